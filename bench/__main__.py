@@ -1,0 +1,75 @@
+"""The command `python -m bench`."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from bench import models, report
+from bench.peers import ENGINES
+from bench.race import OURS, Settings, race
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    defaults = Settings()
+    command = argparse.ArgumentParser(prog="python -m bench", description="Race Intaglio against other engines.")
+    command.add_argument("--list", action="store_true", help="print one model a line and stop")
+    command.add_argument("--models", nargs="+", default=[], metavar="NAME", help="names, patterns, groups, or all")
+    command.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES, metavar="ENGINE",
+                         help=f"of {', '.join(ENGINES)}")  # fmt: skip
+    command.add_argument("--threads", type=_at_least_one, default=defaults.threads)
+    command.add_argument("--rounds", type=_at_least_one, default=defaults.rounds)
+    command.add_argument("--seconds", type=float, default=defaults.seconds, help="length of one engine's turn")
+    command.add_argument("--batch", type=_at_least_one, default=defaults.batch)
+    command.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
+    command.add_argument("--markdown", type=Path, metavar="FILE", help="also write the report as Markdown")
+    return command
+
+
+def _at_least_one(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command. 0: done; 1: an answer of Intaglio was wrong; 2: wrong usage."""
+    command = parser()
+    options = command.parse_args(arguments)
+    try:
+        chosen = models.select(options.models)
+    except ValueError as error:
+        command.error(str(error))
+    if options.list:
+        _print_list(chosen if options.models else models.MODELS)
+        return 0
+    settings = Settings(tuple(options.engines), options.threads, options.rounds, options.seconds, options.batch)
+    progress = Console(stderr=True)
+    with progress.status("measuring the machine") as status:
+        figures = report.machine()
+        rows = race(chosen, settings, status.update if progress.is_terminal else _print_progress)
+    report.print_report(rows, settings, figures, Console(width=None if sys.stdout.isatty() else 200))
+    for path, text in (
+        (options.json, lambda: json.dumps(report.as_json(rows, settings, figures), indent=1) + "\n"),
+        (options.markdown, lambda: report.markdown(rows, settings, figures)),
+    ):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text())
+    return 0 if all(OURS not in row.cells or row.is_right(OURS) for row in rows) else 1
+
+
+def _print_list(chosen: list[models.BenchModel]) -> None:
+    for model in chosen:
+        print(f"{model.name:20} {model.group:10} {model.about}")
+
+
+def _print_progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

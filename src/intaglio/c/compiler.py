@@ -1,0 +1,206 @@
+"""Finding a C compiler and running it on one unit of generated source."""
+
+import contextlib
+import functools
+import importlib.util
+import os
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from intaglio.c.target import Target
+from intaglio.errors import CompileError
+
+RUNTIME_FOLDER = Path(__file__).parent / "runtime"
+
+TIME_LIMIT_SECONDS = 300
+MEMORY_LIMIT_BYTES = 16 << 30
+SOURCE_LIMIT_CHARACTERS = 64 << 20
+
+_FLAGS = (
+    "-std=gnu11",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-psabi",
+    "-Wno-unused-function",
+    "-Wno-unused-parameter",
+    "-Wno-unused-variable",
+    "-Wno-unused-but-set-variable",
+    "-Wno-unknown-pragmas",
+)
+_FLAGS_OF_KIND: dict[str, tuple[str, ...]] = {
+    "gcc": ("-fno-tree-slp-vectorize", "-fno-predictive-commoning", "-Wno-stringop-overflow"),
+    "clang": ("-fno-slp-vectorize", "-Wno-unknown-warning-option"),
+    "zig": ("-fno-slp-vectorize", "-Wno-unknown-warning-option", "-fno-sanitize=all"),
+}
+
+_REMEDY = (
+    "Intaglio compiles models to native code and found no C compiler. Install gcc or clang (on Debian and Ubuntu: "
+    "`apt install gcc`), or run `pip install intaglio[zig]`, or set CC to the command of one."
+)
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler: the command in front of its arguments, the text it tells of its version, and its family."""
+
+    command: tuple[str, ...]
+    version: str
+    kind: Literal["gcc", "clang", "zig"]
+
+    def flags(self, target: Target, optimize: str = "-O3") -> tuple[str, ...]:
+        """Every option that the machine code depends on; part of a function's key in the cache."""
+        machine = tuple(_zig_flag(flag) for flag in target.flags) if self.kind == "zig" else target.flags
+        return (optimize, *_FLAGS, *_FLAGS_OF_KIND[self.kind], *machine, f"-DIG_LANES={target.lanes}")
+
+    def compile_unit(
+        self, source: str, output: Path, target: Target, optimize: str = "-O3", running: set[int] | None = None
+    ) -> None:
+        """Compile C text to the shared library `output`, which appears complete or not at all.
+
+        The source and the half-written library live in a private folder beside `output`. Raises CompileError with the
+        command and the first messages. An interrupt kills the compiler and leaves nothing behind. `running` holds the
+        compiler's process group while it runs, for `kill` from another thread.
+        """
+        if len(source) > SOURCE_LIMIT_CHARACTERS:
+            raise CompileError(f"generated source of {len(source)} characters is over {SOURCE_LIMIT_CHARACTERS}")
+        with tempfile.TemporaryDirectory(prefix="unit-", dir=output.parent, ignore_cleanup_errors=True) as folder:
+            unit, library = Path(folder) / "unit.c", Path(folder) / "unit.so"
+            unit.write_text(source, encoding="ascii", errors="backslashreplace")
+            include = f"-I{RUNTIME_FOLDER}"
+            options = (*self.flags(target, optimize), include, "-o", str(library), str(unit), "-lm")
+            _run((*self.command, *options), Path(folder), self.kind, set() if running is None else running)
+            os.replace(library, output)
+
+
+@functools.cache
+def find_compiler() -> Compiler | None:
+    """The compiler of this machine: $CC, else gcc, clang or cc on the path, else the `ziglang` package, else None."""
+    if os.environ.get("CC"):
+        return _from_environment(os.environ["CC"])
+    for name in ("gcc", "clang", "cc"):
+        path = shutil.which(name)
+        compiler = _probe((path,)) if path else None
+        if compiler is not None:
+            return compiler
+    if importlib.util.find_spec("ziglang") is not None:
+        return _probe((sys.executable, "-m", "ziglang", "cc"))
+    return None
+
+
+def require_compiler() -> Compiler:
+    """`find_compiler`, or a CompileError that says what to install."""
+    compiler = find_compiler()
+    if compiler is None:
+        raise CompileError(_REMEDY)
+    return compiler
+
+
+def _from_environment(text: str) -> Compiler:
+    try:
+        command = shlex.split(text)
+    except ValueError as error:
+        raise CompileError(f"CC={text!r} is not a command line: {error}") from error
+    path = shutil.which(command[0]) if command else None
+    if path is None:
+        raise CompileError(f"CC={text!r} names no program that exists; correct it or unset it")
+    compiler = _probe((path, *command[1:]))
+    if compiler is None:
+        raise CompileError(f"CC={text!r} does not answer --version as a C compiler does; correct it or unset it")
+    return compiler
+
+
+def _probe(command: tuple[str, ...]) -> Compiler | None:
+    """Ask a command for its version; None when it does not work."""
+    try:
+        answer = subprocess.run((*command, "--version"), capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if answer.returncode != 0:
+        return None
+    if "ziglang" in command or Path(command[0]).name == "zig":
+        return Compiler(command, answer.stdout, "zig")
+    return Compiler(command, answer.stdout, "clang" if "clang" in answer.stdout else "gcc")
+
+
+def _zig_flag(flag: str) -> str:
+    """Zig spells processors with underscores."""
+    return flag.replace("-march=", "-mcpu=").replace("x86-64", "x86_64") if flag.startswith("-march=") else flag
+
+
+def _run(command: tuple[str, ...], folder: Path, kind: str, running: set[int]) -> None:
+    environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
+    with (folder / "messages").open("w+b") as messages:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=messages,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
+        with _killed_on_error(process, running):
+            _limit(process.pid, kind)
+            process.wait(TIME_LIMIT_SECONDS)
+        if process.returncode != 0:
+            messages.seek(0)
+            raise CompileError(_failure(command, process.returncode, messages.read(1 << 16).decode(errors="replace")))
+
+
+def kill(running: set[int]) -> None:
+    """Kill the compilers whose process groups `running` holds; the threads that wait for them raise CompileError."""
+    for group in tuple(running):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _killed_on_error(process: subprocess.Popen[bytes], running: set[int]) -> Generator[None]:
+    running.add(process.pid)
+    try:
+        yield
+    except subprocess.TimeoutExpired as error:
+        raise CompileError(f"the C compiler ran longer than {TIME_LIMIT_SECONDS} s and was stopped") from error
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        running.discard(process.pid)
+
+
+def _limit(pid: int, kind: str) -> None:
+    """Bound the memory and time of the compiler and of the processes that it starts.
+
+    Set from outside just after the start, because code between fork and exec is unsafe beside other threads.
+    """
+    if not hasattr(resource, "prlimit") or kind == "zig":  # zig reserves far more addresses than it uses
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
+        _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+        most = MEMORY_LIMIT_BYTES if hard == resource.RLIM_INFINITY else min(hard, MEMORY_LIMIT_BYTES)
+        resource.prlimit(pid, resource.RLIMIT_AS, (most, hard))
+
+
+def _failure(command: tuple[str, ...], status: int, messages: str) -> str:
+    how = f"was killed by signal {-status}" if status < 0 else f"failed with status {status}"
+    lines = [line for line in messages.splitlines() if line.strip()]
+    wanted = [line for line in lines if "error" in line.lower()] or lines
+    first = "\n".join(f"  {line}" for line in wanted[:12])
+    return f"the C compiler {how}\n  command: {shlex.join(command)}\n{first}".rstrip()

@@ -1,0 +1,126 @@
+"""Running compiled segments from Python."""
+
+import functools
+import os
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from intaglio.c.library import runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A segment with its sizes bound; immutable, so it is kept and used again for the same shapes.
+
+    `handle` is the first argument of `invoke`; it keeps the segment alive.
+    """
+
+    handle: object
+    arena_bytes: int
+
+
+class Segment:
+    """A driver with its kernels and constants.
+
+    The caller keeps the arrays behind `constants` (addresses) alive. `threads` bounds the threads of a run, the calling
+    one included. Arenas are filled with 0xA5 before each run when $INTAGLIO_POISON is 1.
+    """
+
+    def __init__(
+        self,
+        driver: int,
+        kernels: Sequence[int],
+        constants: Sequence[int],
+        inputs: int,
+        outputs: int,
+        threads: int,
+    ) -> None:
+        poison = os.environ.get("INTAGLIO_POISON") == "1"
+        self.inputs: Final = inputs
+        self.outputs: Final = outputs
+        self.threads: Final = threads
+        self._handle = runtime().new_segment(
+            driver, _integers(kernels), _integers(constants), inputs, outputs, max(1, threads), int(poison)
+        )
+
+    def prepare(
+        self,
+        dims: Sequence[int],
+        offsets: Sequence[int],
+        arena_bytes: int,
+        estimated_ns: int,
+        buffer_bytes: Sequence[int] = (),
+    ) -> Prepared:
+        """Bind the segment's sizes.
+
+        `dims` and `offsets` are what the driver reads from its call, `estimated_ns` is the length of a run, roughly: it
+        decides whether the pool is woken. With `buffer_bytes`, the exact size of every input and then every output,
+        `invoke` refuses buffers of other sizes with a ValueError.
+        """
+        handle = runtime().new_prepared(
+            self._handle, _integers(dims), _integers(offsets), arena_bytes, estimated_ns, _integers(buffer_bytes)
+        )
+        return Prepared(handle, arena_bytes)
+
+
+@functools.cache
+def invoke_function() -> Callable[..., int]:
+    """The builtin `invoke(prepared.handle, timeout_ns, *inputs, *outputs) -> int`.
+
+    Inputs and outputs are C-contiguous buffers, such as NumPy arrays; outputs are written in place. A `timeout_ns` of 0
+    is no limit. Returns 0 when done, 1 when the time ran out, and whatever else the driver returned. Raises what a
+    signal handler raised (KeyboardInterrupt) and MemoryError. The lock of the interpreter is released meanwhile.
+    """
+    return runtime().invoke
+
+
+def invoke(prepared: Prepared, timeout_ns: int, *buffers: object) -> int:
+    """`invoke_function()` on a Prepared; hot paths call the builtin itself."""
+    return runtime().invoke(prepared.handle, timeout_ns, *buffers)
+
+
+def plan_memory(sizes: Sequence[int], first_use: Sequence[int], last_use: Sequence[int]) -> tuple[list[int], int]:
+    """Offsets in one arena such that buffers that live at the same time do not overlap, and the arena's size.
+
+    Buffer i lives from step first_use[i] to last_use[i], both included. Offsets are multiples of 64. The largest buffer
+    is placed first, each in the tightest gap that holds it.
+    """
+    offsets = array("q", bytes(8 * len(sizes)))
+    total = runtime().plan_memory(_integers(sizes), _integers(first_use), _integers(last_use), offsets)
+    return offsets.tolist(), total
+
+
+def plan_memory_in_python(
+    sizes: Sequence[int], first_use: Sequence[int], last_use: Sequence[int]
+) -> tuple[list[int], int]:
+    """`plan_memory` without the C runtime: the same answer, slower."""
+    rounded = [(size + 63) // 64 * 64 for size in sizes]
+    offsets = [0] * len(sizes)
+    placed: list[int] = []
+    for index in sorted(range(len(sizes)), key=lambda i: (-rounded[i], i)):
+        rivals = [i for i in placed if last_use[i] >= first_use[index] and first_use[i] <= last_use[index]]
+        rivals.sort(key=lambda i: offsets[i])
+        offsets[index] = _tightest_gap([(offsets[i], rounded[i]) for i in rivals], rounded[index])
+        placed.append(index)
+    return offsets, max((offset + size for offset, size in zip(offsets, rounded, strict=True)), default=0)
+
+
+def _tightest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
+    end, best = 0, None
+    for offset, length in taken:
+        gap = offset - end
+        if gap >= size and (best is None or gap < best[0]):
+            best = (gap, end)
+        end = max(end, offset + length)
+    return end if best is None else best[1]
+
+
+def pool_workers() -> int:
+    """How many worker threads this process has started."""
+    return runtime().pool_workers()
+
+
+def _integers(values: Iterable[int]) -> "array[int]":
+    return array("q", values)

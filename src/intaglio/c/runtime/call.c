@@ -1,0 +1,444 @@
+/* The way from Python into a driver, as builtin functions that take their arguments unboxed.
+
+   The few functions of Python's stable interface that are used are declared here, so that no Python header has to be
+   installed and one binary serves every version from 3.11 on. */
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "pool.h"
+
+typedef struct python_object PyObject;
+typedef long Py_ssize_t;
+typedef struct {
+    void *buf;
+    PyObject *obj;
+    Py_ssize_t len;
+    Py_ssize_t itemsize;
+    int readonly;
+    int ndim;
+    char *format;
+    Py_ssize_t *shape, *strides, *suboffsets;
+    void *internal;
+} Py_buffer;
+typedef struct {
+    const char *name;
+    PyObject *(*function)(PyObject *, PyObject *const *, Py_ssize_t);
+    int flags;
+    const char *doc;
+} PyMethodDef;
+
+enum { METH_FASTCALL = 0x80, PyBUF_SIMPLE = 0, PyBUF_WRITABLE = 1 };
+
+extern PyObject *PyExc_TypeError, *PyExc_ValueError;
+PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
+PyObject *PyCapsule_New(void *, const char *, void (*)(PyObject *));
+void *PyCapsule_GetPointer(PyObject *, const char *);
+PyObject *PyErr_Format(PyObject *, const char *, ...);
+PyObject *PyErr_NoMemory(void);
+PyObject *PyErr_Occurred(void);
+int PyErr_CheckSignals(void);
+void *PyEval_SaveThread(void);
+void PyEval_RestoreThread(void *);
+PyObject *PyLong_FromLong(long);
+PyObject *PyLong_FromLongLong(long long);
+long long PyLong_AsLongLong(PyObject *);
+int PyObject_GetBuffer(PyObject *, Py_buffer *, int);
+void PyBuffer_Release(Py_buffer *);
+PyObject *PyTuple_New(Py_ssize_t);
+int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
+void Py_IncRef(PyObject *);
+void Py_DecRef(PyObject *);
+
+enum {
+    FREE_ARENAS = 4,                 /* kept per segment */
+    MOST_KEPT_ARENA = 64 << 20,      /* larger ones go back to the system after the run */
+    STACK_BUFFERS = 24,
+};
+static const int64_t MOST_KEPT_BYTES = 512 << 20; /* of all segments together */
+static _Atomic int64_t kept_bytes;
+
+typedef struct {
+    ig_driver driver;
+    ig_kernel *kernel;
+    void **constant;
+    int32_t inputs, outputs, threads, poison;
+    atomic_flag lock; /* only ever tried: who does not get it allocates */
+    struct {
+        char *memory;
+        int64_t bytes;
+    } arena[FREE_ARENAS];
+} segment;
+
+typedef struct {
+    PyObject *owner; /* the segment's capsule */
+    segment *segment;
+    int64_t *dim, *offset, *bytes;
+    int64_t arena_bytes, estimate;
+    int32_t checks_bytes;
+} prepared;
+
+static const char SEGMENT[] = "intaglio.segment", PREPARED[] = "intaglio.prepared";
+
+static void free_segment(PyObject *capsule) {
+    segment *s = PyCapsule_GetPointer(capsule, SEGMENT);
+    for (int32_t i = 0; i < FREE_ARENAS; i++) {
+        atomic_fetch_sub(&kept_bytes, s->arena[i].bytes);
+        free(s->arena[i].memory);
+    }
+    free(s->kernel);
+    free(s->constant);
+    free(s);
+}
+
+static void free_prepared(PyObject *capsule) {
+    prepared *p = PyCapsule_GetPointer(capsule, PREPARED);
+    Py_DecRef(p->owner);
+    free(p->dim);
+    free(p->offset);
+    free(p->bytes);
+    free(p);
+}
+
+/* A copy of a buffer of 64-bit integers, never NULL unless an exception is set. */
+static int64_t *copy_integers(PyObject *object, int64_t *count) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE))
+        return NULL;
+    int64_t *copy = malloc((size_t)view.len + 8);
+    if (copy)
+        memcpy(copy, view.buf, (size_t)view.len);
+    else
+        PyErr_NoMemory();
+    *count = view.len / 8;
+    PyBuffer_Release(&view);
+    return copy;
+}
+
+static int32_t has_arguments(Py_ssize_t got, Py_ssize_t expected) {
+    if (got != expected)
+        PyErr_Format(PyExc_TypeError, "%zd arguments, expected %zd", got, expected);
+    return got == expected;
+}
+
+static PyObject *segment_capsule(segment *s) {
+    PyObject *capsule = PyErr_Occurred() ? NULL : PyCapsule_New(s, SEGMENT, free_segment);
+    if (!capsule) {
+        free(s->kernel);
+        free(s->constant);
+        free(s);
+    }
+    return capsule;
+}
+
+/* (driver, kernels, constants, inputs, outputs, threads, poison) */
+static PyObject *new_segment(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    int64_t length;
+    if (!has_arguments(count, 7))
+        return NULL;
+    segment *s = calloc(1, sizeof *s);
+    if (!s)
+        return PyErr_NoMemory();
+    s->driver = (ig_driver)PyLong_AsLongLong(argument[0]);
+    s->kernel = (ig_kernel *)copy_integers(argument[1], &length);
+    s->constant = s->kernel ? (void **)copy_integers(argument[2], &length) : NULL;
+    if (s->constant) {
+        s->inputs = (int32_t)PyLong_AsLongLong(argument[3]);
+        s->outputs = (int32_t)PyLong_AsLongLong(argument[4]);
+        s->threads = (int32_t)PyLong_AsLongLong(argument[5]);
+        s->poison = (int32_t)PyLong_AsLongLong(argument[6]);
+    }
+    return segment_capsule(s);
+}
+
+static PyObject *prepared_capsule(prepared *p) {
+    PyObject *capsule = PyErr_Occurred() ? NULL : PyCapsule_New(p, PREPARED, free_prepared);
+    if (capsule) {
+        Py_IncRef(p->owner);
+    } else {
+        free(p->dim);
+        free(p->offset);
+        free(p->bytes);
+        free(p);
+    }
+    return capsule;
+}
+
+/* (segment, dims, offsets, arena_bytes, estimated_ns, buffer_bytes); no buffer_bytes: sizes are not checked. */
+static PyObject *new_prepared(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    int64_t length;
+    if (!has_arguments(count, 6))
+        return NULL;
+    segment *s = PyCapsule_GetPointer(argument[0], SEGMENT);
+    if (!s)
+        return NULL;
+    prepared *p = calloc(1, sizeof *p);
+    if (!p)
+        return PyErr_NoMemory();
+    p->owner = argument[0];
+    p->segment = s;
+    p->dim = copy_integers(argument[1], &length);
+    p->offset = p->dim ? copy_integers(argument[2], &length) : NULL;
+    p->bytes = p->offset ? copy_integers(argument[5], &length) : NULL;
+    if (p->bytes) {
+        p->checks_bytes = length > 0;
+        if (length && length != s->inputs + s->outputs)
+            PyErr_Format(PyExc_ValueError, "%lld buffer sizes for %d inputs and %d outputs", (long long)length,
+                         s->inputs, s->outputs);
+        else
+            p->arena_bytes = PyLong_AsLongLong(argument[3]);
+        if (!PyErr_Occurred())
+            p->estimate = PyLong_AsLongLong(argument[4]);
+    }
+    return prepared_capsule(p);
+}
+
+/* An arena of at least `*bytes`, which becomes its real size; NULL when there is no memory. */
+static char *take_arena(segment *s, int64_t *bytes) {
+    char *memory = NULL;
+    if (!*bytes)
+        return NULL;
+    if (!atomic_flag_test_and_set_explicit(&s->lock, memory_order_acquire)) {
+        for (int32_t i = 0; i < FREE_ARENAS && !memory; i++) {
+            if (!s->arena[i].memory || s->arena[i].bytes < *bytes)
+                continue;
+            memory = s->arena[i].memory;
+            *bytes = s->arena[i].bytes;
+            s->arena[i].memory = NULL;
+            s->arena[i].bytes = 0;
+            atomic_fetch_sub_explicit(&kept_bytes, *bytes, memory_order_relaxed);
+        }
+        atomic_flag_clear_explicit(&s->lock, memory_order_release);
+    }
+    if (!memory) {
+        *bytes = (*bytes + 4095) & ~(int64_t)4095;
+        memory = aligned_alloc(64, (size_t)*bytes);
+    }
+    return memory;
+}
+
+/* Keeps an arena for the next run, in an empty place or in that of a smaller one, or frees it. */
+static void return_arena(segment *s, char *memory, int64_t bytes) {
+    if (!memory)
+        return;
+    if (bytes < MOST_KEPT_ARENA && atomic_load_explicit(&kept_bytes, memory_order_relaxed) + bytes <= MOST_KEPT_BYTES &&
+        !atomic_flag_test_and_set_explicit(&s->lock, memory_order_acquire)) {
+        int32_t smallest = 0;
+        for (int32_t i = 1; i < FREE_ARENAS; i++)
+            if (s->arena[i].bytes < s->arena[smallest].bytes)
+                smallest = i;
+        char *other = s->arena[smallest].memory;
+        int64_t other_bytes = s->arena[smallest].bytes;
+        if (other_bytes < bytes) {
+            s->arena[smallest].memory = memory;
+            s->arena[smallest].bytes = bytes;
+            atomic_fetch_add_explicit(&kept_bytes, bytes - other_bytes, memory_order_relaxed);
+            memory = other;
+        }
+        atomic_flag_clear_explicit(&s->lock, memory_order_release);
+    }
+    free(memory);
+}
+
+typedef struct {
+    ig_run run;
+    void *thread; /* Python's state of this thread while it has no lock */
+    int32_t interrupted;
+} python_run;
+
+/* Lets Python handle signals; non-zero when a handler raised. Only the main thread handles them. */
+static int32_t poll_signals(ig_run *run) {
+    python_run *r = (python_run *)run;
+    if (syscall(SYS_gettid) != getpid())
+        return 0;
+    ig_run_pause(run);
+    PyEval_RestoreThread(r->thread);
+    r->interrupted = PyErr_CheckSignals() != 0;
+    r->thread = PyEval_SaveThread();
+    ig_run_resume(run);
+    return r->interrupted;
+}
+
+static PyObject *run_result(const python_run *r, int32_t status) {
+    if (r->interrupted)
+        return NULL;
+    if (r->run.out_of_memory)
+        return PyErr_NoMemory();
+    return PyLong_FromLong(status);
+}
+
+static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *buffer) {
+    segment *s = p->segment;
+    int64_t arena_bytes = p->arena_bytes;
+    char *arena = take_arena(s, &arena_bytes);
+    if (!arena && p->arena_bytes)
+        return PyErr_NoMemory();
+    python_run r;
+    memset(&r, 0, sizeof r);
+    r.run.call = (ig_call){.input = buffer, .output = buffer + s->inputs, .constant = s->constant, .arena = arena,
+                           .offset = p->offset, .dim = p->dim, .kernel = s->kernel, .threads = s->threads,
+                           .deadline = timeout > 0 ? ig_now() + timeout : 0};
+    r.run.estimate = p->estimate;
+    r.run.poll = poll_signals;
+    r.thread = PyEval_SaveThread();
+    if (s->poison && arena)
+        memset(arena, 0xA5, (size_t)arena_bytes);
+    ig_run_begin(&r.run);
+    int32_t status = s->driver(&r.run.call);
+    ig_run_end(&r.run);
+    PyEval_RestoreThread(r.thread);
+    return_arena(s, arena, arena_bytes);
+    return run_result(&r, status);
+}
+
+/* How many of the buffers could be had; fewer than all of them with an exception set. */
+static Py_ssize_t get_buffers(const prepared *p, PyObject *const *object, Py_ssize_t count, Py_buffer *view,
+                              void **address) {
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (PyObject_GetBuffer(object[i], &view[i], i < p->segment->inputs ? PyBUF_SIMPLE : PyBUF_WRITABLE))
+            return i;
+        address[i] = view[i].buf;
+        if (p->checks_bytes && view[i].len != p->bytes[i]) {
+            PyErr_Format(PyExc_ValueError, "buffer %zd has %zd bytes, expected %lld", i, view[i].len,
+                         (long long)p->bytes[i]);
+            PyBuffer_Release(&view[i]);
+            return i;
+        }
+    }
+    return count;
+}
+
+/* (prepared, timeout_ns, input..., output...) -> 0 done, 1 cancelled, or what the driver returned */
+static PyObject *invoke(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    Py_buffer few_views[STACK_BUFFERS], *view = few_views;
+    void *few[STACK_BUFFERS], **address = few;
+    prepared *p = count >= 2 ? PyCapsule_GetPointer(argument[0], PREPARED) : NULL;
+    if (!p)
+        return count >= 2 ? NULL : PyErr_Format(PyExc_TypeError, "invoke needs a prepared segment and a timeout");
+    Py_ssize_t buffers = p->segment->inputs + p->segment->outputs;
+    int64_t timeout = PyLong_AsLongLong(argument[1]);
+    if (!has_arguments(count, buffers + 2) || (timeout == -1 && PyErr_Occurred()))
+        return NULL;
+    if (buffers > STACK_BUFFERS) {
+        view = malloc((size_t)buffers * (sizeof *view + sizeof *address));
+        if (!view)
+            return PyErr_NoMemory();
+        address = (void **)(view + buffers);
+    }
+    Py_ssize_t got = get_buffers(p, argument + 2, buffers, view, address);
+    PyObject *result = got == buffers ? run_segment(p, timeout, address) : NULL;
+    while (got-- > 0)
+        PyBuffer_Release(&view[got]);
+    if (view != few_views)
+        free(view);
+    return result;
+}
+
+typedef struct {
+    int64_t size, first, last, offset, index;
+} block;
+
+static int by_size(const void *left, const void *right) {
+    const block *a = left, *b = right;
+    if (a->size != b->size)
+        return a->size < b->size ? 1 : -1;
+    return a->index < b->index ? -1 : 1;
+}
+
+/* The tightest gap between the blocks that live at the same time, which are in the order of their offsets. */
+static int64_t best_offset(const block *placed, int64_t count, const block *wanted) {
+    int64_t end = 0, best = -1, best_gap = INT64_MAX;
+    for (int64_t i = 0; i < count; i++) {
+        if (placed[i].last < wanted->first || placed[i].first > wanted->last)
+            continue;
+        int64_t gap = placed[i].offset - end;
+        if (gap >= wanted->size && gap < best_gap) {
+            best = end;
+            best_gap = gap;
+        }
+        if (placed[i].offset + placed[i].size > end)
+            end = placed[i].offset + placed[i].size;
+    }
+    return best < 0 ? end : best;
+}
+
+static int64_t place_blocks(block *blocks, int64_t count, block *placed, int64_t *offset) {
+    int64_t total = 0;
+    qsort(blocks, (size_t)count, sizeof *blocks, by_size);
+    for (int64_t i = 0; i < count; i++) {
+        block b = blocks[i];
+        b.offset = best_offset(placed, i, &b);
+        int64_t at = i;
+        for (; at > 0 && placed[at - 1].offset > b.offset; at--)
+            placed[at] = placed[at - 1];
+        placed[at] = b;
+        offset[b.index] = b.offset;
+        total = b.offset + b.size > total ? b.offset + b.size : total;
+    }
+    return total;
+}
+
+static PyObject *plan_views(const Py_buffer *view) {
+    int64_t count = view[0].len / 8, total = 0, largest = INT64_MAX / 2;
+    const int64_t *size = view[0].buf, *first = view[1].buf, *last = view[2].buf;
+    block *blocks = malloc((size_t)(2 * count + 1) * sizeof *blocks);
+    if (!blocks)
+        return PyErr_NoMemory();
+    for (int64_t i = 0; i < count; i++) {
+        if (size[i] < 0 || size[i] > largest - total - 63) {
+            free(blocks);
+            return PyErr_Format(PyExc_ValueError, "buffer %lld of %lld bytes cannot be planned", (long long)i,
+                                (long long)size[i]);
+        }
+        blocks[i] = (block){(size[i] + 63) & ~(int64_t)63, first[i], last[i], 0, i};
+        total += blocks[i].size;
+    }
+    total = place_blocks(blocks, count, blocks + count, view[3].buf);
+    free(blocks);
+    return PyLong_FromLongLong(total);
+}
+
+/* (sizes, first_use, last_use, offsets) -> total; fills offsets. All are buffers of 64-bit integers. */
+static PyObject *plan_memory(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    Py_buffer view[4];
+    Py_ssize_t got = 0;
+    PyObject *result = NULL;
+    if (!has_arguments(count, 4))
+        return NULL;
+    while (got < 4 && !PyObject_GetBuffer(argument[got], &view[got], got == 3 ? PyBUF_WRITABLE : PyBUF_SIMPLE))
+        got++;
+    if (got == 4 && view[0].len == view[1].len && view[0].len == view[2].len && view[0].len == view[3].len)
+        result = plan_views(view);
+    else if (got == 4)
+        PyErr_Format(PyExc_ValueError, "sizes, first_use and last_use differ in length");
+    while (got-- > 0)
+        PyBuffer_Release(&view[got]);
+    return result;
+}
+
+static PyObject *pool_workers(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    return PyLong_FromLong(ig_pool_workers());
+}
+
+static PyMethodDef methods[] = {
+    {"new_segment", new_segment, METH_FASTCALL, NULL}, {"new_prepared", new_prepared, METH_FASTCALL, NULL},
+    {"invoke", invoke, METH_FASTCALL, NULL},           {"plan_memory", plan_memory, METH_FASTCALL, NULL},
+    {"pool_workers", pool_workers, METH_FASTCALL, NULL},
+};
+
+/* The runtime's functions as Python objects, in the order of `methods`. */
+PyObject *IG_FUNCTION(void) {
+    Py_ssize_t count = sizeof methods / sizeof *methods;
+    PyObject *tuple = PyTuple_New(count);
+    for (Py_ssize_t i = 0; tuple && i < count; i++) {
+        PyObject *function = PyCFunction_NewEx(&methods[i], NULL, NULL);
+        if (!function || PyTuple_SetItem(tuple, i, function)) {
+            Py_DecRef(tuple);
+            return NULL;
+        }
+    }
+    return tuple;
+}

@@ -1,0 +1,49 @@
+/* The contract between generated code and the runtime. No libc header is included: they cost more compile time than
+   the kernels themselves. */
+#ifndef IG_H
+#define IG_H
+
+typedef __INT8_TYPE__ int8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+
+#define IG_EXPORT __attribute__((visibility("default")))
+#define IG_INLINE static inline __attribute__((always_inline))
+
+/* A kernel computes the tasks begin <= t < end of its index space; tasks are independent, so any split over threads
+   gives the same bits. `buffer` holds its operands, `size` its extents and strides, both in the order that the kernel's
+   header comment names; `scratch` is private to the thread and holds what the kernel asked for. */
+typedef void (*ig_kernel)(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch);
+
+typedef struct ig_call ig_call;
+
+/* Runs `kernel` over `tasks` tasks on the pool. `cost` is the work of one task in nanoseconds, roughly: it decides
+   between the calling thread and the pool, and how many tasks are claimed at once. Returns non-zero when the run was
+   cancelled. */
+typedef int32_t (*ig_parallel)(const ig_call *call, ig_kernel kernel, void *const *buffer, const int64_t *size,
+                               int64_t tasks, int64_t cost, int64_t scratch_bytes);
+
+struct ig_call {
+    void *const *input;          /* the segment's inputs */
+    void *const *output;         /* the segment's outputs */
+    void *const *constant;       /* weights, packed or as they were */
+    char *arena;                 /* planned memory for everything in between, 64-byte aligned */
+    const int64_t *offset;       /* of each planned buffer in the arena */
+    const int64_t *dim;          /* values of the segment's size expressions */
+    const ig_kernel *kernel;     /* the segment's kernels */
+    ig_parallel parallel;
+    volatile int32_t *cancel;    /* non-zero: stop soon */
+    int64_t deadline;            /* monotonic nanoseconds, 0 for none */
+    int32_t threads;
+    void *run;                   /* the runtime's own: `parallel` needs it, so a copied ig_call keeps it */
+};
+
+/* A driver runs a segment's kernels in order: 0 done, 1 cancelled. */
+typedef int32_t (*ig_driver)(const ig_call *call);
+
+#endif

@@ -1,0 +1,35 @@
+/* The thread pool, as the runtime's other file sees it. */
+#ifndef IG_POOL_H
+#define IG_POOL_H
+
+#include "ig.h"
+
+/* One run of a segment. The caller fills `call` (except parallel, cancel and run), `estimate` and `poll`, and zeroes
+   the rest. */
+typedef struct ig_run ig_run;
+struct ig_run {
+    ig_call call;
+    int64_t estimate;         /* nanoseconds, roughly: a short run does not wake the pool */
+    int32_t (*poll)(ig_run *run); /* called now and then in the calling thread; non-zero cancels */
+    int64_t next_poll;        /* monotonic nanoseconds */
+    int64_t unchecked;        /* nanoseconds of work, roughly, since the clock was last read */
+    volatile int32_t cancel;
+    volatile int32_t out_of_memory;
+    int32_t has_pool;         /* this run holds the pool; otherwise it computes alone */
+    uint32_t control;         /* the caller's floating-point control word */
+    uint32_t epoch;           /* changes with fork */
+};
+
+int64_t ig_now(void);
+
+/* Between these two the calling thread flushes denormals and `run->call.parallel` may be used. */
+void ig_run_begin(ig_run *run);
+void ig_run_end(ig_run *run);
+
+/* Python code that runs in the middle of a run wants its own floating-point control word. */
+void ig_run_pause(ig_run *run);
+void ig_run_resume(ig_run *run);
+
+int32_t ig_pool_workers(void);
+
+#endif

@@ -1,0 +1,51 @@
+"""Copying graphs. Constants are shared, everything else is new."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from intaglio.ir.graph import Graph, Node, Value
+
+
+def clone(graph: Graph) -> Graph:
+    """A copy of a graph that can be changed without touching the original."""
+    return clone_with_values(graph)[0]
+
+
+def clone_with_values(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
+    """A copy of a graph, and which of its values stands for which of the original's."""
+    values: dict[Value, Value] = {}
+    names: dict[str, int] = dict(graph.names)
+    return _clone(graph, values, names), values
+
+
+def _clone(graph: Graph, values: dict[Value, Value], names: dict[str, int]) -> Graph:
+    result = Graph(graph.name)
+    result.doc, result.metadata, result.names = graph.doc, dict(graph.metadata), names
+    result.inputs = [_copy_value(value, values) for value in graph.inputs]
+    for node in graph.nodes:
+        _clone_node(node, result, values, names)
+    result.set_outputs(_lookup(value, values) for value in graph.outputs)
+    return result
+
+
+def _clone_node(node: Node, into: Graph, values: dict[Value, Value], names: dict[str, int]) -> None:
+    bodies = {name: _clone(body, values, names) for name, body in node.op.subgraphs()}
+    op = replace(node.op, **bodies) if bodies else node.op  # pyright: ignore[reportArgumentType, reportCallIssue]
+    copy = Node(op, [None if value is None else _lookup(value, values) for value in node.inputs], node.source)
+    copy.outputs = tuple(_copy_value(value, values, copy) for value in node.outputs)
+    into.insert(copy)
+
+
+def _lookup(value: Value, values: dict[Value, Value]) -> Value:
+    if value not in values:
+        _copy_value(value, values)
+    return values[value]
+
+
+def _copy_value(value: Value, values: dict[Value, Value], producer: Node | None = None) -> Value:
+    copy = Value(value.name, value.type, producer, value.constant)
+    copy.default = value.default
+    copy.contents = value.contents
+    values[value] = copy
+    return copy

@@ -1,0 +1,450 @@
+"""Symbolic integers: the dimensions of tensors.
+
+A dimension is an `int` or an `Expr`: a polynomial with integer coefficients over atoms, and an atom is a symbol or a
+call of floor division, remainder, minimum, maximum or `broadcast`. Every symbol stands for a number of at least zero.
+Expressions are canonical, so structural equality is `==`; what two different expressions are to each other is a matter
+of `compare`, which may not know.
+"""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any, TypeAlias
+
+from intaglio.errors import GraphError, ShapeError
+
+
+@dataclass(frozen=True, order=True)
+class Symbol:
+    """A named unknown of at least zero."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.name.isidentifier() and self.name.isascii() else repr(self.name)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An atom that is a function of two dimensions: `floordiv`, `mod`, `min`, `max` or `broadcast`."""
+
+    function: str
+    left: Dim
+    right: Dim
+
+    def __str__(self) -> str:
+        return f"{self.function}({self.left}, {self.right})"
+
+
+Atom: TypeAlias = Symbol | Call
+Monomial: TypeAlias = tuple[Atom, ...]
+
+
+class UndecidableError(ValueError):
+    """The answer depends on the value of a symbol."""
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A sum of products of atoms, never constant; `terms` is sorted and holds no zero coefficient."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __str__(self) -> str:
+        text = " + ".join(_term_text(monomial, factor) for monomial, factor in self.terms)
+        return text.replace("+ -", "- ")
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __add__(self, other: Dim) -> Dim:
+        return _from_terms(_terms(self) + _terms(other))
+
+    def __mul__(self, other: Dim) -> Dim:
+        products = [(a + b, m * n) for a, m in _terms(self) for b, n in _terms(other)]
+        return _from_terms([(tuple(sorted(atoms, key=str)), factor) for atoms, factor in products])
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + other * -1
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return self * -1 + other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return floordiv(other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return mod(self, other)
+
+    def __rmod__(self, other: Dim) -> Dim:
+        return mod(other, self)
+
+    def __lt__(self, other: Dim) -> bool:
+        return decide_less(self, other)
+
+    def __gt__(self, other: Dim) -> bool:
+        return decide_less(other, self)
+
+    def __le__(self, other: Dim) -> bool:
+        return not decide_less(other, self)
+
+    def __ge__(self, other: Dim) -> bool:
+        return not decide_less(self, other)
+
+    def __bool__(self) -> bool:
+        raise UndecidableError(f"whether {self} is zero depends on its symbols")
+
+    def __int__(self) -> int:
+        raise UndecidableError(f"the value of {self} depends on its symbols")
+
+    __index__ = __int__
+
+
+Dim: TypeAlias = int | Expr
+
+
+def symbol(name: str) -> Expr:
+    """The dimension that is one symbol.
+
+    >>> symbol("N") * 2 + 1
+    2*N + 1
+    """
+    return Expr((((Symbol(name),), 1),))
+
+
+def _terms(value: Dim) -> tuple[tuple[Monomial, int], ...]:
+    if isinstance(value, Expr):
+        return value.terms
+    return (((), int(value)),) if value else ()
+
+
+def _from_terms(terms: Iterable[tuple[Monomial, int]]) -> Dim:
+    total: dict[Monomial, int] = {}
+    for monomial, factor in terms:
+        total[monomial] = total.get(monomial, 0) + factor
+    kept = {monomial: factor for monomial, factor in total.items() if factor}
+    if not kept or set(kept) == {()}:
+        return kept.get((), 0)
+    order = sorted(kept.items(), key=lambda item: (-len(item[0]), [str(atom) for atom in item[0]]))
+    return Expr(tuple(order))
+
+
+def _term_text(monomial: Monomial, factor: int) -> str:
+    atoms = "*".join(str(atom) for atom in monomial)
+    if not monomial:
+        return str(factor)
+    return atoms if factor == 1 else f"-{atoms}" if factor == -1 else f"{factor}*{atoms}"
+
+
+def _atom(call: Call) -> Expr:
+    return Expr((((call,), 1),))
+
+
+def floordiv(left: Dim, right: Dim) -> Dim:
+    """left // right, rounded towards minus infinity; exact factors cancel.
+
+    >>> floordiv(symbol("N") * 6 + 4, 2)
+    3*N + 2
+    """
+    if right == 0:
+        raise ShapeError(f"division of the dimension {left} by zero")
+    if isinstance(left, int) and isinstance(right, int):
+        return left // right
+    quotient = _exact_quotient(left, right)
+    if quotient is not None:
+        return quotient
+    if isinstance(right, int) and right > 0:
+        whole = _from_terms([(m, f // right) for m, f in _terms(left) if f % right == 0])
+        rest = left - whole * right
+        if whole != 0 and rest != left:
+            return whole + floordiv(rest, right)
+    return _atom(Call("floordiv", left, right))
+
+
+def _exact_quotient(left: Dim, right: Dim) -> Dim | None:
+    """The quotient when each term of `left` has the single term `right` as a factor."""
+    if left == right:
+        return 1
+    terms = _terms(right)
+    if len(terms) != 1:
+        return None
+    (divisor, factor), result = terms[0], list[tuple[Monomial, int]]()
+    for monomial, count in _terms(left):
+        rest = list(monomial)
+        for atom in divisor:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if count % factor:
+            return None
+        result.append((tuple(rest), count // factor))
+    return _from_terms(result)
+
+
+def mod(left: Dim, right: Dim) -> Dim:
+    """The remainder of `floordiv`."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left % right
+    if _exact_quotient(left, right) is not None:
+        return 0
+    return _atom(Call("mod", left, right))
+
+
+def ceildiv(left: Dim, right: Dim) -> Dim:
+    """left / right, rounded up."""
+    return -floordiv(-left, right)
+
+
+def minimum(left: Dim, right: Dim) -> Dim:
+    """The smaller of two dimensions, resolved where it can be known."""
+    return _extreme("min", left, right, left_when=-1)
+
+
+def maximum(left: Dim, right: Dim) -> Dim:
+    """The larger of two dimensions, resolved where it can be known."""
+    return _extreme("max", left, right, left_when=1)
+
+
+def _extreme(function: str, left: Dim, right: Dim, left_when: int) -> Dim:
+    low, high = bounds(left - right)
+    if left == right or (low is not None and low >= 0):
+        return left if left_when == 1 else right
+    if high is not None and high <= 0:
+        return right if left_when == 1 else left
+    first, second = sorted((left, right), key=str)
+    return _atom(Call(function, first, second))
+
+
+def broadcast(left: Dim, right: Dim) -> Dim:
+    """The dimension of two operands after broadcasting; raises ShapeError where they cannot be broadcast.
+
+    Two different symbols give an atom that checks them when their values are known.
+    """
+    if left == right or right == 1:
+        return left
+    if left == 1:
+        return right
+    if isinstance(left, int) and isinstance(right, int):
+        raise ShapeError(f"dimensions {left} and {right} cannot be broadcast together")
+    if isinstance(left, int):
+        return left
+    if isinstance(right, int):
+        return right
+    first, second = sorted((left, right), key=str)
+    return _atom(Call("broadcast", first, second))
+
+
+def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The shape of several operands after NumPy-style broadcasting."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    return tuple(reduce(broadcast, column, 1) for column in zip(*padded, strict=True))
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of dimensions: the number of elements of a shape."""
+    total: Dim = 1
+    for dim in dims:
+        total = dim * total
+    return total
+
+
+def bounds(value: Dim) -> tuple[int | None, int | None]:
+    """The least and the greatest value that can be proven; None where there is no bound."""
+    low: int | None = 0
+    high: int | None = 0
+    for monomial, factor in _terms(value):
+        least, most = _monomial_bounds(monomial)
+        ends = (least, most) if factor > 0 else (most, least)
+        low = None if low is None or ends[0] is None else low + factor * ends[0]
+        high = None if high is None or ends[1] is None else high + factor * ends[1]
+    return low, high
+
+
+def _monomial_bounds(monomial: Monomial) -> tuple[int | None, int | None]:
+    low, high = 1, 1
+    for atom in monomial:
+        least, most = _atom_bounds(atom)
+        if least is None or least < 0:
+            return None, None
+        low *= least
+        high = None if high is None or most is None else high * most
+    return low, high
+
+
+def _atom_bounds(atom: Atom) -> tuple[int | None, int | None]:
+    if isinstance(atom, Symbol):
+        return 0, None
+    (a, b), (c, d) = bounds(atom.left), bounds(atom.right)
+    if atom.function == "min":
+        return _both(min, a, c), min((x for x in (b, d) if x is not None), default=None)
+    if atom.function == "max":
+        return max((x for x in (a, c) if x is not None), default=None), _both(max, b, d)
+    if atom.function == "mod" and isinstance(atom.right, int) and atom.right > 0:
+        return 0, atom.right - 1
+    if atom.function == "floordiv" and isinstance(atom.right, int) and atom.right > 0:
+        return (None if a is None else a // atom.right), (None if b is None else b // atom.right)
+    at_least_zero = a is not None and a >= 0 and c is not None and c >= 0
+    return (0 if at_least_zero else None), None
+
+
+def _both(choose: Callable[[int, int], int], left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else choose(left, right)
+
+
+def compare(left: Dim, right: Dim) -> int | None:
+    """-1, 0 or 1 where it is certain that left is less than, equal to or greater than right, else None."""
+    low, high = bounds(left - right)
+    if low is not None and low == high == 0:
+        return 0
+    if high is not None and high < 0:
+        return -1
+    return 1 if low is not None and low > 0 else None
+
+
+def decide_less(left: Dim, right: Dim) -> bool:
+    """Whether left < right; raises UndecidableError where that depends on a symbol."""
+    low, high = bounds(left - right)
+    if high is not None and high < 0:
+        return True
+    if low is not None and low >= 0:
+        return False
+    raise UndecidableError(f"whether {left} < {right} depends on their symbols")
+
+
+def decide_equal(left: Dim, right: Dim) -> bool:
+    """Whether left == right for every value of the symbols; raises UndecidableError where it depends on them."""
+    if left == right:
+        return True
+    if compare(left, right) in (-1, 1):
+        return False
+    raise UndecidableError(f"whether {left} == {right} depends on their symbols")
+
+
+_FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "floordiv": floordiv,
+    "mod": mod,
+    "min": minimum,
+    "max": maximum,
+    "broadcast": broadcast,
+}
+
+
+def substitute(value: Dim, bindings: Mapping[str, Dim]) -> Dim:
+    """The dimension with symbols replaced; unbound symbols stay."""
+    if isinstance(value, int):
+        return value
+    total: Dim = 0
+    for monomial, factor in value.terms:
+        term: Dim = factor
+        for atom in monomial:
+            term = term * _substitute_atom(atom, bindings)
+        total = total + term
+    return total
+
+
+def _substitute_atom(atom: Atom, bindings: Mapping[str, Dim]) -> Dim:
+    if isinstance(atom, Symbol):
+        return bindings.get(atom.name, Expr((((atom,), 1),)))
+    return _FUNCTIONS[atom.function](substitute(atom.left, bindings), substitute(atom.right, bindings))
+
+
+def evaluate(value: Dim, bindings: Mapping[str, int]) -> int:
+    """The value once all symbols are bound; raises GraphError naming the first unbound one."""
+    result = substitute(value, bindings)
+    if isinstance(result, int):
+        return result
+    missing = sorted(symbols(result) - set(bindings))
+    raise GraphError(f"the dimension {value} needs a value for {', '.join(missing)}")
+
+
+def symbols(value: Dim) -> set[str]:
+    """The names of all symbols in a dimension."""
+    found: set[str] = set()
+    for monomial, _ in _terms(value):
+        for atom in monomial:
+            found |= {atom.name} if isinstance(atom, Symbol) else symbols(atom.left) | symbols(atom.right)
+    return found
+
+
+def parse(text: str) -> Dim:
+    """The inverse of `str` for dimensions.
+
+    >>> parse("2*N + floordiv(M, 3)")
+    2*N + floordiv(M, 3)
+    """
+    try:
+        return _parse_node(ast.parse(text.strip(), mode="eval").body)
+    except SyntaxError as error:
+        raise GraphError(f"{text!r} is not a dimension: {error.msg}") from None
+
+
+_OPERATORS: dict[type, Callable[[Any, Any], Dim]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: floordiv,
+    ast.Mod: mod,
+}
+
+
+def _parse_node(node: ast.expr) -> Dim:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Constant(value=str(name)) | ast.Name(id=name):
+            return symbol(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_parse_node(operand)
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
+            return _OPERATORS[type(operator)](_parse_node(left), _parse_node(right))
+        case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](_parse_node(left), _parse_node(right))
+        case _:
+            raise GraphError(f"{ast.unparse(node)!r} is not a dimension")
+
+
+class _Naming(threading.local):
+    prefix = "d"
+    count = 0
+
+
+_naming = _Naming()
+
+
+@contextmanager
+def naming(prefix: str):
+    """Within this context fresh symbols are named after `prefix`, so that inferring a node twice gives equal types."""
+    saved = _naming.prefix, _naming.count
+    _naming.prefix, _naming.count = prefix, 0
+    try:
+        yield
+    finally:
+        _naming.prefix, _naming.count = saved
+
+
+def fresh() -> Expr:
+    """A new symbol for a size that depends on data, named after the value being inferred."""
+    _naming.count += 1
+    return symbol(f"{_naming.prefix}.{_naming.count - 1}")

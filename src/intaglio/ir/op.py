@@ -1,0 +1,178 @@
+"""The base class of all operators, and the table of them.
+
+An operator is a frozen dataclass whose fields are the ONNX attributes with the schema's defaults. What it means stands
+beside them, in methods that each consumer looks for:
+
+`infer(self, *inputs: Value) -> Type | tuple[Type, ...]`
+    the types of all outputs, from the inputs' types, known contents and constants;
+`reference(self, *inputs: Array) -> Array | tuple[Array, ...]`
+    the meaning in NumPy, slow and obvious;
+`expand(self, b: Builder, *inputs: Value) -> Value | tuple[Value, ...]`
+    the same in simpler operators; `infer` and `reference` then follow from it and need not be written;
+`pullback(self, b: Builder, inputs, outputs, output_bars) -> gradients of the inputs (None where there is none)`;
+`interpret(self, run, *inputs)`
+    instead of `reference`, for operators with subgraphs: `run(graph, arrays)` evaluates one.
+
+The parameter names of the first of infer, reference, expand that is written are ONNX's formal input names: a default of
+None marks an optional input, a star parameter a variadic one. Absent inputs arrive as None.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, Literal, TypeAlias, dataclass_transform
+
+import numpy as np
+from numpy.typing import NDArray
+
+from intaglio.errors import UnsupportedError
+from intaglio.ir.dtype import DType, from_numpy
+
+Array: TypeAlias = NDArray[Any]
+
+
+class Tensor:
+    """A constant tensor as an attribute: immutable, compared and hashed by content."""
+
+    __slots__ = ("_hash", "array")
+
+    def __init__(self, array: Any) -> None:
+        copied = np.array(array)
+        copied.flags.writeable = False
+        self.array: Array = copied
+        self._hash: int | None = None
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return from_numpy(self.array.dtype)
+
+    def _key(self) -> tuple[Any, ...]:
+        content = tuple(self.array.ravel().tolist()) if self.array.dtype == object else self.array.tobytes()
+        return self.array.shape, str(self.array.dtype), content
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tensor) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self._key())
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.array!r})"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A formal input of an operator."""
+
+    name: str
+    kind: Literal["single", "optional", "variadic"]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+class Op:
+    """The base of every operator; see the module's docstring for what a subclass may define."""
+
+    domain: ClassVar[str] = ""
+    output_names: ClassVar[tuple[str, ...]] = ()
+    """The names of the outputs where there are several, and which of them a reference returns, in order."""
+    variadic_outputs: ClassVar[bool] = False
+    """Whether the number of outputs is the node's to say; such an operator has a field `output_count`."""
+    symbolic: ClassVar[bool] = False
+    """Whether `reference` also works on arrays of symbolic dimensions, so that small shapes can be tracked."""
+    is_random: ClassVar[bool] = False
+    """Whether two evaluations may differ; such a node is never folded or merged."""
+
+    def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(frozen=True, kw_only=True)(cls)
+        if not abstract:
+            OPERATORS[(cls.domain, cls.__name__)] = cls
+
+    def infer(self, *inputs: Any, **named: Any) -> Any:
+        """The types of all outputs; follows from `expand` unless a subclass says otherwise."""
+        from intaglio.ir.build import infer_by_expansion
+
+        return infer_by_expansion(self, inputs)
+
+    def reference(self, *inputs: Any, **named: Any) -> Any:
+        """The outputs in NumPy; follows from `expand` unless a subclass says otherwise."""
+        from intaglio.ir.build import reference_by_expansion
+
+        return reference_by_expansion(self, inputs)
+
+    def expand(self, b: Any, *inputs: Any, **named: Any) -> Any:
+        """The outputs in simpler operators, for composite operators only."""
+        raise UnsupportedError(f"{self.name} has no expansion into simpler operators")
+
+    def dims(self, *inputs: Any) -> Any:
+        """The outputs as object arrays of dimensions, from values; None where they are not known.
+
+        Called only where `symbolic`. Follows from `reference`, which then must work on object arrays.
+        """
+        arrays = [None if value is None else value.contents for value in inputs]
+        if any(array is None and value is not None for array, value in zip(arrays, inputs, strict=True)):
+            return None
+        return self.reference(*arrays)
+
+    @property
+    def name(self) -> str:
+        """The operator's ONNX name."""
+        return type(self).__name__
+
+    @classmethod
+    def has(cls, method: str) -> bool:
+        """Whether the class defines one of the optional methods itself."""
+        return getattr(cls, method, None) is not getattr(Op, method, None)
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """The formal inputs, read from the first defined method's signature."""
+        cached = cls.__dict__.get("_parameters")
+        if cached is None:
+            cached = tuple(_read_parameters(cls))
+            cls._parameters = cached  # pyright: ignore[reportAttributeAccessIssue]
+        return cached
+
+    @classmethod
+    def attributes(cls) -> tuple[Field[Any], ...]:
+        """The dataclass fields that are ONNX attributes."""
+        return tuple(f for f in fields(cls) if f.metadata.get("attribute", True))  # pyright: ignore[reportArgumentType]
+
+    def subgraphs(self) -> Iterator[tuple[str, Any]]:
+        """The attributes that are graphs, by name."""
+        for attribute in self.attributes():
+            value = getattr(self, attribute.name)
+            if hasattr(value, "nodes"):
+                yield attribute.name, value
+
+
+def _read_parameters(cls: type[Op]) -> Iterator[Parameter]:
+    written = [name for name in ("infer", "reference", "interpret", "expand") if cls.has(name)]
+    if not written:
+        return
+    skipped = {"infer": 1, "reference": 1, "interpret": 2, "expand": 2}[written[0]]
+    for parameter in list(inspect.signature(getattr(cls, written[0])).parameters.values())[skipped:]:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            yield Parameter(parameter.name, "variadic")
+        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            is_required = parameter.default is inspect.Parameter.empty
+            yield Parameter(parameter.name, "single" if is_required else "optional")
+
+
+def output_count() -> Any:
+    """The field of an operator with variadic outputs that holds how many its node has; not an ONNX attribute."""
+    return field(default=1, metadata={"attribute": False})
+
+
+def is_required(attribute: Field[Any]) -> bool:
+    """Whether an attribute has no default."""
+    return attribute.default is MISSING and attribute.default_factory is MISSING
+
+
+OPERATORS: dict[tuple[str, str], type[Op]] = {}
+"""Every operator by domain and name; `intaglio.ops` fills it and a test checks that it is complete."""

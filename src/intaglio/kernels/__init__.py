@@ -1,0 +1,1 @@
+"""From a graph to kernels: fusion, views, layouts, structured kernels, and the driver that calls them."""

@@ -1,0 +1,179 @@
+"""Which nodes are computed together.
+
+Nodes are visited in order and joined to the group of one of their producers where the kernel can hold them. A group runs
+where its last node stood, so nothing outside may read its values before that point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from intaglio.ir.dim import Dim
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.context import ANCHORS
+from intaglio.kernels.epilogue import rows_and_columns
+from intaglio.kernels.expression import can_emit
+from intaglio.kernels.loops import REDUCTIONS, reads
+from intaglio.kernels.view import Buffer, whole
+from intaglio.ops.indices import known_integers, resolve_axes
+
+Kind = Literal["fill", "view", "loop", "anchor", "host"]
+
+GROUP_LIMIT = 48
+"""Nodes in one kernel at most: beyond that registers spill and the compiler slows down."""
+
+
+@dataclass(eq=False)
+class Group:
+    """Nodes that become one kernel, one view or one host step."""
+
+    kind: Kind
+    nodes: list[Node]
+    position: int
+    reason: str = ""
+    shape: tuple[Dim, ...] = ()
+    reduced: tuple[int, ...] = ()
+    values: set[Value] = field(default_factory=set[Value])
+
+    def add(self, node: Node, position: int) -> None:
+        """Take a node in; the group then runs at its position."""
+        self.nodes.append(node)
+        self.values.update(node.outputs)
+        self.position = position
+
+
+def reduction_axes(node: Node) -> tuple[int, ...] | None:
+    """The axes of a reduction that a loop kernel can compute; None otherwise."""
+    if node.op.name not in REDUCTIONS or node.op.domain:
+        return None
+    data, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+    if data is None or data.tensor.shape is None or not node.op.keepdims:  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    chosen = [] if axes is None else known_integers(axes)
+    if chosen is None:
+        return None
+    given = tuple(sorted(resolve_axes(chosen, data.rank)))
+    is_noop = bool(node.op.noop_with_empty_axes)  # pyright: ignore[reportAttributeAccessIssue]
+    return given if given else None if is_noop else tuple(range(data.rank))
+
+
+def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node, str]) -> list[Group]:
+    """The groups of all nodes in the order in which they run."""
+    places = {node: place for place, node in enumerate(nodes)}
+    group_of: dict[Value, Group] = {}
+    groups: list[Group] = []
+    for place, node in enumerate(nodes):
+        group = _find_group(node, place, places, group_of) if kind_of[node] == "loop" else None
+        if group is None:
+            group = _new_group(node, place, kind_of[node], reasons.get(node, ""))
+            groups.append(group)
+        else:
+            if node.op.name in REDUCTIONS:
+                group.reduced = reduction_axes(node) or ()
+            group.add(node, place)
+        group_of.update((value, group) for value in node.outputs)
+    return sorted(groups, key=lambda group: group.position)
+
+
+def _new_group(node: Node, place: int, kind: Kind, reason: str) -> Group:
+    group = Group(kind, [node], place, reason, values=set(node.outputs))
+    if kind == "loop":
+        is_reduction = node.op.name in REDUCTIONS
+        group.shape = reads(node)[0].shape if is_reduction else node.output.shape
+        group.reduced = (reduction_axes(node) or ()) if is_reduction else ()
+    elif kind == "anchor" and ANCHORS[node.op.name].fuses:
+        group.shape = node.output.shape
+    return group
+
+
+def _find_group(node: Node, place: int, places: dict[Node, int], group_of: dict[Value, Group]) -> Group | None:
+    candidates = {group_of[value] for value in reads(node) if value in group_of}
+    for group in sorted(candidates, key=lambda group: -group.position):
+        if _can_join(group, node) and _is_unread(group, place, places):
+            return group
+    return None
+
+
+def _is_unread(group: Group, place: int, places: dict[Node, int]) -> bool:
+    """Whether no node before `place` outside the group reads one of its values."""
+    members = set(group.nodes)
+    for value in group.values:
+        for reader in value.readers:
+            if reader not in members and places.get(reader, place) < place:
+                return False
+    return True
+
+
+def _can_join(group: Group, node: Node) -> bool:
+    if len(group.nodes) >= GROUP_LIMIT:
+        return False
+    if group.kind == "anchor":
+        return ANCHORS[group.nodes[0].op.name].fuses and _fits_epilogue(group, node)
+    return group.kind == "loop" and _fits_loop(group, node)
+
+
+def _fits_loop(group: Group, node: Node) -> bool:
+    axes = reduction_axes(node)
+    if node.op.name in REDUCTIONS:
+        data = reads(node)[0]
+        is_last = axes is not None and data.rank - 1 in axes
+        return is_last and data.shape == group.shape and group.reduced in ((), axes) and data in group.values
+    if node.output.shape == group.shape:
+        return not (group.reduced and len(group.shape) - 1 not in group.reduced)
+    return bool(group.reduced) and node.output.shape == _row_shape(group) and _reads_rows(group, node)
+
+
+def _row_shape(group: Group) -> tuple[Dim, ...]:
+    return tuple(1 if axis in group.reduced else dim for axis, dim in enumerate(group.shape))
+
+
+def _reads_rows(group: Group, node: Node) -> bool:
+    row_shape = _row_shape(group)
+    return all(value not in group.values or value.shape == row_shape for value in reads(node))
+
+
+def _fits_epilogue(group: Group, node: Node) -> bool:
+    """Whether the node has the result's shape and its other operands advance evenly along rows and columns."""
+    if node.op.name in REDUCTIONS or node.output.shape != group.shape or not group.shape:
+        return False
+    for value in reads(node):
+        if value in group.values:
+            if value.shape != group.shape:
+                return False
+        elif not _is_even(value, group.shape):
+            return False
+    return True
+
+
+def _is_even(value: Value, shape: tuple[Dim, ...]) -> bool:
+    if value.rank > len(shape):
+        return False
+    view = whole(Buffer("test", value.dtype, value.tensor.size), value.shape).broadcast(shape)
+    strides = rows_and_columns(view)
+    return strides is not None and strides[1] in (0, 1)
+
+
+def is_loop_node(node: Node) -> bool:
+    """Whether a loop kernel can compute the node."""
+    if node.op.name in REDUCTIONS:
+        axes = reduction_axes(node)
+        return axes is not None and can_reduce(node)
+    return can_emit(node) and all(is_static_broadcast(value, node.output) for value in reads(node))
+
+
+def can_reduce(node: Node) -> bool:
+    """Whether the reduction's element type can be computed."""
+    from intaglio.kernels.expression import is_computable
+
+    return is_computable(node.output.dtype) and node.output.dtype.kind != "bool"
+
+
+def is_static_broadcast(value: Value, output: Value) -> bool:
+    """Whether it is known for each axis if the operand is repeated along it."""
+    missing = output.rank - value.rank
+    return all(dim in (1, output.shape[missing + axis]) for axis, dim in enumerate(value.shape))
+
+
+Demand = Callable[[Node], "list[Value]"]

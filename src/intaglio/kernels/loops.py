@@ -1,0 +1,538 @@
+"""Loop kernels: fused elementwise nodes and reductions as one function over rows and columns.
+
+The iteration space is split into row loops, which a task index enumerates, and column loops, of which the innermost runs
+over vectors. Without reductions a row is cut into chunks and a task is one chunk. With reductions the columns are the
+reduced axes: the kernel makes one pass over the row for each level of dependence between reductions, so softmax takes
+three passes over a row that stays in cache, and values that are dear to compute are kept in scratch memory between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from intaglio.ir.dim import Dim, product
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.expression import (
+    CHEAP,
+    MEMORY,
+    Register,
+    as_bytes,
+    cost_of,
+    emit,
+    literal,
+    register_kind,
+    scalar_constant,
+)
+from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.view import View
+
+CHUNK = 16384
+"""Elements of a row that one task computes where nothing is reduced."""
+
+REDUCTIONS: dict[str, tuple[str, str]] = {
+    "ReduceSum": ("add", "0"),
+    "ReduceMean": ("add", "0"),
+    "ReduceProd": ("mul", "1"),
+    "ReduceMax": ("max", "lowest"),
+    "ReduceMin": ("min", "highest"),
+}
+"""The reductions that loop kernels compute: the combining function and the value of nothing."""
+
+
+@dataclass
+class Program:
+    """Nodes to fuse: `shape` is the iteration space, `reduced` its reduced axes.
+
+    `loads` are the values read from memory, each as a view of the whole iteration space; `stores` the values written,
+    reduced ones as views with extent 1 along the reduced axes.
+    """
+
+    nodes: list[Node]
+    shape: tuple[Dim, ...]
+    reduced: tuple[int, ...]
+    loads: dict[Value, View]
+    stores: dict[Value, View]
+    title: str = ""
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The axes as the loops have them: kept ones, then reduced ones."""
+        kept = [axis for axis in range(len(self.shape)) if axis not in self.reduced]
+        return kept + list(self.reduced)
+
+
+@dataclass
+class _Loops:
+    """Collapsed loops: extents and, for each operand, its strides along them."""
+
+    extents: list[Dim] = field(default_factory=list[Dim])
+    strides: list[list[Dim]] = field(default_factory=list[list[Dim]])
+
+
+def _collapse(extents: Sequence[Dim], strides: Sequence[Sequence[Dim]]) -> _Loops:
+    """Merge neighbouring loops along which every operand advances evenly, and drop loops of extent 1."""
+    loops = _Loops([], [[] for _ in strides])
+    for axis, extent in enumerate(extents):
+        if extent == 1:
+            continue
+        columns = [rows[axis] for rows in strides]
+        if loops.extents and all(r[-1] == c * extent for r, c in zip(loops.strides, columns, strict=True)):
+            loops.extents[-1] = loops.extents[-1] * extent
+            for rows, column in zip(loops.strides, columns, strict=True):
+                rows[-1] = column
+            continue
+        loops.extents.append(extent)
+        for rows, column in zip(loops.strides, columns, strict=True):
+            rows.append(column)
+    return loops
+
+
+def loop_call(program: Program) -> Call:
+    """The kernel of a program and the driver's call of it."""
+    return _Emission(program).call()
+
+
+class _Emission:
+    """The state of printing one kernel."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.lines: list[str] = []
+        self.sizes: list[tuple[str, Size]] = []
+        self.names: dict[Value, str] = {}
+        self.operands: list[tuple[Value, View]] = [*program.loads.items(), *program.stores.items()]
+        self.load_index = {value: index for index, value in enumerate(program.loads)}
+        self.store_index = {value: len(program.loads) + index for index, value in enumerate(program.stores)}
+        self._make_loops()
+        self.levels = self._find_levels()
+        self.spilled = self._find_spilled()
+
+    def _make_loops(self) -> None:
+        program, order = self.program, self.program.order
+        border = len(order) - len(program.reduced) if program.reduced else len(order)
+        extents = [program.shape[axis] for axis in order]
+        strides = [[view.strides[axis] for axis in order] for _, view in self.operands]
+        rows = _collapse(extents[:border], [row[:border] for row in strides])
+        columns = _collapse(extents[border:], [row[border:] for row in strides])
+        if not program.reduced and rows.extents:
+            columns = _Loops([rows.extents.pop()], [[row.pop()] for row in rows.strides])
+        if not columns.extents:
+            columns = _Loops([1], [[0 if program.reduced else 1] for _ in strides])
+        self.rows, self.columns = rows, columns
+
+    def _is_row(self, value: Value) -> bool:
+        """Whether the value has one element for each row: a result of a reduction, or of arithmetic on such."""
+        if not self.program.reduced:
+            return False
+        if value in self.load_index:
+            return all(stride == 0 for stride in self.columns.strides[self.load_index[value]])
+        shape = value.shape
+        missing = len(self.program.shape) - len(shape)
+        return all(axis < missing or shape[axis - missing] == 1 for axis in self.program.reduced)
+
+    def _is_hoisted(self, value: Value) -> bool:
+        """Whether a load can stand before the innermost loop."""
+        return self.columns.strides[self.load_index[value]][-1] == 0 and len(self.columns.extents) == 1
+
+    def _find_levels(self) -> dict[Value, int]:
+        levels: dict[Value, int] = {}
+        for node in self.program.nodes:
+            below = max((levels.get(value, 0) for value in _reads(node)), default=0)
+            levels[node.output] = below + 1 if node.op.name in REDUCTIONS else below
+        return levels
+
+    def _find_spilled(self) -> list[Value]:
+        """Values too dear to compute again in a later pass."""
+        if not self.program.reduced:
+            return []
+        last_use: dict[Value, int] = {}
+        for node in reversed(self.program.nodes):
+            is_reduction = node.op.name in REDUCTIONS
+            at = self.levels[node.output] - 1 if is_reduction else self.levels[node.output]
+            if not is_reduction and not self._is_row(node.output):
+                at = max(at, last_use.get(node.output, at) if node.op.name in CHEAP else at)
+            for value in _reads(node):
+                last_use[value] = max(last_use.get(value, 0), at)
+        return [
+            node.output
+            for node in self.program.nodes
+            if node.op.name not in CHEAP
+            and node.op.name not in REDUCTIONS
+            and not self._is_row(node.output)
+            and node.output.dtype.kind != "bool"
+            and last_use.get(node.output, 0) > self.levels[node.output]
+        ]
+
+    def call(self) -> Call:
+        """Print the kernel and describe its call."""
+        self._declare_sizes()
+        body = self._reduced_task() if self.program.reduced else self._chunk_task()
+        source = "\n".join([*self._header(), "{", *self._prologue(), *body, "}", ""])
+        columns = product(self.columns.extents)
+        rows = product(self.rows.extents)
+        elements = 0.02 + sum(cost_of(node) for node in self.program.nodes) + 0.05 * len(self.operands)
+        picoseconds = max(20, int(1000 * elements))
+        if self.program.reduced:
+            tasks, cost = rows, SizeTerm(f"1 + {{0}} * {picoseconds} / 1000", (columns,))
+        else:
+            chunks = SizeTerm(f"({{0}}) * ((({{1}}) + {CHUNK - 1}) / {CHUNK})", (rows, columns))
+            tasks = chunks
+            cost = SizeTerm(f"1 + (({{0}}) < {CHUNK} ? ({{0}}) : {CHUNK}) * {picoseconds} / 1000", (columns,))
+        spill: Size = SizeTerm(f"{len(self.spilled)} * ((({{0}}) * 8 + 63) / 64 * 64)", (columns,)) if self.spilled else 0
+        return Call(
+            Kernel(self._hint(), source),
+            [Operand(view.buffer, view.offset, index >= len(self.program.loads)) for index, (_, view) in enumerate(self.operands)],
+            self.sizes,
+            tasks,
+            cost,
+            spill,
+            tuple(self.program.nodes),
+            self.program.title,
+            flops=product(self.program.shape) * max(1, len(self.program.nodes)),
+        )
+
+    def _hint(self) -> str:
+        names = [node.op.name.lower() for node in self.program.nodes] or ["copy"]
+        text = "_".join(names[:4]) + (f"_and_{len(names) - 4}_more" if len(names) > 4 else "")
+        return "".join(c if c.isalnum() else "_" for c in text)
+
+    def _size(self, name: str, value: Size) -> str:
+        self.sizes.append((name, value))
+        return name
+
+    def _declare_sizes(self) -> None:
+        for index, extent in enumerate(self.columns.extents):
+            self._size(f"columns{index}" if index + 1 < len(self.columns.extents) else "columns", extent)
+        for index, extent in enumerate(self.rows.extents):
+            self._size(f"rows{index}", extent)
+        for index in range(len(self.operands)):
+            for loop, stride in enumerate(self.rows.strides[index]):
+                if stride != 0:
+                    self._size(f"row_stride{index}_{loop}", stride)
+            for loop, stride in enumerate(self.columns.strides[index]):
+                is_inner = loop + 1 == len(self.columns.extents)
+                if stride != 0 and not (is_inner and stride == 1):
+                    self._size(f"column_stride{index}_{loop}", stride)
+
+    def _header(self) -> list[str]:
+        nodes = ", ".join(node.op.name for node in self.program.nodes) or "copy"
+        buffers = ", ".join(f"{value.dtype} {'out' if i >= len(self.program.loads) else 'in'}" for i, (value, _) in enumerate(self.operands))
+        return [
+            f"/* {nodes}",
+            f"   buffers: {buffers}; sizes: {', '.join(name for name, _ in self.sizes)} */",
+            "void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)",
+        ]
+
+    def _prologue(self) -> list[str]:
+        lines: list[str] = []
+        for index, (value, _) in enumerate(self.operands):
+            constant = "const " if index < len(self.program.loads) else ""
+            lines.append(f"    {constant}{_element(value)} *const x{index} = buffer[{index}];")
+        lines += [f"    const int64_t {name} = size[{index}];" for index, (name, _) in enumerate(self.sizes)]
+        lines += [f"    (void){name};" for name, _ in self.sizes]
+        lines.append("    (void)scratch;")
+        return lines
+
+    def _row_pointers(self, task: str) -> list[str]:
+        """Decode the row number and point each operand at its row."""
+        lines: list[str] = [f"        int64_t rest = {task};", "        (void)rest;"]
+        for loop in reversed(range(len(self.rows.extents))):
+            if loop == 0:
+                lines.append("        const int64_t i0 = rest;")
+            else:
+                lines.append(f"        const int64_t i{loop} = rest % rows{loop};")
+                lines.append(f"        rest /= rows{loop};")
+        lines += [f"        (void)i{loop};" for loop in range(len(self.rows.extents))]
+        for index, (value, _) in enumerate(self.operands):
+            terms = [
+                f"i{loop} * row_stride{index}_{loop}"
+                for loop, stride in enumerate(self.rows.strides[index])
+                if stride != 0
+            ]
+            constant = "const " if index < len(self.program.loads) else ""
+            lines.append(f"        {constant}{_element(value)} *p{index} = x{index}{''.join(' + ' + t for t in terms)};")
+        return lines
+
+    def _chunk_task(self) -> list[str]:
+        lines = [
+            f"    const int64_t chunks = (columns + {CHUNK - 1}) / {CHUNK};",
+            "    for (int64_t task = begin; task < end; task++) {",
+            f"        const int64_t from = task % chunks * {CHUNK};",
+            f"        const int64_t count = columns - from < {CHUNK} ? columns - from : {CHUNK};",
+            *self._row_pointers("task / chunks"),
+        ]
+        for index in range(len(self.operands)):
+            step = self._inner_step(index)
+            if step != "0":
+                lines.append(f"        p{index} += from * {step};")
+        hoisted = [value for value in self.program.loads if self._is_hoisted(value) and scalar_constant(value) is None]
+        lines += ["        " + self._load(value, "0", None) for value in hoisted]
+        targets = list(self.program.stores)
+        lines += self._vector_loop("count", targets, [], 0, set(hoisted), "        ")
+        lines.append("    }")
+        return lines
+
+    def _inner_step(self, index: int) -> str:
+        stride = self.columns.strides[index][-1]
+        if stride == 0:
+            return "0"
+        return "1" if stride == 1 else f"column_stride{index}_{len(self.columns.extents) - 1}"
+
+    def _vector_loop(
+        self, count: str, targets: list[Value], reductions: list[Node], at: int, known: set[Value], indent: str
+    ) -> list[str]:
+        """The innermost loop over whole vectors, and once more for the elements left over."""
+        full = self._body(targets, reductions, at, known, indent + "    ", None)
+        tail = self._body(targets, reductions, at, known, indent + "    ", "left")
+        return [
+            f"{indent}int64_t j = 0;",
+            f"{indent}for (; j + IG_LANES <= {count}; j += IG_LANES) {{",
+            *full,
+            f"{indent}}}",
+            f"{indent}if (j < {count}) {{",
+            f"{indent}    const int64_t left = {count} - j;",
+            *tail,
+            f"{indent}}}",
+        ]
+
+    def _body(
+        self, targets: list[Value], reductions: list[Node], at: int, known: set[Value], indent: str, left: str | None
+    ) -> list[str]:
+        needed = self._cone([*targets, *(_input(node) for node in reductions)], at, known)
+        lines: list[str] = []
+        for value in needed:
+            lines.append(indent + self._compute(value, at, left))
+        for node in reductions:
+            lines.append(indent + self._accumulate(node, left))
+        for value in targets:
+            if value in self.spilled and self.levels[value] == at:
+                lines.append(indent + self._spill(value, left))
+            if value in self.program.stores:
+                lines.append(indent + self._store(value, left))
+        return lines
+
+    def _cone(self, targets: list[Value], at: int, known: set[Value]) -> list[Value]:
+        """What must be computed or loaded in this pass for the targets, in order."""
+        found: dict[Value, None] = {}
+        stack: list[tuple[Value, bool]] = [(value, False) for value in reversed(targets)]
+        producers = {node.output: node for node in self.program.nodes}
+        while stack:
+            value, is_done = stack.pop()
+            if value in found or value in known or scalar_constant(value) is not None and value in self.load_index:
+                continue
+            node = producers.get(value)
+            is_read = node is None or self._is_spilled_before(value, at)
+            if is_done or is_read:
+                found[value] = None
+                continue
+            stack.append((value, True))
+            stack += [(source, False) for source in reversed(_reads(node)) if source not in found]
+        return list(found)
+
+    def _is_spilled_before(self, value: Value, at: int) -> bool:
+        return value in self.spilled and self.levels[value] < at
+
+    def _name(self, value: Value) -> str:
+        if value not in self.names:
+            self.names[value] = f"v{len(self.names)}"
+        return self.names[value]
+
+    def _compute(self, value: Value, at: int, left: str | None) -> str:
+        if value in self.load_index:
+            return self._load(value, "j", left)
+        if self._is_spilled_before(value, at):
+            kind = register_kind(value.dtype)
+            return f"const ig_{kind} {self._name(value)} = {_load_text(kind, self._spill_pointer(value), left)};"
+        node = next(node for node in self.program.nodes if node.output is value)
+        return self._assign(node)
+
+    def _assign(self, node: Node) -> str:
+        register = emit(node, [self._register(value) for value in _reads(node)])
+        text = as_bytes(register) if register.is_bool else register.text
+        kind = "u8" if register.is_bool else register.kind
+        return f"const ig_{kind} {self._name(node.output)} = {text};"
+
+    def _register(self, value: Value) -> Register:
+        kind = register_kind(value.dtype)
+        number = scalar_constant(value)
+        if number is not None and value in self.load_index:
+            return Register(literal(number, kind), kind)
+        return Register(self._name(value), kind, 0 if value.dtype.name == "bool" else None)
+
+    def _load(self, value: Value, position: str, left: str | None) -> str:
+        index = self.load_index[value]
+        step = self._inner_step(index)
+        suffix, kind = MEMORY[value.dtype.name][1], register_kind(value.dtype)
+        pointer = self._pointer(index)
+        if step == "0":
+            text = f"ig_broadcast_{suffix}({pointer})"
+        elif step == "1":
+            text = _load_text(suffix, f"{pointer} + {position}", left)
+        else:
+            text = f"ig_gather_{suffix}({pointer} + {position} * {step}, {step}, {left or 'IG_LANES'})"
+        return f"const ig_{kind} {self._name(value)} = {text};"
+
+    def _pointer(self, index: int) -> str:
+        return f"q{index}" if len(self.columns.extents) > 1 else f"p{index}"
+
+    def _store(self, value: Value, left: str | None) -> str:
+        index = self.store_index[value]
+        step, suffix = self._inner_step(index), MEMORY[value.dtype.name][1]
+        pointer, name = self._pointer(index), self._name(value)
+        if scalar_constant(value) is not None and value in self.load_index:
+            name = self._register(value).text
+        if step == "1":
+            tail = f"_n_{suffix}({pointer} + j, {name}, {left})" if left else f"_{suffix}({pointer} + j, {name})"
+            return f"ig_store{tail};"
+        return f"ig_scatter_{suffix}({pointer} + j * {step}, {step}, {name}, {left or 'IG_LANES'});"
+
+    def _spill_pointer(self, value: Value) -> str:
+        kind = register_kind(value.dtype)
+        slot = self.spilled.index(value)
+        return f"(ig_{kind}_element *)((char *)scratch + {slot} * span) + base + j"
+
+    def _spill(self, value: Value, left: str | None) -> str:
+        kind = register_kind(value.dtype)
+        tail = f"_n_{kind}({self._spill_pointer(value)}, {self._name(value)}, {left})"
+        full = f"_{kind}({self._spill_pointer(value)}, {self._name(value)})"
+        return f"ig_store{tail if left else full};"
+
+    def _accumulate(self, node: Node, left: str | None) -> str:
+        function, identity = REDUCTIONS[node.op.name]
+        source = self._register(_input(node))
+        text = source.text
+        if left:
+            text = f"ig_keep_{source.kind}({text}, {_identity(identity, source.kind)}, {left})"
+        name = f"sum_{self._name(node.output)}"
+        return f"{name} = {_combine(function, source.kind, name, text)};"
+
+    def _reduced_task(self) -> list[str]:
+        lines = ["    for (int64_t task = begin; task < end; task++) {", *self._row_pointers("task")]
+        if self.spilled:
+            total = " * ".join(name for name, _ in self.sizes[: len(self.columns.extents)])
+            lines.append(f"        const int64_t span = ({total} * 8 + 63) / 64 * 64;")
+        row_loads = [value for value in self.program.loads if self._is_row(value) and scalar_constant(value) is None]
+        lines += ["        " + self._row_load(value) for value in row_loads]
+        known = set(row_loads)
+        for at in range(max(self.levels.values(), default=0) + 1):
+            lines += self._row_values(at, known)
+            lines += self._pass(at, known)
+        lines += self._row_stores()
+        lines.append("    }")
+        return lines
+
+    def _row_load(self, value: Value) -> str:
+        index = self.load_index[value]
+        suffix, kind = MEMORY[value.dtype.name][1], register_kind(value.dtype)
+        return f"const ig_{kind} {self._name(value)} = ig_broadcast_{suffix}(p{index});"
+
+    def _row_values(self, at: int, known: set[Value]) -> list[str]:
+        """Finish the reductions of the pass before and compute what follows from them alone."""
+        lines: list[str] = []
+        for node in self.program.nodes:
+            if self.levels[node.output] != at:
+                continue
+            if node.op.name in REDUCTIONS:
+                lines.append("        " + self._finish(node))
+                known.add(node.output)
+            elif self._is_row(node.output) and all(self._is_available(v, known) for v in _reads(node)):
+                lines.append("        " + self._assign(node))
+                known.add(node.output)
+        return lines
+
+    def _is_available(self, value: Value, known: set[Value]) -> bool:
+        return value in known or (value in self.load_index and scalar_constant(value) is not None)
+
+    def _finish(self, node: Node) -> str:
+        function, _ = REDUCTIONS[node.op.name]
+        kind = register_kind(node.output.dtype)
+        total = f"ig_reduce_{function}_{kind}(sum_{self._name(node.output)})"
+        if node.op.name == "ReduceMean":
+            count = " * ".join(name for name, _ in self.sizes[: len(self.columns.extents)])
+            total = f"ig_mean_{kind}({total}, {count})"
+        return f"const ig_{kind} {self._name(node.output)} = ig_set_{kind}({total});"
+
+    def _pass(self, at: int, known: set[Value]) -> list[str]:
+        reductions = [n for n in self.program.nodes if n.op.name in REDUCTIONS and self.levels[n.output] == at + 1]
+        targets = [
+            value
+            for value in dict.fromkeys([*self.spilled, *self.program.stores])
+            if not self._is_row(value) and self.levels.get(value, 0) == at
+        ]
+        if not reductions and not targets:
+            return []
+        lines: list[str] = []
+        for node in reductions:
+            kind = register_kind(node.output.dtype)
+            identity = _identity(REDUCTIONS[node.op.name][1], kind)
+            lines.append(f"        ig_{kind} sum_{self._name(node.output)} = {identity};")
+        return lines + self._column_loops(targets, reductions, at, known)
+
+    def _column_loops(self, targets: list[Value], reductions: list[Node], at: int, known: set[Value]) -> list[str]:
+        outer = len(self.columns.extents) - 1
+        base = "0"
+        lines = ["        {"]
+        for loop in range(outer):
+            lines.append(f"        for (int64_t c{loop} = 0; c{loop} < columns{loop}; c{loop}++) {{")
+            base = f"({base}) * columns{loop} + c{loop}" if loop else "c0"
+        if self.spilled:
+            lines.append(f"            const int64_t base = ({base}) * columns;")
+        if outer:
+            lines += self._column_pointers(outer)
+        lines += self._vector_loop("columns", targets, reductions, at, known, "            ")
+        return lines + ["        }"] * (outer + 1)
+
+    def _column_pointers(self, outer: int) -> list[str]:
+        lines: list[str] = []
+        for index, (value, _) in enumerate(self.operands):
+            strides = self.columns.strides[index]
+            terms = [f" + c{loop} * column_stride{index}_{loop}" for loop in range(outer) if strides[loop] != 0]
+            constant = "const " if index < len(self.program.loads) else ""
+            lines.append(f"            {constant}{_element(value)} *q{index} = p{index}{''.join(terms)};")
+            lines.append(f"            (void)q{index};")
+        return lines
+
+    def _row_stores(self) -> list[str]:
+        rows = [value for value in self.program.stores if self._is_row(value)]
+        return [
+            f"        ig_store_n_{MEMORY[value.dtype.name][1]}(p{self.store_index[value]}, {self._name(value)}, 1);"
+            for value in rows
+        ]
+
+
+def _reads(node: Node) -> list[Value]:
+    """The inputs that an expression reads: of a reduction only its data, of CastLike only its first."""
+    if node.op.name in REDUCTIONS or node.op.name == "CastLike":
+        return [_input(node)]
+    return [value for value in node.inputs if value is not None]
+
+
+def _input(node: Node) -> Value:
+    value = node.inputs[0]
+    assert value is not None
+    return value
+
+
+def _element(value: Value) -> str:
+    return MEMORY[value.dtype.name][0]
+
+
+def _load_text(suffix: str, pointer: str, left: str | None) -> str:
+    return f"ig_load_n_{suffix}({pointer}, {left})" if left else f"ig_load_{suffix}({pointer})"
+
+
+def _identity(identity: str, kind: str) -> str:
+    if identity in ("lowest", "highest"):
+        return f"ig_set_{kind}(ig_{identity}_{kind})"
+    return literal(int(identity), kind)
+
+
+def _combine(function: str, kind: str, left: str, right: str) -> str:
+    if function in ("add", "mul"):
+        return f"{left} {'+' if function == 'add' else '*'} {right}"
+    return f"ig_{function}_{kind}({left}, {right})"
+
+
+reads = _reads

@@ -1,0 +1,274 @@
+"""Lowering: from a simplified graph to a plan of native segments and host nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from intaglio.c.target import Target
+from intaglio.ir.build import Builder, expand_node
+from intaglio.ir.dim import symbols
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.types import TensorType
+from intaglio.kernels.context import ANCHORS, Context
+from intaglio.kernels.epilogue import Epilogue, rows_and_columns
+from intaglio.kernels.expression import is_computable
+from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node
+from intaglio.kernels.loops import REDUCTIONS, Program, loop_call, reads
+from intaglio.kernels.plan import Fill, Operand, Plan
+from intaglio.kernels.views import VIEWS, is_view
+
+EXPANSION_LIMIT = 200_000
+"""Nodes that expanding a model may add."""
+
+
+def lower(graph: Graph, target: Target) -> Plan:
+    """The plan of a graph, which is changed on the way: composite operators are expanded in place."""
+    from intaglio.kernels import rules as _rules  # noqa: F401  the anchors register themselves
+
+    legalise(graph)
+    return _Lowering(graph, target).plan()
+
+
+def legalise(graph: Graph) -> None:
+    """Expand every node that no rule handles, until only handled nodes and leaves without expansion remain."""
+    added = 0
+    node = next(graph.nodes, None)
+    while node is not None:
+        following = node.next
+        if _must_expand(node):
+            before = node.previous
+            size = len(graph)
+            expand_node(node)
+            added += len(graph) - size
+            if added > EXPANSION_LIMIT:
+                break
+            following = before.next if before is not None else next(graph.nodes, None)
+        elif node.op.name in REDUCTIONS and not node.op.keepdims:  # pyright: ignore[reportAttributeAccessIssue]
+            _keep_dims(node)
+            following = node.next if node.graph is not None else following
+        node = following
+
+
+def _must_expand(node: Node) -> bool:
+    if not node.op.has("expand") or node.op.domain == "" and (is_loop_node(node) or node.op.name in VIEWS):
+        return False
+    if _all_known(node):
+        return False
+    rule = ANCHORS.get(node.op.name) if node.op.domain == "" else None
+    if rule is not None and rule.refuse(node) is None:
+        return False
+    return all(isinstance(v.type, TensorType) and v.type.shape is not None for v in node.inputs if v is not None)
+
+
+def _keep_dims(node: Node) -> None:
+    """A reduction that drops its axes is one that keeps them, and a reshape."""
+    if node.output.tensor.shape is None or node.graph is None:
+        return
+    builder = Builder(node.graph, before=node, source=node.source)
+    (kept,) = builder.add(replace(node.op, keepdims=1), node.inputs)  # pyright: ignore[reportCallIssue]
+    shape = node.output.shape
+    if not all(isinstance(dim, int) for dim in shape):
+        from intaglio.ops.indices import known_integers
+
+        axes = known_integers(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] is not None else None
+        if axes is None:
+            axes = list(range(kept.rank))
+        result = builder.Squeeze(kept, axes)
+    else:
+        result = builder.Reshape(kept, [int(dim) for dim in shape])
+    node.output.replace_uses(result)
+    node.graph.remove(node)
+
+
+def _all_known(node: Node) -> bool:
+    """Whether the node's results are integers that the driver can write down by itself."""
+    return all(value.contents is not None for value in node.outputs) and not node.op.is_random
+
+
+class _Lowering:
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.graph = graph
+        self.context = Context(target)
+        self.kinds: dict[Node, Kind] = {}
+        self.reasons: dict[Node, str] = {}
+
+    def plan(self) -> Plan:
+        self._classify()
+        nodes = self._demanded()
+        groups = form_groups(nodes, self.kinds, self.reasons)
+        self._find_last_readers(groups)
+        for index, group in enumerate(groups):
+            self._lower_group(group, index)
+        self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= len(groups))
+        outputs = [value for value in self.graph.outputs]
+        return Plan(self.context.steps, self.context.constants, list(self.graph.inputs), outputs)
+
+    def _classify(self) -> None:
+        """Decide for each node how it runs; a size that only data tells is known once a host node has run."""
+        bound: set[str] = set()
+        for value in self.graph.inputs:
+            bound |= _symbols_of(value)
+        for node in self.graph.nodes:
+            kind, reason = self._kind(node)
+            unknown = set[str]().union(*(_symbols_of(value) for value in node.outputs)) - bound
+            if unknown and kind != "host":
+                kind, reason = "host", f"the size {', '.join(sorted(unknown))} depends on data"
+            bound |= unknown
+            self.kinds[node], self.reasons[node] = kind, reason
+
+    def _kind(self, node: Node) -> tuple[Kind, str]:
+        if _all_known(node):
+            return "fill", ""
+        values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+        for value in values:
+            if not isinstance(value.type, TensorType):
+                return "host", f"{value.name} is {value.type}, which is not a tensor"
+            if value.type.shape is None:
+                return "host", f"the rank of {value.name} is not known before the run"
+        if not all(is_computable(value.dtype) for value in (*node.outputs, *self._read_by(node))):
+            names = sorted({str(v.dtype) for v in values if not is_computable(v.dtype)})
+            return "host", f"{', '.join(names)} is not compiled yet"
+        if is_view(node):
+            return "view", ""
+        if is_loop_node(node):
+            return "loop", ""
+        rule = ANCHORS.get(node.op.name) if node.op.domain == "" else None
+        if rule is None:
+            return "host", f"{node.op.name} is not compiled yet"
+        refusal = rule.refuse(node)
+        return ("anchor", "") if refusal is None else ("host", refusal)
+
+    def _read_by(self, node: Node) -> Sequence[Value]:
+        """The inputs whose elements the node's kernel reads."""
+        kind = self.kinds.get(node)
+        if kind == "fill":
+            return []
+        if kind == "view" or (kind is None and node.op.name in VIEWS and node.inputs):
+            return [value for value in node.inputs[:1] if value is not None]
+        if kind == "loop":
+            return reads(node)
+        rule = ANCHORS.get(node.op.name)
+        if kind == "anchor" or (kind is None and rule is not None and node.op.domain == ""):
+            assert rule is not None
+            return rule.reads(node)
+        return [value for value in (*node.inputs, *node.captures()) if value is not None]
+
+    def _demanded(self) -> list[Node]:
+        """The nodes whose results somebody reads, in order."""
+        wanted: set[Value] = set(self.graph.outputs)
+        kept: list[Node] = []
+        for node in reversed(list(self.graph.nodes)):
+            if any(value in wanted for value in node.outputs):
+                kept.append(node)
+                wanted.update(self._read_by(node))
+        return kept[::-1]
+
+    def _find_last_readers(self, groups: list[Group]) -> None:
+        """The last group that reads each value; a graph output is read behind the last group."""
+        self.last_reader: dict[Value, int] = {}
+        for index, group in enumerate(groups):
+            for node in group.nodes:
+                self.last_reader.update((value, index) for value in self._read_by(node))
+        self.last_reader.update((value, len(groups)) for value in self.graph.outputs)
+
+    def _lower_group(self, group: Group, index: int) -> None:
+        node = group.nodes[0]
+        if group.kind == "host":
+            self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= index)
+            self.context.add_host(node, group.reason)
+        elif group.kind == "fill":
+            self._lower_fill(node)
+        elif group.kind == "view":
+            self._lower_view(node)
+        elif group.kind == "loop":
+            self._lower_loop(group, index)
+        else:
+            self._lower_anchor(group, index)
+
+    def _lower_fill(self, node: Node) -> None:
+        for value in node.outputs:
+            contents = value.contents
+            assert contents is not None
+            if value not in self.last_reader:
+                continue
+            view = self.context.allocate(value)
+            operand = Operand(view.buffer, 0, True)
+            self.context.emit(Fill(operand, tuple(contents.ravel().tolist()), (node,), _title([node], value)))
+
+    def _lower_view(self, node: Node) -> None:
+        source = node.inputs[0]
+        assert source is not None
+        rule = VIEWS[node.op.name]
+        views = rule(node, self.context.view(source))
+        if views is None:
+            views = rule(node, self.context.contiguous(source))
+            assert views is not None, "a contiguous tensor has every view"
+        self.context.views.update(zip(node.outputs, views, strict=True))
+
+    def _outputs_of(self, group: Group, index: int) -> list[Value]:
+        """The group's values that are read outside it."""
+        members = set(group.nodes)
+        outside: list[Value] = []
+        for node in group.nodes:
+            for value in node.outputs:
+                is_read = any(reader in self.kinds and reader not in members and self._reads(reader, value) for reader in value.readers)
+                if is_read or value.is_output or self._is_captured(value, members):
+                    outside.append(value)
+        del index
+        return outside
+
+    def _reads(self, reader: Node, value: Value) -> bool:
+        return value in self._read_by(reader)
+
+    def _is_captured(self, value: Value, members: set[Node]) -> bool:
+        """Whether a node inside a subgraph reads the value."""
+        return any(reader not in self.kinds for reader in value.readers if reader not in members)
+
+    def _lower_loop(self, group: Group, index: int) -> None:
+        context = self.context
+        loads: dict[Value, object] = {}
+        for node in group.nodes:
+            loads.update((value, None) for value in reads(node) if value not in group.values)
+        views = {value: context.view(value).broadcast(group.shape) for value in loads}
+        stores = {value: context.allocate(value) for value in self._outputs_of(group, index)}
+        program = Program(
+            group.nodes,
+            group.shape,
+            group.reduced,
+            views,
+            {value: view.broadcast(group.shape) for value, view in stores.items()},
+            _title(group.nodes, group.nodes[-1].output),
+        )
+        context.emit(loop_call(program))
+
+    def _lower_anchor(self, group: Group, index: int) -> None:
+        context, node = self.context, group.nodes[0]
+        rule = ANCHORS[node.op.name]
+        epilogue = Epilogue(node.output, group.nodes[1:])
+        if rule.fuses:
+            for member in group.nodes[1:]:
+                for value in reads(member):
+                    if value not in group.values and value not in epilogue.loads:
+                        epilogue.loads[value] = self._even_view(value, group)
+            epilogue.stores = {value: context.allocate(value) for value in self._outputs_of(group, index)}
+        rule.lower(context, node, epilogue)
+
+    def _even_view(self, value: Value, group: Group):
+        view = self.context.view(value).broadcast(group.shape)
+        if rows_and_columns(view) is None:
+            view = self.context.contiguous(value).broadcast(group.shape)
+        return view
+
+
+def _symbols_of(value: Value) -> set[str]:
+    if not isinstance(value.type, TensorType) or value.type.shape is None:
+        return set()
+    return set[str]().union(*(symbols(dim) for dim in value.type.shape))
+
+
+def _title(nodes: Sequence[Node], value: Value) -> str:
+    """What a call computes, for comments and tables."""
+    names = " + ".join(dict.fromkeys(node.op.name for node in nodes))
+    sources = [node.source for node in nodes if node.source]
+    return f"{names} -> {value.name}: {value.type}" + (f" from {sources[0]}" if sources else "")

@@ -1,0 +1,265 @@
+"""Matrix products: C = A x B for float operands, batched, with a fused epilogue."""
+
+from string import Template
+from typing import Literal
+
+from intaglio.kernels.structured.pack import panel_packer
+from intaglio.kernels.structured.source import (
+    Element,
+    StructuredKernel,
+    Tile,
+    VectorTarget,
+    c_name,
+    maximum,
+    minimum,
+    quotient_up,
+    register_tile,
+    unpack_sizes,
+    vector_name,
+)
+from intaglio.kernels.structured.tile import row_source, tile_source
+
+Left = Literal["rows", "columns"]
+Right = Literal["packed", "rows", "columns"]
+
+_SIZES = ("M", "N", "K", "outer", "inner", "a_step", "a_outer", "a_inner", "b_step", "b_outer", "b_inner")
+
+
+def gemm(target: VectorTarget, element: Element = "float32", a: Left = "rows", b: Right = "packed") -> StructuredKernel:
+    """outer x inner products of M x K by K x N matrices; result row (batch * M + m) goes to the epilogue.
+
+    A value of the left operand stands at a_outer * o + a_inner * i + a_step * m + k for a="rows" and at ... + m +
+    a_step * k for a="columns"; of the right one at b_outer * o + b_inner * i + b_step * k + n for b="rows", at ... +
+    b_step * n + k for b="columns", and in panels as `pack_b` makes them for b="packed" (b_step is not read). A stride
+    of 0 repeats the matrix. The order in which a sum is made depends on M, N and K alone.
+    """
+    tile = register_tile(target, element)
+    sizes = (*_SIZES, "row_block", "panel_block", "depth_block")
+    source = "\n".join(
+        (
+            tile_source(tile, rows_adjacent=a == "columns", weights_stride=b == "rows"),
+            row_source(tile, a_stride=a == "columns", weights_stride=b == "rows"),
+            *([] if b == "packed" else [panel_packer(tile, b)]),
+            *([_dot_source(tile)] if _uses_dots(a, b) else []),
+            _kernel_source(tile, sizes, a, b),
+        )
+    )
+    panels, row_blocks = quotient_up("N", tile.columns), quotient_up("M", "row_block")
+    return StructuredKernel(
+        hint="gemm",
+        source=source,
+        buffers=("a", "b"),
+        sizes=sizes,
+        tasks=f"outer * inner * {row_blocks} * {quotient_up(panels, 'panel_block')}",
+        cost=f"1 + row_block * panel_block * K * {2 * tile.columns} / {_flops_per_ns(target, tile)}",
+        scratch=f"(row_block + {'0' if b == 'packed' else 'K'}) * {tile.columns * tile.bytes}",
+        defaults=_packed_blocks(target, tile) if b == "packed" else _unpacked_blocks(target, tile),
+    )
+
+
+def _uses_dots(a: Left, b: Right) -> bool:
+    return a == "rows" and b == "columns"
+
+
+def _dot_source(tile: Tile) -> str:
+    return _DOTS.substitute(
+        type=c_name(tile.element), vector=vector_name(tile.element), lanes=tile.lanes, width=tile.columns
+    )
+
+
+def _panel_offset(tile: Tile, b: Right) -> str:
+    return {
+        "packed": f"panel * K * {tile.columns}",
+        "rows": f"panel * {tile.columns}",
+        "columns": f"panel * {tile.columns} * b_step",
+    }[b]
+
+
+def _kernel_source(tile: Tile, sizes: tuple[str, ...], a: Left, b: Right) -> str:
+    panel = _PANEL.substitute(
+        type=c_name(tile.element), rows=tile.rows, columns=tile.columns, a_row="1" if a == "columns" else "a_step",
+        a_depth="a_step" if a == "columns" else "1",
+        b_row="b_step" if b == "rows" else str(tile.columns),
+    )  # fmt: skip
+    return panel + _KERNEL.substitute(
+        type=c_name(tile.element),
+        columns=tile.columns,
+        a_row="1" if a == "columns" else "a_step",
+        offset=_panel_offset(tile, b),
+        prepare=_prepare_source(tile, a, b),
+        b_row=str(tile.columns) if b != "rows" else "b_row",
+        sizes=unpack_sizes(sizes),
+        b_layout=b,
+        a_layout=a,
+    )
+
+
+def _prepare_source(tile: Tile, a: Left, b: Right) -> str:
+    """C that makes `b_panel` readable as a panel: packs it, or leaves it where few rows would not repay that."""
+    if b == "packed":
+        return "            (void)b_step;"
+    pack = _USE_PACKED.substitute(type=c_name(tile.element), columns=tile.columns)
+    if b == "rows":
+        return _PREPARE_ROWS.substitute(columns=tile.columns, rows=tile.rows, pack=pack)
+    return (_PREPARE_DOTS.substitute() if _uses_dots(a, b) else "") + f"            {{\n{pack}            }}"
+
+
+def _flops_per_ns(target: VectorTarget, tile: Tile) -> int:
+    """What a core computes in a nanosecond, roughly: two fused vector operations in each of 2.5 cycles."""
+    return max(4, target.vector_bytes // tile.bytes * 8)
+
+
+def _depth_block(target: VectorTarget, tile: Tile) -> str:
+    """As much of the depth as keeps a panel's part in the first cache while all rows pass by."""
+    limit = max(64, target.l1 * 2 // 3 // (tile.columns * tile.bytes))
+    parts = f"((K + {limit - 1}) / {limit})"
+    return f"(M <= {2 * tile.rows} || K <= {limit + limit // 2} ? {maximum('K', '1')} : (K + {parts} - 1) / {parts})"
+
+
+def _packed_blocks(target: VectorTarget, tile: Tile) -> dict[str, str]:
+    """Column panels are the tasks when there are enough of them, row blocks when the weights stay in cache."""
+    half, panels = target.l2 // 2, quotient_up("N", tile.columns)
+    weights_fit = f"(K * N <= {half // tile.bytes})"
+    resident = maximum(str(4 * tile.rows), f"{half // tile.bytes} / (K + 1)")
+    share = "(M + 4 * threads - 1) / (4 * threads)"
+    row_block = maximum(str(tile.rows), minimum(f"{weights_fit} ? {8 * tile.rows} : {resident}", share))
+    is_wide = f"{panels} >= 4 * threads && M * K <= {half // tile.bytes}"
+    return {
+        "row_block": maximum("1", f"{is_wide} ? M : {row_block}"),
+        "panel_block": f"({weights_fit} && {quotient_up('M', 'row_block')} >= 4 * threads ? {maximum(panels, '1')} : 1)",
+        "depth_block": _depth_block(target, tile),
+    }
+
+
+def _unpacked_blocks(target: VectorTarget, tile: Tile) -> dict[str, str]:
+    """Each task packs its panels, so that it should have many rows."""
+    half, panels = target.l2 // 2, quotient_up("N", tile.columns)
+    resident = maximum(str(8 * tile.rows), f"{half // tile.bytes} / (K + 1)")
+    share = f"outer * inner * {panels} >= 2 * threads ? M : (M + 4 * threads - 1) / (4 * threads)"
+    return {
+        "row_block": maximum("1", minimum(resident, maximum(str(2 * tile.rows), share))),
+        "panel_block": f"(outer * inner >= 4 * threads ? {maximum(panels, '1')} : 1)",
+        "depth_block": _depth_block(target, tile),
+    }
+
+
+_PANEL = Template("""\
+/* `rows` rows by one panel, in parts of the depth; the rows are shared evenly among the tiles. */
+static inline void
+IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const $type *a, int64_t a_step, const $type *b,
+                  int64_t b_step, int64_t rows, int64_t depth, int64_t depth_block, int64_t row, int64_t col,
+                  int64_t columns, $type *sum)
+{
+    static const int64_t here[2] = {0, 0};
+    const int64_t tiles = (rows + $rows - 1) / $rows, sum_step = depth > depth_block ? $columns : 0;
+    for (int64_t k = 0; k == 0 || k < depth; k += depth_block) {
+        const int64_t part = depth - k < depth_block ? depth - k : depth_block;
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            const int64_t first = rows * tile / tiles, count = rows * (tile + 1) / tiles - first;
+            $type *tile_sum = sum + first * sum_step;
+            IG_FUNCTION_tile(count, a + first * $a_row + k * $a_depth, a_step, b + k * $b_row, b_step, here, 1, part,
+                             tile_sum, k == 0);
+            if (k + part == depth)
+                IG_FUNCTION_finish(buffer, size, row + first, 1, count, col, columns, tile_sum);
+        }
+    }
+}
+
+""")
+
+_KERNEL = Template("""\
+/* Matrix product, left operand in $a_layout, right operand in $b_layout. A task is row_block rows by panel_block
+   panels of $columns columns of one product.
+   buffer: a, b, the epilogue's
+   size: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block,
+         depth_block, the epilogue's
+   tasks: outer * inner * ceil(M / row_block) * ceil(ceil(N / $columns) / panel_block) */
+void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+{
+    $sizes
+    const $type *a = buffer[0], *b = buffer[1];
+    $type *sum = scratch;
+    const int64_t panels = (N + $columns - 1) / $columns, row_blocks = (M + row_block - 1) / row_block;
+    const int64_t panel_blocks = (panels + panel_block - 1) / panel_block;
+    (void)outer;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t batch = task / (row_blocks * panel_blocks), in_batch = task % (row_blocks * panel_blocks);
+        const int64_t block = in_batch % row_blocks, panel_index = in_batch / row_blocks;
+        const int64_t row = M * block / row_blocks, rows = M * (block + 1) / row_blocks - row;
+        const $type *a_rows = a + batch / inner * a_outer + batch % inner * a_inner + row * $a_row;
+        const $type *b_batch = b + batch / inner * b_outer + batch % inner * b_inner;
+        const int64_t last = panels * (panel_index + 1) / panel_blocks;
+        for (int64_t panel = panels * panel_index / panel_blocks; panel < last; panel++) {
+            const $type *b_panel = b_batch + $offset;
+            int64_t b_row = b_step;
+            const int64_t col = panel * $columns, columns = N - col < $columns ? N - col : $columns;
+$prepare
+            (void)b_row;
+            if (M == 1) {
+                IG_FUNCTION_row(a_rows, a_step, b_panel, b_row, K, sum);
+                IG_FUNCTION_finish(buffer, size, batch, 1, 1, col, columns, sum);
+            } else {
+                IG_FUNCTION_panel(buffer, size, a_rows, a_step, b_panel, b_row, rows, K, depth_block,
+                                  batch * M + row, col, columns, sum);
+            }
+        }
+    }
+}
+""")
+
+_USE_PACKED = Template("""\
+                $type *packed = sum + row_block * $columns;
+                IG_FUNCTION_pack(b_panel, b_step, K, columns, packed);
+                b_panel = packed;
+                b_row = $columns;
+""")
+
+_PREPARE_ROWS = Template("""\
+            if (columns < $columns || rows > $rows) {
+$pack            }""")
+
+_PREPARE_DOTS = Template("""\
+            if (M <= 2) {
+                IG_FUNCTION_dots(a_rows, a_step, b_panel, b_step, rows, K, columns, sum);
+                IG_FUNCTION_finish(buffer, size, batch * M + row, 1, rows, col, columns, sum);
+                continue;
+            }
+""")
+
+_DOTS = Template("""\
+/* The product of a row and a column, both contiguous, as $lanes parts to add up. */
+static inline __attribute__((always_inline)) $vector
+IG_FUNCTION_dot(const $type *a, const $type *w, int64_t depth)
+{
+    $vector even = {0}, odd = {0};
+    int64_t k = 0;
+    for (; k + 2 * $lanes <= depth; k += 2 * $lanes) {
+        even += *(const ${vector}_at *)(a + k) * *(const ${vector}_at *)(w + k);
+        odd += *(const ${vector}_at *)(a + k + $lanes) * *(const ${vector}_at *)(w + k + $lanes);
+    }
+    for (; k + $lanes <= depth; k += $lanes)
+        even += *(const ${vector}_at *)(a + k) * *(const ${vector}_at *)(w + k);
+    for (; k < depth; k++)
+        odd[0] += a[k] * w[k];
+    return even + odd;
+}
+
+/* sum[r][c] = row r of the left operand x column c, without packing. */
+static inline void
+IG_FUNCTION_dots(const $type *a, int64_t a_step, const $type *b, int64_t b_step, int64_t rows, int64_t depth,
+                 int64_t columns, $type *sum)
+{
+    for (int64_t r = 0; r < rows; r++, a += a_step, sum += $width)
+        for (int64_t c = 0; c < columns; c += $lanes) {
+            $type part[$lanes][$lanes];
+            $vector total = {0};
+            for (int64_t l = 0; l < $lanes; l++)
+                *(${vector}_at *)part[l] =
+                    c + l < columns ? IG_FUNCTION_dot(a, b + (c + l) * b_step, depth) : ($vector){0};
+            IG_FUNCTION_transpose(part[0], $lanes, part[0], $lanes);
+            for (int l = 0; l < $lanes; l++)
+                total += *(const ${vector}_at *)part[l];
+            *(${vector}_at *)(sum + c) = total;
+        }
+}
+""")

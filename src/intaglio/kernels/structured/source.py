@@ -1,0 +1,210 @@
+"""What every structured kernel is made of: its description, its vector types, its epilogue."""
+
+from dataclasses import dataclass, field
+from string import Template
+from typing import Literal, Protocol
+
+Element = Literal["float32", "float64"]
+
+_C_NAME: dict[Element, str] = {"float32": "float", "float64": "double"}
+_BYTES: dict[Element, int] = {"float32": 4, "float64": 8}
+
+
+class VectorTarget(Protocol):
+    """The part of a target description that structured kernels depend on."""
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes in a vector register."""
+        ...
+
+    @property
+    def vector_registers(self) -> int:
+        """Number of vector registers."""
+        ...
+
+    @property
+    def l1(self) -> int:
+        """Bytes of a core's first data cache."""
+        ...
+
+    @property
+    def l2(self) -> int:
+        """Bytes of a core's second cache."""
+        ...
+
+
+@dataclass(frozen=True)
+class StructuredKernel:
+    """C source of one kernel, and how to call it.
+
+    `buffers` and `sizes` name the entries of the kernel's two arguments in order; an epilogue finds its own behind
+    them, from `buffer[len(buffers)]` and `size[len(sizes)]` on. `defaults` gives, for sizes that only steer the blocking, a C
+    expression in the sizes before them and `threads`. `tasks`, `cost` (nanoseconds of a task, roughly) and `scratch`
+    (bytes for a thread, 64-byte aligned) are C expressions in the named sizes, each an int64_t or literal.
+    """
+
+    hint: str
+    source: str
+    buffers: tuple[str, ...]
+    sizes: tuple[str, ...]
+    tasks: str
+    cost: str
+    scratch: str = "0"
+    defaults: dict[str, str] = field(default_factory=dict[str, str])
+
+    def named(self, name: str, epilogue: str) -> str:
+        """The whole source of the kernel as the function `name`; its static functions share that prefix."""
+        text = f"{epilogue}\n{self.source}" if epilogue else self.source
+        return text.replace("ig_epilogue", f"{name}_epilogue").replace("IG_FUNCTION", name)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows by columns of the result that a core keeps in registers, and the element they are computed in."""
+
+    element: Element
+    lanes: int
+    rows: int
+    vectors: int = 2
+
+    @property
+    def columns(self) -> int:
+        """Columns of a panel of packed weights."""
+        return self.lanes * self.vectors
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element."""
+        return _BYTES[self.element]
+
+
+def register_tile(target: VectorTarget, element: Element = "float32") -> Tile:
+    """The tile whose sums, one row of weights and one broadcast value fit the target's vector registers."""
+    lanes = target.vector_bytes // _BYTES[element]
+    rows = 14 if target.vector_registers >= 32 else 6
+    return Tile(element, lanes, rows)
+
+
+def c_name(element: Element) -> str:
+    """The C type of one element.
+
+    >>> c_name("float64")
+    'double'
+    """
+    return _C_NAME[element]
+
+
+def vector_name(element: Element) -> str:
+    """The C type of a full vector of elements.
+
+    >>> vector_name("float32")
+    'ig_f32'
+    """
+    return "ig_f32" if element == "float32" else "ig_f64"
+
+
+def vector_types(target: VectorTarget) -> str:
+    """The types that structured kernels and epilogues use; print it once before them.
+
+    IG_LANES floats or IG_LANES / 2 doubles make a vector; the `_at` types are the same at any address.
+    """
+    return _TYPES.substitute(bytes=target.vector_bytes, lanes=target.vector_bytes // 4)
+
+
+def plain_epilogue(element: Element, buffers: int, sizes: int) -> str:
+    """The epilogue that only stores: to buffer[buffers], whose rows are size[sizes] elements apart."""
+    return _PLAIN.substitute(type=c_name(element), vector=vector_name(element), buffer=buffers, size=sizes)
+
+
+def plan_source(kernel: StructuredKernel, name: str) -> str:
+    """C of `name`_plan: completes `size` by the defaults, and tells tasks, cost and scratch bytes in `plan`."""
+    blocks = "\n".join(
+        f"    const int64_t {block} = size[{kernel.sizes.index(block)}] = {expression};\n    (void){block};"
+        for block, expression in kernel.defaults.items()
+    )
+    given = tuple(size for size in kernel.sizes if size not in kernel.defaults)
+    names = "\n".join(
+        f"    const int64_t {size} = size[{kernel.sizes.index(size)}];\n    (void){size};" for size in given
+    )
+    return _PLAN.substitute(
+        name=name, names=names, blocks=blocks, tasks=kernel.tasks, cost=kernel.cost, scratch=kernel.scratch
+    )
+
+
+def unpack_sizes(names: tuple[str, ...]) -> str:
+    """C declarations that give each size its name.
+
+    >>> unpack_sizes(("M", "N"))
+    'const int64_t M = size[0], N = size[1];'
+    """
+    return "const int64_t " + ", ".join(f"{name} = size[{index}]" for index, name in enumerate(names)) + ";"
+
+
+def minimum(a: str, b: str) -> str:
+    """C expression of the lesser of two.
+
+    >>> minimum("a", "b + 1")
+    '((a) < (b + 1) ? (a) : (b + 1))'
+    """
+    return f"(({a}) < ({b}) ? ({a}) : ({b}))"
+
+
+def maximum(a: str, b: str) -> str:
+    """C expression of the greater of two.
+
+    >>> maximum("a", "1")
+    '((a) > (1) ? (a) : (1))'
+    """
+    return f"(({a}) > ({b}) ? ({a}) : ({b}))"
+
+
+def quotient_up(a: str, b: str | int) -> str:
+    """C expression of a / b rounded up, for a >= 0 and b > 0.
+
+    >>> quotient_up("M", 4)
+    '((M + (4) - 1) / (4))'
+    """
+    return f"(({a} + ({b}) - 1) / ({b}))"
+
+
+_TYPES = Template("""\
+#ifndef IG_LANES
+#define IG_LANES $lanes
+#endif
+typedef float ig_f32 __attribute__((vector_size($bytes)));
+typedef double ig_f64 __attribute__((vector_size($bytes)));
+typedef float ig_f32_at __attribute__((vector_size($bytes), aligned(4), may_alias));
+typedef double ig_f64_at __attribute__((vector_size($bytes), aligned(8), may_alias));
+#ifdef __clang__
+#define IG_UNROLL _Pragma("unroll")
+#else
+#define IG_UNROLL _Pragma("GCC unroll 32")
+#endif
+""")
+
+_PLAIN = Template("""\
+static inline void ig_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, $vector acc)
+{
+    *(${vector}_at *)(($type *)buffer[$buffer] + row * size[$size] + col) = acc;
+}
+static inline void ig_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, $vector acc,
+                                 int64_t n)
+{
+    $type *out = ($type *)buffer[$buffer] + row * size[$size] + col;
+    __builtin_memcpy(out, &acc, (uint64_t)n * sizeof *out);
+}
+""")
+
+_PLAN = Template("""\
+void ${name}_plan(int64_t *size, int64_t threads, int64_t *plan);
+void ${name}_plan(int64_t *size, int64_t threads, int64_t *plan)
+{
+$names
+$blocks
+    (void)threads;
+    plan[0] = $tasks;
+    plan[1] = $cost;
+    plan[2] = $scratch;
+}
+""")

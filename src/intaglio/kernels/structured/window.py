@@ -1,0 +1,199 @@
+"""The loops that depthwise convolution and pooling share: each channel by itself, channels last."""
+
+from dataclasses import dataclass
+from string import Template
+
+from intaglio.kernels.structured.conv import WINDOW_SIZES
+from intaglio.kernels.structured.source import (
+    StructuredKernel,
+    VectorTarget,
+    maximum,
+    minimum,
+    quotient_up,
+    unpack_sizes,
+)
+
+SIZES = (*WINDOW_SIZES, "end_d", "end_h", "end_w", "OC", "row_block")
+"""`end_*` are the pads behind the last value, which averages may count; OC = C but for a channel multiplier."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What happens to the values under a window, as C.
+
+    `start` begins the vector `acc`, `step` takes in `value` (and `weight`), `finish` completes `acc` from `count`.
+    """
+
+    hint: str
+    title: str
+    buffers: tuple[str, ...]
+    start: str
+    step: str
+    finish: str
+    functions: str = ""
+    has_weights: bool = False
+    counts_pads: bool = False
+
+
+def window_kernel(target: VectorTarget, window: Window) -> StructuredKernel:
+    """The kernel that moves `window` over an NDHWC float32 input; the epilogue's row is the output pixel."""
+    names = {
+        "title": window.title,
+        "buffers": ", ".join(window.buffers),
+        "start": window.start,
+        "step": window.step,
+        "finish": window.finish,
+        "weights": "buffer[1]" if window.has_weights else "0",
+        "weight": _WEIGHT if window.has_weights else "",
+        "lanes": target.vector_bytes // 4,
+        "pixels": 8 if target.vector_registers >= 32 else 6,
+        "half": 4 if target.vector_registers >= 32 else 3,
+        "counts": "1" if window.counts_pads else "0",
+        "sizes": unpack_sizes(SIZES),
+    }
+    source = window.functions + _LOAD.substitute(names) + Template(_PIXELS).substitute(names)
+    source += _RANGE.substitute(names) + _ROW.substitute(names) + _KERNEL.substitute(names)
+    return StructuredKernel(
+        hint=window.hint,
+        source=source,
+        buffers=window.buffers,
+        sizes=SIZES,
+        tasks=f"images * OD * {quotient_up('OH', 'row_block')}",
+        cost=f"1 + row_block * OW * OC * KD * KH * KW / {target.vector_bytes // 2}",
+        defaults={"row_block": maximum("1", minimum("OH", "images * OD * OH / (8 * threads)"))},
+    )
+
+
+_WEIGHT = "const ig_f32 weight = IG_FUNCTION_load(is_whole, weights + ((d * KH + h) * KW + w) * OC + col, 0, 1, n);"
+
+_LOAD = Template("""\
+/* n values: value l is from[(first + l) / repeat - first / repeat]; a whole vector of adjacent ones in one load. */
+static inline __attribute__((always_inline)) ig_f32
+IG_FUNCTION_load(const int is_whole, const float *from, int64_t first, int64_t repeat, int64_t n)
+{
+    if (is_whole)
+        return *(const ig_f32_at *)from;
+    float values[$lanes] = {0};
+    for (int64_t l = 0; l < n; l++)
+        values[l] = from[repeat == 1 ? l : (first + l) / repeat - first / repeat];
+    return *(const ig_f32_at *)values;
+}
+
+""")
+
+_PIXELS = """\
+/* Adjacent output pixels whose windows are cut alike: taps range[0] <= d < range[1] and so on. `origin` is the place of
+   tap (0, 0, 0) of the first pixel, and may lie before the input. */
+static inline __attribute__((always_inline)) void
+IG_FUNCTION_pixels(const int pixels, const int is_whole, void *const *buffer, const int64_t *size, const int64_t *range,
+                   int64_t origin, int64_t count, int64_t row, int64_t col, int64_t n)
+{
+    const int64_t C = size[1], H = size[3], W = size[4], KH = size[9], KW = size[10], OC = size[23];
+    const int64_t step_d = size[14] * H * W * C, step_h = size[15] * W * C, step_w = size[16] * C;
+    const int64_t pixel = size[13] * C, repeat = is_whole ? 1 : OC / C;
+    const float *x = buffer[0], *weights = $weights;
+    (void)KH, (void)KW, (void)weights, (void)count;
+    ig_f32 sums[$pixels];
+    IG_UNROLL for (int p = 0; p < pixels; p++) {
+        ig_f32 acc;
+        $start
+        sums[p] = acc;
+    }
+    for (int64_t d = range[0]; d < range[1]; d++)
+        for (int64_t h = range[2]; h < range[3]; h++)
+            for (int64_t w = range[4]; w < range[5]; w++) {
+                const float *from = x + (origin + d * step_d + h * step_h + w * step_w + col / repeat);
+                $weight
+                IG_UNROLL for (int p = 0; p < pixels; p++) {
+                    const ig_f32 value = IG_FUNCTION_load(is_whole, from + p * pixel, col, repeat, n);
+                    ig_f32 acc = sums[p];
+                    $step
+                    sums[p] = acc;
+                }
+            }
+    IG_UNROLL for (int p = 0; p < pixels; p++) {
+        ig_f32 acc = sums[p];
+        $finish
+        if (n == $lanes)
+            ig_epilogue(buffer, size, row + p, col, acc);
+        else
+            ig_epilogue_n(buffer, size, row + p, col, acc, n);
+    }
+}
+
+"""
+
+_RANGE = Template("""\
+/* The taps of one axis that lie inside for a window at `start`; returns how many of them an average counts. */
+static inline int64_t
+IG_FUNCTION_range(int64_t start, int64_t taps, int64_t dilation, int64_t extent, int64_t end, int64_t *range)
+{
+    int64_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
+    int64_t last = extent > start ? (extent - start + dilation - 1) / dilation : 0;
+    int64_t padded = extent + end > start ? (extent + end - start + dilation - 1) / dilation : 0;
+    last = last < taps ? last : taps;
+    padded = padded < taps ? padded : taps;
+    range[0] = first < last ? first : last;
+    range[1] = last;
+    return $counts ? padded : range[1] - range[0];
+}
+
+""")
+
+_ROW = Template("""\
+/* One row of output pixels for the n channels from `col` on. */
+static inline void
+IG_FUNCTION_columns(const int is_whole, void *const *buffer, const int64_t *size, int64_t *range, int64_t origin,
+                    int64_t count, int64_t row, int64_t col, int64_t n)
+{
+    const int64_t C = size[1], W = size[4], OW = size[7], KW = size[10], stride = size[13], dilation = size[16];
+    const int64_t pad = size[19], end = size[22];
+    for (int64_t ow = 0; ow < OW;) {
+        const int64_t start = ow * stride - pad, here = origin + start * C, room = W - 1 - (KW - 1) * dilation - start;
+        const int64_t counted = count * IG_FUNCTION_range(start, KW, dilation, W, end, range + 4);
+        int64_t alike = start < 0 || room < 0 ? 1 : room / stride + 1;
+        alike = alike < OW - ow ? alike : OW - ow;
+        if (is_whole && alike >= $pixels) {
+            IG_FUNCTION_pixels($pixels, is_whole, buffer, size, range, here, counted, row + ow, col, n);
+            ow += $pixels;
+        } else if (is_whole && alike >= $half) {
+            IG_FUNCTION_pixels($half, is_whole, buffer, size, range, here, counted, row + ow, col, n);
+            ow += $half;
+        } else {
+            IG_FUNCTION_pixels(1, is_whole, buffer, size, range, here, counted, row + ow, col, n);
+            ow++;
+        }
+    }
+}
+
+""")
+
+_KERNEL = Template("""\
+/* $title of an NDHWC input. A task is row_block rows of output pixels.
+   buffer: $buffers, the epilogue's
+   size: images, C, D, H, W, OD, OH, OW, KD, KH, KW, stride_d, stride_h, stride_w, dilation_d, dilation_h, dilation_w,
+         pad_d, pad_h, pad_w, end_d, end_h, end_w, OC, row_block, the epilogue's
+   tasks: images * OD * ceil(OH / row_block) */
+void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+{
+    $sizes
+    const int64_t row_blocks = (OH + row_block - 1) / row_block;
+    (void)scratch, (void)images, (void)KW, (void)stride_w, (void)dilation_w, (void)pad_w, (void)end_w;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t block = task % row_blocks, od = task / row_blocks % OD, image = task / row_blocks / OD;
+        for (int64_t oh = OH * block / row_blocks; oh < OH * (block + 1) / row_blocks; oh++) {
+            const int64_t d = od * stride_d - pad_d, h = oh * stride_h - pad_h;
+            const int64_t origin = ((image * D + d) * H + h) * W * C, row = ((image * OD + od) * OH + oh) * OW;
+            int64_t range[6];
+            const int64_t count = IG_FUNCTION_range(d, KD, dilation_d, D, end_d, range) *
+                                  IG_FUNCTION_range(h, KH, dilation_h, H, end_h, range + 2);
+            int64_t col = 0;
+            for (; OC == C && col + $lanes <= OC; col += $lanes)
+                IG_FUNCTION_columns(1, buffer, size, range, origin, count, row, col, $lanes);
+            for (; col < OC; col += $lanes)
+                IG_FUNCTION_columns(0, buffer, size, range, origin, count, row, col,
+                                    OC - col < $lanes ? OC - col : $lanes);
+        }
+    }
+}
+""")

@@ -1,0 +1,268 @@
+"""Winograd's convolution for 3x3 filters with stride 1: fewer products, more rounding."""
+
+from string import Template
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from intaglio.kernels.structured.pack import pack_b
+from intaglio.kernels.structured.source import (
+    StructuredKernel,
+    VectorTarget,
+    maximum,
+    minimum,
+    quotient_up,
+    register_tile,
+    unpack_sizes,
+)
+from intaglio.kernels.structured.tile import tile_source
+
+Output = Literal[2, 4]
+
+_SIZES = ("images", "C", "H", "W", "OH", "OW", "pad_h", "pad_w", "OC", "tile_block", "panel_block")
+
+_FILTER: dict[Output, list[list[float]]] = {
+    2: [[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]],
+    4: [
+        [1 / 4, 0, 0],
+        [-1 / 6, -1 / 6, -1 / 6],
+        [-1 / 6, 1 / 6, -1 / 6],
+        [1 / 24, 1 / 12, 1 / 6],
+        [1 / 24, -1 / 12, 1 / 6],
+        [0, 0, 1],
+    ],
+}
+
+# One axis of the transforms: values i[...] to o[...].
+_TO_PRODUCT: dict[Output, str] = {
+    2: """\
+    o[0] = i[0] - i[2];
+    o[1] = i[1] + i[2];
+    o[2] = i[2] - i[1];
+    o[3] = i[1] - i[3];
+""",
+    4: """\
+    const ig_f32 a = i[4] - 4 * i[2], b = i[3] - 4 * i[1], c = i[4] - i[2], d = 2 * (i[3] - i[1]);
+    o[0] = 4 * i[0] - 5 * i[2] + i[4];
+    o[1] = a + b;
+    o[2] = a - b;
+    o[3] = c + d;
+    o[4] = c - d;
+    o[5] = 4 * i[1] - 5 * i[3] + i[5];
+""",
+}
+_FROM_PRODUCT: dict[Output, str] = {
+    2: """\
+    o[0] = i[0] + i[1] + i[2];
+    o[1] = i[1] - i[2] - i[3];
+""",
+    4: """\
+    const ig_f32 a = i[1] + i[2], b = i[1] - i[2], c = i[3] + i[4], d = i[3] - i[4];
+    o[0] = i[0] + a + c;
+    o[1] = b + 2 * d;
+    o[2] = a + 4 * c;
+    o[3] = b + 8 * d + i[5];
+""",
+}
+
+
+def winograd(target: VectorTarget, output: Output = 4) -> StructuredKernel:
+    """3x3 convolution with stride 1 and dilation 1, ungrouped, of an NHWC float32 input.
+
+    Computes output x output pixels from each (output + 2) x (output + 2) of the input. Weights from `pack_winograd`;
+    the epilogue's row is the output pixel. Rounds more than `conv`: about as much for 2, tenfold for 4.
+    """
+    tile = register_tile(target)
+    side = output + 2
+    names = {
+        "output": output,
+        "side": side,
+        "positions": side * side,
+        "lanes": tile.lanes,
+        "columns": tile.columns,
+        "rows": tile.rows,
+        "to_product": _TO_PRODUCT[output],
+        "from_product": _FROM_PRODUCT[output],
+        "sizes": unpack_sizes(_SIZES),
+    }
+    panels = quotient_up("OC", tile.columns)
+    tiles = f"images * {quotient_up('OH', output)} * {quotient_up('OW', output)}"
+    row = f"({quotient_up('C', tile.lanes)} * {tile.lanes} + {tile.lanes})"
+    return StructuredKernel(
+        hint=f"winograd{output}",
+        source=tile_source(tile) + "\n" + "\n".join(part.substitute(names) for part in (_GATHER, _SCATTER, _KERNEL)),
+        buffers=("x", "w"),
+        sizes=_SIZES,
+        tasks=f"{quotient_up(tiles, 'tile_block')} * {quotient_up(panels, 'panel_block')}",
+        cost=f"1 + tile_block * panel_block * C * {2 * tile.columns * side * side} / {target.vector_bytes * 2}",
+        scratch=f"{side * side * tile.bytes} * (tile_block * ({row} + {tile.columns}) + {2 * tile.lanes})",
+        defaults=_blocks(target, tile.rows, side, panels, tiles),
+    )
+
+
+def pack_winograd(weights: npt.NDArray[Any], target: VectorTarget, output: Output = 4) -> npt.NDArray[Any]:
+    """Weights (OC, C, 3, 3), transformed, as (panels, positions, C, columns)."""
+    matrix = np.array(_FILTER[output])
+    transformed = np.einsum("ia,ocab,jb->ijco", matrix, weights.astype(np.float64), matrix)
+    packed = pack_b(transformed.reshape(-1, *transformed.shape[2:]), target)
+    return np.ascontiguousarray(np.swapaxes(packed, 0, 1))
+
+
+def preferred_output(height: int, width: int, channels: int) -> Output:
+    """The faster of the two for an output of height x width pixels: large tiles waste too much of a small image."""
+    pixels = height * width
+    return 4 if pixels >= 14 * 14 and (channels < 512 or pixels > 14 * 14) else 2
+
+
+def _blocks(target: VectorTarget, rows: int, side: int, panels: str, tiles: str) -> dict[str, str]:
+    """As many tiles as leave half of the second cache to their transformed values, in whole register tiles."""
+    resident = f"{target.l2 // 2 // (4 * side * side)} / (C + 1) / {rows} * {rows}"
+    block = maximum(str(rows), minimum(str(4 * rows), resident))
+    return {
+        "tile_block": maximum("1", minimum(block, tiles)),
+        "panel_block": maximum(
+            "1",
+            f"{tiles} >= 4 * threads * tile_block ? {panels} : {panels} * {quotient_up(tiles, 'tile_block')}"
+            " / (4 * threads)",
+        ),
+    }
+
+
+_GATHER = Template("""\
+static inline __attribute__((always_inline)) void IG_FUNCTION_to_product(const ig_f32 *i, ig_f32 *o)
+{
+$to_product}
+
+/* `n` channels of the pixel at (h, w); zero outside of the image. */
+static inline ig_f32
+IG_FUNCTION_pixel(const float *x, const int64_t *size, int64_t h, int64_t w, int64_t n)
+{
+    ig_f32 value = {0};
+    if (h < 0 || h >= size[2] || w < 0 || w >= size[3])
+        return value;
+    const float *from = x + (h * size[3] + w) * size[1];
+    if (n == $lanes)
+        return *(const ig_f32_at *)from;
+    __builtin_memcpy(&value, from, (uint64_t)n * sizeof *from);
+    return value;
+}
+
+/* Transforms the $side x $side pixels from (h, w) on, for every channel; position p goes to to[p * step]. */
+static inline void
+IG_FUNCTION_gather(const float *x, const int64_t *size, int64_t h, int64_t w, float *to, int64_t step)
+{
+    const int64_t C = size[1], W = size[3];
+    const int is_inside = h >= 0 && w >= 0 && h + $side <= size[2] && w + $side <= W;
+    for (int64_t c = 0; c < C; c += $lanes, to += $lanes) {
+        const int64_t n = C - c < $lanes ? C - c : $lanes;
+        ig_f32 columns[$side][$side], copy[$side * $side];
+        const float *from = x + (h * W + w) * C + c;
+        int64_t row_step = W * C, pixel_step = C;
+        if (!is_inside || n < $lanes) {
+            for (int64_t i = 0; i < $side * $side; i++)
+                copy[i] = IG_FUNCTION_pixel(x + c, size, h + i / $side, w + i % $side, n);
+            from = (const float *)copy;
+            row_step = $side * $lanes;
+            pixel_step = $lanes;
+        }
+        IG_UNROLL for (int j = 0; j < $side; j++) {
+            ig_f32 in[$side], out[$side];
+            IG_UNROLL for (int i = 0; i < $side; i++)
+                in[i] = *(const ig_f32_at *)(from + i * row_step + j * pixel_step);
+            IG_FUNCTION_to_product(in, out);
+            IG_UNROLL for (int i = 0; i < $side; i++)
+                columns[i][j] = out[i];
+        }
+        IG_UNROLL for (int i = 0; i < $side; i++) {
+            ig_f32 out[$side];
+            IG_FUNCTION_to_product(columns[i], out);
+            IG_UNROLL for (int j = 0; j < $side; j++)
+                *(ig_f32_at *)(to + (i * $side + j) * step) = out[j];
+        }
+    }
+}
+""")
+
+_SCATTER = Template("""\
+static inline __attribute__((always_inline)) void IG_FUNCTION_from_product(const ig_f32 *i, ig_f32 *o)
+{
+$from_product}
+
+/* Transforms one tile's products back: `height` by `width` output pixels from result row `row` on. */
+static inline void
+IG_FUNCTION_scatter(void *const *buffer, const int64_t *size, const float *from, int64_t step, int64_t row,
+                    int64_t height, int64_t width, int64_t col, int64_t columns)
+{
+    for (int64_t c = 0; c < columns; c += $lanes) {
+        ig_f32 lines[$output][$side], result[$output][$output];
+        IG_UNROLL for (int j = 0; j < $side; j++) {
+            ig_f32 in[$side], out[$output];
+            IG_UNROLL for (int i = 0; i < $side; i++)
+                in[i] = *(const ig_f32_at *)(from + c + (i * $side + j) * step);
+            IG_FUNCTION_from_product(in, out);
+            IG_UNROLL for (int i = 0; i < $output; i++)
+                lines[i][j] = out[i];
+        }
+        IG_UNROLL for (int i = 0; i < $output; i++)
+            IG_FUNCTION_from_product(lines[i], result[i]);
+        for (int64_t i = 0; i < height; i++)
+            for (int64_t j = 0; j < width; j++) {
+                if (columns - c >= $lanes)
+                    ig_epilogue(buffer, size, row + i * size[5] + j, col + c, result[i][j]);
+                else
+                    ig_epilogue_n(buffer, size, row + i * size[5] + j, col + c, result[i][j], columns - c);
+            }
+    }
+}
+""")
+
+_KERNEL = Template("""\
+/* Winograd convolution, $output x $output outputs a tile. A task is tile_block tiles, all images in one row, by
+   panel_block panels of $columns output channels.
+   buffer: x, w, the epilogue's
+   size: images, C, H, W, OH, OW, pad_h, pad_w, OC, tile_block, panel_block, the epilogue's
+   tasks: ceil(images * ceil(OH / $output) * ceil(OW / $output) / tile_block) *
+          ceil(ceil(OC / $columns) / panel_block) */
+void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+{
+    static const int64_t here[2] = {0, 0};
+    $sizes
+    const int64_t across = (OW + $output - 1) / $output, down = (OH + $output - 1) / $output;
+    const int64_t tiles = images * across * down, tile_blocks = (tiles + tile_block - 1) / tile_block;
+    const int64_t panels = (OC + $columns - 1) / $columns, panel_blocks = (panels + panel_block - 1) / panel_block;
+    const int64_t row_step = (C + $lanes - 1) / $lanes * $lanes + $lanes;
+    const int64_t value_step = tile_block * row_step + $lanes, sum_step = tile_block * $columns + $lanes;
+    float *value = scratch, *sum = value + $positions * value_step;
+    int64_t previous = -1;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t block = task / panel_blocks, panel_index = task % panel_blocks;
+        const int64_t first = tiles * block / tile_blocks, count = tiles * (block + 1) / tile_blocks - first;
+        for (int64_t t = 0; block != previous && t < count; t++) {
+            const int64_t tile = first + t, image = tile / (across * down);
+            IG_FUNCTION_gather((const float *)buffer[0] + image * H * W * C, size,
+                               tile / across % down * $output - pad_h, tile % across * $output - pad_w,
+                               value + t * row_step, value_step);
+        }
+        previous = block;
+        const int64_t last = panels * (panel_index + 1) / panel_blocks, parts = (count + $rows - 1) / $rows;
+        for (int64_t panel = panels * panel_index / panel_blocks; panel < last; panel++) {
+            const float *w = (const float *)buffer[1] + panel * $positions * C * $columns;
+            const int64_t col = panel * $columns, columns = OC - col < $columns ? OC - col : $columns;
+            for (int64_t p = 0; p < $positions; p++, w += C * $columns)
+                for (int64_t part = 0; part < parts; part++) {
+                    const int64_t t = count * part / parts, rows = count * (part + 1) / parts - t;
+                    IG_FUNCTION_tile(rows, value + p * value_step + t * row_step, row_step, w, 0, here, 1, C,
+                                     sum + p * sum_step + t * $columns, 1);
+                }
+            for (int64_t t = 0; t < count; t++) {
+                const int64_t tile = first + t, image = tile / (across * down);
+                const int64_t oh = tile / across % down * $output, ow = tile % across * $output;
+                IG_FUNCTION_scatter(buffer, size, sum + t * $columns, sum_step, (image * OH + oh) * OW + ow,
+                                    OH - oh < $output ? OH - oh : $output, OW - ow < $output ? OW - ow : $output, col,
+                                    columns);
+            }
+        }
+    }
+}
+""")

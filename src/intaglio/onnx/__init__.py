@@ -1,0 +1,1 @@
+"""ONNX files in and out: the reader, external data, functions, adapters from older opsets, and the writer."""

@@ -1,0 +1,80 @@
+"""Older versions of Resize, and Upsample, which it replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from intaglio.errors import UnsupportedError
+from intaglio.ir.build import Builder
+from intaglio.ir.graph import Value
+from intaglio.onnx.adapters import adapts
+
+
+@adapts("Upsample", before=7)
+def upsample_1(
+    b: Builder, X: Value, *, height_scale: float, mode: str = "nearest", width_scale: float
+) -> Value:
+    return upsample_9(b, X, _factors(b, (1.0, 1.0, height_scale, width_scale)), mode=mode)
+
+
+@adapts("Upsample", since=7, before=9)
+def upsample_7(b: Builder, X: Value, *, mode: str = "nearest", scales: tuple[float, ...]) -> Value:
+    return upsample_9(b, X, _factors(b, scales), mode=mode)
+
+
+@adapts("Upsample", since=9, before=11)
+def upsample_9(b: Builder, X: Value, scales: Value, *, mode: str = "nearest") -> Value:
+    """Upsample never scaled down, so that rounding down was its only rule; "bilinear" is the oldest spelling."""
+    options = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return b.Resize(X, None, scales, mode="linear" if mode in ("linear", "bilinear") else mode, **options)
+
+
+def _factors(b: Builder, factors: tuple[float, ...]) -> Value:
+    import numpy as np
+
+    return b.constant(np.asarray(factors, np.float32))
+
+
+@adapts("Resize", since=10, before=11)
+def resize_10(b: Builder, X: Value, scales: Value, *, mode: str = "nearest") -> Value:
+    """In opset 10 the nearest element was found by rounding up along an axis that shrinks and down along others."""
+    options: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric", "mode": mode}
+    if mode != "nearest":
+        return b.Resize(X, None, scales, **options)
+    smaller = b.Resize(X, None, b.Min(scales, _factors(b, (1.0,))), nearest_mode="ceil", **options)
+    return b.Resize(smaller, None, b.Max(scales, _factors(b, (1.0,))), nearest_mode="floor", **options)
+
+
+@adapts("Resize", since=11, before=13)
+def resize_11(
+    b: Builder,
+    X: Value,
+    roi: Value,
+    scales: Value,
+    sizes: Value | None = None,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Value:
+    """tf_half_pixel_for_nn, which only these versions have, is half_pixel moved by half an element."""
+    if coordinate_transformation_mode == "tf_half_pixel_for_nn":
+        moved = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}.get(nearest_mode)
+        if mode != "nearest" or moved is None:
+            raise UnsupportedError(f"Resize with tf_half_pixel_for_nn, mode {mode!r} and nearest_mode {nearest_mode!r}")
+        coordinate_transformation_mode, nearest_mode = "half_pixel", moved
+    return b.Resize(
+        X,
+        roi,
+        scales,
+        sizes,
+        coordinate_transformation_mode=coordinate_transformation_mode,
+        cubic_coeff_a=cubic_coeff_a,
+        exclude_outside=exclude_outside,
+        extrapolation_value=extrapolation_value,
+        mode=mode,
+        nearest_mode=nearest_mode,
+    )

@@ -1,0 +1,299 @@
+"""Activation functions.
+
+Sigmoid, Softplus and Relu are primitive; the others are compositions, with a reference of their own that rounds once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from intaglio.errors import ShapeError
+from intaglio.ir.dtype import FLOAT64, from_numpy
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import Shape, Type
+from intaglio.ops.cast import convert, dtype_number
+from intaglio.ops.elementwise import (
+    FLOATS,
+    NUMBERS,
+    UnaryX,
+    broadcast_shape,
+    check_kind,
+    common_dtype,
+    compute_wide,
+)
+
+Gradients = Sequence[Value | None]
+
+
+class Relu(UnaryX):
+    """The value where it is above zero, else zero; NaN stays NaN."""
+
+    kinds: ClassVar[tuple[str, ...]] = NUMBERS
+
+    def compute(self, X: Array) -> Any:
+        return np.maximum(X, np.zeros((), X.dtype))
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return [b.Where(inputs[0] > 0, bar, b.constant(0, bar.dtype))]
+
+
+class Sigmoid(UnaryX):
+    """1 / (1 + exp(-x)), without overflow."""
+
+    def compute(self, X: Array) -> Any:
+        small = np.exp(-np.abs(X))
+        return np.where(X >= 0, np.ones((), X.dtype), small) / (small + 1)
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return [bar * output * (1 - output)]
+
+
+class Softplus(UnaryX):
+    """log(1 + exp(x)), without overflow."""
+
+    def compute(self, X: Array) -> Any:
+        return np.maximum(X, np.zeros((), X.dtype)) + np.log1p(np.exp(-np.abs(X)))
+
+    def expand(self, b: Any, X: Value) -> Value:
+        return b.Relu(X) + b.Log(b.Exp(-b.Abs(X)) + 1)
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return [bar * b.Sigmoid(inputs[0])]
+
+
+class Activation(Op, abstract=True):
+    """A composite function of the float X: a subclass gives `compute` on wide arrays, and `expand`."""
+
+    def infer(self, X: Value) -> Type:
+        check_kind(self.name, X.dtype, FLOATS)
+        return X.type
+
+    def reference(self, X: Array) -> Array:
+        return compute_wide(self.compute, X)
+
+    def compute(self, X: Array) -> Any:
+        """The result for an array of a type that NumPy computes in."""
+        raise NotImplementedError
+
+
+class LeakyRelu(Activation):
+    """The value, times `alpha` where it is below zero."""
+
+    alpha: float = float(np.float32(0.01))
+
+    def compute(self, X: Array) -> Any:
+        return np.where(X < 0, X * self.alpha, X)
+
+    def expand(self, b: Any, X: Value) -> Value:
+        return b.Where(X < 0, X * self.alpha, X)
+
+
+class Elu(Activation):
+    """The value, or alpha * (exp(x) - 1) where it is below zero."""
+
+    alpha: float = 1.0
+
+    def compute(self, X: Array) -> Any:
+        return np.where(X < 0, self.alpha * np.expm1(X), X)
+
+    def expand(self, b: Any, X: Value) -> Value:
+        return b.Where(X < 0, (_exp_below_zero(b, X) - 1) * self.alpha, X)
+
+
+def _exp_below_zero(b: Any, X: Value) -> Value:
+    """exp(min(x, 0)): where it is not chosen it must not overflow either, or the gradient becomes NaN."""
+    return b.Exp(b.Min(X, 0))
+
+
+class Selu(Activation):
+    """gamma * x, or gamma * alpha * (exp(x) - 1) where x is not above zero."""
+
+    alpha: float = float(np.float32(1.67326319217681884765625))
+    gamma: float = float(np.float32(1.05070102214813232421875))
+
+    def compute(self, X: Array) -> Any:
+        return self.gamma * np.where(X <= 0, self.alpha * np.expm1(X), X)
+
+    def expand(self, b: Any, X: Value) -> Value:
+        return b.Where(X <= 0, (_exp_below_zero(b, X) - 1) * self.alpha, X) * self.gamma
+
+
+class Celu(Activation):
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+
+    alpha: float = 1.0
+
+    def compute(self, X: Array) -> Any:
+        zero = np.zeros((), X.dtype)
+        return np.maximum(X, zero) + np.minimum(self.alpha * np.expm1(np.minimum(X, zero) / self.alpha), zero)
+
+    def expand(self, b: Any, X: Value) -> Value:
+        return b.Relu(X) + b.Min((b.Exp(b.Min(X, 0) / self.alpha) - 1) * self.alpha, 0)
+
+
+class ThresholdedRelu(Activation):
+    """The value where it is above `alpha`, else zero."""
+
+    alpha: float = 1.0
+
+    def compute(self, X: Array) -> Any:
+        return np.where(np.greater(X, self.alpha), X, 0)
+
+    def expand(self, b: Any, X: Value) -> Value:
+        return b.Where(b.Greater(X, self.alpha), X, b.constant(0, X.dtype))
+
+
+class PRelu(Op):
+    """The value, times `slope` where it is below zero; the slope is broadcast to the shape of X."""
+
+    def infer(self, X: Value, slope: Value) -> Type:
+        check_kind("PRelu", common_dtype(X, slope), NUMBERS)
+        shape = broadcast_shape(X, slope)
+        is_larger = shape is not None and (len(shape) > X.rank or _is_stretched(X.shape, shape))
+        if is_larger:
+            raise ShapeError(f"the slope of shape {slope.type} cannot be broadcast to {X.type}")
+        return X.type
+
+    def reference(self, X: Array, slope: Array) -> Array:
+        return compute_wide(lambda x, factor: np.where(x < 0, x * factor, x), X, slope)
+
+    def expand(self, b: Any, X: Value, slope: Value) -> Value:
+        return b.Where(X < 0, X * slope, X)
+
+
+def _is_stretched(shape: Shape, result: Shape) -> bool:
+    return any(before == 1 != after for before, after in zip(shape, result, strict=True))
+
+
+class HardSigmoid(Activation):
+    """alpha * x + beta, limited to the range from 0 to 1."""
+
+    alpha: float = float(np.float32(0.2))
+    beta: float = 0.5
+
+    def compute(self, X: Array) -> Any:
+        return np.clip(self.alpha * X + self.beta, 0, 1)
+
+    def expand(self, b: Any, X: Value) -> Value:
+        return b.Max(b.Min(X * self.alpha + self.beta, 1), 0)
+
+
+class HardSwish(Activation):
+    """x * max(0, min(1, x / 6 + 0.5))."""
+
+    def compute(self, X: Array) -> Any:
+        return X * np.clip(X / 6 + 0.5, 0, 1)
+
+    def expand(self, b: Any, X: Value) -> Value:
+        return X * b.HardSigmoid(X, alpha=1 / 6, beta=0.5)
+
+
+class Softsign(Op):
+    """x / (1 + |x|)."""
+
+    def infer(self, input: Value) -> Type:
+        check_kind("Softsign", input.dtype, FLOATS)
+        return input.type
+
+    def reference(self, input: Array) -> Array:
+        return compute_wide(lambda x: x / (1 + np.abs(x)), input)
+
+    def expand(self, b: Any, input: Value) -> Value:
+        return input / (b.Abs(input) + 1)
+
+
+class Gelu(Activation):
+    """x times the normal distribution function of x, exact or with the `tanh` approximation."""
+
+    approximate: str = "none"
+
+    def infer(self, X: Value) -> Type:
+        if self.approximate not in ("none", "tanh"):
+            raise ShapeError(f"approximate is {self.approximate!r}, it must be 'none' or 'tanh'")
+        return super().infer(X)
+
+    def compute(self, X: Array) -> Any:
+        if self.approximate == "tanh":
+            return 0.5 * X * (1 + np.tanh(math.sqrt(2 / math.pi) * (X + 0.044715 * X**3)))
+        error = np.frompyfunc(lambda x: 0.5 * math.erfc(-x / math.sqrt(2)), 1, 1)(X.astype(np.float64))
+        return X * np.asarray(error, dtype=np.float64)
+
+    def expand(self, b: Any, X: Value) -> Value:
+        if self.approximate == "tanh":
+            inner = (X + X * X * X * 0.044715) * math.sqrt(2 / math.pi)
+            return X * 0.5 * (b.Tanh(inner) + 1)
+        return X * 0.5 * (b.Erf(X * math.sqrt(0.5)) + 1)
+
+
+class Mish(Activation):
+    """x * tanh(softplus(x))."""
+
+    def compute(self, X: Array) -> Any:
+        return X * np.tanh(Softplus().compute(X))
+
+    def expand(self, b: Any, X: Value) -> Value:
+        return X * b.Tanh(b.Softplus(X))
+
+
+class Swish(Activation):
+    """x * sigmoid(alpha * x)."""
+
+    alpha: float = 1.0
+
+    def compute(self, X: Array) -> Any:
+        return X * Sigmoid().compute(X * X.dtype.type(self.alpha))
+
+    def expand(self, b: Any, X: Value) -> Value:
+        return X * b.Sigmoid(X if self.alpha == 1 else X * self.alpha)
+
+
+class SwiGLU(Op):
+    """Swish of the gate A times B, which has the same shape."""
+
+    alpha: float = 1.0
+
+    def infer(self, A: Value, B: Value) -> Type:
+        check_kind("SwiGLU", common_dtype(A, B), FLOATS)
+        if broadcast_shape(A, B) is None:
+            return A.type if A.tensor.shape is not None else B.type
+        if A.rank != B.rank or any(1 in (a, b) and a != b for a, b in zip(A.shape, B.shape, strict=True)):
+            raise ShapeError(f"A and B must have one shape, got {A.type} and {B.type}")
+        return A.type
+
+    def reference(self, A: Array, B: Array) -> Array:
+        return compute_wide(lambda gate, value: Swish(alpha=self.alpha).compute(gate) * value, A, B)
+
+    def expand(self, b: Any, A: Value, B: Value) -> Value:
+        return b.Swish(A, alpha=self.alpha) * B
+
+
+class Shrink(Op):
+    """Values above `lambd` minus `bias`, those below -lambd plus `bias`, and zero for those between.
+
+    Integers are computed as floats and rounded towards zero.
+    """
+
+    bias: float = 0.0
+    lambd: float = 0.5
+
+    def infer(self, input: Value) -> Type:
+        check_kind("Shrink", input.dtype, NUMBERS)
+        return input.type
+
+    def reference(self, input: Array) -> Array:
+        x = input.astype(np.float64)
+        result = np.where(x > self.lambd, x - self.bias, np.where(x < -self.lambd, x + self.bias, 0))
+        return convert(result, from_numpy(input.dtype))
+
+    def expand(self, b: Any, input: Value) -> Value:
+        if not input.dtype.is_float:
+            wide = b.Cast(input, to=dtype_number(FLOAT64))
+            return b.CastLike(b.Shrink(wide, bias=self.bias, lambd=self.lambd), input)
+        zero = b.constant(0, input.dtype)
+        below = b.Where(input < -self.lambd, input + self.bias, zero)
+        return b.Where(input > self.lambd, input - self.bias, below)

@@ -1,0 +1,337 @@
+"""Elementwise arithmetic of several operands, and running totals.
+
+Integers wrap around. The quotient of an integer by zero is 0 and so is its remainder: both are defined here because
+ONNX leaves them open and the hardware would trap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, ClassVar
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.dtype import from_numpy
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import TensorType, Type
+from intaglio.ops.cast import convert
+from intaglio.ops.elementwise import (
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    Binary,
+    Elementwise,
+    Variadic,
+    broadcast_shape,
+    check_kind,
+    compute_wide,
+)
+
+Gradients = Sequence[Value | None]
+
+
+class Add(Binary):
+    """A + B."""
+
+    symbolic: ClassVar[bool] = True
+
+    def compute(self, A: Array, B: Array) -> Any:
+        return np.add(A, B)
+
+    def size(self, A: Any, B: Any) -> Any:
+        return A + B
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return [bar, bar]
+
+
+class Sub(Binary):
+    """A - B."""
+
+    symbolic: ClassVar[bool] = True
+
+    def compute(self, A: Array, B: Array) -> Any:
+        return np.subtract(A, B)
+
+    def size(self, A: Any, B: Any) -> Any:
+        return A - B
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return [bar, -bar]
+
+
+class Mul(Binary):
+    """A * B."""
+
+    symbolic: ClassVar[bool] = True
+
+    def compute(self, A: Array, B: Array) -> Any:
+        return np.multiply(A, B)
+
+    def size(self, A: Any, B: Any) -> Any:
+        return A * B
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return [bar * inputs[1], bar * inputs[0]]
+
+
+class Div(Binary):
+    """A / B; of integers the quotient rounded towards zero, and 0 where B is 0."""
+
+    symbolic: ClassVar[bool] = True
+
+    def compute(self, A: Array, B: Array) -> Any:
+        return _truncated_quotient(A, B) if A.dtype.kind in "iu" else np.divide(A, B)
+
+    def size(self, A: Any, B: Any) -> Any:
+        if B == 0:
+            return 0
+        is_negative = dims.decide_less(A, 0) != dims.decide_less(B, 0)
+        return -dims.floordiv(-A, B) if is_negative else dims.floordiv(A, B)
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return [bar / inputs[1], -bar * output / inputs[1]]
+
+
+def _truncated_quotient(A: Array, B: Array) -> Array:
+    quotient = np.asarray(np.floor_divide(A, B))  # NumPy gives 0 for a zero divisor
+    is_rounded_down = (quotient * B != A) & ((A < 0) != (B < 0)) & (B != 0)
+    return quotient + is_rounded_down.astype(quotient.dtype)
+
+
+class Mod(Binary):
+    """The remainder of A / B with the sign of B, or with that of A where `fmod` is 1; 0 for an integer B of 0."""
+
+    fmod: int = 0
+    symbolic: ClassVar[bool] = True
+
+    def compute(self, A: Array, B: Array) -> Any:
+        return np.fmod(A, B) if self.fmod else np.mod(A, B)
+
+    def size(self, A: Any, B: Any) -> Any:
+        if B == 0:
+            return 0
+        if self.fmod and dims.decide_less(A, 0):
+            return -dims.mod(-A, -B if dims.decide_less(B, 0) else B)
+        return dims.mod(A, -B if self.fmod and dims.decide_less(B, 0) else B)
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        quotient = (inputs[0] - output) / inputs[1]
+        return [bar, -bar * b.Round(quotient)]
+
+
+class Pow(Op):
+    """X to the power of Y, in the type of X.
+
+    Powers of integers with integer exponents are exact and wrap around; a negative exponent gives the reciprocal
+    rounded towards zero, and 0 for the base 0.
+    """
+
+    def infer(self, X: Value, Y: Value) -> Type:
+        check_kind("Pow", X.dtype, NUMBERS)
+        check_kind("Pow", Y.dtype, NUMBERS)
+        return TensorType(X.dtype, broadcast_shape(X, Y))
+
+    def reference(self, X: Array, Y: Array) -> Array:
+        base, exponent = from_numpy(X.dtype), from_numpy(Y.dtype)
+        if base.is_integer and exponent.is_integer:
+            return _integer_power(X, Y)
+        with np.errstate(all="ignore"):
+            power = np.asarray(np.power(X.astype(np.float64), Y.astype(np.float64)))
+            return convert(power, base)
+
+    def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
+        from intaglio.ops.gradient import unbroadcast
+
+        (X, Y), Z, bar = inputs, outputs[0], output_bars[0]
+        exponent = b.CastLike(Y, X)
+        X_bar = unbroadcast(b, bar * exponent * b.Pow(X, exponent - 1), X)
+        if not Y.dtype.is_float:
+            return X_bar, None
+        is_defined = X > 0  # the logarithm of the base exists
+        slope = b.Where(is_defined, b.Log(b.Where(is_defined, X, 1)), 0)
+        return X_bar, unbroadcast(b, b.CastLike(bar * Z * slope, Y), Y)
+
+
+def _integer_power(X: Array, Y: Array) -> Array:
+    """The power modulo 2**64, cut to the base's width."""
+    is_negative = Y < 0
+    exponent = np.where(is_negative, 0, Y).astype(np.uint64)
+    power = np.power(X.astype(np.int64).astype(np.uint64), exponent).astype(X.dtype)
+    is_odd = (Y & 1).astype(bool)
+    reciprocal = np.where((X == 1) | ((X == -1) & ~is_odd), 1, np.where(X == -1, -1, 0))
+    return np.asarray(np.where(is_negative, reciprocal, power).astype(X.dtype))
+
+
+class Min(Variadic):
+    """The least of the operands; NaN where one of them is NaN."""
+
+    symbolic: ClassVar[bool] = True
+
+    def compute(self, *data_0: Array) -> Any:
+        return reduce(np.minimum, data_0)
+
+    def size(self, *data_0: Any) -> Any:
+        return reduce(dims.minimum, data_0)
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return _shared_by_attaining(b, inputs, output, bar)
+
+
+class Max(Variadic):
+    """The greatest of the operands; NaN where one of them is NaN."""
+
+    symbolic: ClassVar[bool] = True
+
+    def compute(self, *data_0: Array) -> Any:
+        return reduce(np.maximum, data_0)
+
+    def size(self, *data_0: Any) -> Any:
+        return reduce(dims.maximum, data_0)
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return _shared_by_attaining(b, inputs, output, bar)
+
+
+def _shared_by_attaining(b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    """The gradient in equal parts to the operands that are equal to the result."""
+    attains = [b.CastLike(b.Equal(value, output), bar) for value in inputs]
+    share = bar / reduce(lambda left, right: left + right, attains)
+    return [share * attained for attained in attains]
+
+
+class Sum(Variadic):
+    """The sum of the operands."""
+
+    kinds: ClassVar[tuple[str, ...]] = FLOATS
+
+    def compute(self, *data_0: Array) -> Any:
+        return reduce(np.add, data_0)
+
+    def expand(self, b: Any, *data_0: Value) -> Value:
+        return reduce(b.Add, data_0)
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return [bar] * len(inputs)
+
+
+class Mean(Variadic):
+    """The arithmetic mean of the operands."""
+
+    kinds: ClassVar[tuple[str, ...]] = FLOATS
+
+    def compute(self, *data_0: Array) -> Any:
+        return reduce(np.add, data_0) / len(data_0)
+
+    def expand(self, b: Any, *data_0: Value) -> Value:
+        return b.Sum(*data_0) / len(data_0)
+
+    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+        return [bar / len(inputs)] * len(inputs)
+
+
+class BitShift(Elementwise):
+    """X shifted by Y bits; a negative Y or one of at least the width shifts every bit out.
+
+    A right shift fills with copies of the sign bit.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = INTEGERS
+    direction: str
+
+    def infer(self, X: Value, Y: Value) -> Type:
+        if self.direction not in ("LEFT", "RIGHT"):
+            raise ShapeError(f"direction is {self.direction!r}, it must be 'LEFT' or 'RIGHT'")
+        return super().infer(X, Y)
+
+    def compute(self, X: Array, Y: Array) -> Any:
+        width = X.dtype.itemsize * 8
+        is_inside = (Y >= 0) & (width > Y)
+        amount = np.where(is_inside, Y, 0).astype(X.dtype)
+        if self.direction == "LEFT":
+            return np.where(is_inside, np.left_shift(X, amount), 0)
+        return np.where(is_inside, np.right_shift(X, amount), np.where(X < 0, -1, 0).astype(X.dtype))
+
+
+class BitwiseAnd(Binary):
+    """The bits that are set in both operands."""
+
+    kinds: ClassVar[tuple[str, ...]] = INTEGERS
+
+    def compute(self, A: Array, B: Array) -> Any:
+        return np.bitwise_and(A, B)
+
+
+class BitwiseOr(Binary):
+    """The bits that are set in at least one operand."""
+
+    kinds: ClassVar[tuple[str, ...]] = INTEGERS
+
+    def compute(self, A: Array, B: Array) -> Any:
+        return np.bitwise_or(A, B)
+
+
+class BitwiseXor(Binary):
+    """The bits that are set in exactly one operand."""
+
+    kinds: ClassVar[tuple[str, ...]] = INTEGERS
+
+    def compute(self, A: Array, B: Array) -> Any:
+        return np.bitwise_xor(A, B)
+
+
+class Cumulative(Op, abstract=True):
+    """A running total along `axis`, in reverse or without the element itself if asked for."""
+
+    total: ClassVar[np.ufunc] = np.add
+    exclusive: int = 0
+    reverse: int = 0
+
+    def infer(self, x: Value, axis: Value) -> Type:
+        check_kind(self.name, x.dtype, NUMBERS)
+        if axis.dtype.name not in ("int32", "int64"):
+            raise ShapeError(f"axis must be int32 or int64, got {axis.dtype}")
+        if axis.constant is not None and x.tensor.shape is not None:
+            _axis_number(axis.constant, x.rank)
+        return x.type
+
+    def reference(self, x: Array, axis: Array) -> Array:
+        along = _axis_number(axis, x.ndim)
+        return compute_wide(lambda wide: self._accumulate(wide, along), x)
+
+    def _accumulate(self, x: Array, axis: int) -> Array:
+        x = np.moveaxis(x, axis, 0)
+        if self.reverse:
+            x = x[::-1]
+        if self.exclusive:
+            first = np.full_like(x[:1], self.total.identity)
+            x = np.concatenate([first, x[:-1]])
+        result = self.total.accumulate(x, axis=0, dtype=x.dtype)
+        return np.moveaxis(result[::-1] if self.reverse else result, 0, axis)
+
+
+def _axis_number(axis: Array, rank: int) -> int:
+    if axis.size != 1:
+        raise OperatorError(f"axis must be a single number, got the shape {list(axis.shape)}")
+    number = int(axis.reshape(()))
+    if not -rank <= number < rank:
+        raise OperatorError(f"axis is {number}, it must be in [{-rank}, {rank - 1}] for a tensor of rank {rank}")
+    return number % rank
+
+
+class CumSum(Cumulative):
+    """The running sum along an axis."""
+
+    def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
+        bar = b.CumSum(output_bars[0], inputs[1], reverse=1 - self.reverse, exclusive=self.exclusive)
+        return bar, None
+
+
+class CumProd(Cumulative):
+    """The running product along an axis."""
+
+    total: ClassVar[np.ufunc] = np.multiply

@@ -1,0 +1,195 @@
+"""Convolution and transposed convolution in any number of spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from intaglio.errors import ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import Shape, TensorType
+from intaglio.ops.indices import same_dtype
+from intaglio.ops.indices import wide as widen
+from intaglio.ops.operand import along, known_shape, like, require_equal, require_float
+from intaglio.ops.window import Window, pad_for_windows, resolve_transposed_windows, resolve_windows, slide
+
+
+def check_kernel_shape(kernel_shape: Sequence[int] | None, found: Sequence[Dim]) -> None:
+    """Raise ShapeError where the attribute `kernel_shape` is not what the weights have."""
+    if kernel_shape is None or not len(kernel_shape):
+        return
+    if len(kernel_shape) != len(found):
+        raise ShapeError(f"kernel_shape is {list(kernel_shape)}, the weights have {len(found)} spatial axes")
+    for given, size in zip(kernel_shape, found, strict=True):
+        require_equal(given, size, "kernel_shape and the weights")
+
+
+class _Convolution(Op, abstract=True):
+    auto_pad: str = "NOTSET"
+    dilations: tuple[int, ...] | None = None
+    group: int = 1
+    kernel_shape: tuple[int, ...] | None = None
+    pads: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+
+    def windows(self, spatial: Sequence[Dim], kernel: Sequence[Dim]) -> tuple[Window, ...]:
+        """The windows along each spatial axis."""
+        return resolve_windows(spatial, kernel, self.strides, self.dilations, self.pads, self.auto_pad)
+
+    def infer(self, X: Value, W: Value, B: Value | None = None) -> TensorType:
+        require_float(X, W, B)
+        dtype = same_dtype(X, W, B)
+        if self.group < 1:
+            raise ShapeError(f"group is {self.group}, it must be at least 1")
+        data, weights = known_shape(X, least=2), known_shape(W, least=2)
+        if data is None or weights is None:
+            return TensorType(dtype, None)
+        if len(data) != len(weights):
+            raise ShapeError(f"{X.name} has rank {len(data)} but {W.name} has rank {len(weights)}")
+        check_kernel_shape(self.kernel_shape, weights[2:])
+        channels = self.output_channels(data, weights)
+        if B is not None:
+            bias = known_shape(B, rank=1)
+            require_equal((bias or (channels,))[0], channels, "the bias and the output channels")
+        outputs = tuple(window.output for window in self.windows(data[2:], weights[2:]))
+        return TensorType(dtype, (data[0], channels, *outputs))
+
+    def output_channels(self, data: Shape, weights: Shape) -> Dim:
+        """The number of output channels, once the input channels are checked."""
+        raise NotImplementedError
+
+    def check_groups(self, channels: Dim, what: str) -> None:
+        """Raise ShapeError where channels cannot be split into `group` parts."""
+        if isinstance(channels, int) and channels % self.group:
+            raise ShapeError(f"{channels} {what} cannot be split into {self.group} groups")
+
+
+class Conv(_Convolution):
+    """Cross-correlation of X with the kernels W, plus the bias B."""
+
+    def output_channels(self, data: Shape, weights: Shape) -> Dim:
+        require_equal(data[1], weights[1] * self.group, "the channels of X and of W times group")
+        self.check_groups(weights[0], "output channels")
+        return weights[0]
+
+    def reference(self, X: Array, W: Array, B: Array | None = None) -> Array:
+        result = convolve(widen(X), widen(W), self.windows(X.shape[2:], W.shape[2:]), self.group)
+        return like(result if B is None else result + along(widen(B), X.ndim), X)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        x, w = inputs[0], inputs[1]
+        windows = self.windows(x.shape[2:], w.shape[2:])
+        x_bar = b.ConvTranspose(output_bars[0], w, **_transposed_attributes(windows), group=self.group)
+        bias_axes = [axis for axis in range(x.rank) if axis != 1]
+        bias_bar = b.ReduceSum(output_bars[0], bias_axes, keepdims=0) if len(inputs) > 2 else None
+        return x_bar, _weight_bar(b, x, output_bars[0], windows, self.group), bias_bar
+
+
+def _transposed_attributes(windows: Sequence[Window]) -> dict[str, Any]:
+    """The attributes of the ConvTranspose that gives the gradient of a Conv's input; sizes must be static."""
+    rest = [(w.input + w.begin + w.end - (w.kernel - 1) * w.dilation - 1) % w.stride for w in windows]
+    return {
+        "strides": tuple(w.stride for w in windows),
+        "dilations": tuple(w.dilation for w in windows),
+        "pads": tuple(int(w.begin) for w in windows) + tuple(int(w.end) for w in windows),
+        "output_padding": tuple(int(r) for r in rest),
+    }
+
+
+def _weight_bar(b: Builder, x: Value, y_bar: Value, windows: Sequence[Window], group: int) -> Value:
+    """The gradient of the kernels: X convolved with y_bar, batch and channels exchanged, per group."""
+    swap = (1, 0, *range(2, x.rank))
+    parts = [x], [y_bar]
+    if group > 1:
+        parts = tuple(b.Split(value, num_outputs=group, axis=1, outputs=group) for value in (x, y_bar))
+    ends = tuple(int(w.end) for w in windows)
+    pads = tuple(int(w.begin) for w in windows) + ends
+    found = [
+        b.Conv(
+            b.Transpose(data, perm=swap),
+            b.Transpose(bar, perm=swap),
+            strides=tuple(w.dilation for w in windows),
+            dilations=tuple(w.stride for w in windows),
+            pads=pads,
+        )
+        for data, bar in zip(*parts, strict=True)
+    ]
+    kernel = [int(w.kernel) for w in windows]
+    axes = list(range(2, x.rank))
+    cropped = [b.Slice(part, [0] * len(axes), kernel, axes) for part in found]  # a stride may leave a longer rest
+    turned = [b.Transpose(part, perm=swap) for part in cropped]
+    return turned[0] if group == 1 else b.Concat(*turned, axis=0)
+
+
+def convolve(x: Array, w: Array, windows: Sequence[Window], group: int, fill: Any = 0) -> Array:
+    """Grouped cross-correlation as one matrix product per group, in the operands' type."""
+    batch, channels = x.shape[:2]
+    patches = slide(pad_for_windows(x, windows, fill), windows)
+    outputs = patches.shape[2 : 2 + len(windows)]
+    grouped = patches.reshape(batch, group, channels // group, *patches.shape[2:])
+    count = len(windows)
+    order = (0, 1, *range(3, 3 + count), 2, *range(3 + count, 3 + 2 * count))
+    size = int(np.prod(w.shape[1:], dtype=np.int64))
+    rows = grouped.transpose(order).reshape(batch, group, int(np.prod(outputs, dtype=np.int64)), size)
+    columns = w.reshape(group, w.shape[0] // group, size).transpose(0, 2, 1)
+    return np.matmul(rows, columns).transpose(0, 1, 3, 2).reshape(batch, w.shape[0], *outputs)
+
+
+class ConvTranspose(_Convolution):
+    """The gradient of Conv: each input element adds a multiple of the kernels W to the output."""
+
+    output_padding: tuple[int, ...] | None = None
+    output_shape: tuple[int, ...] | None = None
+
+    def windows(self, spatial: Sequence[Dim], kernel: Sequence[Dim]) -> tuple[Window, ...]:
+        return resolve_transposed_windows(
+            spatial,
+            kernel,
+            self.strides,
+            self.dilations,
+            self.pads,
+            self.auto_pad,
+            self.output_padding,
+            self.output_shape,
+        )
+
+    def output_channels(self, data: Shape, weights: Shape) -> Dim:
+        require_equal(data[1], weights[0], "the channels of X and of W")
+        self.check_groups(weights[0], "input channels")
+        return dims.product((weights[1], self.group))
+
+    def reference(self, X: Array, W: Array, B: Array | None = None) -> Array:
+        windows = self.windows(X.shape[2:], W.shape[2:])
+        result = convolve_transposed(widen(X), widen(W), windows, self.group)
+        return like(result if B is None else result + along(widen(B), X.ndim), X)
+
+
+def convolve_transposed(x: Array, w: Array, windows: Sequence[Window], group: int) -> Array:
+    """Grouped transposed convolution: a strided sum for each position in the kernel."""
+    batch, channels, *spatial = x.shape
+    columns = w.reshape(group, channels // group, w.shape[1], *w.shape[2:])
+    data = x.reshape(batch, group, channels // group, int(np.prod(spatial, dtype=np.int64)))
+    result = np.zeros((batch, group, w.shape[1], *(_full_size(window) for window in windows)), x.dtype)
+    for place in product(*(range(int(window.kernel)) for window in windows)):
+        part = np.matmul(columns[(..., *place)].transpose(0, 2, 1), data)
+        target = tuple(_strided(window, j) for window, j in zip(windows, place, strict=True))
+        result[(..., *target)] += part.reshape(batch, group, w.shape[1], *spatial)
+    crop = tuple(slice(int(window.begin), int(window.begin) + int(window.output)) for window in windows)
+    return result[(..., *crop)].reshape(batch, group * w.shape[1], *(int(window.output) for window in windows))
+
+
+def _full_size(window: Window) -> int:
+    written = (int(window.input) - 1) * window.stride + (int(window.kernel) - 1) * window.dilation + 1
+    return max(written, int(window.begin) + int(window.output), 0)
+
+
+def _strided(window: Window, place: int) -> slice:
+    start, count = place * window.dilation, int(window.input)
+    return slice(start, start + count * window.stride - window.stride + 1 if count else start, window.stride)

@@ -1,0 +1,100 @@
+"""The reference engine: a graph evaluated node by node in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from intaglio.errors import IntaglioError, OperatorError
+from intaglio.ir.graph import Graph, Node, Value
+
+Watch = Callable[[Node], None]
+"""Called before each node; it may raise to stop the evaluation."""
+
+
+def evaluate(
+    graph: Graph, inputs: Sequence[Any], outer: Mapping[Value, Any] | None = None, watch: Watch | None = None
+) -> list[Any]:
+    """The graph's outputs for its inputs, in order; `outer` holds the values that a subgraph reads from outside."""
+    return [found for found in evaluate_values(graph, inputs, graph.outputs, outer, watch)]
+
+
+def evaluate_values(
+    graph: Graph,
+    inputs: Sequence[Any],
+    wanted: Sequence[Value],
+    outer: Mapping[Value, Any] | None = None,
+    watch: Watch | None = None,
+) -> list[Any]:
+    """Like `evaluate`, for any values of the graph."""
+    known: dict[Value, Any] = dict(outer or {})
+    known.update(zip(graph.inputs, inputs, strict=True))
+    last_reader = _last_readers(graph, wanted)
+    for node in graph.nodes:
+        if watch is not None:
+            watch(node)
+        known.update(zip(node.outputs, run_node(node, known, watch), strict=False))
+        for value in last_reader.get(node, ()):
+            known.pop(value, None)
+    return [_read(value, known) for value in wanted]
+
+
+def _last_readers(graph: Graph, wanted: Sequence[Value]) -> dict[Node, list[Value]]:
+    """The values of this graph that nobody needs after each node."""
+    kept = set(wanted) | set(graph.inputs)
+    last: dict[Value, Node] = {}
+    for node in graph.nodes:
+        for value in (*node.inputs, *node.captures(), *node.outputs):
+            if value is not None and value.producer is not None and value.producer.graph is graph:
+                last[value] = node
+    result: dict[Node, list[Value]] = {}
+    for value, node in last.items():
+        if value not in kept:
+            result.setdefault(node, []).append(value)
+    return result
+
+
+def _read(value: Value, known: Mapping[Value, Any]) -> Any:
+    return value.constant if value.constant is not None else known[value]
+
+
+def run_node(node: Node, known: Mapping[Value, Any], watch: Watch | None = None) -> tuple[Any, ...]:
+    """One node's outputs; errors gain the node's path and the shapes that it met."""
+    arrays = [None if value is None else _read(value, known) for value in node.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            if node.op.has("interpret"):
+                run = _subgraph_runner(known, watch)
+                result = node.op.interpret(run, *arrays)  # pyright: ignore[reportAttributeAccessIssue]
+            else:
+                result = node.op.reference(*arrays)
+    except OperatorError as error:
+        raise OperatorError(f"{describe(node)}: {error}") from None
+    except IntaglioError:
+        raise
+    except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError) as error:
+        shapes = ", ".join(_shape_text(array) for array in arrays)
+        raise OperatorError(f"{describe(node)} cannot take ({shapes}): {error}") from error
+    results = result if isinstance(result, tuple) else (result,)
+    return tuple(_as_array(item) for item in results[: len(node.outputs)])
+
+
+def _subgraph_runner(known: Mapping[Value, Any], watch: Watch | None) -> Callable[[Graph, Sequence[Any]], list[Any]]:
+    return lambda graph, inputs: evaluate(graph, inputs, known, watch)
+
+
+def _as_array(item: Any) -> Any:
+    return item if item is None or isinstance(item, (np.ndarray, list, dict)) else np.asarray(item)
+
+
+def _shape_text(array: Any) -> str:
+    if isinstance(array, np.ndarray):
+        return f"{array.dtype}{list(array.shape)}"
+    return "nothing" if array is None else type(array).__name__
+
+
+def describe(node: Node) -> str:
+    """The operator and the path of the ONNX node that it came from."""
+    return f"{node.op.name} at {node.source}" if node.source else node.op.name

@@ -1,0 +1,292 @@
+"""Operators that read or write elements at given indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import TensorType
+from intaglio.ops.indices import (
+    check_indices,
+    check_size,
+    integers,
+    known,
+    need_integers,
+    need_rank,
+    resolve_axis,
+    same_dtype,
+    unify,
+    wide,
+)
+
+Gradients = tuple[Value | None, ...]
+
+
+class Gather(Op):
+    """The slices of `data` along `axis` at `indices`."""
+
+    symbolic = True
+    axis: int = 0
+
+    def infer(self, data: Value, indices: Value) -> TensorType:
+        need_integers(indices)
+        need_rank(data, 1)
+        if data.tensor.shape is None or indices.tensor.shape is None:
+            return data.tensor.with_shape(None)
+        axis = resolve_axis(self.axis, data.rank)
+        return data.tensor.with_shape((*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
+
+    def reference(self, data: Array, indices: Array) -> Array:
+        axis = resolve_axis(self.axis, data.ndim)
+        result = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
+        check_size(result, data.dtype)
+        places = check_indices(indices, data.shape[axis])
+        return data[(slice(None),) * axis + (places,)].reshape(result)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        data, indices = inputs
+        axis, rank = resolve_axis(self.axis, data.rank), indices.rank
+        # With the gathered axes in front the gradient is a sum over rows, which ScatterND adds up.
+        order = (*range(axis, axis + rank), *range(axis), *range(axis + rank, rank + data.rank - 1))
+        rows = b.Transpose(output_bars[0], perm=order)
+        front = (axis, *(i for i in range(data.rank) if i != axis))
+        zeros = b.Transpose(b.Sub(data, data), perm=front)
+        places = b.Unsqueeze(b.Cast(indices, to=7), [-1])
+        summed = b.ScatterND(zeros, places, rows, reduction="add")
+        return b.Transpose(summed, perm=tuple(front.index(i) for i in range(data.rank))), None
+
+
+class GatherElements(Op):
+    """For each position of `indices` the element of `data` there, with the index taken along `axis`."""
+
+    axis: int = 0
+
+    def infer(self, data: Value, indices: Value) -> TensorType:
+        need_integers(indices)
+        if data.tensor.shape is not None:
+            resolve_axis(self.axis, data.rank)
+            need_rank(indices, data.rank, data.rank)
+        return data.tensor.with_shape(indices.tensor.shape)
+
+    def reference(self, data: Array, indices: Array) -> Array:
+        return data[element_places(data, indices, self.axis)]
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        zeros = b.Sub(inputs[0], inputs[0])
+        return b.ScatterElements(zeros, inputs[1], output_bars[0], axis=self.axis, reduction="add"), None
+
+
+def element_places(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
+    """An index of `data` for each element of `indices`: its own position except along the axis."""
+    axis = resolve_axis(axis, data.ndim)
+    if indices.ndim != data.ndim:
+        raise OperatorError(f"indices of rank {indices.ndim} for data of rank {data.ndim}")
+    for i, (size, limit) in enumerate(zip(indices.shape, data.shape, strict=True)):
+        if i != axis and size > limit and indices.size:
+            raise OperatorError(f"indices of shape {list(indices.shape)} reach past data of shape {list(data.shape)}")
+    places: list[Array] = list(np.indices(indices.shape, sparse=True))
+    places[axis] = check_indices(indices, data.shape[axis])
+    return tuple(places)
+
+
+class GatherND(Op):
+    """The elements or slices of `data` at the index tuples in the last axis of `indices`."""
+
+    batch_dims: int = 0
+
+    def infer(self, data: Value, indices: Value) -> TensorType:
+        need_integers(indices)
+        for value in (data, indices):
+            need_rank(value, self.batch_dims + 1)
+        shape, places = data.tensor.shape, indices.tensor.shape
+        if shape is None or places is None or not isinstance(places[-1], int):
+            return data.tensor.with_shape(None)
+        reach = self.batch_dims + places[-1]
+        if reach > len(shape):
+            raise ShapeError(f"index tuples of length {places[-1]} for {len(shape) - self.batch_dims} axes")
+        batch = tuple(unify(a, c, "batch dimensions") for a, c in zip(shape, places[: self.batch_dims], strict=False))
+        return data.tensor.with_shape((*batch, *places[self.batch_dims : -1], *shape[reach:]))
+
+    def reference(self, data: Array, indices: Array) -> Array:
+        batch, length = self.batch_dims, indices.shape[-1]
+        if indices.shape[:batch] != data.shape[:batch]:
+            raise OperatorError(f"batch dimensions {indices.shape[:batch]} of the indices, {data.shape[:batch]} of data")
+        places = tuple_places(indices, data.shape[batch : batch + length])
+        grid = np.indices(indices.shape[:batch], sparse=True)
+        leading = tuple(g.reshape(g.shape + (1,) * (indices.ndim - 1 - batch)) for g in grid)
+        found = data[leading + places] if leading + places else data
+        return np.broadcast_to(found, (*indices.shape[:-1], *data.shape[batch + length :])).copy()
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        if self.batch_dims:
+            from intaglio.errors import UnsupportedError
+
+            raise UnsupportedError("the gradient of GatherND is known for batch_dims = 0 only")
+        return b.ScatterND(b.Sub(inputs[0], inputs[0]), inputs[1], output_bars[0], reduction="add"), None
+
+
+def tuple_places(indices: Array, sizes: tuple[int, ...]) -> tuple[Array, ...]:
+    """The index tuples in the last axis, one array for each of their entries."""
+    if indices.shape[-1] > len(sizes):
+        raise OperatorError(f"index tuples of length {indices.shape[-1]} for {len(sizes)} axes")
+    return tuple(check_indices(indices[..., i], size) for i, size in enumerate(sizes))
+
+
+REDUCTIONS: dict[str, Callable[..., Any] | None] = {
+    "none": None,
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def scatter(data: Array, places: tuple[Array, ...], updates: Array, reduction: str) -> Array:
+    """A copy of `data` with the updates written or combined into it one after the other."""
+    function = REDUCTIONS[reduction]
+    if function is None:
+        output = data.copy()
+        output[places] = updates
+        return output
+    if data.dtype == object:
+        raise OperatorError(f"strings cannot be combined by {reduction!r}")
+    output = wide(data).copy()
+    function.at(output, places, wide(updates))  # pyright: ignore[reportFunctionMemberAccess]
+    return output.astype(data.dtype)
+
+
+def _check_reduction(reduction: str) -> None:
+    if reduction not in REDUCTIONS:
+        raise ShapeError(f"reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
+
+
+class ScatterElements(Op):
+    """`data` with the elements at `indices` along `axis` replaced by, or combined with, `updates`."""
+
+    axis: int = 0
+    reduction: str = "none"
+
+    def infer(self, data: Value, indices: Value, updates: Value) -> TensorType:
+        need_integers(indices)
+        same_dtype(data, updates)
+        _check_reduction(self.reduction)
+        if data.tensor.shape is not None:
+            resolve_axis(self.axis, data.rank)
+            for value in (indices, updates):
+                need_rank(value, data.rank, data.rank)
+        return data.tensor
+
+    def reference(self, data: Array, indices: Array, updates: Array) -> Array:
+        if indices.shape != updates.shape:
+            raise OperatorError(f"indices of shape {list(indices.shape)} and updates of shape {list(updates.shape)}")
+        return scatter(data, element_places(data, indices, self.axis), updates, self.reduction)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        picked = b.GatherElements(output_bars[0], inputs[1], axis=self.axis)
+        return _scatter_gradients(self, b, inputs, output_bars[0], picked, {"axis": self.axis})
+
+
+class ScatterND(Op):
+    """`data` with the elements or slices at the index tuples replaced by, or combined with, `updates`."""
+
+    reduction: str = "none"
+
+    def infer(self, data: Value, indices: Value, updates: Value) -> TensorType:
+        need_integers(indices)
+        same_dtype(data, updates)
+        need_rank(indices, 1)
+        need_rank(data, 1)
+        _check_reduction(self.reduction)
+        return data.tensor
+
+    def reference(self, data: Array, indices: Array, updates: Array) -> Array:
+        expected = (*indices.shape[:-1], *data.shape[indices.shape[-1] :])
+        if updates.shape != expected:
+            raise OperatorError(f"updates of shape {list(updates.shape)}, expected {list(expected)}")
+        places = tuple_places(indices, data.shape[: indices.shape[-1]])
+        return scatter(data, places, updates, self.reduction)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        return _scatter_gradients(self, b, inputs, output_bars[0], b.GatherND(output_bars[0], inputs[1]), {})
+
+
+def _scatter_gradients(op: Op, b: Builder, inputs: Any, bar: Value, picked: Value, options: Any) -> Gradients:
+    """Replacing cuts the gradient of data at the indices, adding passes it on; the updates' is what lies there."""
+    reduction = getattr(op, "reduction", "none")
+    if reduction == "add":
+        return bar, None, picked
+    if reduction != "none":
+        from intaglio.errors import UnsupportedError
+
+        raise UnsupportedError(f"the gradient of {op.name} is not known for reduction {reduction!r}")
+    return b.apply(type(op), bar, inputs[1], b.Sub(picked, picked), **options), None, picked
+
+
+class TensorScatter(Op):
+    """A cache with `update` written along `axis`, in each batch from `write_indices[batch]` on."""
+
+    axis: int = -2
+    mode: str = "linear"
+
+    def infer(self, past_cache: Value, update: Value, write_indices: Value | None = None) -> TensorType:
+        same_dtype(past_cache, update)
+        if self.mode not in ("linear", "circular"):
+            raise ShapeError(f"mode {self.mode!r} is neither linear nor circular")
+        if past_cache.tensor.shape is not None:
+            if resolve_axis(self.axis, past_cache.rank) == 0:
+                raise ShapeError("axis 0 is the batch, expected another axis")
+            need_rank(update, past_cache.rank, past_cache.rank)
+        if write_indices is not None:
+            need_integers(write_indices)
+        return past_cache.tensor
+
+    def reference(self, past_cache: Array, update: Array, write_indices: Array | None = None) -> Array:
+        axis = resolve_axis(self.axis, past_cache.ndim)
+        size, count = past_cache.shape[axis], update.shape[axis]
+        starts = [0] * len(past_cache) if write_indices is None else integers(write_indices)
+        beside = [a for a in range(past_cache.ndim) if a != axis]
+        if len(starts) != len(past_cache) or count > size or any(past_cache.shape[a] != update.shape[a] for a in beside):
+            raise OperatorError(f"{len(starts)} write indices, cache {past_cache.shape} and update {update.shape}")
+        output = past_cache.copy()
+        target, source = (np.moveaxis(array, axis, 1) for array in (output, update))
+        for batch, start in enumerate(starts):
+            if start < 0 or (self.mode == "linear" and start + count > size):
+                raise OperatorError(f"write index {start} of batch {batch}: {count} elements do not fit in {size}")
+            target[batch, (start + np.arange(count)) % max(size, 1)] = source[batch]
+        return output
+
+
+class OneHot(Op):
+    """A new axis of size `depth` that holds values[1] at each index and values[0] elsewhere."""
+
+    axis: int = -1
+
+    def infer(self, indices: Value, depth: Value, values: Value) -> TensorType:
+        need_rank(values, 1, 1)
+        need_rank(depth, 0, 1)
+        sizes = known(depth)
+        if sizes is None and depth.constant is not None:
+            sizes = [int(depth.constant.reshape(-1)[0])]
+        if indices.tensor.shape is None:
+            return values.tensor.with_shape(None)
+        axis = resolve_axis(self.axis, indices.rank + 1)
+        size = dims.fresh() if sizes is None else sizes[0]
+        return values.tensor.with_shape((*indices.shape[:axis], size, *indices.shape[axis:]))
+
+    def reference(self, indices: Array, depth: Array, values: Array) -> Array:
+        size = int(depth.reshape(()))
+        axis = resolve_axis(self.axis, indices.ndim + 1)
+        check_size((*indices.shape, size), values.dtype)
+        places = np.expand_dims(indices.astype(np.int64), axis)
+        wanted = np.arange(size).reshape((-1,) + (1,) * (indices.ndim - axis))
+        # Indices from -depth on count from the end; any other one matches nothing.
+        return np.where((places == wanted) | (places + size == wanted), values[1], values[0]).astype(values.dtype)
+
+

@@ -1,0 +1,103 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import Shape, TensorType
+from intaglio.ops.gradient import unbroadcast
+from intaglio.ops.indices import same_dtype
+from intaglio.ops.indices import wide as widen
+from intaglio.ops.operand import cast, known_shape, like, require_equal, wide
+
+
+def matmul_shape(left: Shape, right: Shape) -> Shape:
+    """The shape of a matrix product by NumPy's rules: a vector gains an axis for the product and loses it after."""
+    rows, columns = left[-2:-1], right[-1:] if len(right) > 1 else ()
+    require_equal(left[-1], right[-2 if len(right) > 1 else -1], "the dimensions to sum over")
+    return dims.broadcast_shapes(left[:-2], right[:-2]) + rows + columns
+
+
+def multiply(left: Array, right: Array) -> Array:
+    """The matrix product in the operands' type, narrow floats in single precision."""
+    return like(np.matmul(widen(left), widen(right)), left)
+
+
+class MatMul(Op):
+    """The matrix product of the last two axes; the others are broadcast."""
+
+    def infer(self, A: Value, B: Value) -> TensorType:
+        dtype = same_dtype(A, B)
+        left, right = known_shape(A, least=1), known_shape(B, least=1)
+        if left is None or right is None:
+            return TensorType(dtype, None)
+        return TensorType(dtype, matmul_shape(left, right))
+
+    def reference(self, A: Array, B: Array) -> Array:
+        return multiply(A, B)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        left, right, bar = inputs[0], inputs[1], output_bars[0]
+        matrix_left = b.Unsqueeze(left, [0]) if left.rank == 1 else left
+        matrix_right = b.Unsqueeze(right, [1]) if right.rank == 1 else right
+        added = ([-2] if left.rank == 1 else []) + ([-1] if right.rank == 1 else [])
+        bar = b.Unsqueeze(bar, added) if added else bar
+        left_bar = unbroadcast(b, bar @ swap_last(b, matrix_right), matrix_left)
+        right_bar = unbroadcast(b, swap_last(b, matrix_left) @ bar, matrix_right)
+        return b.Reshape(left_bar, b.Shape(left)), b.Reshape(right_bar, b.Shape(right))
+
+
+def swap_last(b: Builder, x: Value) -> Value:
+    """The transposes of all matrices in the last two axes."""
+    order = list(range(x.rank))
+    return b.Transpose(x, perm=(*order[:-2], order[-1], order[-2]))
+
+
+class Gemm(Op):
+    """alpha * A' @ B' + beta * C, where A' and B' are transposed on demand; factors are cast to the element type."""
+
+    alpha: float = 1.0
+    beta: float = 1.0
+    transA: int = 0
+    transB: int = 0
+
+    def infer(self, A: Value, B: Value, C: Value | None = None) -> TensorType:
+        dtype = same_dtype(A, B, C)
+        left, right = known_shape(A, rank=2), known_shape(B, rank=2)
+        if left is None or right is None:
+            return TensorType(dtype, (dims.fresh(), dims.fresh()))
+        left = left[::-1] if self.transA else left
+        right = right[::-1] if self.transB else right
+        shape = matmul_shape(left, right)
+        if C is not None and C.tensor.shape is not None:
+            joined = dims.broadcast_shapes(C.shape, shape)
+            for whole, part in zip(joined, shape, strict=True):
+                require_equal(whole, part, "C must broadcast to the product")
+        return TensorType(dtype, shape)
+
+    def reference(self, A: Array, B: Array, C: Array | None = None) -> Array:
+        left, right = widen(A.T if self.transA else A), widen(B.T if self.transB else B)
+        factor = left.dtype.type
+        result = np.matmul(left, right)
+        if self.alpha != 1:
+            result = result * factor(self.alpha)
+        if C is not None and self.beta != 0:
+            result = result + (widen(C) if self.beta == 1 else widen(C) * factor(self.beta))
+        return like(result, A)
+
+    def expand(self, b: Builder, A: Value, B: Value, C: Value | None = None) -> Value:
+        left, right = wide(b, A), wide(b, B)
+        left = b.Transpose(left, perm=(1, 0)) if self.transA else left
+        right = b.Transpose(right, perm=(1, 0)) if self.transB else right
+        result = left @ right
+        result = result if self.alpha == 1 else result * self.alpha
+        if C is not None and self.beta != 0:
+            bias = wide(b, C)
+            result = result + (bias if self.beta == 1 else bias * self.beta)
+        return cast(b, result, A.dtype)

@@ -1,0 +1,456 @@
+"""Operators that move elements: transpose, join, cut, pad, reorder."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op, output_count
+from intaglio.ir.types import Shape, TensorType
+from intaglio.ops.indices import (
+    check_size,
+    integers,
+    known,
+    known_integers,
+    known_length,
+    need_integers,
+    need_rank,
+    resolve_axes,
+    resolve_axis,
+    same_dtype,
+    unify,
+    unknown_shape,
+    zero,
+)
+
+Gradients = tuple[Value | None, ...]
+
+FAR = 2**31 - 1
+"""A slice end of this size or more means "to the end": exporters write it for a dimension that they don't know."""
+
+
+class Transpose(Op):
+    """The tensor with its axes in the order `perm`, reversed by default."""
+
+    symbolic = True
+    perm: tuple[int, ...] | None = None
+
+    def infer(self, data: Value) -> TensorType:
+        if data.tensor.shape is None:
+            return data.tensor.with_shape(unknown_shape(None if self.perm is None else len(self.perm)))
+        return data.tensor.with_shape(tuple(data.shape[axis] for axis in self._order(data.rank)))
+
+    def reference(self, data: Array) -> Array:
+        return np.transpose(data, self._order(data.ndim))
+
+    def _order(self, rank: int) -> tuple[int, ...]:
+        order = tuple(range(rank))[::-1] if self.perm is None else self.perm
+        if sorted(order) != list(range(rank)):
+            raise ShapeError(f"perm {list(order)} is not an order of the {rank} axes")
+        return order
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        order = self._order(inputs[0].rank)
+        return (b.Transpose(output_bars[0], perm=tuple(order.index(axis) for axis in range(len(order)))),)
+
+
+class Concat(Op):
+    """The tensors one behind the other along `axis`."""
+
+    symbolic = True
+    axis: int
+
+    def infer(self, *inputs: Value) -> TensorType:
+        if not inputs:
+            raise ShapeError("there is nothing to concatenate")
+        dtype = same_dtype(*inputs)
+        shapes = [value.shape for value in inputs if value.tensor.shape is not None]
+        if not shapes:
+            return TensorType(dtype, None)
+        if len({len(shape) for shape in shapes}) != 1:
+            raise ShapeError(f"expected tensors of one rank, got ranks {[len(shape) for shape in shapes]}")
+        axis = resolve_axis(self.axis, len(shapes[0]))
+        joined = [self._column(column, i == axis) for i, column in enumerate(zip(*shapes, strict=True))]
+        if len(shapes) != len(inputs):
+            joined[axis] = dims.fresh()
+        return TensorType(dtype, tuple(joined))
+
+    @staticmethod
+    def _column(column: tuple[Dim, ...], is_joined: bool) -> Dim:
+        total = column[0]
+        for size in column[1:]:
+            total = total + size if is_joined else unify(total, size, "dimensions beside the axis")
+        return total
+
+    def reference(self, *inputs: Array) -> Array:
+        return np.concatenate(inputs, axis=resolve_axis(self.axis, inputs[0].ndim))
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        axis = resolve_axis(self.axis, inputs[0].rank)
+        sizes = [b.Shape(value, start=axis, end=axis + 1) for value in inputs]
+        parts = b.Split(output_bars[0], b.Concat(*sizes, axis=0), axis=axis, outputs=len(inputs))
+        return parts if len(inputs) > 1 else (parts,)
+
+
+class Split(Op):
+    """Parts of the tensor along `axis`: of the sizes `split`, or `num_outputs` equal ones with a smaller last one."""
+
+    symbolic = True
+    variadic_outputs: ClassVar[bool] = True
+    axis: int = 0
+    num_outputs: int | None = None
+    output_count: int = output_count()
+
+    def infer(self, input: Value, split: Value | None = None) -> tuple[TensorType, ...]:
+        count = self._count(split)
+        if input.tensor.shape is None:
+            return (input.tensor,) * count
+        axis = resolve_axis(self.axis, input.rank)
+        sizes = self._sizes(input.shape[axis], split, count)
+        return tuple(input.tensor.with_shape((*input.shape[:axis], size, *input.shape[axis + 1 :])) for size in sizes)
+
+    def _count(self, split: Value | None) -> int:
+        given = self.num_outputs if split is None else known_length(split)
+        if given is not None and given != self.output_count:
+            raise ShapeError(f"a split into {given} parts on a node with {self.output_count} outputs")
+        if split is not None and self.num_outputs is not None:
+            raise ShapeError("both split and num_outputs are given, expected one of them")
+        return self.output_count
+
+    def _sizes(self, total: Dim, split: Value | None, count: int) -> list[Dim]:
+        if split is None:
+            return even_parts(total, count)
+        sizes = known(split)
+        if sizes is None:
+            return list(unknown_shape(count) or ())
+        unify(total, sum(sizes, 0), "the size of the axis and the sum of split")
+        return sizes
+
+    def reference(self, input: Array, split: Array | None = None) -> tuple[Array, ...]:
+        axis = resolve_axis(self.axis, input.ndim)
+        total = input.shape[axis]
+        sizes = [int(size) for size in even_parts(total, self.output_count)] if split is None else integers(split)
+        if sum(sizes) != total or any(size < 0 for size in sizes):
+            raise OperatorError(f"the parts {sizes} do not make up the size {total} of axis {axis}")
+        ends = np.cumsum([0, *sizes])
+        places = [(slice(None),) * axis + (slice(a, b),) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return tuple(input[place].copy() for place in places)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        bars = [b.Sub(y, y) if bar is None else bar for y, bar in zip(outputs, output_bars, strict=True)]
+        return b.Concat(*bars, axis=self.axis), None
+
+
+def even_parts(total: Dim, count: int) -> list[Dim]:
+    """The sizes of `count` equal parts of which the last may be smaller.
+
+    >>> even_parts(7, 4)
+    [2, 2, 2, 1]
+    """
+    size = dims.ceildiv(total, count)
+    last = total - size * (count - 1)
+    if isinstance(last, int) and last < 0:
+        raise ShapeError(f"a size of {total} cannot be split into {count} parts of {size}")
+    return [size] * (count - 1) + [last]
+
+
+class Slice(Op):
+    """The elements from `starts` to `ends` in `steps` along `axes`; what lies outside is cut off."""
+
+    symbolic = True
+
+    def infer(
+        self, data: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+    ) -> TensorType:
+        for value in (starts, ends):
+            need_integers(value)
+        shape = data.tensor.shape
+        if shape is None:
+            return data.tensor
+        cut = known_integers(axes)
+        count = known_length(starts) if axes is None else known_length(axes)
+        if cut is None and (axes is not None or count is None):
+            return data.tensor.with_shape(unknown_shape(len(shape)))
+        cut = resolve_axes(list(range(count or 0)) if cut is None else cut, len(shape))
+        result = list(shape)
+        columns = (known(starts), known(ends), [1] * len(cut) if steps is None else known(steps))
+        for position, axis in enumerate(cut):
+            bounds = [None if c is None or position >= len(c) else c[position] for c in columns]
+            result[axis] = slice_size(shape[axis], *bounds)
+        return data.tensor.with_shape(tuple(result))
+
+    def reference(
+        self, data: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
+    ) -> Array:
+        first, last = integers(starts), integers(ends)
+        cut = resolve_axes(range(len(first)) if axes is None else integers(axes), data.ndim, OperatorError)
+        step = [1] * len(cut) if steps is None else integers(steps)
+        if not len(first) == len(last) == len(cut) == len(step):
+            raise OperatorError(f"starts {first}, ends {last}, axes {cut} and steps {step} differ in length")
+        places = [slice(None)] * data.ndim
+        for axis, begin, end, stride in zip(cut, first, last, step, strict=True):
+            places[axis] = clamped_slice(data.shape[axis], begin, end, stride)
+        return data[tuple(places)].copy()
+
+
+def clamped_slice(size: int, start: int, end: int, step: int) -> slice:
+    """ONNX's slice as Python's; they agree except that ONNX's end of -size-1 or less means "before the first"."""
+    if step == 0:
+        raise OperatorError("a slice step is 0")
+    first, last = (start + size if start < 0 else start), (end + size if end < 0 else end)
+    if step > 0:
+        return slice(min(max(first, 0), size), min(max(last, 0), size), step)
+    first, last = min(max(first, -1), size - 1), min(max(last, -1), size - 1)
+    return slice(first, None if last < 0 else last, step) if first >= 0 else slice(0, 0)
+
+
+def slice_size(size: Dim, start: Dim | None, end: Dim | None, step: Dim | None) -> Dim:
+    """The number of elements of a slice, or a fresh symbol where it cannot be known.
+
+    >>> slice_size(dims.symbol("N"), 0, 2**63 - 1, 2)
+    -floordiv(-N, 2)
+    >>> slice_size(dims.symbol("N"), 1, -1, 1)
+    max(0, N - 2)
+    """
+    if not isinstance(step, int) or start is None or end is None:
+        return dims.fresh()
+    if step == 0:
+        raise ShapeError("a slice step is 0")
+    first, last = _from_front(start, size, step), _from_front(end, size, step)
+    if first is None or last is None:
+        return dims.fresh()
+    if step > 0 and last == size and isinstance(start, int) and start < 0:
+        return dims.ceildiv(dims.minimum(size, -start), step)
+    # Each end needs clamping on one side only: beyond the other side the length comes out below zero anyway.
+    if step > 0:
+        length = dims.ceildiv(dims.minimum(last, size) - dims.maximum(first, 0), step)
+    else:
+        length = dims.ceildiv(dims.minimum(first, size - 1) - dims.maximum(last, -1), -step)
+    return dims.maximum(length, 0)
+
+
+def _from_front(position: Dim, size: Dim, step: int) -> Dim | None:
+    """A slice bound counted from the front; None where its sign is not known."""
+    if isinstance(position, int) and not isinstance(size, int):
+        if position >= FAR:
+            return size if step > 0 else size - 1
+        if position <= -FAR:
+            return 0 if step > 0 else -1
+    low, high = dims.bounds(position)
+    if low is not None and low >= 0:
+        return position
+    return position + size if high is not None and high < 0 else None
+
+
+class Pad(Op):
+    """The tensor with elements put before and behind it: constant, reflected, repeated from the edge or wrapped."""
+
+    mode: str = "constant"
+
+    def infer(
+        self, data: Value, pads: Value, constant_value: Value | None = None, axes: Value | None = None
+    ) -> TensorType:
+        same_dtype(data, constant_value)
+        if self.mode not in PAD_MODES:
+            raise ShapeError(f"mode {self.mode!r} is none of {', '.join(PAD_MODES)}")
+        shape, widths = data.tensor.shape, known(pads)
+        padded = known_integers(axes)
+        if shape is None or widths is None or (axes is not None and padded is None):
+            return data.tensor.with_shape(unknown_shape(None if shape is None else len(shape)))
+        padded = list(range(len(shape))) if axes is None else resolve_axes(padded or (), len(shape))
+        if len(widths) != 2 * len(padded):
+            raise ShapeError(f"{len(widths)} pads for {len(padded)} axes, expected {2 * len(padded)}")
+        result = list(shape)
+        for axis, before, behind in zip(padded, widths, widths[len(padded) :], strict=False):
+            result[axis] = shape[axis] + before + behind
+        if any(isinstance(size, int) and size < 0 for size in result):
+            raise ShapeError(f"the pads {widths} leave {result} of the shape {list(shape)}")
+        return data.tensor.with_shape(tuple(result))
+
+    def reference(
+        self, data: Array, pads: Array, constant_value: Array | None = None, axes: Array | None = None
+    ) -> Array:
+        widths = integers(pads)
+        padded = resolve_axes(range(data.ndim) if axes is None else integers(axes), data.ndim, OperatorError)
+        if len(widths) != 2 * len(padded):
+            raise OperatorError(f"{len(widths)} pads for {len(padded)} axes, expected {2 * len(padded)}")
+        fill = zero(data.dtype) if constant_value is None else constant_value.reshape(())[()]
+        for axis, before, behind in zip(padded, widths, widths[len(padded) :], strict=False):
+            data = self._pad_axis(data, axis, before, behind, fill)
+        return data.copy()
+
+    def _pad_axis(self, data: Array, axis: int, before: int, behind: int, fill: Any) -> Array:
+        size = data.shape[axis]
+        cut = slice(max(-before, 0), max(size + min(behind, 0), 0))
+        if size + min(before, 0) + min(behind, 0) < 0:
+            raise OperatorError(f"pads of {before} and {behind} cut more than the {size} elements of axis {axis}")
+        data = data[(slice(None),) * axis + (cut,)]
+        before, behind, size = max(before, 0), max(behind, 0), data.shape[axis]
+        result = (*data.shape[:axis], before + size + behind, *data.shape[axis + 1 :])
+        check_size(result, data.dtype)
+        if self.mode != "constant":
+            return np.take(data, pad_sources(size, before, behind, self.mode), axis=axis)
+        padded = np.full(result, fill, data.dtype)
+        padded[(slice(None),) * axis + (slice(before, before + size),)] = data
+        return padded
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        if self.mode != "constant" or (len(inputs) > 2 and inputs[2] is not None):
+            from intaglio.errors import UnsupportedError
+
+            raise UnsupportedError("the gradient of Pad is known for padding with zeros only")
+        axes = inputs[3] if len(inputs) > 3 else None
+        return b.Pad(output_bars[0], b.Neg(inputs[1]), None, axes), None
+
+
+PAD_MODES = ("constant", "reflect", "edge", "wrap")
+
+
+def pad_sources(size: int, before: int, behind: int, mode: str) -> Array:
+    """For each element along a padded axis, the index of the one that it copies."""
+    places = np.arange(-before, size + behind)
+    if size == 0:
+        if places.size:
+            raise OperatorError(f"an axis of size 0 has nothing to pad with in mode {mode!r}")
+        return places
+    if mode == "edge":
+        return np.clip(places, 0, size - 1)
+    if mode == "wrap":
+        return places % size
+    period = max(2 * (size - 1), 1)
+    within = places % period
+    return np.where(within < size, within, period - within)
+
+
+class DepthToSpace(Op):
+    """Blocks of channels laid out as `blocksize` x `blocksize` squares of the image."""
+
+    blocksize: int
+    mode: str = "DCR"
+
+    def expand(self, b: Builder, input: Value) -> Value:
+        n, c, h, w = _image_sizes(b, input, self.blocksize, self.mode)
+        size = [self.blocksize]
+        depth = b.Div(c, [self.blocksize**2])
+        parts = (n, size, size, depth, h, w) if self.mode == "DCR" else (n, depth, size, size, h, w)
+        order = (0, 3, 4, 1, 5, 2) if self.mode == "DCR" else (0, 1, 4, 2, 5, 3)
+        blocks = b.Transpose(b.Reshape(input, b.Concat(*parts, axis=0), allowzero=1), perm=order)
+        result = b.Concat(n, depth, b.Mul(h, size), b.Mul(w, size), axis=0)
+        return b.Reshape(blocks, result, allowzero=1)
+
+
+class SpaceToDepth(Op):
+    """`blocksize` x `blocksize` squares of the image laid out as channels: the inverse of DepthToSpace."""
+
+    blocksize: int
+    mode: str = "DCR"
+
+    def expand(self, b: Builder, input: Value) -> Value:
+        n, c, h, w = _image_sizes(b, input, self.blocksize, self.mode)
+        size = [self.blocksize]
+        rows, columns = b.Div(h, size), b.Div(w, size)
+        blocks = b.Reshape(input, b.Concat(n, c, rows, size, columns, size, axis=0), allowzero=1)
+        order = (0, 3, 5, 1, 2, 4) if self.mode == "DCR" else (0, 1, 3, 5, 2, 4)
+        result = b.Concat(n, b.Mul(c, [self.blocksize**2]), rows, columns, axis=0)
+        return b.Reshape(b.Transpose(blocks, perm=order), result, allowzero=1)
+
+
+def _image_sizes(b: Builder, image: Value, blocksize: int, mode: str) -> tuple[Value, ...]:
+    if image.rank != 4:
+        raise ShapeError(f"{image.name} has rank {image.rank}, expected 4 (batch, channels, height, width)")
+    if blocksize < 1 or mode not in ("DCR", "CRD"):
+        raise ShapeError(f"blocksize {blocksize} and mode {mode!r}: expected at least 1, and DCR or CRD")
+    return b.Split(b.Shape(image), num_outputs=4, outputs=4)
+
+
+class ReverseSequence(Op):
+    """Each sequence of a batch with its first `sequence_lens[i]` elements in reverse order."""
+
+    batch_axis: int = 1
+    time_axis: int = 0
+
+    def infer(self, input: Value, sequence_lens: Value) -> TensorType:
+        need_integers(sequence_lens)
+        need_rank(input, 2)
+        if sorted((self.batch_axis, self.time_axis)) != [0, 1]:
+            raise ShapeError(f"batch_axis {self.batch_axis} and time_axis {self.time_axis}: expected 0 and 1 or 1 and 0")
+        return input.tensor
+
+    def reference(self, input: Array, sequence_lens: Array) -> Array:
+        output, steps = input.copy(), input.shape[self.time_axis]
+        source, target = (np.moveaxis(a, self.batch_axis, 0) for a in (input, output))
+        lengths = integers(sequence_lens)
+        if len(lengths) != len(source) or any(not 0 <= length <= steps for length in lengths):
+            raise OperatorError(f"sequence_lens {lengths}: expected {len(source)} lengths of 0 to {steps}")
+        for i, length in enumerate(lengths):
+            target[i, :length] = source[i, :length][::-1]
+        return output
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        axes = {"batch_axis": self.batch_axis, "time_axis": self.time_axis}
+        return b.ReverseSequence(output_bars[0], inputs[1], **axes), None
+
+
+class Trilu(Op):
+    """The upper or lower triangle of the last two axes from diagonal `k` on, zero elsewhere."""
+
+    upper: int = 1
+
+    def infer(self, input: Value, k: Value | None = None) -> TensorType:
+        need_rank(input, 2)
+        if k is not None:
+            need_integers(k)
+        return input.tensor
+
+    def reference(self, input: Array, k: Array | None = None) -> Array:
+        rows, columns = np.indices(input.shape[-2:], sparse=True)
+        offset, diagonal = columns - rows, 0 if k is None else int(k.reshape(()))
+        kept = offset >= diagonal if self.upper else offset <= diagonal
+        return np.where(kept, input, np.zeros((), input.dtype))
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        return b.Trilu(output_bars[0], *inputs[1:], upper=self.upper), None
+
+
+class CenterCropPad(Op):
+    """The middle of the tensor, cut or padded with zeros to the sizes `shape` along `axes`."""
+
+    axes: tuple[int, ...] | None = None
+
+    def infer(self, input_data: Value, shape: Value) -> TensorType:
+        need_integers(shape)
+        given = input_data.tensor.shape
+        if given is None:
+            return input_data.tensor
+        axes = resolve_axes(range(len(given)) if self.axes is None else self.axes, len(given))
+        sizes, result = known(shape) or [dims.fresh() for _ in axes], list(given)
+        if len(sizes) != len(axes):
+            raise ShapeError(f"{len(sizes)} sizes for {len(axes)} axes")
+        for axis, size in zip(axes, sizes, strict=True):
+            result[axis] = size
+        return input_data.tensor.with_shape(tuple(result))
+
+    def reference(self, input_data: Array, shape: Array) -> Array:
+        axes = resolve_axes(range(input_data.ndim) if self.axes is None else self.axes, input_data.ndim)
+        result = list(input_data.shape)
+        for axis, size in zip(axes, integers(shape), strict=True):
+            result[axis] = size
+        output = np.full(check_size(result, input_data.dtype), zero(input_data.dtype), input_data.dtype)
+        pairs = [_centred(size, wanted) for size, wanted in zip(input_data.shape, result, strict=True)]
+        output[tuple(target for _, target in pairs)] = input_data[tuple(source for source, _ in pairs)]
+        return output
+
+
+def _centred(size: int, wanted: int) -> tuple[slice, slice]:
+    """Where the kept elements lie in the input and in the output."""
+    kept = min(size, wanted)
+    source, target = (size - kept) // 2, (wanted - kept) // 2
+    return slice(source, source + kept), slice(target, target + kept)
+
+

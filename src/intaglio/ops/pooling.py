@@ -1,0 +1,200 @@
+"""Pooling: sliding windows, whole images, and the inverse of MaxPool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import INT64
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import TensorType
+from intaglio.ops.indices import known
+from intaglio.ops.indices import wide as widen
+from intaglio.ops.operand import cast, known_shape, like, require_float, spatial_axes, wide
+from intaglio.ops.window import Window, pad_for_windows, resolve_transposed_windows, resolve_windows, slide
+
+
+class _Pool(Op, abstract=True):
+    auto_pad: str = "NOTSET"
+    ceil_mode: int = 0
+    dilations: tuple[int, ...] | None = None
+    kernel_shape: tuple[int, ...]
+    pads: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+
+    def windows(self, spatial: Sequence[Dim]) -> tuple[Window, ...]:
+        """The windows along each spatial axis."""
+        return resolve_windows(
+            spatial, self.kernel_shape, self.strides, self.dilations, self.pads, self.auto_pad, bool(self.ceil_mode)
+        )
+
+    def infer(self, X: Value) -> Any:
+        shape = known_shape(X, least=2)
+        if shape is None:
+            return X.tensor
+        outputs = tuple(window.output for window in self.windows(shape[2:]))
+        return X.tensor.with_shape(shape[:2] + outputs)
+
+
+def kernel_axes(windows: Sequence[Window]) -> tuple[int, ...]:
+    """The axes of `slide`'s result that run inside a window."""
+    return tuple(range(-len(windows), 0))
+
+
+class MaxPool(_Pool):
+    """The maximum of each window, and its place in X flattened (by columns where `storage_order` is 1)."""
+
+    output_names = ("Y", "Indices")
+    storage_order: int = 0
+
+    def infer(self, X: Value) -> tuple[TensorType, TensorType]:
+        result = super().infer(X)
+        return result, result.with_dtype(INT64)
+
+    def reference(self, X: Array) -> tuple[Array, Array]:
+        windows = self.windows(X.shape[2:])
+        lowest = -np.inf if widen(X).dtype.kind == "f" else np.iinfo(X.dtype).min
+        views = slide(pad_for_windows(widen(X), windows, lowest), windows)
+        flat = views.reshape(*views.shape[: X.ndim], -1)
+        best = np.argmax(flat, axis=-1)
+        values = np.take_along_axis(flat, best[..., None], -1)[..., 0]
+        return like(values, X), self._places(X.shape, windows, best)
+
+    def _places(self, shape: tuple[int, ...], windows: Sequence[Window], best: Array) -> Array:
+        """The index into flattened X of the element chosen in each window."""
+        inside = np.unravel_index(best, [int(window.kernel) for window in windows])
+        places = [
+            _starts(window, best.ndim, 2 + axis) + inside[axis] * window.dilation for axis, window in enumerate(windows)
+        ]
+        spatial = shape[2:]
+        sizes = np.cumprod((1, *spatial[:-1])) if self.storage_order else np.cumprod((1, *spatial[:0:-1]))[::-1]
+        image = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(*shape[:2], *[1] * len(spatial))
+        total = image * int(np.prod(spatial, dtype=np.int64))
+        for place, size in zip(places, sizes, strict=True):
+            total = total + place * int(size)
+        return total.astype(np.int64)
+
+
+def _starts(window: Window, rank: int, axis: int) -> Array:
+    """The place in X of each window's first element, along one axis of the result."""
+    starts = np.arange(int(window.output)) * window.stride - int(window.begin)
+    return starts.reshape([-1 if i == axis else 1 for i in range(rank)])
+
+
+class AveragePool(_Pool):
+    """The mean of each window, of its elements inside X only unless `count_include_pad`."""
+
+    count_include_pad: int = 0
+
+    def reference(self, X: Array) -> Array:
+        windows = self.windows(X.shape[2:])
+        axes = kernel_axes(windows)
+        total = slide(pad_for_windows(widen(X), windows, 0), windows).sum(axis=axes, dtype=widen(X).dtype)
+        ones = np.ones((1, 1, *X.shape[2:]), total.dtype)
+        if self.count_include_pad:
+            ones = np.pad(ones, [(0, 0)] * 2 + [(int(w.begin), int(w.end)) for w in windows], constant_values=1)
+        return like(total / self._counts(ones, windows).sum(axis=axes), X)
+
+    def _counts(self, ones: Array, windows: Sequence[Window]) -> Array:
+        if not self.count_include_pad:
+            return slide(pad_for_windows(ones, windows, 0), windows)
+        missing = [max(int(window.reach) - size, 0) for window, size in zip(windows, ones.shape[2:], strict=True)]
+        return slide(np.pad(ones, [(0, 0)] * 2 + [(0, extra) for extra in missing]), windows)
+
+
+class LpPool(_Pool):
+    """The p-norm of each window."""
+
+    p: int = 2
+
+    def infer(self, X: Value) -> TensorType:
+        require_float(X)
+        return super().infer(X)
+
+    def reference(self, X: Array) -> Array:
+        windows = self.windows(X.shape[2:])
+        powers = np.abs(pad_for_windows(widen(X), windows, 0)) ** widen(X).dtype.type(self.p)
+        total = slide(powers, windows).sum(axis=kernel_axes(windows), dtype=powers.dtype)
+        return like(total ** powers.dtype.type(1 / self.p), X)
+
+
+class _GlobalPool(Op, abstract=True):
+    def infer(self, X: Value) -> TensorType:
+        require_float(X)
+        shape = known_shape(X, least=2)
+        return X.tensor.with_shape(None if shape is None else shape[:2] + (1,) * (len(shape) - 2))
+
+
+class GlobalAveragePool(_GlobalPool):
+    """The mean over all spatial axes."""
+
+    def expand(self, b: Builder, X: Value) -> Value:
+        return b.ReduceMean(X, spatial_axes(X), noop_with_empty_axes=1)
+
+
+class GlobalMaxPool(_GlobalPool):
+    """The maximum over all spatial axes."""
+
+    def expand(self, b: Builder, X: Value) -> Value:
+        return b.ReduceMax(X, spatial_axes(X), noop_with_empty_axes=1)
+
+
+class GlobalLpPool(_GlobalPool):
+    """The p-norm over all spatial axes."""
+
+    p: int = 2
+
+    def expand(self, b: Builder, X: Value) -> Value:
+        x = wide(b, X)
+        total = b.ReduceSum(b.Abs(x) ** self.p, spatial_axes(X), noop_with_empty_axes=1)
+        return cast(b, total ** (1 / self.p), X.dtype)
+
+
+class MaxUnpool(Op):
+    """The elements of X at the places I of a tensor of zeros: the inverse of MaxPool."""
+
+    kernel_shape: tuple[int, ...]
+    pads: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+
+    def _sizes(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The shape that MaxPool must have had as its input."""
+        windows = resolve_transposed_windows(shape[2:], self.kernel_shape, self.strides, None, self.pads)
+        return (*shape[:2], *(window.output for window in windows))
+
+    def infer(self, X: Value, I: Value, output_shape: Value | None = None) -> TensorType:
+        if I.dtype != INT64:
+            raise ShapeError(f"I is {I.dtype}, int64 is needed")
+        shape = known_shape(X, least=3)
+        if output_shape is None:
+            return X.tensor.with_shape(None if shape is None else self._sizes(shape))
+        sizes = known(output_shape)
+        if sizes is not None:
+            return X.tensor.with_shape(tuple(sizes))
+        return X.tensor.with_shape(None if shape is None else tuple(dims.fresh() for _ in shape))
+
+    def reference(self, X: Array, I: Array, output_shape: Array | None = None) -> Array:
+        sizes = tuple(int(size) for size in self._sizes(X.shape))
+        places = I.ravel()
+        count = int(np.prod(sizes, dtype=np.int64))
+        if places.size and not (places.min() >= 0 and places.max() < count):
+            raise OperatorError(f"indices from {places.min()} to {places.max()}, they must be in [0, {count - 1}]")
+        result = np.zeros(count, X.dtype)
+        result[places] = X.ravel()
+        result = result.reshape(sizes)
+        return result if output_shape is None else _enlarged(result, output_shape)
+
+
+def _enlarged(x: Array, output_shape: Array) -> Array:
+    """The array at the beginning of a larger one of zeros."""
+    sizes = [int(size) for size in output_shape.ravel()]
+    if len(sizes) != x.ndim or any(size < least for size, least in zip(sizes, x.shape, strict=False)):
+        raise OperatorError(f"output_shape is {sizes}, it must be at least {list(x.shape)}")
+    return np.pad(x, [(0, size - least) for size, least in zip(sizes, x.shape, strict=True)])

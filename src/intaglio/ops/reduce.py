@@ -1,0 +1,252 @@
+"""Reductions along axes: sums, products, extremes, means, norms and the places of extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import FLOAT64, INT64
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import Shape, TensorType
+from intaglio.ops.indices import known, resolve_axes, resolve_axis
+from intaglio.ops.indices import wide as widen
+from intaglio.ops.operand import cast, known_shape, like, wide
+
+
+def reduced_shape(data: Value, axes: Value | None, keepdims: int, is_noop: bool) -> Shape | None:
+    """The shape of a reduction; dims are fresh where the axes are known only at run time."""
+    shape = known_shape(data)
+    if shape is None:
+        return None
+    chosen = [] if axes is None else known(axes)
+    if chosen is None and axes is not None:
+        return _shape_with_unknown_axes(shape, axes, keepdims)
+    given = resolve_axes(chosen or [], len(shape))
+    removed = given if given else () if is_noop else tuple(range(len(shape)))
+    if keepdims:
+        return tuple(1 if i in removed else dim for i, dim in enumerate(shape))
+    return tuple(dim for i, dim in enumerate(shape) if i not in removed)
+
+
+def _shape_with_unknown_axes(shape: Shape, axes: Value, keepdims: int) -> Shape | None:
+    if keepdims:
+        return tuple(dims.fresh() for _ in shape)
+    count: Dim | None = axes.shape[0] if axes.tensor.shape else None
+    if not isinstance(count, int) or count == 0:
+        return None
+    return tuple(dims.fresh() for _ in range(len(shape) - count))
+
+
+class _Reduction(Op, abstract=True):
+    """A reduction of `data` along `axes`, or along all axes where none are given."""
+
+    keepdims: int = 1
+    noop_with_empty_axes: int = 0
+
+    def infer(self, data: Value, axes: Value | None = None) -> TensorType:
+        if axes is not None and axes.dtype != INT64:
+            raise ShapeError(f"axes is {axes.dtype}, int64 is needed")
+        shape = reduced_shape(data, axes, self.keepdims, bool(self.noop_with_empty_axes))
+        return data.tensor.with_shape(shape)
+
+    def axes_of(self, data: Array, axes: Array | None) -> tuple[int, ...]:
+        """The axes to reduce along, counted from the front."""
+        given = () if axes is None else tuple(resolve_axes(axes.ravel(), data.ndim, OperatorError))
+        return given if given or self.noop_with_empty_axes else tuple(range(data.ndim))
+
+
+class _Primitive(_Reduction, abstract=True):
+    symbolic = True
+
+    def reference(self, data: Array, axes: Array | None = None) -> Array:
+        result = self.combine(widen(data), self.axes_of(data, axes))
+        return like(result, data) if data.dtype != object else np.asarray(result, dtype=object)
+
+    def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
+        """The reduction in NumPy."""
+        raise NotImplementedError
+
+    def _spread(self, b: Builder, reduced: Value, inputs: Sequence[Value]) -> Value:
+        """The reduced value in a shape that broadcasts against `data`."""
+        if self.keepdims or (len(inputs) < 2 and self.noop_with_empty_axes):
+            return reduced
+        if len(inputs) < 2:
+            return b.Reshape(reduced, [1] * inputs[0].rank)
+        return b.Unsqueeze(reduced, inputs[1])
+
+
+class ReduceSum(_Primitive):
+    """The sum along `axes`."""
+
+    def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
+        return np.sum(data, axis=axes, keepdims=bool(self.keepdims), dtype=data.dtype)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        bar = self._spread(b, output_bars[0], inputs)
+        return b.Expand(bar, b.Shape(inputs[0])), None
+
+
+class ReduceProd(_Primitive):
+    """The product along `axes`."""
+
+    def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
+        return np.prod(data, axis=axes, keepdims=bool(self.keepdims), dtype=data.dtype)
+
+
+class ReduceMean(_Primitive):
+    """The mean along `axes`; that of integers is truncated."""
+
+    symbolic = False
+
+    def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
+        count = int(np.prod([data.shape[axis] for axis in axes], dtype=np.int64))
+        if data.dtype.kind == "f":
+            return np.sum(data, axis=axes, keepdims=bool(self.keepdims), dtype=data.dtype) / data.dtype.type(count)
+        if count == 0:
+            raise OperatorError("the mean of no integers is not defined")
+        accumulator = np.uint64 if data.dtype.kind == "u" else np.int64
+        total = np.sum(data, axis=axes, keepdims=bool(self.keepdims), dtype=accumulator)
+        return np.sign(total) * (np.abs(total) // total.dtype.type(count))
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        sized = [cast(b, b.Size(value), inputs[0].dtype) for value in (outputs[0], inputs[0])]
+        bar = self._spread(b, output_bars[0] * sized[0] / sized[1], inputs)
+        return b.Expand(bar, b.Shape(inputs[0])), None
+
+
+class _Extreme(_Primitive, abstract=True):
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        data = inputs[0]
+        chosen = cast(b, b.Equal(data, self._spread(b, outputs[0], inputs)), data.dtype)
+        axes = inputs[1] if len(inputs) > 1 else None
+        ties = b.ReduceSum(chosen, axes, keepdims=1, noop_with_empty_axes=self.noop_with_empty_axes)
+        return chosen / ties * self._spread(b, output_bars[0], inputs), None
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min
+
+
+def _highest(dtype: np.dtype[Any]) -> Any:
+    return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
+
+
+class ReduceMax(_Extreme):
+    """The maximum along `axes`; that of nothing is the lowest value of the type."""
+
+    def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
+        if data.dtype == object:
+            return np.frompyfunc(dims.maximum, 2, 1).reduce(data, axis=axes, keepdims=bool(self.keepdims))
+        return np.max(data, axis=axes, keepdims=bool(self.keepdims), initial=_lowest(data.dtype))
+
+
+class ReduceMin(_Extreme):
+    """The minimum along `axes`; that of nothing is the highest value of the type."""
+
+    def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
+        if data.dtype == object:
+            return np.frompyfunc(dims.minimum, 2, 1).reduce(data, axis=axes, keepdims=bool(self.keepdims))
+        return np.min(data, axis=axes, keepdims=bool(self.keepdims), initial=_highest(data.dtype))
+
+
+class _Composite(_Reduction, abstract=True):
+    """A reduction by way of a sum."""
+
+    def sum(self, b: Builder, data: Value, axes: Value | None) -> Value:
+        """The sum with this operator's attributes."""
+        return b.ReduceSum(data, axes, keepdims=self.keepdims, noop_with_empty_axes=self.noop_with_empty_axes)
+
+
+class ReduceL1(_Composite):
+    """The sum of absolute values along `axes`."""
+
+    def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
+        return cast(b, self.sum(b, b.Abs(wide(b, data)), axes), data.dtype)
+
+
+class ReduceL2(_Composite):
+    """The square root of the sum of squares along `axes`; the root of an integer sum is taken in double precision."""
+
+    def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
+        x = wide(b, data)
+        total = self.sum(b, x * x, axes)
+        return cast(b, b.Sqrt(total if x.dtype.is_float else cast(b, total, FLOAT64)), data.dtype)
+
+
+class ReduceLogSum(_Composite):
+    """The logarithm of the sum along `axes`."""
+
+    def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
+        total = self.sum(b, wide(b, data), axes)
+        return cast(b, b.Log(total if total.dtype.is_float else cast(b, total, FLOAT64)), data.dtype)
+
+
+class ReduceLogSumExp(_Composite):
+    """The logarithm of the sum of exponentials along `axes`, computed without overflow."""
+
+    def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
+        x = wide(b, data) if data.dtype.is_float else cast(b, data, FLOAT64)
+        noop = self.noop_with_empty_axes
+        top = b.ReduceMax(x, axes, keepdims=1, noop_with_empty_axes=noop)
+        shift = b.Where(b.IsInf(top), b.constant(0, x.dtype), top)  # inf - inf would be NaN
+        total = b.ReduceSum(b.Exp(x - shift), axes, keepdims=1, noop_with_empty_axes=noop)
+        result = b.Log(total) + shift
+        return cast(b, result if self.keepdims else self.sum(b, result, axes), data.dtype)
+
+
+class ReduceSumSquare(_Composite):
+    """The sum of squares along `axes`."""
+
+    def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
+        x = wide(b, data)
+        return cast(b, self.sum(b, x * x, axes), data.dtype)
+
+
+class _ArgExtreme(Op, abstract=True):
+    axis: int = 0
+    keepdims: int = 1
+    select_last_index: int = 0
+
+    def infer(self, data: Value) -> TensorType:
+        shape = known_shape(data)
+        if shape is None:
+            return TensorType(INT64, None)
+        axis = resolve_axis(self.axis, max(len(shape), 1))
+        if not shape:
+            return TensorType(INT64, ())
+        return TensorType(INT64, shape[:axis] + ((1,) if self.keepdims else ()) + shape[axis + 1 :])
+
+    def reference(self, data: Array) -> Array:
+        x = widen(np.atleast_1d(data))
+        axis = resolve_axis(self.axis, x.ndim)
+        if x.shape[axis] == 0:
+            raise OperatorError(f"axis {self.axis} has no elements to choose from")
+        found = self.place(np.flip(x, axis) if self.select_last_index else x, axis)
+        result = x.shape[axis] - 1 - found if self.select_last_index else found
+        result = np.expand_dims(result, axis) if self.keepdims else result
+        return result.astype(np.int64).reshape(() if data.ndim == 0 else result.shape)
+
+    def place(self, x: Array, axis: int) -> Any:
+        """The index of the first extreme along the axis."""
+        raise NotImplementedError
+
+
+class ArgMax(_ArgExtreme):
+    """The index of the maximum along `axis`."""
+
+    def place(self, x: Array, axis: int) -> Any:
+        return np.argmax(x, axis)
+
+
+class ArgMin(_ArgExtreme):
+    """The index of the minimum along `axis`."""
+
+    def place(self, x: Array, axis: int) -> Any:
+        return np.argmin(x, axis)

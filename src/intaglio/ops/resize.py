@@ -1,0 +1,234 @@
+"""Resize: interpolation as one weight matrix an axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import from_numpy
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import TensorType
+from intaglio.ops.indices import check_size, integers, known, known_length, resolve_axes, wide
+
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_crop_and_resize",
+)
+NEAREST = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How one axis is resized: its sizes, the scale that coordinates are divided by, and the region of interest."""
+
+    size: int
+    resized: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+
+class Resize(Op):
+    """The tensor resampled to other sizes, given as factors (`scales`) or as such (`sizes`)."""
+
+    antialias: int = 0
+    axes: tuple[int, ...] | None = None
+    coordinate_transformation_mode: str = "half_pixel"
+    cubic_coeff_a: float = -0.75
+    exclude_outside: int = 0
+    extrapolation_value: float = 0.0
+    keep_aspect_ratio_policy: str = "stretch"
+    mode: str = "nearest"
+    nearest_mode: str = "round_prefer_floor"
+
+    def infer(
+        self, X: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None
+    ) -> TensorType:
+        self._check_modes()
+        scales, sizes = _present(scales), _present(sizes)
+        if (scales is None) == (sizes is None):
+            raise ShapeError("expected either scales or sizes")
+        if X.tensor.shape is None:
+            return X.tensor
+        axes = resolve_axes(range(X.rank) if self.axes is None else self.axes, X.rank)
+        given = sizes if scales is None else scales
+        count = None if given is None else known_length(given)
+        if count is not None and count != len(axes):
+            raise ShapeError(f"{count} scales or sizes for {len(axes)} axes")
+        result = list(X.shape)
+        for axis, size in zip(axes, self._sizes([X.shape[axis] for axis in axes], roi, scales, sizes), strict=True):
+            result[axis] = size
+        return X.tensor.with_shape(tuple(result))
+
+    def _check_modes(self) -> None:
+        allowed = {
+            "mode": ("nearest", "linear", "cubic"),
+            "coordinate_transformation_mode": COORDINATES,
+            "nearest_mode": tuple(NEAREST),
+            "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
+        }
+        for name, values in allowed.items():
+            if getattr(self, name) not in values:
+                raise ShapeError(f"{name} {getattr(self, name)!r} is none of {', '.join(values)}")
+
+    def _sizes(self, given: list[Dim], roi: Value | None, scales: Value | None, sizes: Value | None) -> list[Dim]:
+        """The sizes of the resized axes as far as they are known."""
+        is_cropped = self.coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None
+        wanted = known(sizes)
+        if wanted is not None and self.keep_aspect_ratio_policy == "stretch":
+            return wanted
+        static = [size for size in given if isinstance(size, int)]
+        numbers = [item for item in wanted or () if isinstance(item, int)]
+        if wanted is not None and len(static) == len(numbers) == len(given):
+            return list(self._keep_aspect_ratio(static, numbers)[0])
+        if scales is None or scales.constant is None or (is_cropped and roi is not None and roi.constant is None):
+            return [dims.fresh() for _ in given]
+        factors = np.asarray(scales.constant, np.float32)
+        if is_cropped and roi is not None and roi.constant is not None:
+            return [s if isinstance(s, int) and f == 1 else dims.fresh() for s, f in zip(given, factors, strict=True)]
+        return [scaled(size, factor) for size, factor in zip(given, factors, strict=True)]
+
+    def _keep_aspect_ratio(self, given: list[int], wanted: list[int]) -> tuple[list[int], list[float]]:
+        """The sizes that keep the aspect ratio within the wanted ones, and the scales."""
+        ratios = [b / a if a else 0.0 for a, b in zip(given, wanted, strict=True)]
+        if self.keep_aspect_ratio_policy == "stretch":
+            return wanted, ratios
+        scale = min(ratios) if self.keep_aspect_ratio_policy == "not_larger" else max(ratios)
+        return [int(np.floor(scale * size + 0.5)) for size in given], [scale] * len(given)
+
+    def reference(
+        self, X: Array, roi: Array | None = None, scales: Array | None = None, sizes: Array | None = None
+    ) -> Array:
+        plan = self._plan(X.shape, roi, scales, sizes)
+        check_size([plan[i].resized if i in plan else size for i, size in enumerate(X.shape)], X.dtype)
+        output = X if self.mode == "nearest" else wide(X).astype(np.float64)
+        outside: list[Array] = []
+        for axis, step in plan.items():
+            if step.size == 0 and step.resized:
+                raise OperatorError(f"axis {axis} of size 0 cannot be resized to {step.resized}")
+            places = self._coordinates(step)
+            outside.append(np.zeros(step.resized, bool))
+            if self.coordinate_transformation_mode == "tf_crop_and_resize":
+                outside[-1] = (places < 0) | (places > step.size - 1)
+            output = self._resample(output, axis, step, places)
+        return self._finish(output, list(plan), outside, X.dtype)
+
+    def _plan(
+        self, shape: tuple[int, ...], roi: Array | None, scales: Array | None, sizes: Array | None
+    ) -> dict[int, Axis]:
+        axes = resolve_axes(range(len(shape)) if self.axes is None else self.axes, len(shape), OperatorError)
+        given = [shape[axis] for axis in axes]
+        if scales is not None and scales.size:
+            factors = [float(factor) for factor in scales]
+            if any(not 0 < factor < np.inf for factor in factors):
+                raise OperatorError(f"the scales {factors} must be above 0")
+            resized = [int(scaled(size, factor)) for size, factor in zip(given, scales, strict=True)]
+        else:
+            resized, factors = self._keep_aspect_ratio(given, integers(np.zeros(0) if sizes is None else sizes))
+        if len(resized) != len(axes):
+            raise OperatorError(f"{len(resized)} scales or sizes for {len(axes)} axes")
+        crop = [0.0] * len(axes) + [1.0] * len(axes)
+        if roi is not None and roi.size and self.coordinate_transformation_mode == "tf_crop_and_resize":
+            crop = [float(item) for item in roi]
+        ends = list(zip(crop[: len(axes)], crop[len(axes) :], strict=True))
+        return {axis: Axis(given[i], resized[i], factors[i], *ends[i]) for i, axis in enumerate(axes)}
+
+    def _coordinates(self, axis: Axis) -> Array:
+        """Where each resized element lies in the original axis."""
+        x, size, resized, scale = np.arange(axis.resized, dtype=np.float64), axis.size, axis.resized, axis.scale
+        match self.coordinate_transformation_mode:
+            case "asymmetric":
+                return x / scale
+            case "align_corners":
+                return x * ((size - 1) / (resized - 1)) if resized > 1 else x * 0
+            case "tf_crop_and_resize":
+                if resized > 1:
+                    return axis.start * (size - 1) + x * (axis.end - axis.start) * (size - 1) / (resized - 1)
+                return x * 0 + 0.5 * (axis.start + axis.end) * (size - 1)
+            case "pytorch_half_pixel":
+                return (x + 0.5) / scale - 0.5 if resized > 1 else x * 0
+            case "half_pixel_symmetric":
+                return size / 2 * (1 - resized / (scale * size)) + (x + 0.5) / scale - 0.5
+            case _:
+                return (x + 0.5) / scale - 0.5
+
+    def _resample(self, data: Array, axis: int, step: Axis, places: Array) -> Array:
+        if self.mode == "nearest":
+            index = np.clip(NEAREST[self.nearest_mode](places), 0, max(step.size - 1, 0)).astype(np.int64)
+            return np.take(data, index, axis=axis)
+        if step.size == step.resized and np.array_equal(places, np.arange(step.size)):
+            return data
+        return np.moveaxis(np.tensordot(self._weights(step, places), data, axes=(1, axis)), 0, axis)
+
+    def _weights(self, step: Axis, places: Array) -> Array:
+        """A matrix of one row for each resized element, whose sum is 1."""
+        stretch = max(1.0, 1 / step.scale) if self.antialias else 1.0
+        reach = (2 if self.mode == "cubic" else 1) * stretch
+        near = np.floor(places)[:, None] + np.arange(-np.ceil(reach), np.ceil(reach) + 2)
+        weights = self._kernel(np.abs(near - places[:, None]) / stretch)
+        if self.exclude_outside:
+            weights = np.where((near < 0) | (near >= step.size), 0, weights)
+        total = weights.sum(axis=1, keepdims=True)
+        weights = weights / np.where(total == 0, 1, total)
+        matrix = np.zeros((step.resized, step.size))
+        rows = np.broadcast_to(np.arange(step.resized)[:, None], near.shape)
+        np.add.at(matrix, (rows, np.clip(near, 0, step.size - 1).astype(np.int64)), weights)
+        return matrix
+
+    def _kernel(self, distance: Array) -> Array:
+        """The weight of an element at some distance: a tent, or Keys' cubic."""
+        if self.mode == "linear":
+            return np.clip(1 - distance, 0, None)
+        a, t = self.cubic_coeff_a, distance
+        inner = ((a + 2) * t - (a + 3)) * t * t + 1
+        outer = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+        return np.where(t <= 1, inner, np.where(t < 2, outer, 0))
+
+    def _finish(self, output: Array, axes: list[int], outside: list[Array], dtype: np.dtype[Any]) -> Array:
+        for axis, mask in zip(axes, outside, strict=True):
+            if mask.any():
+                output = output.copy()
+                output[(slice(None),) * axis + (mask,)] = self.extrapolation_value
+        element = from_numpy(dtype)
+        if self.mode == "nearest" or not element.is_integer:
+            return output.astype(dtype)
+        limits = np.iinfo(dtype)
+        whole = np.rint(output) if self.antialias else np.trunc(output)
+        return np.clip(whole, limits.min, limits.max).astype(dtype)
+
+
+def _present(value: Value | None) -> Value | None:
+    """The value unless it is an empty tensor, which older models give for an absent input."""
+    return None if value is None or value.tensor.shape == (0,) else value
+
+
+def scaled(size: Dim, factor: Any) -> Dim:
+    """floor(size * factor) in float32, as a dimension; a fresh symbol where it has no exact form.
+
+    >>> scaled(dims.symbol("N"), np.float32(2.5))
+    2*N + floordiv(N, 2)
+    """
+    if isinstance(size, int):
+        return int(np.floor(np.float32(size) * np.float32(factor)))
+    if not 0 < float(factor) < np.inf:
+        raise ShapeError(f"the scale {factor} must be above 0")
+    exact = Fraction(float(factor))
+    if exact.denominator > 64:
+        return dims.fresh()
+    return dims.floordiv(size * exact.numerator, exact.denominator)

@@ -1,0 +1,94 @@
+"""Recognition of scaled dot-product attention that is written out in matrix products and a softmax."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from intaglio.ir.build import Builder
+from intaglio.ir.graph import Node, Value
+from intaglio.ir.types import TensorType
+from intaglio.passes.driver import Refusal, Result, rule
+from intaglio.passes.match import first, operand, pair, produced, rank_of, scalar, with_scalar
+
+
+@rule("MatMul", changes_rounding=True, fuses=True)
+def attention(b: Builder, node: Node) -> Result:
+    """softmax(scale * q @ transpose(k) + mask) @ v -> attention(q, k, v, mask, scale)
+
+    A row with every key masked by minus infinity is then zero, not NaN.
+    """
+    weights, v = pair(node)
+    softmax = produced(weights, "Softmax")
+    if softmax is None or rank_of(weights) is None or getattr(softmax.op, "axis", -1) not in (-1, weights.rank - 1):
+        return None
+    masked, outer = _unscaled(first(softmax))
+    scores, mask = _unmasked(b, masked) if outer == 1 else (masked, None)
+    scores, scale = _unscaled(scores)
+    product = produced(scores, "MatMul")
+    if product is None:
+        return Refusal(f"the scores %{scores.name} are not a scaled and masked matrix product")
+    (q, q_scale), (keys, k_scale) = (_unscaled(value) for value in pair(product))
+    problem = _problem(q, keys, v, mask)
+    if problem:
+        return Refusal(problem)
+    k = b.Transpose(keys, perm=(0, 1, 3, 2))
+    return b.Attention(q, k, v, mask, scale=outer * scale * q_scale * k_scale)
+
+
+def _unscaled(value: Value) -> tuple[Value, float]:
+    """The value without factors that are constant numbers, and their product."""
+    factor = 1.0
+    while (node := produced(value, "Mul", "Div")) is not None:
+        if node.op.name == "Mul":
+            found = with_scalar(node)
+        else:
+            divisor = scalar(pair(node)[1])
+            found = (first(node), 1 / divisor) if divisor else None
+        if found is None or rank_of(found[0]) != rank_of(value):
+            break
+        value, factor = found[0], factor * found[1]
+    return value, factor
+
+
+def _unmasked(b: Builder, value: Value) -> tuple[Value, Value | None]:
+    """The scores and the additive mask of scores + mask or where(mask, scores, -inf)."""
+    add = produced(value, "Add")
+    if add is not None:
+        left, right = pair(add)
+        return (left, right) if _is_score(left) else (right, left)
+    where = produced(value, "Where")
+    if where is None:
+        return value, None
+    condition, kept, masked = where.inputs
+    assert condition is not None
+    lowest, is_kept = (scalar(masked), True) if scalar(masked) is not None else (scalar(kept), False)
+    scores = kept if is_kept else masked
+    if scores is None or lowest is None or lowest > 0.5 * _lowest(scores):
+        return value, None
+    zero, low = b.constant(0.0, scores.dtype), b.constant(lowest, scores.dtype)
+    return scores, b.Where(condition, zero, low) if is_kept else b.Where(condition, low, zero)
+
+
+def _is_score(value: Value) -> bool:
+    return produced(_unscaled(value)[0], "MatMul") is not None
+
+
+def _lowest(value: Value) -> float:
+    """The least finite number of the value's element type."""
+    return {"float16": -65504.0, "float64": -np.finfo(np.float64).max}.get(value.dtype.name, -3.38e38)
+
+
+def _problem(q: Value, keys: Value, v: Value, mask: Value | None) -> str:
+    """Why the operands do not fit the Attention operator."""
+    if any(rank_of(value) != 4 for value in (q, keys, v)):
+        ranks = ", ".join(str(rank_of(value)) for value in (q, keys, v))
+        return f"q, k and v have the ranks {ranks}, not (batch, heads, sequence, size)"
+    if not q.shape[:2] == keys.shape[:2] == v.shape[:2]:
+        return f"batch and heads differ: q {q.type}, transposed k {keys.type}, v {v.type}"
+    if mask is None:
+        return ""
+    if not isinstance(mask.type, TensorType) or not mask.type.shape or mask.rank > 4:
+        return f"the mask {mask!r} does not have a rank from 1 to 4"
+    if mask.shape[-1] != keys.shape[3]:
+        return f"the last dimension of the mask {mask.type} is not the number of keys, {keys.shape[3]}"
+    return "" if mask.dtype == q.dtype else f"the mask has element type {mask.dtype}, q has {q.dtype}"

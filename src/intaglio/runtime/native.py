@@ -1,0 +1,205 @@
+"""The native engine: a lowered plan, compiled and run."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from intaglio.c import cache
+from intaglio.c.cache import CFunction
+from intaglio.c.compiler import require_compiler
+from intaglio.c.native import Prepared, Segment, invoke_function, plan_memory
+from intaglio.c.target import Target, host_target
+from intaglio.errors import OperatorError, RunTimeoutError
+from intaglio.ir.clone import clone
+from intaglio.ir.dim import evaluate
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.op import Array
+from intaglio.ir.types import TensorType
+from intaglio.kernels.driver import FAULT, driver_source, segment_symbols
+from intaglio.kernels.lower import lower
+from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan
+from intaglio.ops.evaluate import evaluate as evaluate_graph
+from intaglio.ops.evaluate import run_node
+from intaglio.runtime.binding import bind
+
+Progress = Callable[[int, int], None]
+
+PREPARED_LIMIT = 64
+"""How many bindings of sizes a segment keeps ready."""
+
+KERNEL_HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A segment for one binding of its sizes: what `invoke` needs and what it gives."""
+
+    prepared: Prepared
+    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+
+
+class CompiledStep:
+    """A native segment whose functions are loaded."""
+
+    def __init__(self, step: NativeStep, driver: int, kernels: Sequence[int], constants: Sequence[int], threads: int):
+        self.step = step
+        self.symbols = segment_symbols(step)
+        self.segment = Segment(driver, kernels, constants, len(step.inputs), len(step.outputs), threads)
+        self.lifetimes = _lifetimes(step)
+        self._ready: OrderedDict[tuple[int, ...], Ready] = OrderedDict()
+
+    def ready(self, bindings: dict[str, int]) -> Ready:
+        """The segment prepared for the given sizes, from the few kept or made anew."""
+        names = self.all_symbols
+        key = tuple(bindings[name] for name in names)
+        found = self._ready.get(key)
+        if found is None:
+            found = self._prepare(bindings)
+            self._ready[key] = found
+            if len(self._ready) > PREPARED_LIMIT:
+                self._ready.popitem(last=False)
+        return found
+
+    @property
+    def all_symbols(self) -> list[str]:
+        """Every symbol that sizes, buffers or outputs of the segment depend on."""
+        if not hasattr(self, "_all_symbols"):
+            self._all_symbols = _all_symbols(self.step, self.symbols)
+        return self._all_symbols
+
+    def _prepare(self, bindings: dict[str, int]) -> Ready:
+        sizes = [evaluate(buffer.bytes, bindings) for buffer in self.step.arena]
+        offsets, total = plan_memory(sizes, *self.lifetimes)
+        dims = [bindings[name] for name in self.symbols]
+        work = sum(evaluate(a.flops, bindings) for a in self.step.actions if isinstance(a, Call))
+        prepared = self.segment.prepare(dims, offsets, total, max(1, work // 32))
+        outputs = tuple(
+            (tuple(evaluate(dim, bindings) for dim in value.shape), value.dtype.numpy) for value in self.step.outputs
+        )
+        return Ready(prepared, outputs)
+
+
+def _all_symbols(step: NativeStep, names: Sequence[str]) -> list[str]:
+    from intaglio.ir.dim import symbols
+
+    found = set(names)
+    for buffer in step.arena:
+        found |= symbols(buffer.size)
+    for value in step.outputs:
+        for dim in value.shape:
+            found |= symbols(dim)
+    for action in step.actions:
+        if isinstance(action, Call):
+            found |= symbols(action.flops)
+    return sorted(found)
+
+
+def _lifetimes(step: NativeStep) -> tuple[list[int], list[int]]:
+    """The first and last action that touches each arena buffer."""
+    first: dict[Any, int] = {}
+    last: dict[Any, int] = {}
+    for index, action in enumerate(step.actions):
+        operands = action.operands if isinstance(action, Call) else [action.operand]
+        for operand in operands:
+            first.setdefault(operand.buffer, index)
+            last[operand.buffer] = index
+    return [first.get(b, 0) for b in step.arena], [last.get(b, 0) for b in step.arena]
+
+
+class NativeEngine:
+    """A graph compiled for this machine. Safe to run from several threads at once."""
+
+    def __init__(
+        self, graph: Graph, threads: int, target: Target | None = None, progress: Progress | None = None
+    ) -> None:
+        self.graph = graph
+        self.target = target or host_target()
+        self.plan: Plan = lower(clone(graph), self.target)
+        self.constants = [np.ascontiguousarray(array) for array in self.plan.constants]
+        self.threads = threads
+        self._load(progress)
+        self._invoke = invoke_function()
+        self._outputs = list(self.plan.outputs)
+
+    def functions(self) -> list[CFunction]:
+        """Every C function of the model: its kernels, then the driver of each segment."""
+        places = {kernel: index for index, kernel in enumerate(self.plan.kernels)}
+        found = [kernel_function(kernel) for kernel in self.plan.kernels]
+        found += [CFunction("driver", driver_source(step, places), "-O1", ("ig.h",)) for step in self._native_steps()]
+        return found
+
+    def _native_steps(self) -> list[NativeStep]:
+        return [step for step in self.plan.steps if isinstance(step, NativeStep)]
+
+    def _load(self, progress: Progress | None) -> None:
+        loaded = [item.address for item in cache.ensure(self.functions(), require_compiler(), self.target, progress)]
+        kernels = loaded[: len(self.plan.kernels)]
+        drivers = iter(loaded[len(kernels) :])
+        addresses = [_address(array) for array in self.constants]
+        self.steps: list[CompiledStep | HostStep] = [
+            CompiledStep(step, next(drivers), kernels, addresses, self.threads) if isinstance(step, NativeStep) else step
+            for step in self.plan.steps
+        ]
+
+    def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
+        """The graph's outputs for arrays in the order of its inputs."""
+        known: dict[Value, Any] = dict(zip(self.plan.inputs, inputs, strict=True))
+        bindings: dict[str, int] = {}
+        for value, array in known.items():
+            if isinstance(value.type, TensorType):
+                bind(value.type.shape, array.shape, bindings, value.name)
+        nanoseconds = 0 if timeout is None else max(1, int(timeout * 1e9))
+        for step in self.steps:
+            if isinstance(step, HostStep):
+                self._run_host(step.node, known, bindings)
+            else:
+                self._run_native(step, known, bindings, nanoseconds, inputs)
+        return [value.constant if value.constant is not None else known[value] for value in self._outputs]
+
+    def _run_host(self, node: Node, known: dict[Value, Any], bindings: dict[str, int]) -> None:
+        for value, result in zip(node.outputs, run_node(node, known), strict=False):
+            known[value] = result
+            if isinstance(value.type, TensorType) and result is not None:
+                bind(value.type.shape, result.shape, bindings, value.name)
+
+    def _run_native(
+        self, step: CompiledStep, known: dict[Value, Any], bindings: dict[str, int], timeout: int, inputs: Sequence[Any]
+    ) -> None:
+        ready = step.ready(bindings)
+        outputs = [np.empty(shape, dtype) for shape, dtype in ready.outputs]
+        buffers = [exportable(known[value]) for value in step.step.inputs] + [exportable(a) for a in outputs]
+        status = self._invoke(ready.prepared.handle, timeout, *buffers)
+        if status:
+            self._raise(status, step.step, inputs, timeout)
+        known.update(zip(step.step.outputs, outputs, strict=True))
+
+    def _raise(self, status: int, step: NativeStep, inputs: Sequence[Any], timeout: int) -> None:
+        if status == 1:
+            raise RunTimeoutError(f"the run took longer than its timeout of {timeout / 1e9:g} s")
+        action = step.actions[status - FAULT]
+        evaluate_graph(self.graph, inputs)
+        names = ", ".join(node.op.name for node in action.nodes)
+        raise OperatorError(f"{names} met a value at run time that its definition forbids")
+
+
+def kernel_function(kernel: Kernel) -> CFunction:
+    """A kernel as a function of the cache."""
+    return CFunction(kernel.hint, kernel.source, "-O3", KERNEL_HEADERS)
+
+
+def exportable(array: Array) -> Array:
+    """The array as one that the buffer protocol knows: contiguous, and narrow floats as their bits."""
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    if array.dtype.kind == "V" or array.dtype.num >= 256:
+        return array.view(np.uint16 if array.dtype.itemsize == 2 else np.uint8)
+    return array
+
+
+def _address(array: Array) -> int:
+    return exportable(array).ctypes.data

@@ -1,0 +1,134 @@
+"""Depthwise convolution and pooling against plain NumPy."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from intaglio.kernels.structured.depthwise import depthwise, pack_depthwise
+from intaglio.kernels.structured.pool import global_average_pool, pool, pool_planes
+
+GENERATOR = np.random.default_rng(3)
+
+
+def axes(names: str, values: Any, fill: int) -> dict[str, int]:
+    return dict(zip(names.split(), (fill,) * (3 - len(values)) + tuple(values), strict=True))
+
+
+class Problem:
+    """A random window problem of a rank; `out` may reach behind the padded input, as rounding up allows."""
+
+    def __init__(self, rank: int) -> None:
+        while True:
+
+            def draw(low: int, high: int) -> tuple[int, ...]:
+                return tuple(int(v) for v in GENERATOR.integers(low, high, rank))
+
+            self.extent, self.kernel, self.stride, self.dilation = (
+                draw(1, 25 if rank < 3 else 8),
+                draw(1, 5),
+                draw(1, 4),
+                draw(1, 3),
+            )
+            self.begin, self.end = (tuple(int(GENERATOR.integers(0, k)) for k in self.kernel) for _ in range(2))
+            self.images, self.channels = int(GENERATOR.integers(1, 3)), int(GENERATOR.integers(1, 41))
+            self.round_up = bool(GENERATOR.integers(0, 2))
+            if min(self.out) > 0:
+                return
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        out: list[int] = []
+        for n, k, s, d, b, e in zip(
+            self.extent, self.kernel, self.stride, self.dilation, self.begin, self.end, strict=True
+        ):
+            room = n + b + e - (k - 1) * d - 1
+            if room < 0:
+                return (0,)
+            count = (-(-room // s) if self.round_up else room // s) + 1
+            if self.round_up and (count - 1) * s >= n + b:
+                count -= 1
+            out.append(count)
+        return tuple(out)
+
+    def sizes(self) -> dict[str, int]:
+        sizes = {"images": self.images, "C": self.channels, "OC": self.channels}
+        sizes |= axes("D H W", self.extent, 1) | axes("OD OH OW", self.out, 1) | axes("KD KH KW", self.kernel, 1)
+        sizes |= axes("stride_d stride_h stride_w", self.stride, 1) | axes("pad_d pad_h pad_w", self.begin, 0)
+        return (
+            sizes | axes("dilation_d dilation_h dilation_w", self.dilation, 1) | axes("end_d end_h end_w", self.end, 0)
+        )
+
+    def windows(self, x: Any) -> Any:
+        """(taps, images, channels, *out) of the NC... input, NaN outside of it, and whether a tap lies in the pads."""
+        far = [(b, e + 64) for b, e in zip(self.begin, self.end, strict=True)]
+        padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *far], constant_values=np.nan)
+        inside = np.pad(np.ones(self.extent), list(zip(self.begin, self.end, strict=True)), constant_values=1)
+        inside = np.pad(inside, [(0, 64)] * len(self.extent))
+        taps, counted = [], []
+        for tap in itertools.product(*map(range, self.kernel)):
+            cut = tuple(slice(t * d, t * d + (o - 1) * s + 1, s)
+                        for t, d, o, s in zip(tap, self.dilation, self.out, self.stride, strict=True))  # fmt: skip
+            taps.append(padded[(slice(None), slice(None), *cut)])
+            counted.append(inside[cut])
+        return np.stack(taps), np.stack(counted)
+
+
+PROBLEMS = [Problem(rank) for rank in (1, 2, 3) for _ in range(14)]
+
+
+def last(x: Any) -> Any:
+    return np.ascontiguousarray(np.moveaxis(x, 1, -1))
+
+
+@pytest.mark.parametrize("multiplier", [1, 2, 3])
+def test_depthwise(multiplier: int, target: Any, runner: Any) -> None:
+    built = runner(depthwise(target), target, "plain")
+    for problem in PROBLEMS:
+        x = GENERATOR.standard_normal((problem.images, problem.channels, *problem.extent)).astype(np.float32)
+        outputs = problem.channels * multiplier
+        w = GENERATOR.standard_normal((outputs, 1, *problem.kernel)).astype(np.float32)
+        taps = np.repeat(np.nan_to_num(problem.windows(x)[0]), multiplier, axis=2)
+        wanted = last(np.einsum("tnc...,ct->nc...", taps, w.reshape(outputs, -1).astype(np.float64)))
+        sizes = problem.sizes() | {"OC": outputs}
+        out = np.full(wanted.shape, np.nan, np.float32)
+        result = built.run([last(x), pack_depthwise(w)], out, sizes, [outputs])
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
+        again = built.run([last(x), pack_depthwise(w)], out, sizes, [outputs], threads=4, step=1)
+        np.testing.assert_array_equal(again, result)
+
+
+@pytest.mark.parametrize("layout", ["nhwc", "nchw"])
+@pytest.mark.parametrize("kind", ["max", "average", "average_with_pads"])
+def test_pool(kind: Any, layout: str, target: Any, runner: Any) -> None:
+    built = runner((pool if layout == "nhwc" else pool_planes)(target, kind), target, "plain")
+    for problem in PROBLEMS:
+        x = GENERATOR.standard_normal((problem.images, problem.channels, *problem.extent)).astype(np.float32)
+        taps, counted = problem.windows(x)
+        known = ~np.isnan(taps)
+        count = counted.sum(0) if kind == "average_with_pads" else known.sum(0)
+        with np.errstate(all="ignore"):
+            wanted = np.where(known, taps, -np.inf).max(0) if kind == "max" else np.nansum(taps, 0) / count
+        wanted, stored = (wanted, x) if layout == "nchw" else (last(wanted), last(x))
+        result = built.run([stored], np.full(wanted.shape, 9, np.float32), problem.sizes(), [wanted.shape[-1]])
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_maximum_keeps_nan(target: Any, runner: Any) -> None:
+    for built in (runner(kernel(target, "max"), target, "plain") for kernel in (pool, pool_planes)):
+        problem = Problem(1)
+        problem.extent, problem.kernel, problem.stride, problem.dilation = (6,), (3,), (1,), (1,)
+        problem.begin, problem.end, problem.images, problem.channels, problem.round_up = (0,), (0,), 1, 1, False
+        x = np.array([1, np.nan, 2, 3, -np.inf, 0], np.float32).reshape(1, 6, 1)
+        result = built.run([x], np.zeros((4,), np.float32), problem.sizes(), [built.kernel.hint == "max_pool" or 4])
+        np.testing.assert_array_equal(result, [np.nan, np.nan, 3, 3])
+
+
+def test_global_average(target: Any, runner: Any) -> None:
+    built = runner(global_average_pool(target), target, "plain")
+    for images, pixels, channels in [(1, 49, 100), (3, 1, 7), (2, 30, 64), (1, 5, 1)]:
+        x = GENERATOR.standard_normal((images, pixels, channels)).astype(np.float32)
+        sizes = {"images": images, "pixels": pixels, "C": channels}
+        result = built.run([x], np.zeros((images, channels), np.float32), sizes, [channels])
+        np.testing.assert_allclose(result, x.astype(np.float64).mean(1), rtol=1e-5, atol=1e-6)
