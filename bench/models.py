@@ -25,7 +25,8 @@ class Unavailable(RuntimeError):
 class BenchModel:
     """One model of the race.
 
-    `write(path)` makes the file; `feeds(batch)` makes the inputs; an answer is right when it differs from the judge's by at most `tolerance` times the largest value. `sources` are the modules whose change makes a file stale.
+    `write(path)` makes the file; `feeds(batch)` makes the inputs; an answer is right when it differs from the judge's
+    by at most `tolerance` times the largest value. `sources` are the modules whose change makes a file stale.
     """
 
     name: str

@@ -100,7 +100,7 @@ class Worker:
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         theirs.close()
-        self.connection.send(job)
+        self._send(job)
 
     def __enter__(self) -> "Worker":
         return self
@@ -122,9 +122,12 @@ class Worker:
 
     def ask(self, question: float | None) -> object:
         """Send a question and wait for its answer."""
-        with contextlib.suppress(ConnectionError):  # `answer` then finds it closed and says how the process ended
-            self.connection.send(question)
+        self._send(question)
         return self.answer()
+
+    def _send(self, message: object) -> None:
+        with contextlib.suppress(ConnectionError):  # `answer` then finds it closed and says how the process ended
+            self.connection.send(message)
 
     def ready(self) -> Ready:
         """The first answer; raises WorkerDied with the engine's reason if the model was refused."""

@@ -103,12 +103,10 @@ def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
 def test_damaged_unit_is_compiled_again(damage: bytes | None, tmp_path: Path) -> None:
     Cache(tmp_path).ensure([constant(7)], require_compiler(), PLAIN)
     for unit in (tmp_path / "units").iterdir():
-        if damage is None:
-            content = bytearray(unit.read_bytes())
-            content[len(content) // 2] ^= 1
-            unit.write_bytes(content)
-        else:
-            unit.write_bytes(damage)
+        content = bytearray(unit.read_bytes())
+        content[len(content) // 2] ^= 1
+        unit.unlink()  # it is mapped into this process
+        unit.write_bytes(content if damage is None else damage)
     (loaded,) = Cache(tmp_path).ensure([constant(7)], require_compiler(), PLAIN)
     assert call(loaded) == 7
 

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from intaglio.c.target import Target
 
-Array = NDArray[np.generic]
+Array = NDArray[np.number[Any]]
 Elementwise = Callable[[str, str, str, Target], Callable[..., Array]]
 
 SPECIAL = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 3e38, -3e38, 0.5, -0.5], np.float32)
@@ -23,7 +24,7 @@ def dense(low: float, high: float) -> NDArray[np.float32]:
 
 
 def ulps(got: Array, expected: NDArray[np.float64]) -> float:
-    """The largest error in units of the last place of a float32; what is below the least normal number counts as zero."""
+    """The largest error in units of a float32's last place; what is below the least normal number counts as zero."""
     got64 = got.astype(np.float64)
     tiny = np.finfo(np.float32).tiny
     expected = np.where(np.abs(expected) < tiny, 0, expected)

@@ -204,6 +204,8 @@ def _exact_quotient(left: Dim, right: Dim) -> Dim | None:
 
 def mod(left: Dim, right: Dim) -> Dim:
     """The remainder of `floordiv`."""
+    if right == 0:
+        raise ShapeError(f"remainder of the dimension {left} by zero")
     if isinstance(left, int) and isinstance(right, int):
         return left % right
     if _exact_quotient(left, right) is not None:

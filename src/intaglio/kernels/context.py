@@ -29,6 +29,7 @@ class Context:
     views: dict[Value, View] = field(default_factory=dict[Value, View])
     segment: NativeStep = field(default_factory=NativeStep)
     _constant_buffers: dict[int, Buffer] = field(default_factory=dict[int, Buffer])
+    _packed: dict[tuple[int, str], Buffer] = field(default_factory=dict[tuple[int, str], Buffer])
 
     def view(self, value: Value) -> View:
         """Where a value lies; values from outside the segment become its inputs, constants are added to the plan."""
@@ -50,6 +51,13 @@ class Context:
             self.constants.append(array)
             self._constant_buffers[id(array)] = buffer
         return self._constant_buffers[id(array)]
+
+    def packed(self, value: Value, form: str, pack: Callable[[], Any]) -> Buffer:
+        """A constant in the form that a kernel wants; the same value in the same form once."""
+        key = (id(value.constant), form)
+        if key not in self._packed:
+            self._packed[key] = self.constant(pack())
+        return self._packed[key]
 
     def _input_view(self, value: Value) -> View:
         buffer = Buffer(value.name, value.dtype, value.tensor.size, "input", len(self.segment.inputs))
@@ -124,14 +132,14 @@ class Anchor:
     """How a structured operator is lowered.
 
     `refuse(node)` gives the reason why the rule does not apply, or None. `reads` are the inputs that the kernels read
-    (others only steer types). `lower(context, node, epilogue)` emits the calls; with `fuses`, elementwise nodes that
+    (others only steer types). `lower(context, node, epilogue)` emits the calls; where `fuses`, elementwise nodes that
     follow are handed over as the epilogue, else it is empty and the rule allocates the outputs itself.
     """
 
     lower: Callable[[Context, Node, Epilogue], None]
     refuse: Callable[[Node], str | None] = lambda node: None
     reads: Callable[[Node], Sequence[Value]] = lambda node: [v for v in node.inputs if v is not None]
-    fuses: bool = False
+    fuses: Callable[[Node], bool] = lambda node: False
 
 
 ANCHORS: dict[str, Anchor] = {}
@@ -142,7 +150,7 @@ def anchor(
     *names: str,
     refuse: Callable[[Node], str | None] = lambda node: None,
     reads: Callable[[Node], Sequence[Value]] | None = None,
-    fuses: bool = False,
+    fuses: Callable[[Node], bool] = lambda node: False,
 ) -> Callable[[Callable[[Context, Node, Epilogue], None]], Callable[[Context, Node, Epilogue], None]]:
     """Register the lowering of structured operators."""
 

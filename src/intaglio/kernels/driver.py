@@ -76,7 +76,9 @@ def _call_lines(call: Call, index: int, names: Mapping[str, str], kernels: Mappi
         pointers.append("&fault")
     lines += [f"        const int64_t {name} = {_size_text(size, names)};" for name, size in call.sizes]
     lines.append(f"        void *const buffer[] = {{{', '.join(pointers)}}};")
-    lines.append(f"        const int64_t size[] = {{{', '.join(name for name, _ in call.sizes) or '0'}}};")
+    order = [name for name, _ in call.sizes] if call.order is None else call.order
+    lines += [f"        (void){name};" for name, _ in call.sizes]
+    lines.append(f"        const int64_t size[] = {{{', '.join(order) or '0'}}};")
     arguments = ", ".join(_size_text(size, names) for size in (call.tasks, call.cost, call.scratch))
     lines.append(f"        if (call->parallel(call, call->kernel[{kernels[call.kernel]}], buffer, size, {arguments}))")
     lines.append("            return 1;")

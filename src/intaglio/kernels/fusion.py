@@ -83,7 +83,7 @@ def _new_group(node: Node, place: int, kind: Kind, reason: str) -> Group:
         is_reduction = node.op.name in REDUCTIONS
         group.shape = reads(node)[0].shape if is_reduction else node.output.shape
         group.reduced = (reduction_axes(node) or ()) if is_reduction else ()
-    elif kind == "anchor" and ANCHORS[node.op.name].fuses:
+    elif kind == "anchor" and ANCHORS[node.op.name].fuses(node):
         group.shape = node.output.shape
     return group
 
@@ -110,7 +110,7 @@ def _can_join(group: Group, node: Node) -> bool:
     if len(group.nodes) >= GROUP_LIMIT:
         return False
     if group.kind == "anchor":
-        return ANCHORS[group.nodes[0].op.name].fuses and _fits_epilogue(group, node)
+        return ANCHORS[group.nodes[0].op.name].fuses(group.nodes[0]) and _fits_epilogue(group, node)
     return group.kind == "loop" and _fits_loop(group, node)
 
 

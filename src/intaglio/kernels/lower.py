@@ -14,9 +14,16 @@ from intaglio.kernels.context import ANCHORS, Context
 from intaglio.kernels.epilogue import Epilogue, rows_and_columns
 from intaglio.kernels.expression import is_computable
 from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node
+from intaglio.kernels.layout import choose_layouts
 from intaglio.kernels.loops import REDUCTIONS, Program, loop_call, reads
 from intaglio.kernels.plan import Fill, Operand, Plan
 from intaglio.kernels.views import VIEWS, is_view
+from intaglio.passes import PIPELINE, simplify
+
+CLEANUP = tuple(
+    each for each in PIPELINE if each.name in ("dead-code", "fold-shapes", "fold-constants", "remove-noops", "common-subexpressions")
+)
+"""What expansions and layouts leave behind is tidied by the passes that change no rounding."""
 
 EXPANSION_LIMIT = 200_000
 """Nodes that expanding a model may add."""
@@ -27,6 +34,9 @@ def lower(graph: Graph, target: Target) -> Plan:
     from intaglio.kernels import rules as _rules  # noqa: F401  the anchors register themselves
 
     legalise(graph)
+    simplify(graph, pipeline=CLEANUP)
+    choose_layouts(graph)
+    simplify(graph, pipeline=CLEANUP)
     return _Lowering(graph, target).plan()
 
 
@@ -55,7 +65,7 @@ def _must_expand(node: Node) -> bool:
         return False
     if _all_known(node):
         return False
-    rule = ANCHORS.get(node.op.name) if node.op.domain == "" else None
+    rule = ANCHORS.get(node.op.name) if node.op.domain in ("", "intaglio") else None
     if rule is not None and rule.refuse(node) is None:
         return False
     return all(isinstance(v.type, TensorType) and v.type.shape is not None for v in node.inputs if v is not None)
@@ -133,7 +143,7 @@ class _Lowering:
             return "view", ""
         if is_loop_node(node):
             return "loop", ""
-        rule = ANCHORS.get(node.op.name) if node.op.domain == "" else None
+        rule = ANCHORS.get(node.op.name) if node.op.domain in ("", "intaglio") else None
         if rule is None:
             return "host", f"{node.op.name} is not compiled yet"
         refusal = rule.refuse(node)
@@ -149,7 +159,7 @@ class _Lowering:
         if kind == "loop":
             return reads(node)
         rule = ANCHORS.get(node.op.name)
-        if kind == "anchor" or (kind is None and rule is not None and node.op.domain == ""):
+        if kind == "anchor" or (kind is None and rule is not None and node.op.domain in ("", "intaglio")):
             assert rule is not None
             return rule.reads(node)
         return [value for value in (*node.inputs, *node.captures()) if value is not None]
@@ -246,7 +256,7 @@ class _Lowering:
         context, node = self.context, group.nodes[0]
         rule = ANCHORS[node.op.name]
         epilogue = Epilogue(node.output, group.nodes[1:])
-        if rule.fuses:
+        if rule.fuses(node):
             for member in group.nodes[1:]:
                 for value in reads(member):
                     if value not in group.values and value not in epilogue.loads:

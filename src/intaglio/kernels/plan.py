@@ -57,6 +57,8 @@ class Call:
     title: str = ""
     checks: bool = False
     flops: Dim = 0
+    order: list[str] | None = None
+    """The names in the order in which the kernel gets them; all sizes in their own order where None."""
 
 
 @dataclass

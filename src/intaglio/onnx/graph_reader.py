@@ -411,7 +411,7 @@ class GraphReader:
         value = inner.find(name)
         if not isinstance(value, Value):
             raise LoadError(f"asks for the output {shorten(name)!r}, which the function does not compute")
-        if name in inner.hints and value.constant is None:
+        if name in inner.hints:
             site.scope.define(result, value)
         else:
             self._define_copy(site, result, value)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cache
+from typing import Any, TypeAlias
 
 import onnx
 from onnx import defs
 
-import intaglio.onnx.adapters.all
-import intaglio.ops  # noqa: F401  fills the tables of operators and adapters
+from intaglio import ops
 from intaglio.ir.op import OPERATORS, Op
-from intaglio.onnx.adapters import ADAPTERS, Adapter, find_adapter
+from intaglio.onnx.adapters import ADAPTERS, Adapter, all, find_adapter
+
+_FILLING = (ops, all)
+"""Importing these fills the tables of operators and adapters."""
+
+Schema: TypeAlias = Any
+"""An `onnx.defs.OpSchema`, whose type stubs lack half of its members."""
 
 NEWEST: dict[str, int] = {domain: versions[1] for domain, versions in defs.C.schema_version_map().items()}
 """The newest operator set version of each domain that the installed `onnx` defines."""
@@ -23,8 +28,8 @@ def normal_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-@lru_cache(maxsize=None)
-def find_schema(domain: str, name: str, version: int) -> defs.OpSchema | None:
+@cache
+def find_schema(domain: str, name: str, version: int) -> Schema | None:
     """The schema that an operator has in an operator set, or None."""
     try:
         return defs.get_schema(name, version, domain)
@@ -36,7 +41,7 @@ def find_schema(domain: str, name: str, version: int) -> defs.OpSchema | None:
 class Resolution:
     """What stands for an operator: an adapter, an operator class, or the function body of its schema."""
 
-    schema: defs.OpSchema | None
+    schema: Schema | None
     adapter: Adapter | None = None
     operator: type[Op] | None = None
     has_body: bool = False
@@ -67,14 +72,14 @@ def defs_has(domain: str, name: str) -> bool:
     return defs.has(name, domain)
 
 
-def output_is_variadic(schema: defs.OpSchema | None) -> bool:
+def output_is_variadic(schema: Schema | None) -> bool:
     """Whether the number of outputs is the node's to say."""
     variadic = defs.OpSchema.FormalParameterOption.Variadic
     return schema is not None and bool(schema.outputs) and schema.outputs[-1].option == variadic
 
 
 def function_body(
-    schema: defs.OpSchema, version: int, node: onnx.NodeProto, types: list[onnx.TypeProto]
+    schema: Schema, version: int, node: onnx.NodeProto, types: list[onnx.TypeProto]
 ) -> onnx.FunctionProto | None:
     """The body that the schema gives for one node, in operators of at most `version`; None where it has none."""
     encoded: Any = b""

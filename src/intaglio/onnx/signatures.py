@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from intaglio.errors import LoadError
@@ -33,7 +33,7 @@ class Signature:
                 raise LoadError(f"needs its input {name!r}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def adapter_signature(function: Callable[..., Any]) -> Signature:
     """Read an adapter's signature."""
     parameters = list(inspect.signature(function).parameters.values())[1:]

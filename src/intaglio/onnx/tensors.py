@@ -202,17 +202,18 @@ def read_sparse(proto: SparseTensorProto, external: ExternalData, limit: int, ow
 
 
 def _flat_indices(indices: Array, shape: tuple[int, ...], count: int, owner: str) -> Array:
-    total = math.prod(shape)
     if indices.shape == (count,):
-        flat, is_inside = indices, bool(np.all((indices >= 0) & (indices < total)))
+        bounds, strides = np.asarray([math.prod(shape)]), np.asarray([1])
     elif indices.shape == (count, len(shape)):
-        is_inside = bool(np.all((indices >= 0) & (indices < np.asarray(shape, np.int64))))
-        flat = np.ravel_multi_index(tuple(indices.T), shape) if is_inside and count else np.zeros(0, np.int64)
+        bounds = np.asarray(shape, np.int64)
+        strides = np.asarray([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
     else:
         expected = f"[{count}] or [{count}, {len(shape)}]"
         raise LoadError(f"{owner} has indices of shape {list(indices.shape)}, expected {expected}")
-    if not is_inside:
+    columns: Array = indices.reshape(count, len(bounds))
+    if np.any((columns < 0) | (columns >= bounds)):
         raise LoadError(f"{owner} has an index outside of the shape {list(shape)}")
+    flat: Array = columns @ strides
     if np.any(flat[1:] <= flat[:-1]):
         raise LoadError(f"{owner} has indices that are not in ascending order or occur twice")
     return flat

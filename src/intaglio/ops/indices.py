@@ -182,8 +182,9 @@ def join_types(left: Type, right: Type) -> Type:
         return TensorType(left.dtype, join_shapes(left.shape, right.shape))
     if isinstance(left, SequenceType) and isinstance(right, SequenceType):
         return SequenceType(join_types(left.element, right.element))
-    if isinstance(left, OptionalType) and isinstance(right, OptionalType):
-        return OptionalType(join_types(left.element, right.element))
+    if isinstance(left, OptionalType) or isinstance(right, OptionalType):
+        inner = (type.element if isinstance(type, OptionalType) else type for type in (left, right))
+        return OptionalType(join_types(*inner))
     if left != right:
         raise ShapeError(f"one value cannot be both {left} and {right}")
     return left

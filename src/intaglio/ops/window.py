@@ -102,16 +102,24 @@ def resolve_windows(
     ceil_mode: bool = False,
 ) -> tuple[Window, ...]:
     """The windows along each axis with all defaults filled in; raises ShapeError where an attribute is wrong."""
-    count = len(input_dims)
+    steps, spread = _steps(kernel_shape, strides, dilations, len(input_dims))
+    padding = resolve_pads(auto_pad, pads, input_dims, kernel_shape, steps, spread)
+    return tuple(
+        _window(*axis, ceil_mode) for axis in zip(input_dims, kernel_shape, steps, spread, padding, strict=True)
+    )
+
+
+def _steps(
+    kernel_shape: Sequence[Dim], strides: Sequence[int] | None, dilations: Sequence[int] | None, count: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The strides and dilations of each axis; raises ShapeError where they or the kernel are wrong."""
     if len(kernel_shape) != count:
         raise ShapeError(f"kernel_shape is {list(kernel_shape)}, it needs {count} numbers")
     steps, spread = ints(strides, count, 1, "strides"), ints(dilations, count, 1, "dilations")
     for name, numbers in (("kernel_shape", kernel_shape), ("strides", steps), ("dilations", spread)):
         if any(dims.compare(number, 1) == -1 for number in numbers):
             raise ShapeError(f"{name} is {list(numbers)}, each number must be at least 1")
-    padding = resolve_pads(auto_pad, pads, input_dims, kernel_shape, steps, spread)
-    is_ceil = ceil_mode and auto_pad == "NOTSET"
-    return tuple(_window(*axis, is_ceil) for axis in zip(input_dims, kernel_shape, steps, spread, padding, strict=True))
+    return steps, spread
 
 
 def _window(size: Dim, kernel: Dim, stride: int, dilation: int, pads: tuple[Dim, Dim], ceil_mode: bool) -> Window:
@@ -163,26 +171,31 @@ def resolve_transposed_windows(
     `input` is the size of what is convolved, `output` that of the result.
     """
     count = len(input_dims)
-    like_forward = resolve_windows(kernel_shape, kernel_shape, strides, dilations, pads, auto_pad)
+    steps, spread = _steps(kernel_shape, strides, dilations, count)
+    padding = resolve_pads(auto_pad, pads, kernel_shape, kernel_shape, steps, spread)
     extra = ints(output_padding, count, 0, "output_padding")
-    wanted: Sequence[Dim | None] = [None] * count
+    sizes = zip(input_dims, kernel_shape, steps, spread, extra, strict=True)
+    full = [(size - 1) * stride + more + extent(kernel, apart) for size, kernel, stride, apart, more in sizes]
+    outputs = [whole - begin - end for whole, (begin, end) in zip(full, padding, strict=True)]
     if output_shape:
-        wanted = ints(output_shape[-count:], count, 0, "output_shape")
+        outputs = list[Dim](ints(output_shape[-count:], count, 0, "output_shape"))
     elif auto_pad.startswith("SAME"):
-        wanted = [size * window.stride for size, window in zip(input_dims, like_forward, strict=True)]
-    axes = zip(input_dims, like_forward, extra, wanted, strict=True)
-    return tuple(_transposed_window(auto_pad, *axis) for axis in axes)
+        outputs = [
+            dims.minimum(size * stride, whole) for size, stride, whole in zip(input_dims, steps, full, strict=True)
+        ]
+    if output_shape or auto_pad.startswith("SAME"):
+        padding = tuple(_cropped(auto_pad, *axis) for axis in zip(full, outputs, strict=True))
+    if any(dims.compare(output, 0) == -1 for output in outputs):
+        raise ShapeError(f"the pads {[list(pair) for pair in padding]} leave nothing of sizes {full}")
+    axes = zip(input_dims, kernel_shape, steps, spread, padding, outputs, strict=True)
+    return tuple(
+        Window(size, kernel, stride, apart, begin, end, output)
+        for size, kernel, stride, apart, (begin, end), output in axes
+    )
 
 
-def _transposed_window(auto_pad: str, size: Dim, axis: Window, extra: int, wanted: Dim | None) -> Window:
-    full = (size - 1) * axis.stride + extra + extent(axis.kernel, axis.dilation)
-    if wanted is None:
-        begin, end, output = axis.begin, axis.end, full - axis.begin - axis.end
-    else:
-        total = dims.maximum(full - wanted, 0)
-        small = dims.floordiv(total, 2)
-        begin, end = (small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small)
-        output = wanted
-    if dims.compare(output, 0) == -1:
-        raise ShapeError(f"pads {[begin, end]} leave nothing of an axis of {full}")
-    return Window(size, axis.kernel, axis.stride, axis.dilation, begin, end, output)
+def _cropped(auto_pad: str, full: Dim, output: Dim) -> tuple[Dim, Dim]:
+    """How much to take away before and behind, so that `output` elements stay."""
+    total = dims.maximum(full - output, 0)
+    small = dims.floordiv(total, 2)
+    return (small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small)

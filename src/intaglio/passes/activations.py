@@ -59,9 +59,9 @@ def hard_sigmoid(b: Builder, node: Node) -> Result:
     """clip(x + 3, 0, 6) / 6 -> hard_sigmoid(x, alpha=1/6, beta=0.5)"""
     for clip in _producers(node, "Clip"):
         x = _shifted_clip(clip)
-        if x is not None and same_type(x, node.output):
-            if matches(polynomial(node.output, [clip.output]), {(1,): 1 / 6}):
-                return b.HardSigmoid(x, alpha=1 / 6, beta=0.5)
+        is_sixth = matches(polynomial(node.output, [clip.output]), {(1,): 1 / 6})
+        if is_sixth and x is not None and same_type(x, node.output):
+            return b.HardSigmoid(x, alpha=1 / 6, beta=0.5)
     return None
 
 
@@ -80,9 +80,10 @@ def hard_swish_of_clip(b: Builder, node: Node) -> Result:
     """x * clip(x + 3, 0, 6) / 6 -> hard_swish(x)"""
     for clip in _producers(node, "Clip"):
         x = _shifted_clip(clip)
-        if x is not None and same_type(x, node.output):
-            if matches(polynomial(node.output, [x, clip.output]), {(1, 1): 1 / 6}):
-                return b.HardSwish(x)
+        if x is None or not same_type(x, node.output):
+            continue
+        if matches(polynomial(node.output, [x, clip.output]), {(1, 1): 1 / 6}):
+            return b.HardSwish(x)
     return None
 
 

@@ -110,9 +110,7 @@ def where_is_decided(b: Builder, node: Node) -> Result:
     del b
     condition, x, y = node.inputs
     assert condition is not None
-    if x is y:
-        chosen = x
-    elif condition.constant is not None and condition.constant.size and condition.constant.all():
+    if x is y or (condition.constant is not None and condition.constant.size and condition.constant.all()):
         chosen = x
     elif condition.constant is not None and condition.constant.size and not condition.constant.any():
         chosen = y

@@ -8,7 +8,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.passes.driver import Refusal, Result, rule
-from intaglio.passes.match import first, operand, pair, produced, rank_of, scalar, with_scalar
+from intaglio.passes.match import first, pair, produced, rank_of, scalar, with_scalar
 
 
 @rule("MatMul", changes_rounding=True, fuses=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,16 +28,16 @@ def batch_normalization(b: Builder, node: Node) -> Result:
         return None
     if getattr(node.op, "training_mode", 0) or len(node.outputs) > 1:
         return Refusal("the normalisation is in training mode")
-    affine = _affine(node)
-    weight, bias = operand(inner, 1), operand(inner, 2)
-    if affine is None or weight is None or weight.constant is None or (bias is not None and bias.constant is None):
+    affine, weight, bias = _affine(node), operand(inner, 1), _bias(inner)
+    if affine is None or weight is None or weight.constant is None or bias is None:
         return Refusal("the weights are not constants")
-    old = np.zeros(1) if bias is None else bias.constant.astype(np.float64) * getattr(inner.op, "beta", 1.0)
-    op = replace(inner.op, beta=1.0) if inner.op.name == "Gemm" else inner.op
-    operands = [weight.constant.astype(np.float64) * _along_outputs(inner, weight, affine.scale)]
-    operands.append(old * affine.scale + affine.shift)
-    constants = [b.constant(array, weight.dtype, name=weight.name) for array in operands]
-    return b.add(op, [first(inner), *constants])[0]
+    scaled = weight.constant.astype(np.float64) * _along_outputs(inner, weight, affine.scale)
+    shift = b.constant(bias * affine.scale + affine.shift, weight.dtype, name="bias")
+    operands = [b.constant(scaled, weight.dtype, name="weight"), shift]
+    if inner.op.name != "Gemm":
+        return b.add(inner.op, [first(inner), *operands])[0]
+    op: Any = inner.op
+    return b.Gemm(first(inner), *operands, alpha=op.alpha, transA=op.transA, transB=op.transB)
 
 
 def _affine(node: Node) -> Affine | None:
@@ -48,6 +47,14 @@ def _affine(node: Node) -> Affine | None:
     scale, bias, mean, variance = (np.asarray(array, dtype=np.float64) for array in parameters)
     factor = scale / np.sqrt(variance + getattr(node.op, "epsilon", 1e-5))
     return Affine(factor, bias - mean * factor)
+
+
+def _bias(node: Node) -> Array | None:
+    """What is added to the product in float64, zero where there is no bias; None where it is not a constant."""
+    bias = operand(node, 2)
+    if bias is None:
+        return np.zeros(1)
+    return None if bias.constant is None else bias.constant.astype(np.float64) * getattr(node.op, "beta", 1.0)
 
 
 def _along_outputs(node: Node, weight: Value, scale: Array) -> Array:

@@ -6,10 +6,10 @@ A rule is a function of a builder and a node, decorated with the operators at wh
     def swish(b: Builder, node: Node) -> Result:
         \"\"\"x * sigmoid(x) -> swish(x)\"\"\"
 
-It guards first and returns the value that takes the place of the node's output (a tuple for several outputs), None where
-it does not apply, or a `Refusal` where it nearly applies, whose reason is reported. New nodes go before the node. The
-driver checks the types of what it gets, keeps the names of the graph's outputs, removes what is then dead and goes on
-until nothing changes.
+It guards first and returns the value that takes the place of the node's output (a tuple for several outputs), None
+where it does not apply, or a `Refusal` where it nearly applies, whose reason is reported. New nodes go before the node.
+The driver checks the types of what it gets, keeps the names of the graph's outputs, removes what is then dead and goes
+on until nothing changes.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ class Rule:
         return (self.function.__doc__ or "").strip()
 
 
-def rule(
-    *operators: str, changes_rounding: bool = False, fuses: bool = False
-) -> Callable[[RuleFunction], Rule]:
+def rule(*operators: str, changes_rounding: bool = False, fuses: bool = False) -> Callable[[RuleFunction], Rule]:
     """Make a rule of a function; `operators` are the names of those (of ONNX's own domain) at which it looks."""
     return lambda function: Rule(function, operators, changes_rounding, fuses)
 
@@ -256,7 +254,9 @@ def _outside_reader(node: Node, added: Sequence[Node]) -> Refusal | None:
 
 def is_known(value: Value) -> bool:
     """Whether the value is a constant, or integers that are known before the run."""
-    return value.constant is not None or (value.contents is not None and all(type(i) is int for i in value.contents.flat))
+    return value.constant is not None or (
+        value.contents is not None and all(type(i) is int for i in value.contents.flat)
+    )
 
 
 def replace_value(graph: Graph, old: Value, new: Value) -> bool:
@@ -269,7 +269,8 @@ def replace_value(graph: Graph, old: Value, new: Value) -> bool:
     is_model_output = any(user is graph for user, _ in old.uses)
     may_rename = new not in graph.inputs and not any(user is graph for user, _ in new.uses)
     if not is_model_output or may_rename:
-        if is_model_output or (new.producer is not None and not new.uses):
+        is_fresh = not new.uses and (new.producer is not None or new.constant is not None)
+        if is_model_output or is_fresh:
             old.name, new.name = new.name, old.name
         old.replace_uses(new)
         return True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from intaglio.ir.build import Builder
@@ -86,7 +84,7 @@ def normalization_scale(b: Builder, node: Node) -> Result:
         if len(norm.outputs) > 1 or operand(norm, 2) is not None or ones is None or not _is_one(ones):
             continue
         if same_type(scale, ones):
-            return b.add(replace(norm.op), [first(norm), scale])[0]
+            return b.add(norm.op, [first(norm), scale])[0]
     return None
 
 
@@ -96,7 +94,7 @@ def normalization_bias(b: Builder, node: Node) -> Result:
     for norm, bias in either(node, "LayerNormalization"):
         scale = operand(norm, 1)
         if len(norm.outputs) == 1 and operand(norm, 2) is None and scale is not None and same_type(bias, scale):
-            return b.add(replace(norm.op), [first(norm), scale, bias])[0]
+            return b.add(norm.op, [first(norm), scale, bias])[0]
     return None
 
 

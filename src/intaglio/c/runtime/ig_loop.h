@@ -16,6 +16,16 @@ typedef uint16_t ig_u16_element;
 typedef uint32_t ig_u32_element;
 typedef uint64_t ig_u64_element;
 
+/* The same vectors at any address. */
+typedef float ig_f32_at __attribute__((vector_size(4 * IG_LANES), aligned(4), may_alias));
+typedef double ig_f64_half_at __attribute__((vector_size(4 * IG_LANES), aligned(8), may_alias));
+
+#ifdef __clang__
+#define IG_UNROLL _Pragma("unroll")
+#else
+#define IG_UNROLL _Pragma("GCC unroll 32")
+#endif
+
 #define ig_lowest_f32 (-__builtin_inff())
 #define ig_highest_f32 __builtin_inff()
 #define ig_lowest_f64 (-__builtin_inf())

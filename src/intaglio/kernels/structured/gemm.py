@@ -118,15 +118,16 @@ def _depth_block(target: VectorTarget, tile: Tile) -> str:
 
 def _packed_blocks(target: VectorTarget, tile: Tile) -> dict[str, str]:
     """Column panels are the tasks when there are enough of them, row blocks when the weights stay in cache."""
-    half, panels = target.l2 // 2, quotient_up("N", tile.columns)
-    weights_fit = f"(K * N <= {half // tile.bytes})"
-    resident = maximum(str(4 * tile.rows), f"{half // tile.bytes} / (K + 1)")
+    half, most, panels = target.l2 // 2 // tile.bytes, target.l2 * 3 // 4 // tile.bytes, quotient_up("N", tile.columns)
+    weights_fit = f"(K * N <= {half})"
+    resident = maximum(str(4 * tile.rows), f"{most} / (K + 1)")
     share = "(M + 4 * threads - 1) / (4 * threads)"
-    row_block = maximum(str(tile.rows), minimum(f"{weights_fit} ? {8 * tile.rows} : {resident}", share))
-    is_wide = f"{panels} >= 4 * threads && M * K <= {half // tile.bytes}"
+    is_wide = f"{panels} >= 4 * threads && (M * K <= {most} || !{weights_fit})"
+    tall_block = maximum(str(tile.rows), minimum(f"{weights_fit} ? {8 * tile.rows} : {resident}", share))
+    is_tall = f"{weights_fit} && {quotient_up('M', 'row_block')} >= 4 * threads"
     return {
-        "row_block": maximum("1", f"{is_wide} ? M : {row_block}"),
-        "panel_block": f"({weights_fit} && {quotient_up('M', 'row_block')} >= 4 * threads ? {maximum(panels, '1')} : 1)",
+        "row_block": maximum("1", f"{is_wide} ? {minimum('M', resident)} : {tall_block}"),
+        "panel_block": f"({is_tall} ? {maximum(panels, '1')} : 1)",
         "depth_block": _depth_block(target, tile),
     }
 

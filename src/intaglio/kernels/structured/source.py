@@ -39,9 +39,9 @@ class StructuredKernel:
     """C source of one kernel, and how to call it.
 
     `buffers` and `sizes` name the entries of the kernel's two arguments in order; an epilogue finds its own behind
-    them, from `buffer[len(buffers)]` and `size[len(sizes)]` on. `defaults` gives, for sizes that only steer the blocking, a C
-    expression in the sizes before them and `threads`. `tasks`, `cost` (nanoseconds of a task, roughly) and `scratch`
-    (bytes for a thread, 64-byte aligned) are C expressions in the named sizes, each an int64_t or literal.
+    them, from `buffer[len(buffers)]` and `size[len(sizes)]` on. `defaults` gives, for sizes that only steer the
+    blocking, a C expression in the sizes before them and `threads`. `tasks`, `cost` (nanoseconds of a task, roughly)
+    and `scratch` (bytes for a thread, 64-byte aligned) are C expressions in the named sizes, of int64_t or literals.
     """
 
     hint: str

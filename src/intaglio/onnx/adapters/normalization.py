@@ -27,8 +27,8 @@ def _batch_normalization(
 ) -> Any:
     """The newest operator on X flattened where statistics are per element, with the outputs that older ones had."""
     x, *vectors = operands
+    shape, vector_shape = b.Shape(x), b.Shape(vectors[0])
     if not is_spatial:
-        shape, vector_shape = b.Shape(x), b.Shape(vectors[0])
         x, vectors = b.Flatten(x, axis=1), [b.Reshape(vector, [-1]) for vector in vectors]
     if not is_training:
         y = b.BatchNormalization(x, *vectors, **options)

@@ -1,0 +1,370 @@
+"""Scaled dot product attention and rotary positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import BOOL, INT64, DType
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import Shape, TensorType
+from intaglio.ops.indices import check_indices, same_dtype
+from intaglio.ops.indices import wide as widen
+from intaglio.ops.operand import cast, float_type, known_shape, like, require_equal, require_float, wide, wide_dtype
+
+
+def head_shape(value: Value, heads: int | None, attribute: str) -> Shape | None:
+    """The shape [batch, heads, sequence, head size] of an operand with packed or unpacked heads."""
+    shape = known_shape(value)
+    if shape is None or len(shape) == 4:
+        return shape
+    if len(shape) != 3:
+        raise ShapeError(f"{value.name} has rank {len(shape)}, 3 or 4 is needed")
+    if not heads or heads < 0:
+        raise ShapeError(f"{value.name} has rank 3, so {attribute} is needed and must be at least 1")
+    if isinstance(shape[2], int) and shape[2] % heads:
+        raise ShapeError(f"the last axis of {value.name} is {shape[2]}, it cannot be split into {heads} heads")
+    return shape[0], heads, shape[1], dims.floordiv(shape[2], heads)
+
+
+def split_heads(x: Array, heads: int | None) -> Array:
+    """An operand as [batch, heads, sequence, head size]."""
+    if x.ndim == 4:
+        return x
+    batch, length, width = x.shape
+    count = heads or 1
+    return x.reshape(batch, length, count, width // count).transpose(0, 2, 1, 3)
+
+
+def unpack_heads(b: Builder, x: Value, heads: int | None) -> Value:
+    """Like `split_heads`, in operators."""
+    return x if x.rank == 4 else b.Transpose(b.Reshape(x, [0, 0, heads or 1, -1]), perm=(0, 2, 1, 3))
+
+
+def repeat_heads(b: Builder, x: Value, count: int) -> Value:
+    """Each head of [batch, heads, sequence, size] `count` times in a row."""
+    if count == 1:
+        return x
+    copies = b.Expand(b.Unsqueeze(x, [2]), [1, 1, count, 1, 1])
+    return b.Reshape(copies, b.Concat(b.Shape(x, start=0, end=1), [-1], b.Shape(x, start=2), axis=0))
+
+
+def group_size(query_heads: Dim, key_heads: Dim) -> int:
+    """How many query heads share one key head."""
+    if not isinstance(query_heads, int) or not isinstance(key_heads, int):
+        if query_heads == key_heads:
+            return 1
+        raise ShapeError(f"the numbers of heads {query_heads} and {key_heads} must be known before the run")
+    if key_heads < 1 or query_heads % key_heads:
+        raise ShapeError(f"{query_heads} query heads cannot be shared by {key_heads} key and value heads")
+    return query_heads // key_heads
+
+
+def guarded_softmax(scores: Array, precision: DType | None) -> Array:
+    """Softmax along the last axis; a row of nothing but -inf gives zeros."""
+    x = widen(scores if precision is None else scores.astype(precision.numpy))
+    top = np.max(x, axis=-1, keepdims=True, initial=-np.inf)
+    weight = np.exp(x - np.where(np.isneginf(top), 0, top))
+    total = np.sum(weight, axis=-1, keepdims=True)
+    result = np.where(np.isneginf(top), 0, weight / total)
+    return result if precision is None else widen(result.astype(precision.numpy))
+
+
+@dataclass(frozen=True)
+class _Visibility:
+    """Which keys a query may see by position alone: causal order and windows to the left and right."""
+
+    is_causal: bool
+    left: int
+    right: int
+
+    @property
+    def upper(self) -> int | None:
+        """How far beyond its own position a query sees; None for any distance."""
+        bounds = ([0] if self.is_causal else []) + ([self.right] if self.right >= 0 else [])
+        return min(bounds) if bounds else None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every key is visible."""
+        return self.upper is None and self.left < 0
+
+
+class Attention(Op):
+    """softmax(Q @ K' * scale + mask) @ V per head, with caches of keys and values, soft cap and windows."""
+
+    output_names = ("Y", "present_key", "present_value", "qk_matmul_output")
+    is_causal: int = 0
+    kv_num_heads: int | None = None
+    left_window_size: int = -1
+    q_num_heads: int | None = None
+    qk_matmul_output_mode: int = 0
+    right_window_size: int = -1
+    scale: float | None = None
+    softcap: float = 0.0
+    softmax_precision: int | None = None
+
+    @property
+    def _visibility(self) -> _Visibility:
+        return _Visibility(bool(self.is_causal), self.left_window_size, self.right_window_size)
+
+    @property
+    def _precision(self) -> DType | None:
+        return None if self.softmax_precision is None else float_type(self.softmax_precision, "softmax_precision")
+
+    def infer(
+        self,
+        Q: Value,
+        K: Value,
+        V: Value,
+        attn_mask: Value | None = None,
+        past_key: Value | None = None,
+        past_value: Value | None = None,
+        nonpad_kv_seqlen: Value | None = None,
+    ) -> tuple[TensorType, ...]:
+        self._check(Q, K, V, past_key, past_value, nonpad_kv_seqlen)
+        q = head_shape(Q, self.q_num_heads, "q_num_heads")
+        k, v = (head_shape(value, self.kv_num_heads, "kv_num_heads") for value in (K, V))
+        if q is None or k is None or v is None:
+            unknown = (TensorType(value.dtype, None) for value in (Q, K, V, Q))
+            return tuple(unknown)
+        require_equal(q[3], k[3], "the head sizes of Q and K")
+        require_equal(k[2], v[2], "the sequence lengths of K and V")
+        group_size(q[1], k[1])
+        total = k[2]
+        if past_key is not None:
+            past = known_shape(past_key, rank=4)
+            total = dims.fresh() if past is None else past[2] + k[2]
+        y = (q[0], q[1], q[2], v[3]) if Q.rank == 4 else (q[0], q[2], q[1] * v[3])
+        return (
+            TensorType(Q.dtype, y),
+            TensorType(K.dtype, (k[0], k[1], total, k[3])),
+            TensorType(V.dtype, (v[0], v[1], total, v[3])),
+            TensorType(Q.dtype, (q[0], q[1], q[2], total)),
+        )
+
+    def _check(self, Q: Value, K: Value, V: Value, past_key: Any, past_value: Any, lengths: Any) -> None:
+        require_float(Q, K, V, past_key, past_value)
+        same_dtype(Q, K, past_key)
+        same_dtype(V, past_value)
+        if (past_key is None) != (past_value is None):
+            raise ShapeError("past_key and past_value must be given together")
+        if lengths is not None and past_key is not None:
+            raise ShapeError("nonpad_kv_seqlen cannot be used together with past_key")
+        if lengths is not None and lengths.dtype != INT64:
+            raise ShapeError(f"nonpad_kv_seqlen is {lengths.dtype}, int64 is needed")
+        if not 0 <= self.qk_matmul_output_mode <= 3:
+            raise ShapeError(f"qk_matmul_output_mode is {self.qk_matmul_output_mode}, it must be 0, 1, 2 or 3")
+
+    def reference(
+        self,
+        Q: Array,
+        K: Array,
+        V: Array,
+        attn_mask: Array | None = None,
+        past_key: Array | None = None,
+        past_value: Array | None = None,
+        nonpad_kv_seqlen: Array | None = None,
+    ) -> tuple[Array, ...]:
+        q, k, v = split_heads(Q, self.q_num_heads), split_heads(K, self.kv_num_heads), split_heads(V, self.kv_num_heads)
+        past = 0 if past_key is None else past_key.shape[2]
+        k = k if past_key is None else np.concatenate((past_key, k), axis=2)
+        v = v if past_value is None else np.concatenate((past_value, v), axis=2)
+        count = group_size(q.shape[1], k.shape[1])
+        root = widen(Q).dtype.type(np.sqrt(1 / np.sqrt(q.shape[3]) if self.scale is None else self.scale))
+        keys = np.repeat(widen(k) * root, count, axis=1)
+        raw = np.matmul(widen(q) * root, keys.swapaxes(-1, -2))
+        capped = raw if self.softcap == 0 else self.softcap * np.tanh(raw / raw.dtype.type(self.softcap))
+        capped = capped.astype(raw.dtype)
+        biased = self._masked(capped, attn_mask, past, nonpad_kv_seqlen)
+        weight = guarded_softmax(biased, self._precision)
+        y = np.matmul(weight, np.repeat(widen(v), count, axis=1))
+        stages = (raw, capped, biased, weight)
+        y = y if Q.ndim == 4 else y.transpose(0, 2, 1, 3).reshape(*Q.shape[:2], -1)
+        return like(y, Q), k, v, like(stages[self.qk_matmul_output_mode], Q)
+
+    def _masked(self, scores: Array, mask: Array | None, past: int, lengths: Array | None) -> Array:
+        """The scores with the mask added and -inf where a key is hidden."""
+        *_, queries, keys = scores.shape
+        offset: Array = np.full((1, 1, 1, 1), past) if lengths is None else _offsets(lengths, queries, keys)
+        place = offset + np.arange(queries)[:, None]
+        key = np.arange(keys)
+        hidden = np.zeros((1, 1, 1, 1), np.bool_)
+        if self._visibility.upper is not None:
+            hidden = hidden | (key > place + self._visibility.upper)
+        if self.left_window_size >= 0:
+            hidden = hidden | (key < place - self.left_window_size)
+        if lengths is not None:
+            hidden = hidden | (key >= lengths.reshape(-1, 1, 1, 1))
+        if mask is not None:
+            missing = keys - mask.shape[-1]
+            if missing < 0:
+                raise OperatorError(f"attn_mask has {mask.shape[-1]} keys, there are {keys}")
+            is_bool = mask.dtype == np.bool_
+            fill = False if is_bool else -np.inf
+            full = mask if is_bool else widen(mask).astype(scores.dtype)
+            full = np.pad(full, [(0, 0)] * (mask.ndim - 1) + [(0, missing)], constant_values=fill)
+            hidden, scores = (hidden | ~full, scores) if is_bool else (hidden, scores + full)
+        return np.where(hidden, scores.dtype.type(-np.inf), scores)
+
+    def expand(
+        self,
+        b: Builder,
+        Q: Value,
+        K: Value,
+        V: Value,
+        attn_mask: Value | None = None,
+        past_key: Value | None = None,
+        past_value: Value | None = None,
+        nonpad_kv_seqlen: Value | None = None,
+    ) -> tuple[Value, ...]:
+        q, k, v = unpack_heads(b, Q, self.q_num_heads), *(unpack_heads(b, x, self.kv_num_heads) for x in (K, V))
+        k = k if past_key is None else b.Concat(past_key, k, axis=2)
+        v = v if past_value is None else b.Concat(past_value, v, axis=2)
+        count = group_size(q.shape[1], k.shape[1])
+        wide_q, keys = wide(b, q), repeat_heads(b, wide(b, k), count)
+        root = self._root(b, wide_q)
+        raw = b.MatMul(wide_q * root, b.Transpose(keys * root, perm=(0, 1, 3, 2)))
+        capped = raw if self.softcap == 0 else b.Tanh(raw / self.softcap) * self.softcap
+        bias = self._bias(b, capped, attn_mask, past_key, nonpad_kv_seqlen)
+        biased = capped if bias is None else capped + bias
+        weight = self._softmax(b, biased, bias)
+        y = cast(b, b.MatMul(weight, repeat_heads(b, cast(b, v, weight.dtype), count)), Q.dtype)
+        if Q.rank == 3:
+            y = b.Reshape(b.Transpose(y, perm=(0, 2, 1, 3)), [0, 0, -1])
+        return y, k, v, cast(b, (raw, capped, biased, weight)[self.qk_matmul_output_mode], Q.dtype)
+
+    def _root(self, b: Builder, q: Value) -> Value:
+        if self.scale is not None:
+            return b.constant(np.sqrt(self.scale), q.dtype)
+        if isinstance(q.shape[3], int):
+            return b.constant(q.shape[3] ** -0.25, q.dtype)
+        return b.Pow(cast(b, b.Shape(q, start=3), q.dtype), -0.25)
+
+    def _softmax(self, b: Builder, biased: Value, bias: Value | None) -> Value:
+        precision = self._precision
+        x = biased if precision is None else wide(b, cast(b, biased, precision))
+        weight = b.Softmax(x, axis=-1)
+        if bias is not None:
+            is_empty = b.Equal(b.ReduceMax(bias, [-1]), b.constant(-np.inf, bias.dtype))
+            weight = b.Where(is_empty, b.constant(0, weight.dtype), weight)
+        weight = weight if precision is None else cast(b, weight, precision)
+        return cast(b, weight, biased.dtype)
+
+    def _bias(self, b: Builder, scores: Value, mask: Value | None, past: Value | None, lengths: Value | None) -> Any:
+        """What is added to the scores: the mask, and -inf where a key is hidden; None where nothing is."""
+        seen = self._seen(b, scores, past, lengths)
+        low, zero = b.constant(-np.inf, scores.dtype), b.constant(0, scores.dtype)
+        if mask is None:
+            return None if seen is None else b.Where(seen, zero, low)
+        missing = b.Shape(scores, start=3) - b.Shape(mask, start=-1)
+        leading = b.constant(np.zeros(2 * mask.rank - 1, np.int64))
+        is_bool = mask.dtype == BOOL
+        full = b.Where(mask, zero, low) if is_bool else cast(b, mask, scores.dtype)
+        full = b.Pad(full, b.Concat(leading, missing, axis=0), low)
+        return full if seen is None else full + b.Where(seen, zero, low)
+
+    def _seen(self, b: Builder, scores: Value, past: Value | None, lengths: Value | None) -> Value | None:
+        """Whether each query sees each key by its position; None where all see all."""
+        rule, found = self._visibility, list[Value]()
+        queries, keys = (b.Squeeze(b.Shape(scores, start=axis, end=axis + 1)) for axis in (2, 3))
+        key = b.Range(b.constant(0, INT64), keys, b.constant(1, INT64))
+        if not rule.is_full:
+            place = b.Unsqueeze(b.Range(b.constant(0, INT64), queries, b.constant(1, INT64)), [1])
+            if past is not None:
+                place = place + b.Shape(past, start=2, end=3)
+            elif lengths is not None:
+                place = place + b.Reshape(lengths - queries, [-1, 1, 1, 1])
+            found += [b.LessOrEqual(key, place + rule.upper)] if rule.upper is not None else []
+            found += [b.GreaterOrEqual(key, place - rule.left)] if rule.left >= 0 else []
+        if lengths is not None:
+            found.append(b.Less(key, b.Reshape(lengths, [-1, 1, 1, 1])))
+        result = found[0] if found else None
+        for other in found[1:]:
+            result = b.And(result, other)
+        return result
+
+
+def _offsets(lengths: Array, queries: int, keys: int) -> Array:
+    """The number of keys before the first query of each sample, from the numbers of valid keys."""
+    if lengths.size and not (lengths.min() >= 0 and lengths.max() <= keys):
+        raise OperatorError(f"nonpad_kv_seqlen is {lengths.tolist()}, each number must be in [0, {keys}]")
+    return (lengths - queries).reshape(-1, 1, 1, 1)
+
+
+class RotaryEmbedding(Op):
+    """Pairs of elements of each head rotated by the angle of their position."""
+
+    interleaved: int = 0
+    num_heads: int | None = None
+    rotary_embedding_dim: int = 0
+
+    def infer(self, X: Value, cos_cache: Value, sin_cache: Value, position_ids: Value | None = None) -> TensorType:
+        require_float(X, cos_cache, sin_cache)
+        same_dtype(X, cos_cache, sin_cache)
+        shape = head_shape(X, self.num_heads, "num_heads")
+        for cache in (cos_cache, sin_cache):
+            found = known_shape(cache, rank=3 if position_ids is None else 2)
+            if shape is not None and found is not None:
+                width = self.rotary_embedding_dim or shape[3]
+                require_equal(found[-1] * 2, width, f"twice the last axis of {cache.name} and the rotated size")
+        if position_ids is not None and position_ids.dtype != INT64:
+            raise ShapeError(f"position_ids is {position_ids.dtype}, int64 is needed")
+        return X.tensor
+
+    def reference(self, X: Array, cos_cache: Array, sin_cache: Array, position_ids: Array | None = None) -> Array:
+        x = widen(split_heads(X, self.num_heads))
+        cos, sin = widen(cos_cache), widen(sin_cache)
+        if position_ids is not None:
+            places = check_indices(position_ids, cos.shape[0], "position")
+            cos, sin = cos[places], sin[places]
+        cos, sin = cos[:, None], sin[:, None]
+        width = self.rotary_embedding_dim or x.shape[3]
+        rotated, rest = x[..., :width], x[..., width:]
+        first, second = self._halves(rotated)
+        pair = (cos * first - sin * second, sin * first + cos * second)
+        turned = np.stack(pair, axis=-1).reshape(rotated.shape) if self.interleaved else np.concatenate(pair, axis=-1)
+        y = np.concatenate((turned, rest), axis=-1)
+        return like(y if X.ndim == 4 else y.transpose(0, 2, 1, 3).reshape(X.shape), X)
+
+    def _halves(self, x: Array) -> tuple[Array, Array]:
+        if self.interleaved:
+            return x[..., 0::2], x[..., 1::2]
+        half = x.shape[-1] // 2
+        return x[..., :half], x[..., half:]
+
+    def expand(
+        self, b: Builder, X: Value, cos_cache: Value, sin_cache: Value, position_ids: Value | None = None
+    ) -> Value:
+        x = wide(b, unpack_heads(b, X, self.num_heads))
+        cos, sin = wide(b, cos_cache), wide(b, sin_cache)
+        if position_ids is not None:
+            cos, sin = b.Gather(cos, position_ids), b.Gather(sin, position_ids)
+        cos, sin = b.Unsqueeze(cos, [1]), b.Unsqueeze(sin, [1])
+        width, end = self.rotary_embedding_dim, np.iinfo(np.int64).max
+        rotated = b.Slice(x, [0], [width], [3]) if width else x
+        if self.interleaved:
+            first, second = b.Slice(rotated, [0], [end], [3], [2]), b.Slice(rotated, [1], [end], [3], [2])
+        else:
+            first, second = b.Split(rotated, num_outputs=2, axis=3, outputs=2)
+        pair = (cos * first - sin * second, sin * first + cos * second)
+        if self.interleaved:
+            joined = b.Concat(*(b.Unsqueeze(part, [4]) for part in pair), axis=4)
+            y = b.Reshape(joined, b.Shape(rotated))
+        else:
+            y = b.Concat(*pair, axis=3)
+        y = b.Concat(y, b.Slice(x, [width], [end], [3]), axis=3) if width else y
+        y = y if X.rank == 4 else b.Reshape(b.Transpose(y, perm=(0, 2, 1, 3)), b.Shape(X))
+        return cast(b, y, X.dtype)
+
+
+def precision_of(dtype: DType, softmax_precision: int | None) -> DType:
+    """The type that FlexAttention computes its scores in."""
+    return wide_dtype(dtype) if softmax_precision is None else float_type(softmax_precision, "softmax_precision")

@@ -1,0 +1,169 @@
+"""Attention by a recurrent state, the causal convolution beside it, and attention with modifier subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from intaglio.errors import ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.dtype import from_numpy
+from intaglio.ir.graph import Graph, Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import TensorType
+from intaglio.ops.attention import group_size, guarded_softmax, precision_of
+from intaglio.ops.indices import same_dtype
+from intaglio.ops.indices import wide as widen
+from intaglio.ops.operand import cast, known_shape, like, require_equal, require_float, wide
+
+UPDATE_RULES = ("linear", "gated", "delta", "gated_delta")
+
+
+class LinearAttention(Op):
+    """Attention by a state that each token decays, corrects and reads, by `update_rule`."""
+
+    output_names = ("output", "present_state")
+    chunk_size: int = 64
+    kv_num_heads: int
+    q_num_heads: int
+    scale: float = 0.0
+    update_rule: str = "gated_delta"
+
+    def infer(
+        self,
+        query: Value,
+        key: Value,
+        value: Value,
+        past_state: Value | None = None,
+        decay: Value | None = None,
+        beta: Value | None = None,
+    ) -> tuple[TensorType, TensorType]:
+        require_float(query, key, value, past_state, decay, beta)
+        same_dtype(query, key, value, decay, beta)
+        self._check(decay, beta)
+        q, k, v = (known_shape(operand, rank=3) for operand in (query, key, value))
+        state_dtype = query.dtype if past_state is None else past_state.dtype
+        if q is None or k is None or v is None:
+            return TensorType(query.dtype, None), TensorType(state_dtype, None)
+        size = dims.floordiv(k[2], self.kv_num_heads)
+        width = dims.floordiv(v[2], self.kv_num_heads)
+        require_equal(dims.floordiv(q[2], self.q_num_heads), size, "the head sizes of query and key")
+        require_equal(q[1], k[1], "the lengths of query and key")
+        state = (q[0], self.kv_num_heads, size, width)
+        return TensorType(query.dtype, (q[0], q[1], self.q_num_heads * width)), TensorType(state_dtype, state)
+
+    def _check(self, decay: Value | None, beta: Value | None) -> None:
+        if self.update_rule not in UPDATE_RULES:
+            raise ShapeError(f"update_rule is {self.update_rule!r}, it must be one of {', '.join(UPDATE_RULES)}")
+        if "gated" in self.update_rule and decay is None:
+            raise ShapeError(f"the update rule {self.update_rule} needs the input decay")
+        if "delta" in self.update_rule and beta is None:
+            raise ShapeError(f"the update rule {self.update_rule} needs the input beta")
+        group_size(self.q_num_heads, self.kv_num_heads)
+
+    def reference(
+        self,
+        query: Array,
+        key: Array,
+        value: Array,
+        past_state: Array | None = None,
+        decay: Array | None = None,
+        beta: Array | None = None,
+    ) -> tuple[Array, Array]:
+        q, k, v = _heads(query, self.q_num_heads), _heads(key, self.kv_num_heads), _heads(value, self.kv_num_heads)
+        length, size = q.shape[1], q.shape[3]
+        scale = q.dtype.type(self.scale or 1 / np.sqrt(size))
+        count = group_size(self.q_num_heads, self.kv_num_heads)
+        shape = (q.shape[0], self.kv_num_heads, size, v.shape[3])
+        state = np.zeros(shape, q.dtype) if past_state is None else widen(past_state)
+        gates = None if decay is None or "gated" not in self.update_rule else np.exp(_heads(decay, self.kv_num_heads))
+        rates = None if beta is None or "delta" not in self.update_rule else widen(beta)
+        output = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
+        for t in range(length):
+            state = state if gates is None else state * gates[:, t, :, :, None]
+            update = v[:, t]
+            if rates is not None:
+                recalled = np.einsum("bhkv,bhk->bhv", state, k[:, t])
+                update = (update - recalled) * rates[:, t, :, None]
+            state = state + k[:, t, :, :, None] * update[:, :, None, :]
+            seen = np.repeat(state, count, axis=1)
+            output[:, t] = scale * np.einsum("bhkv,bhk->bhv", seen, q[:, t])
+        state_like = query if past_state is None else past_state
+        return like(output.reshape(*query.shape[:2], -1), query), like(state, state_like)
+
+
+def _heads(x: Array, heads: int) -> Array:
+    """[batch, time, heads * size] as [batch, time, heads, size], in a type to compute in."""
+    return widen(x).reshape(*x.shape[:2], heads, x.shape[2] // heads)
+
+
+class CausalConvWithState(Op):
+    """Depthwise convolution that looks back only, with the last elements carried over from call to call."""
+
+    output_names = ("output", "present_state")
+    activation: str = "none"
+
+    def infer(
+        self, input: Value, weight: Value, bias: Value | None = None, past_state: Value | None = None
+    ) -> tuple[TensorType, TensorType]:
+        require_float(input, weight, bias, past_state)
+        dtype = same_dtype(input, weight, bias, past_state)
+        if self.activation not in ("none", "silu", "swish"):
+            raise ShapeError(f"activation is {self.activation!r}, it must be none, silu or swish")
+        data, kernel = known_shape(input, rank=3), known_shape(weight, rank=3)
+        if data is None or kernel is None:
+            return input.tensor, TensorType(dtype, None)
+        require_equal(data[1], kernel[0], "the channels of input and weight")
+        return input.tensor, TensorType(dtype, (data[0], data[1], kernel[2] - 1))
+
+    def expand(
+        self, b: Builder, input: Value, weight: Value, bias: Value | None = None, past_state: Value | None = None
+    ) -> tuple[Value, Value]:
+        kernel, channels = weight.shape[2], weight.shape[0]
+        if not isinstance(kernel, int) or not isinstance(channels, int):
+            raise ShapeError(f"the shape {list(weight.shape)} of the weight must be known before the run")
+        whole = b.Pad(input, [0, 0, kernel - 1, 0, 0, 0]) if past_state is None else b.Concat(past_state, input, axis=2)
+        bias_wide = None if bias is None else wide(b, bias)
+        output = b.Conv(wide(b, whole), wide(b, weight), bias_wide, group=channels)
+        if self.activation != "none":
+            output = output * b.Sigmoid(output)
+        end = b.Shape(whole, start=2)
+        return cast(b, output, input.dtype), b.Slice(whole, end - (kernel - 1), end, [2])
+
+
+Run = Callable[[Graph, Sequence[Any]], list[Any]]
+
+
+class FlexAttention(Op):
+    """softmax(Q @ K' * scale) @ V per head, with subgraphs that change scores and probabilities."""
+
+    domain: ClassVar[str] = "ai.onnx.preview"
+    prob_mod: Graph | None = None
+    scale: float | None = None
+    score_mod: Graph | None = None
+    softmax_precision: int | None = None
+
+    def infer(self, Q: Value, K: Value, V: Value) -> TensorType:
+        require_float(Q, K, V)
+        dtype = same_dtype(Q, K, V)
+        q, k, v = (known_shape(operand, rank=4) for operand in (Q, K, V))
+        if q is None or k is None or v is None:
+            return TensorType(dtype, None)
+        require_equal(q[3], k[3], "the head sizes of Q and K")
+        require_equal(k[2], v[2], "the sequence lengths of K and V")
+        group_size(q[1], k[1])
+        return TensorType(dtype, (*q[:3], v[3]))
+
+    def interpret(self, run: Run, Q: Array, K: Array, V: Array) -> Array:
+        count = group_size(Q.shape[1], K.shape[1])
+        k, v = np.repeat(widen(K), count, axis=1), np.repeat(widen(V), count, axis=1)
+        dtype = precision_of(from_numpy(Q.dtype), self.softmax_precision)
+        scale = 1 / np.sqrt(Q.shape[3]) if self.scale is None else self.scale
+        scores = (np.matmul(widen(Q), k.swapaxes(-1, -2)) * k.dtype.type(scale)).astype(dtype.numpy)
+        scores = scores if self.score_mod is None else run(self.score_mod, [scores])[0]
+        weight = guarded_softmax(scores, dtype).astype(dtype.numpy)
+        weight = weight if self.prob_mod is None else run(self.prob_mod, [weight])[0]
+        return like(np.matmul(widen(weight).astype(v.dtype), v), Q)

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from intaglio.errors import GraphError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.dim import Dim
+
+NAMES = ("N", "M", "batch", "odd name", "d.0")
+bindings_strategy = st.fixed_dictionaries({name: st.integers(0, 9) for name in NAMES})
+
+
+class Term:
+    """A dimension together with the same formula in plain Python."""
+
+    def __init__(self, dim: Dim, compute) -> None:
+        self.dim = dim
+        self.compute = compute
+
+    def __repr__(self) -> str:
+        return f"Term({self.dim})"
+
+
+def _number(value: int) -> Term:
+    return Term(value, lambda _: value)
+
+
+def _symbol(name: str) -> Term:
+    return Term(dims.symbol(name), lambda bindings: bindings[name])
+
+
+def _combine(drawn: tuple[str, Term, Term]) -> Term:
+    name, a, b = drawn
+    dim_function, function = {
+        "add": (lambda x, y: x + y, lambda x, y: x + y),
+        "sub": (lambda x, y: x - y, lambda x, y: x - y),
+        "mul": (lambda x, y: x * y, lambda x, y: x * y),
+        "min": (dims.minimum, min),
+        "max": (dims.maximum, max),
+    }[name]
+    return Term(dim_function(a.dim, b.dim), lambda bindings: function(a.compute(bindings), b.compute(bindings)))
+
+
+def _divide(drawn: tuple[str, Term, int]) -> Term:
+    name, a, divisor = drawn
+    dim_function, function = {
+        "floordiv": (dims.floordiv, lambda x, y: x // y),
+        "mod": (dims.mod, lambda x, y: x % y),
+        "ceildiv": (dims.ceildiv, lambda x, y: -(-x // y)),
+    }[name]
+    return Term(dim_function(a.dim, divisor), lambda bindings: function(a.compute(bindings), divisor))
+
+
+def _extend(terms):
+    return st.one_of(
+        st.tuples(st.sampled_from(["add", "sub", "mul", "min", "max"]), terms, terms).map(_combine),
+        st.tuples(st.sampled_from(["floordiv", "mod", "ceildiv"]), terms, st.integers(1, 6)).map(_divide),
+    )
+
+
+terms_strategy = st.recursive(
+    st.one_of(st.integers(-4, 6).map(_number), st.sampled_from(NAMES).map(_symbol)), _extend, max_leaves=6
+)
+
+
+@given(terms_strategy, bindings_strategy)
+def test_value_is_that_of_python_integers(term: Term, bindings: dict[str, int]) -> None:
+    assert dims.evaluate(term.dim, bindings) == term.compute(bindings)
+
+
+@given(terms_strategy)
+def test_text_round_trip(term: Term) -> None:
+    assert dims.parse(str(term.dim)) == term.dim
+
+
+@given(terms_strategy, bindings_strategy)
+def test_bounds_are_sound(term: Term, bindings: dict[str, int]) -> None:
+    low, high = dims.bounds(term.dim)
+    value = term.compute(bindings)
+    assert low is None or low <= value
+    assert high is None or value <= high
+
+
+@given(terms_strategy, terms_strategy, bindings_strategy)
+def test_compare_is_sound(left: Term, right: Term, bindings: dict[str, int]) -> None:
+    answer = dims.compare(left.dim, right.dim)
+    a, b = left.compute(bindings), right.compute(bindings)
+    assert answer is None or answer == (a > b) - (a < b)
+
+
+@given(terms_strategy, terms_strategy)
+def test_equal_differences_are_equal(left: Term, right: Term) -> None:
+    assert (left.dim + right.dim) - right.dim == left.dim
+    assert left.dim * right.dim == right.dim * left.dim
+    assert hash(left.dim + right.dim) == hash(right.dim + left.dim)
+
+
+@given(terms_strategy, bindings_strategy)
+def test_substitution_in_two_steps(term: Term, bindings: dict[str, int]) -> None:
+    half = dims.substitute(term.dim, {"N": bindings["N"], "batch": bindings["batch"]})
+    assert dims.evaluate(half, bindings) == term.compute(bindings)
+    assert not dims.symbols(half) & {"N", "batch"}
+
+
+def test_comparison_operators_raise_where_symbols_decide() -> None:
+    n = dims.symbol("N")
+    assert n + 1 > n
+    assert n >= 0
+    with pytest.raises(dims.UndecidableError, match="N < 3"):
+        _ = n < 3
+    with pytest.raises(dims.UndecidableError):
+        bool(n)
+    with pytest.raises(dims.UndecidableError):
+        range(n)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [("N", 1, "N"), (1, "N", "N"), ("N", "N", "N"), ("N", 5, 5), ("M", "N", "broadcast(M, N)"), (4, 4, 4)],
+)
+def test_broadcast(left: str | int, right: str | int, expected: str | int) -> None:
+    assert dims.broadcast(dims.parse(str(left)), dims.parse(str(right))) == dims.parse(str(expected))
+
+
+def test_broadcast_of_different_numbers_is_an_error() -> None:
+    with pytest.raises(ShapeError, match="3 and 4"):
+        dims.broadcast(3, 4)
+
+
+def test_unbound_symbol_is_named() -> None:
+    with pytest.raises(GraphError, match="value for M"):
+        dims.evaluate(dims.parse("N*M"), {"N": 2})
+
+
+@pytest.mark.parametrize("text", ["N +", "f(N, M)", "N ** 2", "min(N)", "1.5", "[1]", "__import__('os')"])
+def test_text_that_is_no_dimension(text: str) -> None:
+    with pytest.raises(GraphError, match="not a dimension"):
+        dims.parse(text)
+
+
+def test_division_by_zero_is_an_error() -> None:
+    for function in (dims.floordiv, dims.mod):
+        with pytest.raises(ShapeError, match="zero"):
+            function(dims.symbol("N"), 0)
+
+
+def test_fresh_symbols_are_named_after_the_value() -> None:
+    with dims.naming("nonzero"):
+        names = [str(dims.fresh()), str(dims.fresh())]
+    with dims.naming("nonzero"):
+        assert [str(dims.fresh()), str(dims.fresh())] == names
+    assert names == ["'nonzero.0'", "'nonzero.1'"]
