@@ -33,7 +33,7 @@ def candidates() -> dict[str, Callable[[], object]]:
     checked = native.Segment(driver.address, [], [], 1, 1, 2).prepare([], [], 1 << 16, 0, [16, 16]).handle
     invoke = native.invoke_function()
     pointers = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(plain.address)
-    byte = ctypes.c_char
+    byte: Any = ctypes.c_char
     return {
         "extension: invoke": lambda: invoke(handle, 0, x, y),
         "extension: invoke with arena, sizes and timeout": lambda: invoke(checked, 10**9, x, y),

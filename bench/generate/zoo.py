@@ -27,9 +27,12 @@ def reweighted(name: str) -> onnx.ModelProto:
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     shapes = _weight_shapes(graph, initializers)
     roles = _roles(graph, shapes)
+    plain = _weights_of_plain_inputs(graph)
     rng = np.random.default_rng(0)
     for weight, shape in shapes.items():
         array = _draw(rng, roles.get(weight, ("", 0)), shape)
+        if weight in plain:
+            array *= math.sqrt(0.5)
         initializers[weight] = numpy_helper.from_array(array.astype(np.float32), weight)
     nodes = [node for node in graph.node if node.op_type != "ConstantOfShape"]
     used = {value for node in nodes for value in node.input}
@@ -63,6 +66,26 @@ def _roles(graph: onnx.GraphProto, shapes: dict[str, tuple[int, ...]]) -> dict[s
             is_residual = node.op_type == "BatchNormalization" and reader is not None and reader.op_type == "Sum"
             roles[weight] = ("ResidualNormalization" if is_residual else node.op_type, index)
     return roles
+
+
+def _weights_of_plain_inputs(graph: onnx.GraphProto) -> set[str]:
+    """Weights of convolutions whose data no Relu has halved, which must not make up for that."""
+    makers = {value: node for node in graph.node for value in node.output}
+    plain: set[str] = set()
+    for conv in (node for node in graph.node if node.op_type == "Conv"):
+        maker = makers.get(conv.input[0])
+        while maker is not None and maker.op_type in (
+            "AveragePool",
+            "Concat",
+            "LRN",
+            "MaxPool",
+            "Reshape",
+            "Transpose",
+        ):
+            maker = makers.get(maker.input[0])
+        if maker is None or maker.op_type != "Relu":
+            plain.add(conv.input[1])
+    return plain
 
 
 def _draw(rng: np.random.Generator, role: tuple[str, int], shape: tuple[int, ...]) -> np.ndarray:

@@ -65,7 +65,7 @@ class Compiler:
 
     def flags(self, target: Target, optimize: str = "-O3") -> tuple[str, ...]:
         """Every option that the machine code depends on; part of a function's key in the cache."""
-        machine = tuple(_zig_flag(flag) for flag in target.flags) if self.kind == "zig" else target.flags
+        machine = _zig_flags(target.flags) if self.kind == "zig" else target.flags
         return (optimize, *_FLAGS, *_FLAGS_OF_KIND[self.kind], *machine, f"-DIG_LANES={target.lanes}")
 
     def compile_unit(
@@ -138,9 +138,16 @@ def _probe(command: tuple[str, ...]) -> Compiler | None:
     return Compiler(command, answer.stdout, "clang" if "clang" in answer.stdout else "gcc")
 
 
-def _zig_flag(flag: str) -> str:
-    """Zig spells processors with underscores."""
-    return flag.replace("-march=", "-mcpu=").replace("x86-64", "x86_64") if flag.startswith("-march=") else flag
+def _zig_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Zig spells processors with underscores and adds features to them with a plus.
+
+    >>> _zig_flags(("-march=x86-64-v4", "-mavx512vnni", "-DX"))
+    ('-mcpu=x86_64_v4+avx512vnni', '-DX')
+    """
+    march = "".join(flag.removeprefix("-march=") for flag in flags if flag.startswith("-march="))
+    features = [flag.removeprefix("-m") for flag in flags if flag.startswith("-mavx")]
+    others = tuple(flag for flag in flags if not flag.startswith(("-march=", "-mavx")))
+    return ("-mcpu=" + "+".join([march.replace("-", "_"), *features]), *others) if march else flags
 
 
 def _run(command: tuple[str, ...], folder: Path, kind: str, running: set[int]) -> None:

@@ -13,9 +13,12 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Op
-from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 from intaglio.onnx.adapters import find_adapter
 from intaglio.onnx.schema import NEWEST, Schema
+
+USUAL_OPSET = 17
+"""What is written where the graph would allow an older one: runtimes have dropped the oldest versions."""
 
 _ELEMENTS = {"float32": "float", "float64": "double"}
 
@@ -38,7 +41,7 @@ def target_opsets(graph: Graph, opset: int | None) -> dict[str, int]:
     """The versions to write; raises UnsupportedError naming the operators that `opset` does not have."""
     lowest = {"": 1, **minimal_opsets(graph)}
     if opset is None:
-        return lowest
+        return {**lowest, "": max(lowest[""], USUAL_OPSET)}
     if opset > NEWEST[""]:
         raise UnsupportedError(f"opset {opset} is not known; the newest is {NEWEST['']}")
     if lowest[""] > opset:
@@ -74,8 +77,10 @@ def is_same_meaning(schema: Schema, node: Node) -> bool:
     """Whether an older version takes this node's inputs and attributes and means the same."""
     if schema.deprecated or find_adapter(schema.domain, schema.name, schema.since_version) is not None:
         return False
-    has_room = len(node.inputs) <= schema.max_input and len(node.outputs) <= schema.max_output
-    return has_room and set(given_attributes(node.op)) <= set(schema.attributes) and _takes_types(schema, node)
+    is_fitting = schema.min_input <= len(node.inputs) <= schema.max_input and len(node.outputs) <= schema.max_output
+    given = given_attributes(node.op).keys()
+    needed = {name for name, attribute in schema.attributes.items() if attribute.required}
+    return is_fitting and needed <= given <= set(schema.attributes) and _takes_types(schema, node)
 
 
 def given_attributes(op: Op) -> dict[str, Any]:
@@ -109,10 +114,7 @@ def type_text(type: Type) -> str:
         return f"seq({type_text(type.element)})"
     if isinstance(type, OptionalType):
         return f"optional({type_text(type.element)})"
-    if isinstance(type, MapType):
-        inner = type_text(type.value)
-        return f"map({_element(type.key)}, {inner})"
-    raise TypeError(f"{type!r} is no type")
+    return f"map({_element(type.key)}, {type_text(type.value)})"
 
 
 def _element(dtype: DType) -> str:

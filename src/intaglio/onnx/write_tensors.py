@@ -79,7 +79,7 @@ def raw_bytes(array: Array) -> Any:
     if dtype.bits < 8:
         return pack(array, dtype)
     little = array.astype(array.dtype.newbyteorder("<"), copy=False) if not dtype.is_narrow else array
-    return memoryview(np.ascontiguousarray(little).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(little).reshape(-1).view(np.uint8).data
 
 
 def _encode(item: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -105,7 +105,7 @@ def _check_target(target: Path) -> None:
 
 
 @contextmanager
-def _temporary(target: Path) -> Iterator[tuple[BinaryIO, Callable[[], None]]]:
+def _temporary(target: Path) -> Generator[tuple[BinaryIO, Callable[[], None]]]:
     """A new file beside `target` that takes its name at the end, if it was asked to; else it vanishes."""
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}")
     is_kept: list[bool] = []

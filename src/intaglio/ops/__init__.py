@@ -15,6 +15,8 @@ from intaglio.ops import logic as logic
 from intaglio.ops import movement as movement
 from intaglio.ops import normalization as normalization
 from intaglio.ops import pooling as pooling
+from intaglio.ops import quantize as quantize
+from intaglio.ops import random as random
 from intaglio.ops import reduce as reduce
 from intaglio.ops import resize as resize
 from intaglio.ops import selection as selection

@@ -14,6 +14,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Shape, TensorType, Type
 from intaglio.ops.gradient import unbroadcast
+from intaglio.ops.indices import wide
 
 FLOATS = ("float",)
 INTEGERS = ("int", "uint")
@@ -42,18 +43,10 @@ def check_kind(name: str, dtype: DType, kinds: Sequence[str]) -> None:
         raise ShapeError(f"{name} takes elements of kind {' or '.join(kinds)}, got {dtype}")
 
 
-def widen(array: Array) -> Array:
-    """The array in a type that NumPy computes in: float32 for narrower floats, int32 for integers below a byte."""
-    dtype = from_numpy(array.dtype)
-    if dtype.is_float and dtype.bits < 32:
-        return array.astype(np.float32)
-    return array.astype(np.int32) if dtype.is_integer and dtype.bits < 8 else array
-
-
 def compute_wide(function: Callable[..., Any], *arrays: Array, dtype: Any = None) -> Array:
     """`function` of the widened arrays, rounded once to `dtype` (the first array's if None)."""
     with np.errstate(all="ignore"):
-        result = np.asarray(function(*(widen(array) for array in arrays)))
+        result = np.asarray(function(*(wide(array) for array in arrays)))
         return result.astype(arrays[0].dtype if dtype is None else dtype, copy=False)
 
 

@@ -1,0 +1,110 @@
+"""What users feed, as the arrays that engines take."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from intaglio.errors import InputError
+from intaglio.ir.dtype import DType, from_numpy
+from intaglio.ir.graph import Value
+from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
+from intaglio.runtime.binding import format_shape
+
+
+def as_input(value: Value, data: Any) -> Any:
+    """What the engine gets for an input; raises InputError naming it, what was got and what was expected."""
+    return _convert(value.type, data, f"input {value.name!r}")
+
+
+def _convert(type: Type, data: Any, place: str) -> Any:
+    if isinstance(type, TensorType):
+        return _as_tensor(type, data, place)
+    if isinstance(type, SequenceType):
+        if not isinstance(data, (list, tuple)):
+            raise InputError(f"{place} is {_describe(data)}, expected a list for {type}")
+        return [_convert(type.element, item, f"item {index} of {place}") for index, item in enumerate(data)]
+    if isinstance(type, OptionalType):
+        return None if data is None else _convert(type.element, data, place)
+    return data
+
+
+def _as_tensor(type: TensorType, data: Any, place: str) -> np.ndarray[Any, Any]:
+    array = to_array(data, type.dtype, place)
+    found = from_numpy(array.dtype) if array.dtype.kind != "V" or array.dtype.num >= 256 else None
+    if found != type.dtype:
+        raise InputError(
+            f"{place} has dtype {array.dtype}, expected {type.dtype}; "
+            f"convert it with .astype({_dtype_text(type.dtype)}) if that is meant"
+        )
+    if type.shape is not None and len(type.shape) != array.ndim:
+        raise InputError(
+            f"{place} has rank {array.ndim} (shape {list(array.shape)}), expected {len(type.shape)}: "
+            f"{format_shape(type.shape)}"
+        )
+    for axis, (dim, size) in enumerate(zip(type.shape or (), array.shape, strict=False)):
+        if isinstance(dim, int) and dim != size:
+            raise InputError(f"{place} has {size} in dimension {axis}, expected {dim}: {format_shape(type.shape or ())}")
+    return array
+
+
+def _dtype_text(dtype: DType) -> str:
+    return f"ml_dtypes.{dtype.numpy}" if dtype.is_narrow else f"numpy.{dtype.numpy.name}"
+
+
+def to_array(data: Any, dtype: DType, place: str) -> np.ndarray[Any, Any]:
+    """Anything array-like as a NumPy array in native byte order; plain Python numbers take the expected dtype."""
+    if isinstance(data, np.ndarray):
+        array = data
+    elif isinstance(data, (list, tuple, int, float, bool, complex, str)):
+        array = _from_python(data, dtype, place)
+    elif hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
+        array = np.asarray(data)
+    elif hasattr(data, "__dlpack__"):
+        array = np.from_dlpack(data)
+    else:
+        raise InputError(f"{place} is {_describe(data)}, expected something that NumPy can read as an array")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if dtype.kind == "string" and array.dtype.kind in "UST":
+        return array.astype(object)
+    return array
+
+
+def _from_python(data: Any, dtype: DType, place: str) -> np.ndarray[Any, Any]:
+    try:
+        plain = np.asarray(data)
+    except ValueError as error:
+        raise InputError(f"{place} is a list whose parts have different lengths: {error}") from None
+    if plain.dtype == dtype.numpy or dtype.kind == "string":
+        return plain.astype(dtype.numpy)
+    if plain.dtype.kind not in "biufc" or (plain.dtype.kind in "fc" and not (dtype.is_float or dtype.kind == "complex")):
+        raise InputError(f"{place} holds {plain.dtype} values, expected {dtype}")
+    result = plain.astype(dtype.numpy)
+    if dtype.is_integer and not np.array_equal(result.astype(object), plain.astype(object)):
+        raise InputError(f"{place} holds values that {dtype} cannot represent")
+    return result
+
+
+def _describe(data: Any) -> str:
+    return "None" if data is None else f"a {type(data).__name__}"
+
+
+def order_feeds(inputs: Sequence[Value], feeds: Mapping[str, Any]) -> list[Any]:
+    """The fed values in the order of the inputs; raises InputError for unknown and missing names at once."""
+    names = [value.name for value in inputs]
+    problems = [_unknown_name(name, names) for name in feeds if name not in names]
+    missing = [value.name for value in inputs if value.name not in feeds and value.default is None]
+    if missing:
+        problems.append(f"no value for {', '.join(repr(name) for name in missing)}")
+    if problems:
+        raise InputError("; ".join(problems) + f"; the inputs are {', '.join(repr(n) for n in names) or 'none'}")
+    return [as_input(v, feeds[v.name]) if v.name in feeds else v.default for v in inputs]
+
+
+def _unknown_name(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, 1)
+    return f"there is no input {name!r}" + (f" (did you mean {near[0]!r}?)" if near else "")

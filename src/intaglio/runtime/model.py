@@ -1,0 +1,272 @@
+"""`load` and `Model`: the way in for users."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from intaglio.c.compiler import find_compiler
+from intaglio.c.target import usable_cores
+from intaglio.errors import CompileError, InputError, UnsupportedError
+from intaglio.ir.clone import clone, clone_with_values
+from intaglio.ir.graph import Graph, Value
+from intaglio.ir.state import graph_from_state, graph_state
+from intaglio.ir.types import Type
+from intaglio.onnx.reader import Imported, ModelInfo, Source, read_model
+from intaglio.passes import Report, simplify
+from intaglio.runtime.arrays import as_input, order_feeds
+from intaglio.runtime.explain import Explanation, explain_plan, explain_reference
+from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.reference import ReferenceEngine
+
+EngineName = Literal["native", "reference"]
+Progress = Callable[[int, int], None]
+
+VARIANT_LIMIT = 8
+"""How many sets of outputs and overridden inputs a model keeps compiled."""
+
+
+class Engine(Protocol):
+    """What runs a graph."""
+
+    def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
+        """The outputs for arrays in the order of the graph's inputs."""
+        ...
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The name and type of an input or output; `is_optional` where an input has a default."""
+
+    name: str
+    type: Type
+    is_optional: bool = False
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is run: what `load` was given."""
+
+    engine: EngineName
+    threads: int
+    simplify: bool = True
+    disable: tuple[str, ...] = ()
+    exact: bool = False
+    strict: bool = False
+
+
+@dataclass
+class _Variant:
+    """An engine for one choice of outputs and fed inputs."""
+
+    engine: Engine
+    graph: Graph
+    inputs: list[str]
+    report: Report | None = field(default=None)
+
+
+def load(
+    source: Source,
+    *,
+    engine: EngineName | None = None,
+    threads: int | None = None,
+    simplify: bool = True,
+    disable: Collection[str] = (),
+    exact: bool = False,
+    strict: bool = False,
+    base_folder: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Model:
+    """Read an ONNX model and make it ready to run.
+
+    `source` is a path, bytes or a ModelProto. `engine` is "native" (compiled C, the default) or "reference" (NumPy); the
+    environment variable INTAGLIO_ENGINE changes the default. `threads` bounds the threads of a run. `simplify=False`
+    runs the graph as it is in the file, `disable` leaves out passes by name, `exact` those that can change rounding.
+    `strict` refuses a model of which some node cannot be compiled. External data of a model given as bytes is looked for
+    in `base_folder` only. `progress(done, total)` is told of compiled functions.
+    """
+    imported = read_model(source, base_folder=base_folder)
+    chosen = _choose_engine(engine)
+    options = Options(chosen, threads or usable_cores(), simplify, tuple(disable), exact, strict)
+    return Model(imported, options, progress)
+
+
+def _choose_engine(engine: str | None) -> EngineName:
+    wanted = engine or os.environ.get("INTAGLIO_ENGINE") or ""
+    if wanted not in ("", "native", "reference"):
+        raise InputError(f"there is no engine {wanted!r}; the engines are 'native' and 'reference'")
+    if wanted == "reference":
+        return "reference"
+    if find_compiler() is None and not wanted:
+        print(
+            "intaglio: no C compiler found, the model runs on the slow reference engine; "
+            "install gcc or clang, or `pip install intaglio[zig]`",
+            file=sys.stderr,
+        )
+        return "reference"
+    return "native"
+
+
+class Model:
+    """A model that can be called. Safe to use from several threads, after fork, and to pickle and copy."""
+
+    def __init__(self, imported: Imported, options: Options, progress: Progress | None = None) -> None:
+        self._graph = imported.graph
+        self.info: ModelInfo = imported.info
+        self.options = options
+        self._variants: OrderedDict[tuple[tuple[str, ...], frozenset[str]], _Variant] = OrderedDict()
+        self._lock = threading.RLock()
+        self._names = [value.name for value in self._graph.outputs]
+        self._main = self._variant(tuple(self._names), frozenset(), progress)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as it was read, before simplification; do not change it."""
+        return self._graph
+
+    @property
+    def simplified(self) -> Graph:
+        """The graph after simplification, which the engine runs; do not change it."""
+        return self._main.graph
+
+    @property
+    def report(self) -> Report | None:
+        """What simplification did; None with `simplify=False`."""
+        return self._main.report
+
+    @property
+    def inputs(self) -> tuple[Signature, ...]:
+        """The inputs in order."""
+        return tuple(Signature(v.name, v.type, v.default is not None) for v in self._graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[Signature, ...]:
+        """The outputs in order."""
+        return tuple(Signature(name, v.type) for name, v in zip(self._names, self._graph.outputs, strict=True))
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Run on arrays by position or name; returns the output, or a tuple of them where there are several."""
+        main = self._main
+        if not named and len(arrays) == len(main.inputs):
+            values = [as_input(value, array) for value, array in zip(main.graph.inputs, arrays, strict=True)]
+            results = main.engine.run(values)
+        else:
+            results = list(self.run(self._name_arguments(arrays, named)).values())
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _name_arguments(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        names = [value.name for value in self._graph.inputs]
+        if len(arrays) > len(names):
+            raise InputError(f"{len(arrays)} inputs were given, the model has {len(names)}: {', '.join(names)}")
+        feeds = dict(zip(names, arrays, strict=False))
+        twice = [name for name in named if name in feeds]
+        if twice:
+            raise InputError(f"input {twice[0]!r} was given by position and by name")
+        return feeds | dict(named)
+
+    def run(
+        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Run on inputs by name; returns outputs by name.
+
+        `outputs` may name any tensor of the model, not only its outputs. A run that takes longer than `timeout` seconds
+        raises RunTimeoutError. The arrays returned belong to the caller.
+        """
+        names = tuple(self._names if outputs is None else outputs)
+        overridden = frozenset(v.name for v in self._graph.inputs if v.default is not None and v.name in feeds)
+        variant = self._variant(names, overridden)
+        kept = set(variant.inputs)
+        unused = {v.name for v in self._graph.inputs} - kept
+        values = order_feeds(variant.graph.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
+        results = variant.engine.run(values, timeout)
+        return dict(zip(names, results, strict=True))
+
+    def _variant(
+        self, names: tuple[str, ...], overridden: frozenset[str], progress: Progress | None = None
+    ) -> _Variant:
+        key = (names, overridden)
+        found = self._variants.get(key)
+        if found is not None:
+            return found
+        with self._lock:
+            if key not in self._variants:
+                self._variants[key] = self._build(names, overridden, progress)
+                if len(self._variants) > VARIANT_LIMIT:
+                    self._variants.pop(next(k for k in self._variants if k != (tuple(self._names), frozenset())))
+            return self._variants[key]
+
+    def _build(self, names: Sequence[str], overridden: frozenset[str], progress: Progress | None) -> _Variant:
+        graph, values = clone_with_values(self._graph)
+        if list(names) != self._names:
+            graph.set_outputs(values[value] for value in self._find(names))
+        _settle_defaults(graph, overridden)
+        report = None
+        if self.options.simplify:
+            report = simplify(graph, disable=self.options.disable, exact=self.options.exact)
+        return _Variant(self._make_engine(graph, progress), graph, [v.name for v in graph.inputs], report)
+
+    def _find(self, names: Sequence[str]) -> list[Value]:
+        known = {value.name: value for value in self._graph.values()}
+        known.update((value.name, value) for value in self._graph.constants())
+        known.update(zip(self._names, self._graph.outputs, strict=True))
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            import difflib
+
+            near = difflib.get_close_matches(unknown[0], known, 3)
+            hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
+            raise InputError(f"the model has no tensor {', '.join(map(repr, unknown))}{hint}")
+        return [known[name] for name in names]
+
+    def _make_engine(self, graph: Graph, progress: Progress | None) -> Engine:
+        if self.options.engine == "reference":
+            return ReferenceEngine(graph)
+        engine = NativeEngine(graph, self.options.threads)
+        if self.options.strict and engine.plan.host_steps:
+            reasons = "\n".join(f"  {step.node.op.name} at {step.node.source}: {step.reason}" for step in engine.plan.host_steps)
+            raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
+        return engine.load(progress)
+
+    def explain(self) -> Explanation:
+        """Kernels in the order they run, what each computes, and every node that is not compiled and why."""
+        engine = self._main.engine
+        if isinstance(engine, NativeEngine):
+            return explain_plan(engine.plan, engine.target, self.options.threads, self.report)
+        return explain_reference(self._main.graph, self.report)
+
+    def c_source(self) -> str:
+        """The generated C of the model: every kernel, then the drivers that call them."""
+        engine = self._main.engine
+        if not isinstance(engine, NativeEngine):
+            raise CompileError("the model runs on the reference engine, for which no C is generated")
+        return "\n".join(function.source for function in engine.functions())
+
+    def __repr__(self) -> str:
+        def listed(items: Sequence[Signature]) -> str:
+            return ", ".join(f"{item.name}: {item.type}" for item in items)
+
+        return f"<Model {self._graph.name!r} ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.options.engine}>"
+
+    def __reduce__(self) -> Any:
+        return _restore, (graph_state(self._graph), self.info, self.options)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        return Model(Imported(clone(self._graph), self.info), self.options)
+
+
+def _settle_defaults(graph: Graph, overridden: frozenset[str]) -> None:
+    """Inputs that are not fed take their defaults as constants, so that they can be folded and packed."""
+    for value in list(graph.inputs):
+        if value.default is not None and value.name not in overridden:
+            constant = Value(value.name, value.type, constant=value.default)
+            value.replace_uses(constant)
+            graph.inputs.remove(value)
+
+
+def _restore(state: dict[str, Any], info: ModelInfo, options: Options) -> Model:
+    return Model(Imported(graph_from_state(state), info), options)

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import intaglio.ops  # noqa: F401  (registers the operators that the texts name)
+from intaglio.errors import GraphError
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.dtype import DTYPES, FLOAT32, INT64, DType
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.op import OPERATORS, Op, Tensor
+from intaglio.ir.text import format_graph, parse_graph, quote, summary
+from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from intaglio.ir.verify import verify
+
+names = st.text(max_size=8)
+dimensions = st.one_of(
+    st.integers(0, 9),
+    names.map(dims.symbol),
+    st.tuples(names, st.integers(1, 3), st.integers(-2, 5)).map(lambda t: dims.symbol(t[0]) * t[1] + t[2]),
+    st.tuples(names, names).map(lambda t: dims.broadcast(dims.symbol(t[0]), dims.symbol(t[1]))),
+    st.tuples(names, names).map(lambda t: dims.floordiv(dims.symbol(t[0]), 3) + dims.maximum(dims.symbol(t[1]), 7)),
+)
+dtypes = st.sampled_from(list(DTYPES.values()))
+tensor_types = st.builds(
+    TensorType, dtypes, st.one_of(st.none(), st.lists(dimensions, max_size=3).map(lambda sizes: tuple(sizes)))
+)
+types = st.recursive(
+    tensor_types,
+    lambda inner: st.one_of(
+        inner.map(SequenceType), inner.map(OptionalType), st.builds(MapType, st.just(INT64), inner)
+    ),
+    max_leaves=3,
+)
+
+
+@st.composite
+def arrays(draw: st.DrawFn, dtype: DType | None = None) -> np.ndarray:
+    chosen = draw(dtypes) if dtype is None else dtype
+    shape = draw(st.sampled_from([(), (0,), (1,), (3,), (2, 2), (5, 7)]))
+    count = math.prod(shape)
+    if chosen.kind == "string":
+        items = np.empty(count, dtype=object)
+        items[:] = draw(st.lists(names, min_size=count, max_size=count))
+        return items.reshape(shape)
+    raw = draw(st.binary(min_size=count * chosen.itemsize, max_size=count * chosen.itemsize))
+    if chosen.kind == "bool":
+        return (np.frombuffer(raw, np.uint8) > 127).reshape(shape)
+    if chosen.bits < 8:
+        raw = bytes(byte % (1 << chosen.bits) for byte in raw)
+    return np.frombuffer(raw, chosen.numpy).reshape(shape)
+
+
+attributes = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(),
+        names,
+        st.binary(max_size=5),
+        arrays().map(Tensor),
+        types,
+        dtypes,
+        dimensions.filter(lambda dim: not isinstance(dim, int)),
+    ),
+    lambda inner: st.lists(inner, max_size=3).map(tuple),
+    max_leaves=4,
+)
+
+
+class Anything(Op):
+    """An operator for these tests that takes and gives whatever it is told."""
+
+    domain = "test.intaglio"
+    variadic_outputs = True
+    value: Any = None
+    body: Graph | None = None
+    output_count: int = 1
+
+    def infer(self, *inputs: Value) -> tuple[Type, ...]:
+        return tuple(inputs[0].type for _ in range(self.output_count))
+
+
+del OPERATORS["test.intaglio", "Anything"]
+
+
+@pytest.fixture(autouse=True)
+def _registered():
+    OPERATORS["test.intaglio", "Anything"] = Anything
+    yield
+    del OPERATORS["test.intaglio", "Anything"]
+
+
+@st.composite
+def graphs(draw: st.DrawFn, outer: Graph | None = None, visible: tuple[Value, ...] = ()) -> Graph:
+    graph = Graph(draw(names), outer)
+    graph.doc = draw(names)
+    graph.metadata = draw(st.dictionaries(names, names, max_size=2))
+    values = list(visible)
+    for type in draw(st.lists(types, min_size=1, max_size=2)):
+        value = graph.add_input(draw(names), type)
+        if draw(st.booleans()) and isinstance(type, TensorType):
+            value.default = draw(arrays(type.dtype))
+            value.type = TensorType(type.dtype, value.default.shape)
+        values.append(value)
+    for _ in range(draw(st.integers(0, 3))):
+        if draw(st.booleans()):
+            values.append(graph.constant(draw(arrays()), draw(names)))
+        count = draw(st.integers(1, 2))
+        body = None
+        if outer is None and draw(st.integers(0, 3)) == 0:
+            body = draw(graphs(graph, tuple(values)))
+        inputs = draw(st.lists(st.one_of(st.none(), st.sampled_from(values)), max_size=3))
+        node = Node(Anything(value=draw(attributes), body=body, output_count=count), inputs, draw(names))
+        node.outputs = tuple(Value(graph.unique_name(draw(names)), draw(types), node) for _ in range(count))
+        graph.insert(node)
+        values += node.outputs
+    graph.set_outputs(draw(st.lists(st.sampled_from(values), max_size=3)))
+    return graph
+
+
+@given(graphs())
+def test_round_trip_of_any_graph(graph: Graph) -> None:
+    OPERATORS["test.intaglio", "Anything"] = Anything
+    text = str(graph)
+    again = parse_graph(text)
+    assert str(again) == text
+    assert again == graph
+    assert again.metadata == graph.metadata
+    assert again.doc == graph.doc
+
+
+@given(graphs())
+def test_summary_prints_every_node(graph: Graph) -> None:
+    assert summary(graph).count("Anything(") == sum(1 for _ in graph.all_nodes())
+
+
+@given(arrays())
+def test_constants_keep_every_bit(array: np.ndarray) -> None:
+    graph = Graph("g")
+    graph.set_outputs([graph.constant(array)])
+    (value,) = parse_graph(str(graph)).outputs
+    assert value.constant is not None
+    assert value.constant.dtype == array.dtype
+    assert value.constant.shape == array.shape
+    if array.dtype == object:
+        assert value.constant.tolist() == array.tolist()
+    else:
+        assert value.constant.tobytes() == array.tobytes()
+
+
+@given(st.text())
+def test_quoted_text_is_one_visible_line(text: str) -> None:
+    assert quote(text).isprintable()
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_small_constants_are_printed_in_digits(dtype: DType) -> None:
+    graph = Graph("g")
+    items = ["1", "2"] if dtype.kind == "string" else [0.5, 1] if dtype.kind == "float" else [0, 1]
+    graph.set_outputs([graph.constant(np.array(items).astype(dtype.numpy))])
+    assert ("base64" in str(graph)) == (dtype.kind == "complex")
+
+
+EXAMPLE = """\
+graph "example" (%x: float32[N, 4], %c: bool[]) -> (%z, %odd, %k) {
+  doc "two\\nlines"
+  metadata "author" = "somebody"
+  %w: float32[4] = {0.1, -0.0, inf, nan}
+  %a: float32[N, 4] = Add(%x, %w) @"block/0/add"
+  %z: float32[N, 1], %odd: float32[N, 3] = Split(%a; axis=1, num_outputs=2)
+  %k: float32[N, 4] = If(%c; 
+      then_branch=graph "then" () -> (%p) {
+        %p: float32[N, 4] = Relu(%a)
+      },
+      else_branch=graph "else" () -> (%w) {
+      }) @"block/1/if"
+}"""
+
+
+def test_the_form() -> None:
+    assert str(parse_graph(EXAMPLE)) == EXAMPLE.replace("; \n", ";\n")
+
+
+def test_missing_types_are_inferred_and_constants_may_stand_as_operands() -> None:
+    graph = parse_graph("""
+        graph "g" (%x: float32[N, 6]) -> (%y) { # a comment
+          %s = Shape(%x; end=1)
+          %t = Concat(%s, int64[2] {2, 3}; axis=0)
+          %y = Reshape(%x, %t)
+        }""")
+    verify(graph)
+    assert str(graph.outputs[0].type) == "float32[N, 2, 3]"
+
+
+def test_a_subgraph_alone_names_what_it_reads_from_outside() -> None:
+    graph = parse_graph(EXAMPLE)
+    (node,) = (node for node in graph.nodes if node.op.name == "If")
+    (_, branch), *_ = node.op.subgraphs()
+    assert "%a: float32[N, 4] = outer" in str(branch)
+    assert parse_graph(str(branch)) == branch
+
+
+def test_summary_leaves_out_the_elements_of_large_constants() -> None:
+    graph = Graph("g")
+    graph.set_outputs([graph.constant(np.zeros((100, 10), np.float32), "w")])
+    assert "%w: float32[100, 10] = <1000 elements>" in summary(graph)
+    with pytest.raises(GraphError, match="line 2"):
+        parse_graph(summary(graph))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"line 1, column 1: expected 'graph', got the end of the text"),
+        ('graph "g" () -> () {', r"expected a value such as %x, got the end"),
+        ('graph "g" () -> () {} x', r"expected the end of the text, got 'x'"),
+        ('graph "g" (%x: float3[]) -> () {}', r"no element type 'float3'; did you mean float32\?"),
+        ('graph "g" (%x: float32[N)) -> () {}', r"column 25: expected '\]', got '\)'"),
+        ('graph "g" (%x: int64[f(N, M)]) -> () {}', r"no function 'f'"),
+        ('graph "g" (%x: int64[floordiv(N, 0)]) -> () {}', r"by zero"),
+        ('graph "g" (%x: int64[]) -> (%y) {}', r"%y is not defined before it is read; did you mean %x\?"),
+        ('graph "g" (%x: int64[], %x: int64[]) -> () {}', r"%x is defined twice"),
+        ('graph "g" () -> () {\n  %a = Rellu()\n}', r"line 2, column 8: there is no operator 'Rellu'; did you mean Relu"),
+        ('graph "g" (%x: float32[]) -> () { %a = Relu(%x; axis=1) }', r"Relu has no attribute 'axis'; it has none"),
+        ('graph "g" (%x: float32[]) -> () { %a = Concat(%x) }', r"Concat needs the attribute 'axis'"),
+        ('graph "g" (%x: string[]) -> () { %a = Relu(%x) }', r"Relu cannot take"),
+        ('graph "g" () -> () { %a: int64[2] = {1} }', r"not those of int64\[2\]"),
+        ('graph "g" () -> () { %a: int8[1] = {1000} }', r"not those of int8\[1\]"),
+        ('graph "g" () -> () { %a: int64[N] = {1} }', r"known dimensions"),
+        ('graph "g" () -> () { %a: int64[1] = base64 "!" }', r"not base64"),
+        ('graph "g" () -> () { doc "\\q" }', r"escape"),
+        ('graph "g" () -> () { doc "open }', r"expected a quoted text"),
+        ('graph "g" (%x: ' + "seq(" * 5000 + "int64[]", r"nested deeper"),
+        ('graph "g" (%x: int64[' + "-" * 5000 + "N", r"nested deeper"),
+    ],
+)
+def test_errors_say_where_and_what(text: str, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        parse_graph(text)
+
+
+def test_an_error_points_at_its_place() -> None:
+    with pytest.raises(GraphError) as caught:
+        parse_graph('graph "g" () -> () {\n  %a = Rellu()\n}')
+    *_, line, caret = str(caught.value).splitlines()
+    assert line[caret.index("^") :].startswith("Rellu")
+
+
+def test_long_and_deep_graphs_print_without_recursion_in_linear_time() -> None:
+    graph = Graph("long")
+    builder = Builder(graph)
+    value = graph.add_input("x", TensorType(FLOAT32, (dims.symbol("N"),)))
+    for _ in range(20_000):
+        value = builder.Relu(value)
+    graph.set_outputs([value])
+    start = time.perf_counter()
+    text = format_graph(graph)
+    assert time.perf_counter() - start < 20
+    assert text.count("Relu") == 20_000
+
+
+def test_nested_graphs_print_without_recursion() -> None:
+    inner = Graph("innermost")
+    value = inner.constant(np.float32(1))
+    inner.set_outputs([value])
+    for _ in range(3000):
+        around = Graph("around")
+        node = Node(Anything(body=inner), ())
+        node.outputs = (Value("v", value.type, node),)
+        around.insert(node)
+        inner = around
+    assert str(inner).count("graph") == 3001
+    with pytest.raises(GraphError, match="nested deeper"):
+        parse_graph(str(inner))
