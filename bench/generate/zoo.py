@@ -14,6 +14,8 @@ from onnx import numpy_helper
 NAMES = ["bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
          "zfnet512"]  # fmt: skip
 
+_KINDS = {("BatchNormalization", "Sum"): "ResidualNormalization", ("Gemm", "Softmax"): "Classifier"}
+
 
 def light_path(name: str) -> Path:
     """The file of one network in the installed onnx package."""
@@ -63,8 +65,8 @@ def _roles(graph: onnx.GraphProto, shapes: dict[str, tuple[int, ...]]) -> dict[s
             node, index = readers.get(node.output[0], (None, 0))
         if node is not None:
             reader, _ = readers.get(node.output[0], (None, 0))
-            is_residual = node.op_type == "BatchNormalization" and reader is not None and reader.op_type == "Sum"
-            roles[weight] = ("ResidualNormalization" if is_residual else node.op_type, index)
+            following = "" if reader is None else reader.op_type
+            roles[weight] = (_KINDS.get((node.op_type, following), node.op_type), index)
     return roles
 
 
@@ -94,6 +96,8 @@ def _draw(rng: np.random.Generator, role: tuple[str, int], shape: tuple[int, ...
             return rng.standard_normal(shape) * math.sqrt(2 / math.prod(shape[1:]))
         case "Gemm", 1:
             return rng.standard_normal(shape) * math.sqrt(2 / shape[-1])
+        case "Classifier", 1:
+            return rng.standard_normal(shape) * math.sqrt(0.25 / shape[-1])
         case "ResidualNormalization", 1:
             return rng.uniform(0.3, 0.5, shape)
         case ("BatchNormalization", 1 | 4) | ("ResidualNormalization", 4) | ("Mul", _):

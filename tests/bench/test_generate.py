@@ -1,9 +1,8 @@
 import numpy as np
+import onnx
 import pytest
 from bench.generate import cnn, small, transformer, zoo
 from bench.generate.graph import GraphWriter
-
-import onnx
 
 
 def parameters(model: onnx.ModelProto) -> int:

@@ -2,7 +2,6 @@
 
 import ctypes
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,28 +64,51 @@ def kernel(cache: Cache) -> Callable[[CFunction, Target], Callable[..., None]]:
 
 
 @pytest.fixture(scope="session")
-def elementwise(kernel: Callable[[CFunction, Target], Callable[..., None]]) -> Callable[..., Map]:
+def elementwise(several: Callable[..., Callable[..., list["NDArray[np.generic]"]]]) -> Callable[..., Map]:
     """A C expression on vectors x, y, ... as a function of NumPy arrays; the vectors have the types given."""
 
     def make(expression: str, inputs: str, output: str, target: Target) -> Map:
-        loads = [
-            f"const {_SCALARS[kind]} *p{i} = ({_SCALARS[kind]} *)buffer[{i}] + i;\n"
-            f"        ig_{kind} {name} = n == IG_LANES ? ig_load_{kind}(p{i}) : ig_load_n_{kind}(p{i}, n);"
-            for i, (name, kind) in enumerate(zip("xyz", inputs.split(), strict=False))
-        ]
-        out = f"({_SCALARS[output]} *)buffer[{len(loads)}] + i"
-        store = f"ig_{output} r = {expression}; if (n == IG_LANES) ig_store_{output}({out}, r);"
-        body = "\n        ".join([*loads, store, f"else ig_store_n_{output}({out}, r, n);"])
-        run = kernel(CFunction("map", MAP_SOURCE.format(body=body)), target)
+        function = several([(expression, output)], inputs, target)
+        return lambda *arrays: function(*arrays)[0]
 
-        def apply(*arrays: NDArray[np.generic]) -> NDArray[np.generic]:
-            result = np.empty(arrays[0].shape, _DTYPES[output])
-            run([*(np.ascontiguousarray(array) for array in arrays), result], [], result.size)
-            return result
+    return make
+
+
+@pytest.fixture(scope="session")
+def several(
+    kernel: Callable[[CFunction, Target], Callable[..., None]],
+) -> Callable[..., Callable[..., list["NDArray[np.generic]"]]]:
+    """`elementwise` for a list of (expression, output type), compiled together."""
+
+    def make(
+        expressions: list[tuple[str, str]], inputs: str, target: Target
+    ) -> Callable[..., list[NDArray[np.generic]]]:
+        kinds = inputs.split()
+        lines = [_load(i, kind) for i, kind in enumerate(kinds)]
+        lines += [_store(len(kinds) + i, *pair) for i, pair in enumerate(expressions)]
+        run = kernel(CFunction("map", MAP_SOURCE.format(body="\n        ".join(lines))), target)
+
+        def apply(*arrays: NDArray[np.generic]) -> list[NDArray[np.generic]]:
+            results = [np.empty(arrays[0].shape, _DTYPES[kind]) for _, kind in expressions]
+            run([*(np.ascontiguousarray(array) for array in arrays), *results], [], arrays[0].size)
+            return results
 
         return apply
 
     return make
+
+
+def _load(index: int, kind: str) -> str:
+    place = f"({_SCALARS[kind]} *)buffer[{index}] + i"
+    return f"ig_{kind} {'xyz'[index]} = n == IG_LANES ? ig_load_{kind}({place}) : ig_load_n_{kind}({place}, n);"
+
+
+def _store(index: int, expression: str, kind: str) -> str:
+    place = f"({_SCALARS[kind]} *)buffer[{index}] + i"
+    return (
+        f"{{ ig_{kind} r = {expression}; if (n == IG_LANES) ig_store_{kind}({place}, r); "
+        f"else ig_store_n_{kind}({place}, r, n); }}"
+    )
 
 
 _SCALARS = {
@@ -100,4 +122,3 @@ _DTYPES = {
     **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
     **{f"u{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
 }
-SOURCE_ROOT = Path(__file__).parents[2] / "src"

@@ -11,6 +11,7 @@ from intaglio.c.target import Target
 
 Array = NDArray[np.number[Any]]
 Elementwise = Callable[[str, str, str, Target], Callable[..., Array]]
+Several = Callable[[list[tuple[str, str]], str, Target], Callable[..., list[Array]]]
 
 SPECIAL = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 3e38, -3e38, 0.5, -0.5], np.float32)
 
@@ -113,38 +114,48 @@ def test_rounding(name: str, kind: str, target: Target, elementwise: Elementwise
     np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
 
 
-@pytest.mark.parametrize("kind", ["f32", "f64", "i8", "u8", "i32", "u32", "i64", "u64"])
-@pytest.mark.parametrize("name", ["minimum", "maximum", "less", "greater_equal", "equal", "not_equal"])
-def test_comparisons(name: str, kind: str, target: Target, elementwise: Elementwise) -> None:
-    dtype = {"f": "float", "i": "int", "u": "uint"}[kind[0]] + kind[1:]
+KINDS = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"]
+DTYPES = {kind: {"f": "float", "i": "int", "u": "uint"}[kind[0]] + kind[1:] for kind in KINDS}
+COMPARISONS = {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_comparisons(kind: str, target: Target, several: Several) -> None:
     values = SPECIAL if kind[0] == "f" else np.array([0, 1, 2, 100, 127, -1, -2, -100, 63])
-    x, y = (grid.ravel().astype(dtype) for grid in np.meshgrid(values, values))
-    short = {"minimum": "min", "maximum": "max", "less": "lt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne"}
-    expression = f"ig_{short[name]}_{kind}(x, y)"
-    if len(short[name]) == 2:
-        expression = f"ig_select_{kind}({expression}, ig_set_{kind}(1), ig_set_{kind}(0))"
-    got = elementwise(expression, f"{kind} {kind}", kind, target)(x, y)
-    np.testing.assert_array_equal(got, getattr(np, name)(x, y).astype(dtype))
+    x, y = (grid.ravel().astype(DTYPES[kind]) for grid in np.meshgrid(values, values))
+    select = "ig_select_{0}(ig_{1}_{0}(x, y), ig_set_{0}(1), ig_set_{0}(0))"
+    expressions = [(select.format(kind, name), kind) for name in COMPARISONS]
+    expressions += [(f"ig_{name}_{kind}(x, y)", kind) for name in ("min", "max")]
+    results = several(expressions, f"{kind} {kind}", target)(x, y)
+    for name, got in zip([*COMPARISONS.values(), "minimum", "maximum"], results, strict=True):
+        np.testing.assert_array_equal(got, getattr(np, name)(x, y).astype(DTYPES[kind]), err_msg=name)
 
 
-INTEGERS = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"]
-CASTS = [(a, b) for a in [*INTEGERS, "f32", "f64"] for b in [*INTEGERS, "f32", "f64"] if a != b]
+def cast_samples(source: str, result: str) -> Array:
+    if source[0] != "f":
+        info = np.iinfo(DTYPES[source])
+        edges = [info.min, info.max, 0, 1, 5, info.max // 2, info.max // 3, info.max - 1]
+        return np.concatenate([np.array(edges, DTYPES[source]), np.arange(100).astype(DTYPES[source])])
+    info = np.iinfo(DTYPES[result]) if result[0] != "f" else None
+    low, high = (float(info.min), float(info.max) * 0.99) if info else (-1e30, 1e30)
+    return np.concatenate([np.linspace(low, high, 333), [0.5, 1.5, 2.99, 0, 100.7]]).astype(DTYPES[source])
 
 
-@pytest.mark.parametrize(("source", "result"), CASTS)
-def test_casts_like_numpy(source: str, result: str, target: Target, elementwise: Elementwise) -> None:
-    dtypes = {k: {"f": "float", "i": "int", "u": "uint"}[k[0]] + k[1:] for k in (source, result)}
-    if source[0] == "f":
-        info = np.iinfo(dtypes[result]) if result[0] != "f" else None
-        low, high = (float(info.min), float(info.max) * 0.99) if info else (-1e30, 1e30)
-        x = np.concatenate([np.linspace(low, high, 333), [0.5, 1.5, 2.99, 0, 100.7]]).astype(dtypes[source])
-    else:
-        info = np.iinfo(dtypes[source])
-        x = np.array([info.min, info.max, 0, 1, 5, info.max // 2, info.max // 3, info.max - 1], dtypes[source])
-        x = np.concatenate([x, np.arange(100).astype(dtypes[source])])
-    got = elementwise(f"ig_cast_{source}_{result}(x)", source, result, target)(x)
-    with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(got, x.astype(dtypes[result]))
+@pytest.mark.parametrize("source", KINDS)
+def test_casts_like_numpy(source: str, target: Target, several: Several) -> None:
+    kinds = [kind for kind in KINDS if kind != source]
+    function = several([(f"ig_cast_{source}_{kind}(x)", kind) for kind in kinds], source, target)
+    for index, kind in enumerate(kinds):
+        x = cast_samples(source, kind)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(function(x)[index], x.astype(DTYPES[kind]), err_msg=kind)
 
 
 @pytest.mark.parametrize(("result", "least"), [("i32", -(2**31)), ("i64", -(2**63))])

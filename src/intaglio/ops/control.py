@@ -79,7 +79,9 @@ class Loop(Op):
         starts = cond is None or (cond.constant is not None and bool(cond.constant.all()))
         return dims.maximum(limit[0], 0) if limit and goes_on and starts else dims.fresh()
 
-    def interpret(self, run: Run, M: Array | None = None, cond: Array | None = None, *v_initial: Any) -> tuple[Any, ...]:
+    def interpret(
+        self, run: Run, M: Array | None = None, cond: Array | None = None, *v_initial: Any
+    ) -> tuple[Any, ...]:
         limit = None if M is None else M.item()
         goes_on, carried, rounds = cond is None or bool(cond.item()), list(v_initial), 0
         scanned: list[list[Any]] = [[] for _ in self.body.outputs[1 + len(carried) :]]

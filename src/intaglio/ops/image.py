@@ -50,7 +50,9 @@ class ImageDecoder(Op):
         try:
             image = Image.open(io.BytesIO(data), formats=FORMATS)
             if image.width * image.height > PIXEL_LIMIT:
-                raise LimitError(f"an image of {image.width} x {image.height} pixels, at most {PIXEL_LIMIT} are decoded")
+                raise LimitError(
+                    f"an image of {image.width} x {image.height} pixels, at most {PIXEL_LIMIT} are decoded"
+                )
             image.load()
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
             return None

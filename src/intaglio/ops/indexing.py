@@ -117,7 +117,9 @@ class GatherND(Op):
     def reference(self, data: Array, indices: Array) -> Array:
         batch, length = self.batch_dims, indices.shape[-1]
         if indices.shape[:batch] != data.shape[:batch]:
-            raise OperatorError(f"batch dimensions {indices.shape[:batch]} of the indices, {data.shape[:batch]} of data")
+            raise OperatorError(
+                f"batch dimensions {indices.shape[:batch]} of the indices, {data.shape[:batch]} of data"
+            )
         places = tuple_places(indices, data.shape[batch : batch + length])
         grid = np.indices(indices.shape[:batch], sparse=True)
         leading = tuple(g.reshape(g.shape + (1,) * (indices.ndim - 1 - batch)) for g in grid)
@@ -252,7 +254,11 @@ class TensorScatter(Op):
         size, count = past_cache.shape[axis], update.shape[axis]
         starts = [0] * len(past_cache) if write_indices is None else integers(write_indices)
         beside = [a for a in range(past_cache.ndim) if a != axis]
-        if len(starts) != len(past_cache) or count > size or any(past_cache.shape[a] != update.shape[a] for a in beside):
+        if (
+            len(starts) != len(past_cache)
+            or count > size
+            or any(past_cache.shape[a] != update.shape[a] for a in beside)
+        ):
             raise OperatorError(f"{len(starts)} write indices, cache {past_cache.shape} and update {update.shape}")
         output = past_cache.copy()
         target, source = (np.moveaxis(array, axis, 1) for array in (output, update))
@@ -288,5 +294,3 @@ class OneHot(Op):
         wanted = np.arange(size).reshape((-1,) + (1,) * (indices.ndim - axis))
         # Indices from -depth on count from the end; any other one matches nothing.
         return np.where((places == wanted) | (places + size == wanted), values[1], values[0]).astype(values.dtype)
-
-

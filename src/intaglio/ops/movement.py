@@ -379,7 +379,9 @@ class ReverseSequence(Op):
         need_integers(sequence_lens)
         need_rank(input, 2)
         if sorted((self.batch_axis, self.time_axis)) != [0, 1]:
-            raise ShapeError(f"batch_axis {self.batch_axis} and time_axis {self.time_axis}: expected 0 and 1 or 1 and 0")
+            raise ShapeError(
+                f"batch_axis {self.batch_axis} and time_axis {self.time_axis}: expected 0 and 1 or 1 and 0"
+            )
         return input.tensor
 
     def reference(self, input: Array, sequence_lens: Array) -> Array:
@@ -452,5 +454,3 @@ def _centred(size: int, wanted: int) -> tuple[slice, slice]:
     kept = min(size, wanted)
     source, target = (size - kept) // 2, (wanted - kept) // 2
     return slice(source, source + kept), slice(target, target + kept)
-
-

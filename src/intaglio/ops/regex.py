@@ -15,7 +15,7 @@ from intaglio.errors import LimitError, ShapeError, UnsupportedError
 
 STATE_LIMIT = 20_000
 REPEAT_LIMIT = 1000
-DEPTH_LIMIT = 200
+DEPTH_LIMIT = 100
 
 Test: TypeAlias = Callable[[str], bool]
 Check: TypeAlias = Callable[[str, int], bool]
@@ -312,7 +312,12 @@ class Parser:
                 digits += letter
         else:
             digits = self.next() + self.next()
-        if not digits or len(digits) > 8 or not set(digits) <= set("0123456789abcdefABCDEF") or int(digits, 16) > 0x10FFFF:
+        if (
+            not digits
+            or len(digits) > 8
+            or not set(digits) <= set("0123456789abcdefABCDEF")
+            or int(digits, 16) > 0x10FFFF
+        ):
             raise self.fail(f"the character number {digits[:12]!r}")
         return chr(int(digits, 16))
 
@@ -326,7 +331,9 @@ class Parser:
         is_negated ^= name.startswith("^")
         name = name.removeprefix("^")
         if len(name) > 2 or name[:1] not in tuple("CLMNPSZ"):
-            raise UnsupportedError(f"the Unicode class {name[:40]!r} in a pattern; known: general categories such as L or Nd")
+            raise UnsupportedError(
+                f"the Unicode class {name[:40]!r} in a pattern; known: general categories such as L or Nd"
+            )
         return lambda c: unicodedata.category(c).startswith(name) != is_negated
 
     def bracket(self) -> Test:

@@ -199,5 +199,3 @@ def _overlaps(box: Array, others: Array) -> Array:
     area = np.prod(box[2:] - box[:2])
     union = area + areas - common
     return np.where((area > 0) & (areas > 0) & (union > 0), common / np.where(union > 0, union, 1), 0)
-
-

@@ -187,9 +187,7 @@ class SequenceMap(Op):
     def body_types(name: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]) -> list[Type | None]:
         """The types that the body's inputs take."""
         del name, attributes
-        return [
-            None if v is None else element_of(v) if isinstance(v.type, SequenceType) else v.type for v in inputs
-        ]
+        return [None if v is None else element_of(v) if isinstance(v.type, SequenceType) else v.type for v in inputs]
 
     def infer(self, input_sequence: Value, *additional_inputs: Value) -> tuple[SequenceType, ...]:
         sequence_type(input_sequence)
@@ -266,5 +264,3 @@ class OptionalHasElement(Op):
 
     def reference(self, input: Any = None) -> Array:
         return np.asarray(input is not None)
-
-

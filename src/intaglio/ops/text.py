@@ -110,7 +110,9 @@ class StringSplit(Op):
         if self.delimiter:
             return text.split(self.delimiter, most) if text else []
         # Bytes are split at ASCII white space only.
-        return [part.decode("utf-8", "surrogatepass") for part in text.encode("utf-8", "surrogatepass").split(None, most)]
+        return [
+            part.decode("utf-8", "surrogatepass") for part in text.encode("utf-8", "surrogatepass").split(None, most)
+        ]
 
 
 class RegexFullMatch(Op):

@@ -292,8 +292,8 @@ IG_DEFINE_ROUNDING(f32, i32, 8388608.0f)
 IG_DEFINE_ROUNDING(f64, i64, 4503599627370496.0)
 #endif
 
-/* Casts. The compiler converts well between types of which one is at most four times as wide, and between integers and
-   floats of one width, so the others go through i32, u32 or i64. */
+/* Casts. The compiler converts well between integers of which one is twice as wide, and between integers and floats of
+   one width; the others go through types in between, or they would be taken apart into scalars. */
 #define IG_DEFINE_CAST(S, T)                                                                                           \
     IG_INLINE ig_##T ig_cast_##S##_##T(ig_##S x) { return __builtin_convertvector(x, ig_##T); }
 #define IG_DEFINE_CAST_VIA(S, T, V)                                                                                    \
@@ -304,12 +304,37 @@ IG_DEFINE_ROUNDING(f64, i64, 4503599627370496.0)
 IG_DEFINE_CAST_SIGN(i8, u8) IG_DEFINE_CAST_SIGN(u8, i8) IG_DEFINE_CAST_SIGN(i16, u16) IG_DEFINE_CAST_SIGN(u16, i16)
 IG_DEFINE_CAST_SIGN(i32, u32) IG_DEFINE_CAST_SIGN(u32, i32) IG_DEFINE_CAST_SIGN(i64, u64) IG_DEFINE_CAST_SIGN(u64, i64)
 
-IG_DEFINE_CAST(i8, i16) IG_DEFINE_CAST(i8, i32) IG_DEFINE_CAST(u8, u16) IG_DEFINE_CAST(u8, u32)
+IG_DEFINE_CAST(i8, i16) IG_DEFINE_CAST(u8, u16)
 IG_DEFINE_CAST(i16, i32) IG_DEFINE_CAST(u16, u32) IG_DEFINE_CAST(i32, i64) IG_DEFINE_CAST(u32, u64)
-IG_DEFINE_CAST(i16, i8) IG_DEFINE_CAST(i32, i16) IG_DEFINE_CAST(i32, i8) IG_DEFINE_CAST(i64, i32)
+IG_DEFINE_CAST(i16, i8) IG_DEFINE_CAST(i32, i16) IG_DEFINE_CAST(i64, i32)
 IG_DEFINE_CAST(i32, f32) IG_DEFINE_CAST(i32, f64) IG_DEFINE_CAST(u32, f64) IG_DEFINE_CAST(i64, f64)
 IG_DEFINE_CAST(u64, f64) IG_DEFINE_CAST(f32, f64) IG_DEFINE_CAST(f64, f32) IG_DEFINE_CAST(u32, f32)
 IG_DEFINE_CAST(i64, f32) IG_DEFINE_CAST(u64, f32)
+
+#if IG_AVX512
+typedef char ig_bytes __attribute__((vector_size(16)));
+IG_INLINE ig_i32 ig_cast_i8_i32(ig_i8 x) {
+    return __builtin_ia32_pmovsxbd512_mask((ig_bytes)x, (ig_i32){0}, (uint16_t)-1);
+}
+IG_INLINE ig_u32 ig_cast_u8_u32(ig_u8 x) {
+    return (ig_u32)__builtin_ia32_pmovzxbd512_mask((ig_bytes)x, (ig_i32){0}, (uint16_t)-1);
+}
+IG_INLINE ig_i8 ig_cast_i32_i8(ig_i32 x) {
+    return (ig_i8)__builtin_ia32_pmovdb512_mask(x, (ig_bytes){0}, (uint16_t)-1);
+}
+#elif IG_AVX2
+typedef char ig_bytes __attribute__((vector_size(16)));
+typedef long long ig_two_words __attribute__((vector_size(16)));
+IG_INLINE ig_i32 ig_cast_i8_i32(ig_i8 x) {
+    return __builtin_ia32_pmovsxbd256((ig_bytes)(ig_two_words){(long long)x, 0});
+}
+IG_INLINE ig_u32 ig_cast_u8_u32(ig_u8 x) {
+    return (ig_u32)__builtin_ia32_pmovzxbd256((ig_bytes)(ig_two_words){(long long)x, 0});
+}
+IG_DEFINE_CAST_VIA(i32, i8, i16)
+#else
+IG_DEFINE_CAST_VIA(i8, i32, i16) IG_DEFINE_CAST_VIA(u8, u32, u16) IG_DEFINE_CAST_VIA(i32, i8, i16)
+#endif
 
 #if defined(__x86_64__)
 IG_DEFINE_CAST(f32, i32) IG_DEFINE_CAST(f64, i32) IG_DEFINE_CAST(f32, i64) IG_DEFINE_CAST(f64, i64)

@@ -2,3 +2,4 @@
 
 from intaglio.kernels.rules import convolution as convolution
 from intaglio.kernels.rules import linear as linear
+from intaglio.kernels.rules import movement as movement

@@ -5,6 +5,7 @@ from intaglio.onnx.adapters import control as control
 from intaglio.onnx.adapters import elementwise as elementwise
 from intaglio.onnx.adapters import indexing as indexing
 from intaglio.onnx.adapters import linear as linear
+from intaglio.onnx.adapters import ml as ml
 from intaglio.onnx.adapters import movement as movement
 from intaglio.onnx.adapters import normalization as normalization
 from intaglio.onnx.adapters import pooling as pooling

@@ -45,9 +45,7 @@ def split_13(
     return _parts(b.Split(input, split, axis=axis, outputs=outputs))
 
 
-def _split(
-    b: Builder, input: Value, sizes: tuple[int, ...] | None, axis: int, outputs: int
-) -> tuple[Value, ...]:
+def _split(b: Builder, input: Value, sizes: tuple[int, ...] | None, axis: int, outputs: int) -> tuple[Value, ...]:
     if sizes is not None:
         return _parts(b.Split(input, list(sizes), axis=axis, outputs=outputs))
     total = None if input.tensor.shape is None else input.shape[axis]

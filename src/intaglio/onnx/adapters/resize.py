@@ -11,9 +11,7 @@ from intaglio.onnx.adapters import adapts
 
 
 @adapts("Upsample", before=7)
-def upsample_1(
-    b: Builder, X: Value, *, height_scale: float, mode: str = "nearest", width_scale: float
-) -> Value:
+def upsample_1(b: Builder, X: Value, *, height_scale: float, mode: str = "nearest", width_scale: float) -> Value:
     return upsample_9(b, X, _factors(b, (1.0, 1.0, height_scale, width_scale)), mode=mode)
 
 

@@ -1,0 +1,271 @@
+"""Operators that prepare features: scale, normalise, impute, encode, and convert maps."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any, ClassVar
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.dtype import DTYPES, FLOAT32, INT64, STRING
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import MapType, SequenceType, TensorType
+from intaglio.ops.indices import integers, need_integers, need_rank, unify
+from intaglio.ops.ml.scores import as_rows, label_list, rows_of
+
+
+class ArrayFeatureExtractor(Op):
+    """The columns of the last axis at the indices Y."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+
+    def infer(self, X: Value, Y: Value) -> TensorType:
+        need_integers(Y)
+        need_rank(X, 1)
+        if X.tensor.shape is None:
+            return X.tensor
+        count = dims.fresh() if Y.tensor.shape is None else Y.tensor.size
+        return X.tensor.with_shape((*(X.shape[:-1] or (1,)), count))
+
+    def reference(self, X: Array, Y: Array) -> Array:
+        places, size = integers(Y), X.shape[-1]
+        wrong = [place for place in places if not 0 <= place < size]
+        if wrong or not places:
+            raise OperatorError(f"indices {wrong or places}: expected some of 0 to {size - 1}")
+        return (X if X.ndim > 1 else X.reshape(1, -1))[..., places]
+
+
+class Binarizer(Op):
+    """1 where the element is above the threshold, else 0."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    threshold: float = 0.0
+
+    def infer(self, X: Value) -> TensorType:
+        return X.tensor
+
+    def reference(self, X: Array) -> Array:
+        return (X > self.threshold).astype(X.dtype)
+
+
+class Scaler(Op):
+    """(X - offset) * scale, each for all features or one for each."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    offset: tuple[float, ...] | None = None
+    scale: tuple[float, ...] | None = None
+
+    def infer(self, X: Value) -> TensorType:
+        return TensorType(FLOAT32, X.tensor.shape)
+
+    def reference(self, X: Array) -> Array:
+        offset = _per_feature("offset", self.offset or (0.0,), X)
+        scale = _per_feature("scale", self.scale or (1.0,), X)
+        return ((X.astype(np.float32) - offset) * scale).astype(np.float32)
+
+
+def _per_feature(name: str, values: tuple[float, ...], X: Array) -> Array:
+    if len(values) not in (1, X.shape[-1] if X.ndim else 1):
+        raise OperatorError(f"{name} has {len(values)} values, the input has {X.shape[-1:]} features")
+    return np.array(values, np.float32)
+
+
+class Normalizer(Op):
+    """Each row divided by its maximum, its sum of absolute values or its length; unchanged where that is zero."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    norm: str = "MAX"
+
+    def infer(self, X: Value) -> TensorType:
+        if self.norm not in ("MAX", "L1", "L2"):
+            raise ShapeError(f"norm {self.norm!r} is none of MAX, L1, L2")
+        return TensorType(FLOAT32, X.tensor.shape)
+
+    def reference(self, X: Array) -> Array:
+        data = X.astype(np.float32)
+        axis = -1 if X.ndim else None
+        if data.size == 0:
+            return data
+        match self.norm:
+            case "MAX":
+                size = data.max(axis=axis, keepdims=True)
+            case "L1":
+                size = np.abs(data).sum(axis=axis, keepdims=True)
+            case _:
+                size = np.sqrt((data * data).sum(axis=axis, keepdims=True))
+        return (data / np.where(size == 0, 1, size)).astype(np.float32)
+
+
+class Imputer(Op):
+    """Elements that equal a given value (NaN equals NaN) replaced by another, for all features or one for each."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    imputed_value_floats: tuple[float, ...] | None = None
+    imputed_value_int64s: tuple[int, ...] | None = None
+    replaced_value_float: float = 0.0
+    replaced_value_int64: int = 0
+
+    def infer(self, X: Value) -> TensorType:
+        if bool(self.imputed_value_floats) == bool(self.imputed_value_int64s):
+            raise ShapeError("expected one of imputed_value_floats and imputed_value_int64s")
+        if bool(self.imputed_value_floats) != X.dtype.is_float:
+            raise ShapeError(f"{X.name} is {X.dtype}, the imputed values are of another kind")
+        return X.tensor
+
+    def reference(self, X: Array) -> Array:
+        is_float = X.dtype.kind == "f"
+        values = (self.imputed_value_floats if is_float else self.imputed_value_int64s) or ()
+        size = X.shape[-1] if X.ndim else 1
+        if len(values) not in (1, size):
+            raise OperatorError(f"{len(values)} imputed values for {size} features, expected 1 or {size}")
+        old = np.asarray(self.replaced_value_float if is_float else self.replaced_value_int64, X.dtype)
+        is_old = np.isnan(X) if is_float and np.isnan(old) else X == old
+        return np.where(is_old, np.array(values, X.dtype), X)
+
+
+class FeatureVectorizer(Op):
+    """The inputs side by side as float32, each cut or filled up with zeros to its entry of `inputdimensions`."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    inputdimensions: tuple[int, ...] | None = None
+
+    def infer(self, *X: Value) -> TensorType:
+        rows = reduce(lambda a, b: unify(a, b, "the numbers of rows"), (rows_of(value) for value in X))
+        if self.inputdimensions is not None and len(self.inputdimensions) != len(X):
+            raise ShapeError(f"{len(self.inputdimensions)} inputdimensions for {len(X)} inputs")
+        if self.inputdimensions is None and any(value.tensor.shape is None for value in X):
+            return TensorType(FLOAT32, (rows, dims.fresh()))
+        widths = self.inputdimensions or tuple(value.shape[-1] for value in X)
+        return TensorType(FLOAT32, (rows, sum(widths, 0)))
+
+    def reference(self, *X: Array) -> Array:
+        parts = [as_rows(array).astype(np.float32) for array in X]
+        for i, width in enumerate(self.inputdimensions or ()):
+            kept = parts[i][:, :width]
+            parts[i] = np.pad(kept, ((0, 0), (0, width - kept.shape[1])))
+        return np.concatenate(parts, axis=1)
+
+
+class OneHotEncoder(Op):
+    """A new last axis with a 1 at the element's category and 0 elsewhere."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    cats_int64s: tuple[int, ...] | None = None
+    cats_strings: tuple[str, ...] | None = None
+    zeros: int = 1
+
+    def infer(self, X: Value) -> TensorType:
+        categories = label_list(self.cats_int64s, self.cats_strings)
+        if (categories.dtype == object) != (X.dtype == STRING):
+            raise ShapeError(f"{X.name} is {X.dtype}, the categories are of another kind")
+        shape = X.tensor.shape
+        return TensorType(FLOAT32, None if shape is None else (*shape, len(categories)))
+
+    def reference(self, X: Array) -> Array:
+        categories = label_list(self.cats_int64s, self.cats_strings)
+        keys = X if X.dtype == object else np.trunc(X).astype(np.int64)
+        found = (keys[..., None] == categories).astype(np.float32)
+        if not self.zeros and not found.any(axis=-1).all():
+            raise OperatorError("an element is of no known category, and zeros is 0")
+        return found.reshape(*X.shape, len(categories))
+
+
+class CastMap(Op):
+    """The values of a map in the order of their keys, or each at its key's index."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    cast_to: str = "TO_FLOAT"
+    map_form: str = "DENSE"
+    max_map: int = 1
+
+    def infer(self, X: Value) -> TensorType:
+        if not isinstance(X.type, MapType) or not X.type.key.is_integer:
+            raise ShapeError(f"{X.name} is {X.type}, expected a map from integers")
+        if self.cast_to not in _CASTS or self.map_form not in ("DENSE", "SPARSE"):
+            raise ShapeError(f"cast_to {self.cast_to!r} and map_form {self.map_form!r}")
+        return TensorType(_CASTS[self.cast_to], (1, dims.fresh() if self.map_form == "DENSE" else self.max_map))
+
+    def reference(self, X: dict[int, Any]) -> Array:
+        cast = {"TO_FLOAT": float, "TO_INT64": _to_integer, "TO_STRING": _to_text}[self.cast_to]
+        dtype = _CASTS[self.cast_to].numpy
+        if self.map_form == "DENSE":
+            return np.array([[cast(_scalar(X[key])) for key in sorted(X)]], dtype).reshape(1, len(X))
+        if any(key < 0 for key in X):
+            raise OperatorError(f"the key {min(X)} is below 0")
+        result = np.full((1, self.max_map), "" if dtype == object else 0, dtype)
+        for key, value in X.items():
+            if key < self.max_map:
+                result[0, key] = cast(_scalar(value))
+        return result
+
+
+_CASTS = {"TO_FLOAT": FLOAT32, "TO_INT64": INT64, "TO_STRING": STRING}
+
+
+def _scalar(item: Any) -> Any:
+    return item.item() if isinstance(item, (np.ndarray, np.generic)) else item
+
+
+def _to_integer(item: Any) -> int:
+    return int(item)
+
+
+def _to_text(item: Any) -> str:
+    return item if isinstance(item, str) else f"{item:f}"
+
+
+class DictVectorizer(Op):
+    """A row with each value of a map at its key's place in the vocabulary, zero or "" elsewhere."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    int64_vocabulary: tuple[int, ...] | None = None
+    string_vocabulary: tuple[str, ...] | None = None
+
+    def infer(self, X: Value) -> TensorType:
+        words = label_list(self.int64_vocabulary, self.string_vocabulary)
+        if not isinstance(X.type, MapType) or not isinstance(X.type.value, TensorType):
+            raise ShapeError(f"{X.name} is {X.type}, expected a map to tensors")
+        if (X.type.key == STRING) != (words.dtype == object):
+            raise ShapeError(f"{X.name} is {X.type}, the vocabulary is of another kind")
+        return TensorType(X.type.value.dtype, (1, len(words)))
+
+    def reference(self, X: dict[Any, Any]) -> Array:
+        words = label_list(self.int64_vocabulary, self.string_vocabulary).tolist()
+        values = {key: _scalar(value) for key, value in X.items()}
+        dtype = _map_dtype(X)
+        empty = "" if dtype == object else 0
+        return np.array([[values.get(word, empty) for word in words]], dtype)
+
+
+def _map_dtype(X: dict[Any, Any]) -> np.dtype[Any]:
+    """The element type of a map's values at run time; plain Python numbers are float32 and int64."""
+    first = next(iter(X.values()), 0.0)
+    if isinstance(first, (np.ndarray, np.generic)):
+        return first.dtype
+    return (STRING if isinstance(first, str) else INT64 if isinstance(first, int) else FLOAT32).numpy
+
+
+class ZipMap(Op):
+    """For each row a map from the class labels to its scores."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    classlabels_int64s: tuple[int, ...] | None = None
+    classlabels_strings: tuple[str, ...] | None = None
+
+    def infer(self, X: Value) -> SequenceType:
+        rows_of(X)
+        labels = label_list(self.classlabels_int64s, self.classlabels_strings)
+        if X.tensor.shape is not None and dims.compare(X.shape[-1], len(labels)) in (-1, 1):
+            raise ShapeError(f"{X.name} has {X.shape[-1]} columns, there are {len(labels)} labels")
+        key = STRING if labels.dtype == object else DTYPES["int64"]
+        return SequenceType(MapType(key, TensorType(FLOAT32, ())))
+
+    def reference(self, X: Array) -> list[dict[Any, Any]]:
+        labels = label_list(self.classlabels_int64s, self.classlabels_strings).tolist()
+        rows = as_rows(X)
+        if rows.shape[1] != len(labels):
+            raise OperatorError(f"{rows.shape[1]} columns, there are {len(labels)} labels")
+        return [dict(zip(labels, (np.asarray(item) for item in row), strict=True)) for row in rows]

@@ -1,0 +1,91 @@
+"""Linear models."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import TensorType
+from intaglio.ops.ml.scores import (
+    as_rows,
+    check_transform,
+    classifier_types,
+    label_list,
+    rows_of,
+    transform,
+    two_classes,
+)
+
+
+def linear_scores(X: Array, coefficients: tuple[float, ...], intercepts: tuple[float, ...] | None, count: int) -> Array:
+    """X @ coefficients^T + intercepts, one column for each of `count` targets."""
+    rows = as_rows(X).astype(np.float32)
+    if len(coefficients) != count * rows.shape[1]:
+        raise OperatorError(f"{len(coefficients)} coefficients for {count} targets of {rows.shape[1]} features")
+    weights = np.array(coefficients, np.float32).reshape(count, rows.shape[1])
+    return rows @ weights.T + np.array(intercepts or (0.0,) * count, np.float32)
+
+
+class LinearRegressor(Op):
+    """X @ coefficients^T + intercepts."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    coefficients: tuple[float, ...] | None = None
+    intercepts: tuple[float, ...] | None = None
+    post_transform: str = "NONE"
+    targets: int = 1
+
+    def infer(self, X: Value) -> TensorType:
+        check_transform(self.post_transform)
+        if self.targets < 1 or (self.intercepts and len(self.intercepts) != self.targets):
+            raise ShapeError(f"{len(self.intercepts or ())} intercepts for {self.targets} targets")
+        return TensorType(FLOAT32, (rows_of(X), self.targets))
+
+    def reference(self, X: Array) -> Array:
+        scores = linear_scores(X, self.coefficients or (), self.intercepts, self.targets)
+        return transform(scores, self.post_transform).astype(np.float32)
+
+
+class LinearClassifier(Op):
+    """The label of the best of X @ coefficients^T + intercepts, and these scores."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    output_names: ClassVar[tuple[str, ...]] = ("Y", "Z")
+    classlabels_ints: tuple[int, ...] | None = None
+    classlabels_strings: tuple[str, ...] | None = None
+    coefficients: tuple[float, ...]
+    intercepts: tuple[float, ...] | None = None
+    multi_class: int = 0
+    post_transform: str = "NONE"
+
+    def infer(self, X: Value) -> tuple[TensorType, TensorType]:
+        check_transform(self.post_transform)
+        labels = self._labels()
+        if self._is_binary(labels):
+            return classifier_types(X, labels, 2)
+        if self.intercepts and len(self.intercepts) != len(labels):
+            raise ShapeError(f"{len(self.intercepts)} intercepts for {len(labels)} classes")
+        return classifier_types(X, labels, len(labels))
+
+    def _labels(self) -> Array:
+        return label_list(self.classlabels_ints, self.classlabels_strings)
+
+    def _is_binary(self, labels: Array) -> bool:
+        """Whether one score stands for two classes."""
+        return len(labels) == 2 and len(self.intercepts or ()) == 1
+
+    def reference(self, X: Array) -> tuple[Array, Array]:
+        labels = self._labels()
+        is_binary = self._is_binary(labels)
+        scores = linear_scores(X, self.coefficients, self.intercepts, 1 if is_binary else len(labels))
+        best = (scores[:, 0] > 0).astype(np.int64) if is_binary else scores.argmax(axis=1)
+        if is_binary:
+            scores = two_classes(scores, self.post_transform, is_probability=True)
+        else:
+            scores = transform(scores, self.post_transform)
+        return labels[best], scores.astype(np.float32)

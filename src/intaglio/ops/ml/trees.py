@@ -1,0 +1,354 @@
+"""Ensembles of decision trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op, Tensor
+from intaglio.ir.types import TensorType
+from intaglio.ops.ml.scores import (
+    TRANSFORMS,
+    as_rows,
+    check_transform,
+    classifier_types,
+    label_list,
+    rows_of,
+    transform,
+    two_classes,
+)
+
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees as tables. In `true` and `false` a number from 0 is a node, ~n is leaf n; `roots` likewise.
+
+    `weights` and `has_weight` have a row for each leaf and a column for each target.
+    """
+
+    features: Array
+    splits: Array
+    modes: Array
+    true: Array
+    false: Array
+    missing: Array
+    members: list[Array]
+    roots: list[int]
+    weights: Array
+    has_weight: Array
+
+    def leaves(self, rows: Array, root: int) -> Array:
+        """The leaf that each row reaches in one tree."""
+        places = np.full(len(rows), root)
+        for _ in range(len(self.features) + 1):
+            inner = np.flatnonzero(places >= 0)
+            if not len(inner):
+                return ~places
+            nodes = places[inner]
+            values = rows[inner, self.features[nodes]]
+            passes = self._passes(values, nodes) | (np.isnan(values) & self.missing[nodes])
+            places[inner] = np.where(passes, self.true[nodes], self.false[nodes])
+        raise OperatorError("the nodes of a tree form a cycle")
+
+    def _passes(self, values: Array, nodes: Array) -> Array:
+        splits, modes = self.splits[nodes], self.modes[nodes]
+        tests = [
+            values <= splits,
+            values < splits,
+            values >= splits,
+            values > splits,
+            values == splits,
+            values != splits,
+        ]
+        is_member = np.zeros(len(nodes), bool)
+        for i in np.flatnonzero(modes == MODES.index("BRANCH_MEMBER")):
+            is_member[i] = bool((self.members[nodes[i]] == values[i]).any())
+        return np.choose(modes, [*tests, is_member])
+
+    def scores(self, rows: Array, aggregate: str) -> tuple[Array, Array]:
+        """The aggregated weights of each row and target, and whether any leaf had one."""
+        if rows.shape[1] <= self.features.max(initial=-1):
+            raise OperatorError(f"the trees read feature {self.features.max()}, the rows have {rows.shape[1]}")
+        start = {"MIN": np.inf, "MAX": -np.inf}.get(aggregate, 0.0)
+        function = {"MIN": np.minimum, "MAX": np.maximum}.get(aggregate, np.add)
+        total = np.full((len(rows), self.weights.shape[1]), start)
+        has_score = np.zeros(total.shape, bool)
+        for root in self.roots:
+            leaves = self.leaves(rows, root)
+            present = self.has_weight[leaves]
+            total = np.where(present, function(total, self.weights[leaves]), total)
+            has_score |= present
+        total = np.where(has_score, total, 0)
+        return (total / max(len(self.roots), 1) if aggregate == "AVERAGE" else total), has_score
+
+
+class TreeEnsemble(Op):
+    """For each target the sum, average, least or greatest of the weights of the leaves that a row reaches."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    aggregate_function: int = 1
+    leaf_targetids: tuple[int, ...]
+    leaf_weights: Tensor
+    membership_values: Tensor | None = None
+    n_targets: int | None = None
+    nodes_falseleafs: tuple[int, ...]
+    nodes_falsenodeids: tuple[int, ...]
+    nodes_featureids: tuple[int, ...]
+    nodes_hitrates: Tensor | None = None
+    nodes_missing_value_tracks_true: tuple[int, ...] | None = None
+    nodes_modes: Tensor
+    nodes_splits: Tensor
+    nodes_trueleafs: tuple[int, ...]
+    nodes_truenodeids: tuple[int, ...]
+    post_transform: int = 0
+    tree_roots: tuple[int, ...]
+
+    def infer(self, X: Value) -> TensorType:
+        if not 0 <= self.aggregate_function < 4 or not 0 <= self.post_transform < 5:
+            raise ShapeError(f"aggregate_function {self.aggregate_function}, post_transform {self.post_transform}")
+        self._forest()
+        return TensorType(X.dtype, (rows_of(X), self._targets()))
+
+    def _targets(self) -> int:
+        return max(self.leaf_targetids, default=0) + 1 if self.n_targets is None else self.n_targets
+
+    def reference(self, X: Array) -> Array:
+        rows = as_rows(X).astype(np.result_type(X.dtype, np.float32))
+        scores, _ = self._forest().scores(rows, AGGREGATES[self.aggregate_function])
+        return transform(scores, TRANSFORMS[self.post_transform]).astype(X.dtype)
+
+    def _forest(self) -> Forest:
+        count, leaves = len(self.nodes_featureids), len(self.leaf_targetids)
+        modes = self.nodes_modes.array.reshape(-1).astype(np.int64)
+        splits = self.nodes_splits.array.reshape(-1)
+        lists = (
+            self.nodes_falseleafs,
+            self.nodes_falsenodeids,
+            self.nodes_trueleafs,
+            self.nodes_truenodeids,
+            modes,
+            splits,
+        )
+        if any(len(item) != count for item in lists) or self.leaf_weights.array.size != leaves:
+            raise ShapeError("the lists nodes_* and leaf_* differ in length")
+        if ((modes < 0) | (modes >= len(MODES))).any():
+            raise ShapeError(f"nodes_modes holds {modes.max()}, expected 0 to {len(MODES) - 1}")
+        weights, has_weight = leaf_table(
+            range(leaves), self.leaf_targetids, self.leaf_weights.array.reshape(-1), leaves, self._targets()
+        )
+        return Forest(
+            check_features(self.nodes_featureids),
+            splits.astype(np.result_type(splits.dtype, np.float32)),
+            modes,
+            branches(self.nodes_truenodeids, self.nodes_trueleafs, count, leaves),
+            branches(self.nodes_falsenodeids, self.nodes_falseleafs, count, leaves),
+            np.array(self.nodes_missing_value_tracks_true or (0,) * count, bool),
+            self._members(modes),
+            branches(self.tree_roots, (0,) * len(self.tree_roots), count, leaves).tolist(),
+            weights,
+            has_weight,
+        )
+
+    def _members(self, modes: Array) -> list[Array]:
+        """The set of each node that tests membership; the sets are separated by NaN."""
+        values = np.zeros(0) if self.membership_values is None else self.membership_values.array.reshape(-1)
+        ends = np.flatnonzero(np.isnan(values))
+        sets = iter(part[~np.isnan(part)] for part in np.split(values, ends))
+        none = np.zeros(0)
+        return [next(sets, none) if mode == MODES.index("BRANCH_MEMBER") else none for mode in modes]
+
+
+def check_features(features: Sequence[int]) -> Array:
+    """The features as an array; raises where one is negative."""
+    if any(feature < 0 for feature in features):
+        raise ShapeError(f"the feature {min(features)} is below 0")
+    return np.array(features, np.int64)
+
+
+def branches(targets: Sequence[int], is_leaf: Sequence[int], nodes: int, leaves: int) -> Array:
+    """Where branches lead, in the form of `Forest`; raises where one leads nowhere."""
+    for target, leaf in zip(targets, is_leaf, strict=True):
+        if not 0 <= target < (leaves if leaf else nodes):
+            raise ShapeError(f"a branch leads to {'leaf' if leaf else 'node'} {target}, which does not exist")
+    return np.array([~t if leaf else t for t, leaf in zip(targets, is_leaf, strict=True)], np.int64)
+
+
+def leaf_table(leaves: Any, targets: Any, weights: Any, count: int, columns: int) -> tuple[Array, Array]:
+    """The weights of each leaf for each target, and which are given."""
+    if any(not 0 <= target < columns for target in targets):
+        raise ShapeError(f"the targets {min(targets)} to {max(targets)}: expected 0 to {columns - 1}")
+    table, given = np.zeros((count, columns)), np.zeros((count, columns), bool)
+    for leaf, target, weight in zip(leaves, targets, weights, strict=True):
+        table[leaf, target] += weight
+        given[leaf, target] = True
+    return table, given
+
+
+class NodeTrees(Op, abstract=True):
+    """Trees in the older form: a node has the numbers of its tree and its own, leaves are nodes too."""
+
+    domain: ClassVar[str] = "ai.onnx.ml"
+    base_values: tuple[float, ...] | None = None
+    base_values_as_tensor: Tensor | None = None
+    nodes_falsenodeids: tuple[int, ...] | None = None
+    nodes_featureids: tuple[int, ...] | None = None
+    nodes_hitrates: tuple[float, ...] | None = None
+    nodes_hitrates_as_tensor: Tensor | None = None
+    nodes_missing_value_tracks_true: tuple[int, ...] | None = None
+    nodes_modes: tuple[str, ...] | None = None
+    nodes_nodeids: tuple[int, ...] | None = None
+    nodes_treeids: tuple[int, ...] | None = None
+    nodes_truenodeids: tuple[int, ...] | None = None
+    nodes_values: tuple[float, ...] | None = None
+    nodes_values_as_tensor: Tensor | None = None
+    post_transform: str = "NONE"
+
+    def numbers(self, name: str) -> Array:
+        """A list of numbers that may be given as a tensor."""
+        tensor = getattr(self, f"{name}_as_tensor")
+        if tensor is not None:
+            return tensor.array.reshape(-1)
+        return np.array(getattr(self, name) or (), np.float32)
+
+    def forest(self, kind: str, columns: int) -> Forest:
+        """The trees with the weights of `kind`, which is class or target."""
+        trees, ids, modes = self.nodes_treeids or (), self.nodes_nodeids or (), self.nodes_modes or ()
+        places = {key: place for place, key in enumerate(zip(trees, ids, strict=True))}
+        wrong = {mode for mode in modes if mode not in MODES[:6] and mode != "LEAF"}
+        if wrong or len(places) != len(trees):
+            raise ShapeError(f"nodes_modes {', '.join(sorted(wrong))}" if wrong else "two nodes have the same numbers")
+        is_leaf = np.array([mode == "LEAF" for mode in modes], bool)
+        splits = self.numbers("nodes_values")
+        lists = (
+            self.nodes_featureids or (),
+            modes,
+            splits,
+            self.nodes_truenodeids or (),
+            self.nodes_falsenodeids or (),
+        )
+        if any(len(item) != len(trees) for item in lists):
+            raise ShapeError("the lists nodes_* differ in length")
+        weights, has_weight = self._leaf_weights(kind, places, columns)
+        return Forest(
+            np.where(is_leaf, 0, check_features(self.nodes_featureids or ())),
+            splits.astype(np.result_type(splits.dtype, np.float32)),
+            np.array([0 if mode == "LEAF" else MODES.index(mode) for mode in modes], np.int64),
+            self._branches(self.nodes_truenodeids or (), places, is_leaf),
+            self._branches(self.nodes_falsenodeids or (), places, is_leaf),
+            np.array(self.nodes_missing_value_tracks_true or (0,) * len(trees), bool),
+            [],
+            self._roots(places, is_leaf),
+            weights,
+            has_weight,
+        )
+
+    def _branches(self, targets: Sequence[int], places: dict[tuple[int, int], int], is_leaf: Array) -> Array:
+        result: list[int] = []
+        for place, (tree, target) in enumerate(zip(self.nodes_treeids or (), targets, strict=True)):
+            found = place if is_leaf[place] else places.get((tree, target))
+            if found is None:
+                raise ShapeError(f"a branch of tree {tree} leads to node {target}, which does not exist")
+            result.append(~found if is_leaf[found] else found)
+        return np.array(result, np.int64)
+
+    def _roots(self, places: dict[tuple[int, int], int], is_leaf: Array) -> list[int]:
+        """The first node of each tree."""
+        first: dict[int, int] = {}
+        for (tree, _), place in places.items():
+            first.setdefault(tree, place)
+        return [~place if is_leaf[place] else place for place in first.values()]
+
+    def _leaf_weights(self, kind: str, places: dict[tuple[int, int], int], columns: int) -> tuple[Array, Array]:
+        trees, ids = getattr(self, f"{kind}_treeids") or (), getattr(self, f"{kind}_nodeids") or ()
+        keys = list(zip(trees, ids, strict=True))
+        missing = [key for key in keys if key not in places]
+        if missing:
+            raise ShapeError(
+                f"there are weights for node {missing[0][1]} of tree {missing[0][0]}, which does not exist"
+            )
+        targets = getattr(self, f"{kind}_ids") or ()
+        return leaf_table([places[key] for key in keys], targets, self.numbers(f"{kind}_weights"), len(places), columns)
+
+    def rows(self, X: Array) -> Array:
+        """The features in the type that they are compared in."""
+        kind = np.result_type(self.numbers("nodes_values").dtype, X.dtype if X.dtype.kind == "f" else np.float32)
+        return as_rows(X).astype(kind)
+
+
+class TreeEnsembleRegressor(NodeTrees):
+    """TreeEnsemble in its older form."""
+
+    aggregate_function: str = "SUM"
+    n_targets: int | None = None
+    target_ids: tuple[int, ...] | None = None
+    target_nodeids: tuple[int, ...] | None = None
+    target_treeids: tuple[int, ...] | None = None
+    target_weights: tuple[float, ...] | None = None
+    target_weights_as_tensor: Tensor | None = None
+
+    def infer(self, X: Value) -> TensorType:
+        check_transform(self.post_transform)
+        if self.aggregate_function not in AGGREGATES:
+            raise ShapeError(f"aggregate_function {self.aggregate_function!r} is none of {', '.join(AGGREGATES)}")
+        self.forest("target", self._targets())
+        return TensorType(FLOAT32, (rows_of(X), self._targets()))
+
+    def _targets(self) -> int:
+        return max(self.target_ids or (0,)) + 1 if self.n_targets is None else self.n_targets
+
+    def reference(self, X: Array) -> Array:
+        scores, _ = self.forest("target", self._targets()).scores(self.rows(X), self.aggregate_function)
+        base = self.numbers("base_values")
+        if len(base) not in (0, scores.shape[1]):
+            raise OperatorError(f"{len(base)} base_values for {scores.shape[1]} targets")
+        return transform(scores + base if len(base) else scores, self.post_transform).astype(np.float32)
+
+
+class TreeEnsembleClassifier(NodeTrees):
+    """The label of the class whose leaves weigh most, and the scores of all classes."""
+
+    output_names: ClassVar[tuple[str, ...]] = ("Y", "Z")
+    class_ids: tuple[int, ...] | None = None
+    class_nodeids: tuple[int, ...] | None = None
+    class_treeids: tuple[int, ...] | None = None
+    class_weights: tuple[float, ...] | None = None
+    class_weights_as_tensor: Tensor | None = None
+    classlabels_int64s: tuple[int, ...] | None = None
+    classlabels_strings: tuple[str, ...] | None = None
+
+    def infer(self, X: Value) -> tuple[TensorType, TensorType]:
+        check_transform(self.post_transform)
+        labels = self._labels()
+        self.forest("class", len(labels))
+        return classifier_types(X, labels, len(labels))
+
+    def _labels(self) -> Array:
+        return label_list(self.classlabels_int64s, self.classlabels_strings)
+
+    def reference(self, X: Array) -> tuple[Array, Array]:
+        labels = self._labels()
+        scores, has_score = self.forest("class", len(labels)).scores(self.rows(X), "SUM")
+        base = self.numbers("base_values")
+        if len(labels) == 2 and len(set(self.class_ids or ())) == 1:
+            best, scores = self._binary(scores[:, list(self.class_ids or ())[:1]], base)
+        else:
+            scores, has_score = (scores + base, has_score | True) if len(base) == len(labels) else (scores, has_score)
+            best = np.where(has_score, scores, -np.inf).argmax(axis=1)
+            scores = transform(scores, self.post_transform)
+        return labels[best], scores.astype(np.float32)
+
+    def _binary(self, score: Array, base: Array) -> tuple[Array, Array]:
+        """Two classes of which the leaves weigh one only: a probability if no weight is negative, else a margin."""
+        score = score + (base[-1] if len(base) else 0)
+        is_probability = bool((self.numbers("class_weights") >= 0).all())
+        best = (score[:, 0] > (0.5 if is_probability else 0)).astype(np.int64)
+        return best, two_classes(score, self.post_transform, is_probability)
