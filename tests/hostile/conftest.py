@@ -15,7 +15,7 @@ CHILD = Path(__file__).with_name("child.py")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What reading a model ended with: `ok`, the name of our exception, or worse."""
+    """What reading a model ended with: `ok`, the name of our exception, or worse, and the processor time it took."""
 
     outcome: str
     text: str

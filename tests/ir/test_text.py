@@ -177,17 +177,17 @@ graph "example" (%x: float32[N, 4], %c: bool[]) -> (%z, %odd, %k) {
   %w: float32[4] = {0.1, -0.0, inf, nan}
   %a: float32[N, 4] = Add(%x, %w) @"block/0/add"
   %z: float32[N, 1], %odd: float32[N, 3] = Split(%a; axis=1, num_outputs=2)
-  %k: float32[N, 4] = If(%c; 
+  %k: float32[N, 4] = If(%c;
+      else_branch=graph "else" () -> (%w) {
+      },
       then_branch=graph "then" () -> (%p) {
         %p: float32[N, 4] = Relu(%a)
-      },
-      else_branch=graph "else" () -> (%w) {
       }) @"block/1/if"
 }"""
 
 
 def test_the_form() -> None:
-    assert str(parse_graph(EXAMPLE)) == EXAMPLE.replace("; \n", ";\n")
+    assert str(parse_graph(EXAMPLE)) == EXAMPLE
 
 
 def test_missing_types_are_inferred_and_constants_may_stand_as_operands() -> None:
@@ -204,7 +204,7 @@ def test_missing_types_are_inferred_and_constants_may_stand_as_operands() -> Non
 def test_a_subgraph_alone_names_what_it_reads_from_outside() -> None:
     graph = parse_graph(EXAMPLE)
     (node,) = (node for node in graph.nodes if node.op.name == "If")
-    (_, branch), *_ = node.op.subgraphs()
+    _, (_, branch) = node.op.subgraphs()
     assert "%a: float32[N, 4] = outer" in str(branch)
     assert parse_graph(str(branch)) == branch
 
@@ -227,7 +227,7 @@ def test_summary_leaves_out_the_elements_of_large_constants() -> None:
         ('graph "g" (%x: float32[N)) -> () {}', r"column 25: expected '\]', got '\)'"),
         ('graph "g" (%x: int64[f(N, M)]) -> () {}', r"no function 'f'"),
         ('graph "g" (%x: int64[floordiv(N, 0)]) -> () {}', r"by zero"),
-        ('graph "g" (%x: int64[]) -> (%y) {}', r"%y is not defined before it is read; did you mean %x\?"),
+        ('graph "g" (%input: int64[]) -> (%inptu) {}', r"%inptu is not defined before .* did you mean %input\?"),
         ('graph "g" (%x: int64[], %x: int64[]) -> () {}', r"%x is defined twice"),
         ('graph "g" () -> () {\n  %a = Rellu()\n}', r"line 2, column 8: there is no operator 'Rellu'; did you mean Relu"),
         ('graph "g" (%x: float32[]) -> () { %a = Relu(%x; axis=1) }', r"Relu has no attribute 'axis'; it has none"),

@@ -104,7 +104,7 @@ def _contents(graph: Graph) -> None:
 
 
 FAULTS: list[tuple[Callable[[Graph], None], str]] = [
-    (_late, "%b: .* is read by Exp.* is not defined before it"),
+    (_late, "%b: .* is read by Neg.* is not defined before it"),
     (_escaped, "%p: .* is read by Mul.* not defined before"),
     (_inner_reads_later, "%z: .* is read by Exp.* not defined before"),
     (_lost_use, "%a does not know its reader Relu"),
@@ -149,8 +149,8 @@ def test_the_message_shows_the_surroundings() -> None:
         '     4 |   %b: float32[4] = Relu(%a) @"second"',
         "       |   ^^",
         "     5 |   %d: float32[N, 4] = If(%c;",
-        '     6 |       then_branch=graph "then" () -> (%p) {',
-        "     7 |         %p: float32[N, 4] = Exp(%b)",
+        '     6 |       else_branch=graph "else" () -> (%q) {',
+        "     7 |         %q: float32[N, 4] = Neg(%b)",
     ]
 
 

@@ -16,27 +16,8 @@ from intaglio.ops.gradient import unbroadcast
 INSIDE = np.array([[-0.8, -0.3, 0.2], [0.4, 0.6, 0.9]])
 POSITIVE = INSIDE + 1.3
 CASES = [
-    *(
-        (name, [INSIDE])
-        for name in [
-            "Abs",
-            "Neg",
-            "Exp",
-            "Sin",
-            "Cos",
-            "Tan",
-            "Asin",
-            "Acos",
-            "Atan",
-            "Sinh",
-            "Cosh",
-            "Tanh",
-            "Asinh",
-            "Atanh",
-            "Erf",
-        ]
-    ),
-    *((name, [INSIDE]) for name in ["Relu", "Sigmoid", "Softplus", "Identity"]),
+    *((name, [INSIDE]) for name in ("Abs", "Neg", "Exp", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh")),
+    *((name, [INSIDE]) for name in ("Tanh", "Asinh", "Atanh", "Erf", "Relu", "Sigmoid", "Softplus", "Identity")),
     *((name, [POSITIVE]) for name in ("Reciprocal", "Sqrt", "Log")),
     ("Acosh", [POSITIVE + 1]),
     *((name, [INSIDE, POSITIVE[:1]]) for name in ("Add", "Sub", "Mul", "Div", "Min", "Max")),

@@ -227,6 +227,8 @@ def test_types():
     assert infer(QuantizeLinear(), x, TensorType(FLOAT32, (4,)), TensorType(INT8, (4,))) == TensorType(INT8, (n, 4))
     unranked = TensorType(UINT8, None)
     assert infer(DequantizeLinear(), unranked, TensorType(FLOAT16, (3,))) == TensorType(FLOAT16, None)
+    assert infer(MatMulInteger(), unranked, unranked) == TensorType(INT32, None)
+    assert infer(ConvInteger(), unranked, unranked) == TensorType(INT32, None)
     byte = TensorType(UINT8, (n, 4))
     assert infer(MatMulInteger(), byte, TensorType(UINT8, (4, 5))) == TensorType(INT32, (n, 5))
     images = TensorType(UINT8, (n, 3, 8, 8))
@@ -241,6 +243,10 @@ def test_types():
         (QuantizeLinear(), [(FLOAT32, (2, 3)), (FLOAT32, (2, 3))], "block_size 0 does not fit"),
         (QuantizeLinear(block_size=2), [(FLOAT32, (2, 4)), (FLOAT32, (3, 2))], "the scale and axis 0: 3 and 2 differ"),
         (QuantizeLinear(), [(FLOAT32, (2, 3)), (FLOAT32, (3,)), (UINT8, (2,))], "the scale and the zero point"),
+        (QuantizeLinear(block_size=2), [(FLOAT32, (2, 5)), (FLOAT32, (2, 2))], "the scale and axis 1: 2 and 3 differ"),
+        (QuantizeLinear(block_size=-1), [(FLOAT32, (2, 5)), (FLOAT32, ())], "block_size is -1"),
+        (MatMulInteger(), [(INT32, (2, 5)), (UINT8, (5, 2))], "is int32, int8 or uint8 is needed"),
+        (ConvInteger(), [(UINT8, (1, 2, 5)), (UINT8, (5, 2, 1)), (INT8, ())], "uint8 but its zero point is int8"),
         (QuantizeLinear(output_dtype=2), [(FLOAT32, (2,)), (FLOAT32, ()), (INT8, ())], "output_dtype is uint8 but"),
         (DequantizeLinear(), [(UINT8, (2,)), (FLOAT32, ()), (INT8, ())], "x is uint8 but x_zero_point is int8"),
         (DequantizeLinear(), [(UINT8, (2,)), (INT32, ())], "x_scale must be a float"),

@@ -13,7 +13,918 @@ CASES: dict[str, tuple[str, str, str]] = {}
 
 Check = Callable[[str, str, str], Report]
 
-#CASES#
+CASES["fold"] = (
+    "fold-constants",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %s = Add(float32[3] {1.0, 2.0, 3.0}, float32[] {1.0})
+      %y = Mul(%x, %s)
+    }
+    """,
+    """
+    %s: float32[3] = {2.0, 3.0, 4.0}
+    %y: float32[N, 3] = Mul(%x, %s)
+    """,
+)
+
+CASES["fold-known-integers"] = (
+    "fold-shapes",
+    """
+    graph "g" (%x: float32[2, 3], %z: float32[N, 6]) -> (%y, %n) {
+      %s = Shape(%x)
+      %k = Gather(%s, int64[] {1})
+      %t = Unsqueeze(%k, int64[1] {0})
+      %m = Mul(%t, int64[1] {2})
+      %u = Concat(int64[1] {-1}, %m; axis=0)
+      %y = Reshape(%x, int64[1] {6})
+      %v = Reshape(%z, %u)
+      %n = Relu(%v)
+    }
+    """,
+    """
+    %constant_4: int64[1] = {6}
+    %y: float32[6] = Reshape(%x, %constant_4)
+    %u: int64[2] = {-1, 6}
+    %v: float32[N, 6] = Reshape(%z, %u)
+    %n: float32[N, 6] = Relu(%v)
+    """,
+)
+
+CASES["infer-one-dimension"] = (
+    "fold-shapes dead-code",
+    """
+    graph "g" (%x: float32[N, 6]) -> (%y) {
+      %s = Shape(%x; end=1)
+      %t = Concat(%s, int64[2] {2, 3}; axis=0)
+      %y = Reshape(%x, %t)
+    }
+    """,
+    """
+    %t_1: int64[3] = {-1, 2, 3}
+    %y: float32[N, 2, 3] = Reshape(%x, %t_1)
+    """,
+)
+
+CASES["identity"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Identity(%x)
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["identity of-an-input"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y, %z) {
+      %y = Identity(%x)
+      %z = Relu(%y)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Identity(%x)
+    %z: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["single-operand"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Sum(%x)
+      %b = Concat(%a; axis=0)
+      %y = Relu(%b)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["dropout"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a, %m = Dropout(%x, float32[] {0.5}, bool[] {false})
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["same-cast"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Cast(%x; to=1)
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["cast-back"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Cast(%x; to=11)
+      %b = Cast(%a; to=1)
+      %y = Relu(%b)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["same-shape"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Reshape(%x, int64[2] {-1, 3})
+      %b = Expand(%a, int64[2] {1, 1})
+      %y = Relu(%b)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["view-of-view"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 4]) -> (%y, %z) {
+      %a = Unsqueeze(%x, int64[1] {1})
+      %b = Squeeze(%a, int64[1] {1})
+      %y = Relu(%b)
+      %c = Reshape(%x, int64[3] {-1, 2, 2})
+      %d = Flatten(%c; axis=2)
+      %z = Relu(%d)
+    }
+    """,
+    """
+    %y: float32[N, 4] = Relu(%x)
+    %shape: int64[2] = {-1, 2}
+    %d: float32[2*N, 2] = Reshape(%x, %shape)
+    %z: float32[2*N, 2] = Relu(%d)
+    """,
+)
+
+CASES["same-order"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Transpose(%x; perm=[0, 1])
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["transpose-of-transpose"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3, 4]) -> (%y, %z) {
+      %a = Transpose(%x; perm=[1, 2, 0])
+      %b = Transpose(%a; perm=[0, 2, 1])
+      %y = Relu(%b)
+      %c = Transpose(%a; perm=[2, 0, 1])
+      %z = Relu(%c)
+    }
+    """,
+    """
+    %b: float32[3, N, 4] = Transpose(%x; perm=[1, 0, 2])
+    %y: float32[3, N, 4] = Relu(%b)
+    %z: float32[N, 3, 4] = Relu(%x)
+    """,
+)
+
+CASES["empty-pad"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Pad(%x, int64[4] {0, 0, 0, 0})
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["whole-slice"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y, %z) {
+      %a = Slice(%x, int64[1] {0}, int64[1] {9223372036854775807}, int64[1] {1})
+      %y = Relu(%a)
+      %b = Slice(%x, int64[1] {-1}, int64[1] {-9223372036854775807}, int64[1] {1}, int64[1] {-1})
+      %z = Relu(%b)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    %constant_3: int64[1] = {-1}
+    %constant_4: int64[1] = {-9223372036854775807}
+    %constant_5: int64[1] = {1}
+    %constant_6: int64[1] = {-1}
+    %b: float32[N, 3] = Slice(%x, %constant_3, %constant_4, %constant_5, %constant_6)
+    %z: float32[N, 3] = Relu(%b)
+    """,
+)
+
+CASES["tile-once"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Tile(%x, int64[2] {1, 1})
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["clip-without-bounds"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Clip(%x)
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["constant-condition"] = (
+    "constant-control",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %c: bool[] = {true}
+      %y = If(%c; then_branch=graph "then" () -> (%p) {
+      %p = Relu(%x)
+      }, else_branch=graph "else" () -> (%q) {
+      %q = Neg(%x)
+      })
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["multiply-by-one"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Mul(float32[1, 1] {1.0}, %x)
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["divide-by-one"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Div(%x, float32[] {1.0})
+      %b = Pow(%a, float32[] {1.0})
+      %y = Relu(%b)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["subtract-zero"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Sub(%x, float32[] {0.0})
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["add-zero"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3], %n: int64[N]) -> (%y, %m) {
+      %a = Add(%x, float32[] {-0.0})
+      %y = Relu(%a)
+      %b = Add(%n, int64[] {0})
+      %m = Abs(%b)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    %m: int64[N] = Abs(%n)
+    """,
+)
+
+CASES["add-positive-zero"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Add(%x, float32[] {0.0})
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["twice-is-nothing"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3], %c: bool[N]) -> (%y, %d) {
+      %a = Neg(%x)
+      %b = Neg(%a)
+      %y = Relu(%b)
+      %e = Not(%c)
+      %f = Not(%e)
+      %d = And(%f, %c)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    %d: bool[N] = And(%c, %c)
+    """,
+)
+
+CASES["twice-is-once"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Relu(%x)
+      %b = Relu(%a)
+      %y = Exp(%b)
+    }
+    """,
+    """
+    %a: float32[N, 3] = Relu(%x)
+    %y: float32[N, 3] = Exp(%a)
+    """,
+)
+
+CASES["abs-of-neg"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Neg(%x)
+      %y = Abs(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Abs(%x)
+    """,
+)
+
+CASES["add-negated"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3], %z: float32[3]) -> (%y) {
+      %a = Neg(%z)
+      %y = Add(%a, %x)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Sub(%x, %z)
+    """,
+)
+
+CASES["subtract-negated"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3], %z: float32[3]) -> (%y) {
+      %a = Neg(%z)
+      %y = Sub(%x, %a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Add(%x, %z)
+    """,
+)
+
+CASES["both-negated"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3], %z: float32[3]) -> (%y) {
+      %a = Neg(%x)
+      %b = Neg(%z)
+      %y = Div(%a, %b)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Div(%x, %z)
+    """,
+)
+
+CASES["where-is-decided"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3], %z: float32[N, 3]) -> (%y) {
+      %a = Where(bool[1] {false}, %x, %z)
+      %y = Relu(%a)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%z)
+    """,
+)
+
+CASES["divide-by-power-of-two"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %y = Div(%x, float32[] {8.0})
+    }
+    """,
+    """
+    %constant_1: float32[] = {0.125}
+    %y: float32[N, 3] = Mul(%x, %constant_1)
+    """,
+)
+
+CASES["square"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %y = Pow(%x, float32[] {2.0})
+    }
+    """,
+    """
+    %y: float32[N, 3] = Mul(%x, %x)
+    """,
+)
+
+CASES["merge-integer-constants"] = (
+    "algebra",
+    """
+    graph "g" (%x: int64[N, 3]) -> (%y) {
+      %a = Mul(%x, int64[3] {1, 2, 3})
+      %y = Mul(int64[] {4}, %a)
+    }
+    """,
+    """
+    %constant_1_1: int64[3] = {4, 8, 12}
+    %y: int64[N, 3] = Mul(%x, %constant_1_1)
+    """,
+)
+
+CASES["merge-float-constants"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Add(%x, float32[3] {1.0, 2.0, 3.0})
+      %y = Add(%a, float32[] {0.5})
+    }
+    """,
+    """
+    %constant_1_1: float32[3] = {1.5, 2.5, 3.5}
+    %y: float32[N, 3] = Add(%x, %constant_1_1)
+    """,
+)
+
+CASES["batch-normalization"] = (
+    "fuse-batchnorm",
+    """
+    graph "g" (%x: float32[N, 2, 4, 4]) -> (%y) {
+      %w: float32[2, 2, 1, 1] = {1.0, 2.0, 3.0, 4.0}
+      %a = Conv(%x, %w, float32[2] {1.0, -1.0})
+      %y = BatchNormalization(%a, float32[2] {2.0, 3.0}, float32[2] {0.5, 0.25}, float32[2] {1.0, 2.0}, float32[2] {3.0, 0.0}; epsilon=1.0)
+    }
+    """,
+    """
+    %weight: float32[2, 2, 1, 1] = {1.0, 2.0, 9.0, 12.0}
+    %bias: float32[2] = {0.5, -8.75}
+    %y: float32[N, 2, 4, 4] = Conv(%x, %weight, %bias)
+    """,
+)
+
+CASES["batch-normalization of-a-grouped-transposed-convolution"] = (
+    "fuse-batchnorm",
+    """
+    graph "g" (%x: float32[N, 2, 3]) -> (%y) {
+      %w: float32[2, 2, 1] = {1.0, 2.0, 3.0, 4.0}
+      %a = ConvTranspose(%x, %w; group=2)
+      %y = BatchNormalization(%a, float32[4] {2.0, 3.0, 4.0, 5.0}, float32[4] {0.5, 0.25, 1.0, 1.5}, float32[4] {1.0, 2.0, 0.0, 4.0}, float32[4] {3.0, 0.0, 0.0, 0.0}; epsilon=1.0)
+    }
+    """,
+    """
+    %weight: float32[2, 2, 1] = {1.0, 6.0, 12.0, 20.0}
+    %bias: float32[4] = {-0.5, -5.75, 1.0, -18.5}
+    %y: float32[N, 4, 3] = ConvTranspose(%x, %weight, %bias; group=2)
+    """,
+)
+
+CASES["batch-normalization of-a-product"] = (
+    "fuse-batchnorm",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %w: float32[2, 3] = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}
+      %a = Gemm(%x, %w, float32[2] {1.0, 2.0}; alpha=0.5, beta=2.0, transB=1)
+      %y = BatchNormalization(%a, float32[2] {2.0, 3.0}, float32[2] {0.5, 0.25}, float32[2] {1.0, 2.0}, float32[2] {3.0, 0.0}; epsilon=1.0)
+    }
+    """,
+    """
+    %weight: float32[2, 3] = {1.0, 2.0, 3.0, 12.0, 15.0, 18.0}
+    %bias: float32[2] = {1.5, 6.25}
+    %y: float32[N, 2] = Gemm(%x, %weight, %bias; alpha=0.5, transB=1)
+    """,
+)
+
+CASES["gelu-erf"] = (
+    "recognise-gelu",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Div(%x, float32[] {1.4142135})
+      %b = Erf(%a)
+      %c = Add(%b, float32[] {1.0})
+      %d = Mul(%x, %c)
+      %y = Mul(%d, float32[] {0.5})
+    }
+    """,
+    """
+    %y: float32[N, 3] = Gelu(%x)
+    """,
+)
+
+CASES["gelu-erf with-half-first"] = (
+    "recognise-gelu",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %h = Mul(%x, float32[] {0.5})
+      %a = Mul(%x, float32[] {0.70710677})
+      %b = Erf(%a)
+      %c = Add(float32[] {1.0}, %b)
+      %y = Mul(%h, %c)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Gelu(%x)
+    """,
+)
+
+CASES["gelu-tanh"] = (
+    "recognise-gelu",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %p = Pow(%x, float32[] {3.0})
+      %q = Mul(%p, float32[] {0.044715})
+      %r = Add(%x, %q)
+      %s = Mul(%r, float32[] {0.7978846})
+      %t = Tanh(%s)
+      %u = Add(%t, float32[] {1.0})
+      %h = Mul(%x, float32[] {0.5})
+      %y = Mul(%h, %u)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Gelu(%x; approximate="tanh")
+    """,
+)
+
+CASES["gelu-tanh factored"] = (
+    "recognise-gelu",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Mul(%x, %x)
+      %q = Mul(%a, float32[] {0.044715})
+      %r = Add(float32[] {1.0}, %q)
+      %v = Mul(%x, float32[] {0.7978846})
+      %s = Mul(%v, %r)
+      %t = Tanh(%s)
+      %u = Add(%t, float32[] {1.0})
+      %w = Mul(%x, %u)
+      %y = Mul(%w, float32[] {0.5})
+    }
+    """,
+    """
+    %y: float32[N, 3] = Gelu(%x; approximate="tanh")
+    """,
+)
+
+CASES["normalization"] = (
+    "recognise-layernorm",
+    """
+    graph "g" (%x: float32[N, 4]) -> (%y) {
+      %m = ReduceMean(%x, int64[1] {-1})
+      %d = Sub(%x, %m)
+      %p = Pow(%d, float32[] {2.0})
+      %v = ReduceMean(%p, int64[1] {-1})
+      %e = Add(%v, float32[] {1e-05})
+      %r = Sqrt(%e)
+      %n = Div(%d, %r)
+      %y = Relu(%n)
+    }
+    """,
+    """
+    %scale: float32[4] = {1.0, 1.0, 1.0, 1.0}
+    %n: float32[N, 4] = LayerNormalization(%x, %scale)
+    %y: float32[N, 4] = Relu(%n)
+    """,
+)
+
+CASES["normalization of-root-mean-square"] = (
+    "recognise-layernorm",
+    """
+    graph "g" (%x: float32[N, 4]) -> (%y) {
+      %p = Mul(%x, %x)
+      %v = ReduceMean(%p, int64[1] {1})
+      %e = Add(%v, float32[] {1e-05})
+      %r = Sqrt(%e)
+      %i = Reciprocal(%r)
+      %n = Mul(%x, %i)
+      %y = Mul(float32[4] {1.0, 2.0, 3.0, 4.0}, %n)
+    }
+    """,
+    """
+    %constant_2: float32[4] = {1.0, 2.0, 3.0, 4.0}
+    %y: float32[N, 4] = RMSNormalization(%x, %constant_2)
+    """,
+)
+
+CASES["normalization by-a-power"] = (
+    "recognise-layernorm",
+    """
+    graph "g" (%x: float32[N, 4]) -> (%n) {
+      %p = Mul(%x, %x)
+      %v = ReduceMean(%p, int64[1] {1})
+      %e = Add(%v, float32[] {1e-05})
+      %i = Pow(%e, float32[] {-0.5})
+      %n = Mul(%i, %x)
+    }
+    """,
+    """
+    %scale: float32[4] = {1.0, 1.0, 1.0, 1.0}
+    %n: float32[N, 4] = RMSNormalization(%x, %scale)
+    """,
+)
+
+CASES["normalization-scale"] = (
+    "recognise-layernorm",
+    """
+    graph "g" (%x: float32[N, 4], %s: float32[4]) -> (%y) {
+      %m = ReduceMean(%x, int64[1] {-1})
+      %d = Sub(%x, %m)
+      %p = Mul(%d, %d)
+      %v = ReduceMean(%p, int64[1] {-1})
+      %e = Add(%v, float32[] {1e-05})
+      %r = Sqrt(%e)
+      %n = Div(%d, %r)
+      %y = Mul(%n, %s)
+    }
+    """,
+    """
+    %y: float32[N, 4] = LayerNormalization(%x, %s)
+    """,
+)
+
+CASES["normalization-bias"] = (
+    "recognise-layernorm",
+    """
+    graph "g" (%x: float32[N, 4]) -> (%y) {
+      %m = ReduceMean(%x, int64[1] {-1})
+      %d = Sub(%x, %m)
+      %p = Mul(%d, %d)
+      %v = ReduceMean(%p, int64[1] {-1})
+      %e = Add(%v, float32[] {1e-05})
+      %r = Sqrt(%e)
+      %n = Div(%d, %r)
+      %g = Mul(%n, float32[4] {1.0, 2.0, 3.0, 4.0})
+      %y = Add(float32[4] {0.5, 0.25, 0.0, -1.0}, %g)
+    }
+    """,
+    """
+    %constant_3: float32[4] = {1.0, 2.0, 3.0, 4.0}
+    %constant_4: float32[4] = {0.5, 0.25, 0.0, -1.0}
+    %y: float32[N, 4] = LayerNormalization(%x, %constant_3, %constant_4)
+    """,
+)
+
+CASES["attention"] = (
+    "recognise-attention",
+    """
+    graph "g" (%q: float32[N, 2, S, 4], %k: float32[N, 2, M, 4], %v: float32[N, 2, M, 5]) -> (%y) {
+      %t = Transpose(%k; perm=[0, 1, 3, 2])
+      %a = MatMul(%q, %t)
+      %b = Div(%a, float32[] {2.0})
+      %p = Softmax(%b)
+      %y = MatMul(%p, %v)
+    }
+    """,
+    """
+    %t: float32[N, 2, 4, M] = Transpose(%k; perm=[0, 1, 3, 2])
+    %transpose: float32[N, 2, M, 4] = Transpose(%t; perm=[0, 1, 3, 2])
+    %y: float32[N, 2, S, 5] = Attention(%q, %transpose, %v; scale=0.5)
+    """,
+)
+
+CASES["attention with-an-additive-mask"] = (
+    "recognise-attention remove-noops",
+    """
+    graph "g" (%q: float32[N, 2, S, 4], %k: float32[N, M, 2, 4], %v: float32[N, 2, M, 5], %m: float32[N, 1, S, M]) -> (%y) {
+      %t = Transpose(%k; perm=[0, 2, 3, 1])
+      %c = Mul(%q, float32[] {0.70710677})
+      %d = Mul(%t, float32[] {0.70710677})
+      %a = MatMul(%c, %d)
+      %b = Add(%m, %a)
+      %p = Softmax(%b; axis=3)
+      %y = MatMul(%p, %v)
+    }
+    """,
+    """
+    %t: float32[N, 2, 4, M] = Transpose(%k; perm=[0, 2, 3, 1])
+    %transpose: float32[N, 2, M, 4] = Transpose(%t; perm=[0, 1, 3, 2])
+    %y: float32[N, 2, S, 5] = Attention(%q, %transpose, %v, %m; scale=0.4999999828857291)
+    """,
+)
+
+CASES["attention with-a-boolean-mask"] = (
+    "recognise-attention",
+    """
+    graph "g" (%q: float32[N, 2, S, 4], %t: float32[N, 2, 4, M], %v: float32[N, 2, M, 5], %m: bool[S, M]) -> (%y) {
+      %a = MatMul(%q, %t)
+      %b = Where(%m, float32[] {-3.4028235e+38}, %a)
+      %p = Softmax(%b)
+      %y = MatMul(%p, %v)
+    }
+    """,
+    """
+    %constant_2: float32[] = {-3.4028235e+38}
+    %constant_1: float32[] = {0.0}
+    %where: float32[S, M] = Where(%m, %constant_2, %constant_1)
+    %transpose: float32[N, 2, M, 4] = Transpose(%t; perm=[0, 1, 3, 2])
+    %y: float32[N, 2, S, 5] = Attention(%q, %transpose, %v, %where; scale=1.0)
+    """,
+)
+
+CASES["sigmoid"] = (
+    "recognise-activations",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Neg(%x)
+      %b = Exp(%a)
+      %c = Add(%b, float32[] {1.0})
+      %y = Reciprocal(%c)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Sigmoid(%x)
+    """,
+)
+
+CASES["swish"] = (
+    "recognise-activations",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Mul(%x, float32[] {1.702})
+      %b = Sigmoid(%a)
+      %y = Mul(%x, %b)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Swish(%x; alpha=1.7020000219345093)
+    """,
+)
+
+CASES["mish"] = (
+    "recognise-activations",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Softplus(%x)
+      %b = Tanh(%a)
+      %y = Mul(%x, %b)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Mish(%x)
+    """,
+)
+
+CASES["softplus"] = (
+    "recognise-activations",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Exp(%x)
+      %b = Add(%a, float32[] {1.0})
+      %y = Log(%b)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Softplus(%x)
+    """,
+)
+
+CASES["hard-sigmoid"] = (
+    "recognise-activations",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Add(%x, float32[] {3.0})
+      %b = Clip(%a, float32[] {0.0}, float32[] {6.0})
+      %y = Div(%b, float32[] {6.0})
+    }
+    """,
+    """
+    %y: float32[N, 3] = HardSigmoid(%x; alpha=0.16666666666666666)
+    """,
+)
+
+CASES["hard-swish"] = (
+    "recognise-activations",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = HardSigmoid(%x; alpha=0.16666667, beta=0.5)
+      %y = Mul(%a, %x)
+    }
+    """,
+    """
+    %y: float32[N, 3] = HardSwish(%x)
+    """,
+)
+
+CASES["hard-swish-of-clip"] = (
+    "recognise-activations",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %a = Add(%x, float32[] {3.0})
+      %b = Clip(%a, float32[] {0.0}, float32[] {6.0})
+      %c = Mul(%x, %b)
+      %y = Div(%c, float32[] {6.0})
+    }
+    """,
+    """
+    %y: float32[N, 3] = HardSwish(%x)
+    """,
+)
+
+CASES["relu-of-clip"] = (
+    "recognise-activations",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %y = Clip(%x, float32[] {0.0})
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["relu-of-max"] = (
+    "recognise-activations",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %y = Max(%x, float32[1] {0.0})
+    }
+    """,
+    """
+    %y: float32[N, 3] = Relu(%x)
+    """,
+)
+
+CASES["clip-of-relu"] = (
+    "recognise-activations",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y, %z) {
+      %a = Relu(%x)
+      %y = Min(%a, float32[] {6.0})
+      %b = Relu(%y)
+      %z = Clip(%b, _, float32[] {3.0})
+    }
+    """,
+    """
+    %constant_2: float32[] = {0.0}
+    %constant_3: float32[] = {6.0}
+    %y: float32[N, 3] = Clip(%x, %constant_2, %constant_3)
+    %constant_4: float32[] = {0.0}
+    %constant_5: float32[] = {3.0}
+    %z: float32[N, 3] = Clip(%y, %constant_4, %constant_5)
+    """,
+)
 
 @pytest.mark.parametrize("name", CASES)
 def test_rule(name: str, check: Check) -> None:

@@ -9,6 +9,7 @@ Every file appears by rename, so processes may race, and a unit is hashed again 
     <root>/work/                             where compilers run
 """
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -25,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from intaglio.c.compiler import RUNTIME_FOLDER, Compiler, kill
+from intaglio.c.compiler import RUNTIME_FOLDER, Compiler, RunningCompilers
 from intaglio.c.target import Target, usable_cores
 from intaglio.errors import CompileError
 
@@ -146,7 +147,7 @@ class Cache:
     ) -> None:
         """Compile units in threads of their own; on any failure, an interrupt included, kill the other compilers."""
         self._remove_stale_work()
-        done, total, running = 0, len(functions), set[int]()
+        done, total, running = 0, len(functions), RunningCompilers()
         with ThreadPoolExecutor(usable_cores(), thread_name_prefix="intaglio-compile") as executor:
             try:
                 jobs = {
@@ -160,11 +161,11 @@ class Cache:
                         progress(done, total)
             except BaseException:
                 executor.shutdown(wait=False, cancel_futures=True)
-                kill(running)
+                running.kill()
                 raise
 
     def _compile_unit(
-        self, functions: dict[str, CFunction], compiler: Compiler, target: Target, running: set[int]
+        self, functions: dict[str, CFunction], compiler: Compiler, target: Target, running: RunningCompilers
     ) -> None:
         optimize = next(iter(functions.values())).optimize
         with tempfile.TemporaryDirectory(dir=self.root / "work", ignore_cleanup_errors=True) as folder:
@@ -311,15 +312,20 @@ def default_cache() -> Cache:
 
     Where that cannot be written, a private temporary folder, with a line on stderr.
     """
-    if os.environ.get("INTAGLIO_CACHE"):
-        return Cache(Path(os.environ["INTAGLIO_CACHE"]).absolute())
+    chosen = os.environ.get("INTAGLIO_CACHE")
+    if chosen:
+        try:
+            return Cache(Path(chosen).absolute())
+        except OSError as error:
+            raise CompileError(f"INTAGLIO_CACHE={chosen!r} cannot be used: {error}") from error
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     try:
         return Cache(Path(base).absolute() / "intaglio")
     except OSError as error:
         folder = Path(tempfile.mkdtemp(prefix="intaglio-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         print(
-            f"intaglio: no cache folder ({error}); compiled code goes to {folder} and is not found again. "
+            f"intaglio: no cache folder ({error}); compiled code goes to {folder} and is lost at exit. "
             "Set INTAGLIO_CACHE to a folder of your own.",
             file=sys.stderr,
         )

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,39 @@ _REMEDY = (
 )
 
 
+class RunningCompilers:
+    """The compiler processes of one job, so that another thread can end them all, those about to start included."""
+
+    def __init__(self) -> None:
+        self._groups: set[int] = set()
+        self._killed = False
+        self._lock = threading.Lock()
+
+    def add(self, group: int) -> None:
+        """Count a process group in; it is killed at once when `kill` was called before."""
+        with self._lock:
+            self._groups.add(group)
+            if self._killed:
+                _kill_group(group)
+
+    def remove(self, group: int) -> None:
+        """Count a process group out, after its end."""
+        with self._lock:
+            self._groups.discard(group)
+
+    def kill(self) -> None:
+        """Kill them; the threads that wait for them raise CompileError."""
+        with self._lock:
+            self._killed = True
+            for group in self._groups:
+                _kill_group(group)
+
+
+def _kill_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
 @dataclass(frozen=True)
 class Compiler:
     """A C compiler: the command in front of its arguments, the text it tells of its version, and its family."""
@@ -69,13 +103,13 @@ class Compiler:
         return (optimize, *_FLAGS, *_FLAGS_OF_KIND[self.kind], *machine, f"-DIG_LANES={target.lanes}")
 
     def compile_unit(
-        self, source: str, output: Path, target: Target, optimize: str = "-O3", running: set[int] | None = None
+        self, source: str, output: Path, target: Target, optimize: str = "-O3", running: RunningCompilers | None = None
     ) -> None:
         """Compile C text to the shared library `output`, which appears complete or not at all.
 
         The source and the half-written library live in a private folder beside `output`. Raises CompileError with the
-        command and the first messages. An interrupt kills the compiler and leaves nothing behind. `running` holds the
-        compiler's process group while it runs, for `kill` from another thread.
+        command and the first messages. An interrupt kills the compiler and leaves nothing behind. `running` lets
+        another thread kill the compiler.
         """
         if len(source) > SOURCE_LIMIT_CHARACTERS:
             raise CompileError(f"generated source of {len(source)} characters is over {SOURCE_LIMIT_CHARACTERS}")
@@ -84,7 +118,7 @@ class Compiler:
             unit.write_text(source, encoding="ascii", errors="backslashreplace")
             include = f"-I{RUNTIME_FOLDER}"
             options = (*self.flags(target, optimize), include, "-o", str(library), str(unit), "-lm")
-            _run((*self.command, *options), Path(folder), self.kind, set() if running is None else running)
+            _run((*self.command, *options), Path(folder), self.kind, running or RunningCompilers())
             os.replace(library, output)
 
 
@@ -150,7 +184,7 @@ def _zig_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
     return ("-mcpu=" + "+".join([march.replace("-", "_"), *features]), *others) if march else flags
 
 
-def _run(command: tuple[str, ...], folder: Path, kind: str, running: set[int]) -> None:
+def _run(command: tuple[str, ...], folder: Path, kind: str, running: RunningCompilers) -> None:
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     with (folder / "messages").open("w+b") as messages:
         process = subprocess.Popen(
@@ -170,15 +204,8 @@ def _run(command: tuple[str, ...], folder: Path, kind: str, running: set[int]) -
             raise CompileError(_failure(command, process.returncode, messages.read(1 << 16).decode(errors="replace")))
 
 
-def kill(running: set[int]) -> None:
-    """Kill the compilers whose process groups `running` holds; the threads that wait for them raise CompileError."""
-    for group in tuple(running):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
-
-
 @contextlib.contextmanager
-def _killed_on_error(process: subprocess.Popen[bytes], running: set[int]) -> Generator[None]:
+def _killed_on_error(process: subprocess.Popen[bytes], running: RunningCompilers) -> Generator[None]:
     running.add(process.pid)
     try:
         yield
@@ -186,10 +213,9 @@ def _killed_on_error(process: subprocess.Popen[bytes], running: set[int]) -> Gen
         raise CompileError(f"the C compiler ran longer than {TIME_LIMIT_SECONDS} s and was stopped") from error
     finally:
         if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill_group(process.pid)
             process.wait()
-        running.discard(process.pid)
+        running.remove(process.pid)
 
 
 def _limit(pid: int, kind: str) -> None:

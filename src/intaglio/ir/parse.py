@@ -22,7 +22,7 @@ from intaglio.ir.op import OPERATORS, Array, Op, Tensor, is_required
 from intaglio.ir.text import from_elements, read_number
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
-NESTING_LIMIT = 200
+NESTING_LIMIT = 64
 """Graphs, types and dimensions nested deeper than this are refused."""
 
 _TOKEN = re.compile(
@@ -412,6 +412,8 @@ class _Reader:
         shape = cast("tuple[int, ...]", type.dims)
         try:
             return self.elements(type.dtype).reshape(shape)
+        except GraphError:
+            raise
         except (ValueError, OverflowError, TypeError):
             self.error(f"these elements are not those of {type}", place)
 

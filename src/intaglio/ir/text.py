@@ -129,11 +129,11 @@ class _Printer:
         plain = [f"{name}={self.attribute(value)}" for name, value in attributes if not isinstance(value, Graph)]
         graphs = [(name, value) for name, value in attributes if isinstance(value, Graph)]
         source = f" @{quote(node.source)}" if node.source else ""
-        head = f"{outputs} = {_operator_name(node.op)}({inputs}{'; ' if attributes else ''}{', '.join(plain)}"
+        head = f"{outputs} = {_operator_name(node.op)}({inputs}{'; ' if plain else ''}{', '.join(plain)}"
         if not graphs:
             yield Line(depth, f"{head}){source}", node)
             return
-        yield Line(depth, head + ("," if plain else ""), node)
+        yield Line(depth, head + ("," if plain else ";"), node)
         for position, (name, graph) in enumerate(graphs):
             end = "}," if position + 1 < len(graphs) else f"}}){source}"
             yield self.graph(graph, depth + 2, f"{name}=", end)

@@ -39,6 +39,8 @@ def verify(graph: Graph) -> None:
                 _check_node(node, nodes, graphs)
     except _FaultError as fault:
         raise GraphError(_show(graph, fault)) from None
+    except _LinkError as fault:
+        raise GraphError(f"{fault} (in graph {graph.name!r})") from None
 
 
 def is_compatible(found: Type, expected: Type) -> bool:
@@ -69,6 +71,10 @@ class _FaultError(Exception):
         super().__init__(message)
         self.node = node
         self.mark = mark
+
+
+class _LinkError(Exception):
+    """A list of nodes that is not linked as it should be, so that it can't be printed."""
 
 
 def _show(graph: Graph, fault: _FaultError) -> str:
@@ -103,14 +109,14 @@ def _check_links(graph: Graph) -> None:
     count, previous, node = 0, None, graph._first
     while node is not None:
         if node.graph is not graph:
-            raise _FaultError(f"{node!r} is in the list of graph {graph.name!r} but belongs to another", node)
+            raise _LinkError(f"{node!r} is in the list of graph {graph.name!r} but belongs to another")
         if node.previous is not previous:
-            raise _FaultError(f"{node!r} does not link back to the node before it", node)
+            raise _LinkError(f"{node!r} does not link back to the node before it")
         count, previous, node = count + 1, node, node.next
         if count > len(graph):
-            raise _FaultError(f"the list of nodes is longer than its length {len(graph)}, or has a cycle", previous)
+            raise _LinkError(f"the list of nodes is longer than its length {len(graph)}, or has a cycle")
     if previous is not graph.last or count != len(graph):
-        raise _FaultError(f"the list has {count} nodes and ends at {previous!r}; {len(graph)} were counted", previous)
+        raise _LinkError(f"the list has {count} nodes and ends at {previous!r}; {len(graph)} were counted")
 
 
 def _check_names(graphs: Iterable[Graph]) -> None:

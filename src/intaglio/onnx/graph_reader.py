@@ -54,13 +54,18 @@ class GraphReader:
         self._attributes = AttributeReader(external, limits)
         self._reserved: set[str] = set()
 
-    def read_model_graph(self, proto: GraphProto, opsets: Mapping[str, int], ir_version: int) -> Graph:
-        """The main graph, where initializers of inputs are defaults since IR version 4 and constants before."""
+    def read_model_graph(
+        self, proto: GraphProto, opsets: Mapping[str, int], ir_version: int, cut: Mapping[int, memoryview]
+    ) -> Graph:
+        """The main graph, where initializers of inputs are defaults since IR version 4 and constants before.
+
+        `cut` holds raw data that was taken out of the message, by the initializer's position.
+        """
         graph = Graph(text(proto.name) or "graph")
         scope = Scope(graph, opsets)
         self._reserve(graph, _all_names(proto))
         inputs = [] if ir_version < 4 else texts(value.name for value in proto.input)
-        defaults = self._read_initializers(proto, scope, set(inputs))
+        defaults = self._read_initializers(proto, scope, set(inputs), cut)
         for value in proto.input:
             name = text(value.name)
             if ir_version >= 4 or name not in scope.values:
@@ -104,7 +109,9 @@ class GraphReader:
             return False
         return True
 
-    def _read_initializers(self, proto: GraphProto, scope: Scope, inputs: set[str]) -> dict[str, Array]:
+    def _read_initializers(
+        self, proto: GraphProto, scope: Scope, inputs: set[str], cut: Mapping[int, memoryview]
+    ) -> dict[str, Array]:
         """Define the constants, and return the arrays of those that are also inputs."""
         defaults: dict[str, Array] = {}
 
@@ -117,15 +124,18 @@ class GraphReader:
                 array = read()
                 scope.define(name, scope.graph.constant(array, self._claim(scope, name)))
 
-        for name, read in self._stored_tensors(proto):
+        for name, read in self._stored_tensors(proto, cut):
             where = scope.where(f"initializer {shorten(name)!r}")
             if not self._attempt(where, lambda n=name, r=read: add(n, r)):
                 scope.values.setdefault(name, BROKEN)
         return defaults
 
-    def _stored_tensors(self, proto: GraphProto) -> Iterator[tuple[str, Callable[[], Array]]]:
-        for tensor in proto.initializer:
-            yield text(tensor.name), lambda t=tensor: read_tensor(t, self._external, "the tensor")
+    def _stored_tensors(
+        self, proto: GraphProto, cut: Mapping[int, memoryview]
+    ) -> Iterator[tuple[str, Callable[[], Array]]]:
+        for position, tensor in enumerate(proto.initializer):
+            raw = cut.get(position)
+            yield text(tensor.name), lambda t=tensor, r=raw: read_tensor(t, self._external, "the tensor", r)
         limit = self._limits.dense_bytes
         for sparse in proto.sparse_initializer:
             yield text(sparse.values.name), lambda s=sparse: read_sparse(s, self._external, limit, "the tensor")
@@ -273,7 +283,7 @@ class GraphReader:
         graph = Graph(text(proto.name) or "body", outer=scope.graph)
         inner = Scope(graph, scope.opsets, path, scope.prefix, scope, scope.depth + 1, attributes=scope.attributes)
         known = len(self.problems)
-        self._read_initializers(proto, inner, set())
+        self._read_initializers(proto, inner, set(), {})
         for position, value in enumerate(proto.input):
             self._read_input(value, types[position] if position < len(types) else None, inner, None)
         self._read_body(proto, inner)
@@ -346,7 +356,7 @@ class GraphReader:
         inner = Scope(site.scope.graph, scope.opsets, path, scope.prefix, scope, scope.depth + 1)
         inner.attributes = scope.attributes
         known = len(self.problems)
-        self._read_initializers(proto, inner, set())
+        self._read_initializers(proto, inner, set(), {})
         self._read_nodes(proto.node, inner, site.builder)
         outputs = self._read_outputs(proto, inner)
         self._stop_after(known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from intaglio.onnx.limits import ReadLimits
 from intaglio.onnx.protobuf import shorten, text
 from intaglio.onnx.schema import NEWEST, defs_has, known_names, normal_domain, resolve
 from intaglio.onnx.scope import Problem
+from intaglio.onnx.wire import split_model
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | ModelProto
 
@@ -82,48 +84,53 @@ def check_model(
 def _read(
     source: Source, base_folder: str | os.PathLike[str] | None, limits: ReadLimits
 ) -> tuple[Imported | None, list[Problem]]:
-    model, path = parse_model(source)
+    model, path, cut = parse_model(source)
     folder = base_folder if base_folder is not None else path.parent if path is not None else None
     opsets = _opset_imports(model)
     functions = FunctionTable(model)
     functions.check_cost(model.graph, limits)
     _check_operators(model, functions, opsets, limits)
     reader = GraphReader(ExternalData(folder), functions, limits)
-    graph = reader.read_model_graph(model.graph, opsets, model.ir_version)
+    graph = reader.read_model_graph(model.graph, opsets, model.ir_version, cut)
     if reader.problems:
         return None, reader.problems
     return Imported(graph, _info(model, opsets, path, reader.warnings)), []
 
 
-def parse_model(source: Source) -> tuple[ModelProto, Path | None]:
-    """The message that a source holds, and its path where it is a file."""
+def parse_model(source: Source) -> tuple[ModelProto, Path | None, dict[int, memoryview]]:
+    """The message that a source holds without its large tensors, its path where it is a file, and those tensors."""
     if isinstance(source, ModelProto):
-        return _checked(source, "the model"), None
+        return _checked(source, "the model"), None, {}
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _checked(_parse(bytes(source), "the model"), "the model"), None
+        model, cut = _parse(memoryview(bytes(source)), "the model")
+        return _checked(model, "the model"), None, cut
     path = Path(source)
     title = f"{shorten(str(path))!r}"
-    return _checked(_parse(_read_file(path, title), title), title), path
+    model, cut = _parse(_map_file(path, title), title)
+    return _checked(model, title), path, cut
 
 
-def _read_file(path: Path, title: str) -> bytes:
+def _map_file(path: Path, title: str) -> memoryview:
     try:
         if not path.exists():
             raise ModelNotFoundError(f"there is no file {title}")
         if not path.is_file():
             raise LoadError(f"{title} is not a regular file, so not a model")
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+    except OSError as error:
         if isinstance(error, IntaglioError):
             raise
-        raise LoadError(f"{title} cannot be read: {error}") from None
+        raise LoadError(f"{title} cannot be read: {error.strerror or error}") from None
 
 
-def _parse(data: bytes, title: str) -> ModelProto:
+def _parse(data: memoryview, title: str) -> tuple[ModelProto, dict[int, memoryview]]:
     if not data:
         raise LoadError(f"{title} is empty, so not an ONNX model")
+    message, cut = split_model(data)
     try:
-        return ModelProto.FromString(data)
+        return ModelProto.FromString(message), cut
     except DecodeError:
         raise LoadError(
             f"{title} is not an ONNX model: the bytes are no protobuf message of that kind"

@@ -41,17 +41,28 @@ _FIELD_NUMPY = {
 }
 
 
-def read_tensor(proto: TensorProto, external: ExternalData, owner: str = "") -> Array:
-    """The array that a TensorProto holds, read-only and without a copy where the file's layout allows it."""
+def read_tensor(
+    proto: TensorProto, external: ExternalData, owner: str = "", raw_data: memoryview | None = None
+) -> Array:
+    """The array that a TensorProto holds, read-only and without a copy where the file's layout allows it.
+
+    `raw_data` is what was cut out of the message; it is copied, since the file under it may change.
+    """
     owner = owner or f"tensor {shorten(text(proto.name))!r}"
     dtype = element_type(proto.data_type, owner)
     shape = checked_shape(proto.dims, dtype, owner)
     if proto.HasField("segment"):
         raise LoadError(f"{owner} is stored in segments, which ONNX no longer allows: save the model again")
-    field = _filled_field(proto, dtype, owner)
-    if proto.data_location == TensorProto.EXTERNAL:
+    is_external, is_raw = (
+        proto.data_location == TensorProto.EXTERNAL,
+        raw_data is not None or proto.HasField("raw_data"),
+    )
+    field = _checked_field(proto, dtype, is_external, is_raw, owner)
+    if is_external:
         array = _from_bytes(_external_bytes(proto, dtype, shape, external, owner), dtype, shape, owner)
-    elif proto.HasField("raw_data"):
+    elif raw_data is not None:
+        array = _from_bytes(raw_data, dtype, shape, owner).copy()
+    elif is_raw:
         array = _from_bytes(proto.raw_data, dtype, shape, owner)
     else:
         array = _from_field(getattr(proto, field), field, dtype, shape, owner)
@@ -72,16 +83,15 @@ def checked_shape(dims: Sequence[int], dtype: DType, owner: str) -> tuple[int, .
     return shape
 
 
-def _filled_field(proto: TensorProto, dtype: DType, owner: str) -> str:
+def _checked_field(proto: TensorProto, dtype: DType, is_external: bool, is_raw: bool, owner: str) -> str:
     """The typed field of the element type; any other one must be empty, and all of them beside raw data."""
     expected = _FIELDS.get(dtype.name, "int32_data")
     filled = [field for field in _ALL_FIELDS if len(getattr(proto, field))]
-    is_raw = proto.HasField("raw_data") or proto.data_location == TensorProto.EXTERNAL
-    if proto.data_location == TensorProto.EXTERNAL and len(proto.raw_data):
+    if is_external and is_raw:
         raise LoadError(f"{owner} has both external data and raw data")
-    if is_raw and dtype is dtypes.STRING:
+    if (is_raw or is_external) and dtype is dtypes.STRING:
         raise LoadError(f"{owner} holds strings, which must stand in string_data")
-    if is_raw and filled:
+    if (is_raw or is_external) and filled:
         raise LoadError(f"{owner} has both raw data and {', '.join(filled)}")
     wrong = [field for field in filled if field != expected]
     if wrong:

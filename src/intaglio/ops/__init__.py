@@ -4,6 +4,9 @@ from intaglio.ops import activation as activation
 from intaglio.ops import arithmetic as arithmetic
 from intaglio.ops import attention as attention
 from intaglio.ops import cast as cast
+from intaglio.ops import contrib as contrib
+from intaglio.ops import contrib_attention as contrib_attention
+from intaglio.ops import contrib_quantize as contrib_quantize
 from intaglio.ops import control as control
 from intaglio.ops import convolution as convolution
 from intaglio.ops import einsum as einsum
@@ -30,3 +33,4 @@ from intaglio.ops import softmax as softmax
 from intaglio.ops import text as text
 from intaglio.ops import training as training
 from intaglio.ops import unary as unary
+from intaglio.ops import vision_nn as vision_nn

@@ -48,20 +48,19 @@ def unpack_heads(b: Builder, x: Value, heads: int | None) -> Value:
     return x if x.rank == 4 else b.Transpose(b.Reshape(x, [0, 0, heads or 1, -1]), perm=(0, 2, 1, 3))
 
 
-def repeat_heads(b: Builder, x: Value, count: int) -> Value:
-    """Each head of [batch, heads, sequence, size] `count` times in a row."""
-    if count == 1:
+def repeat_heads(b: Builder, x: Value, query: Value) -> Value:
+    """Each head of [batch, heads, sequence, size] as often in a row as there are query heads for it."""
+    if x.shape[1] == query.shape[1]:
         return x
-    copies = b.Expand(b.Unsqueeze(x, [2]), [1, 1, count, 1, 1])
+    count = b.Div(b.Shape(query, start=1, end=2), b.Shape(x, start=1, end=2))
+    copies = b.Expand(b.Unsqueeze(x, [2]), b.Concat([1, 1], count, [1, 1], axis=0))
     return b.Reshape(copies, b.Concat(b.Shape(x, start=0, end=1), [-1], b.Shape(x, start=2), axis=0))
 
 
-def group_size(query_heads: Dim, key_heads: Dim) -> int:
-    """How many query heads share one key head."""
+def group_size(query_heads: Dim, key_heads: Dim) -> Dim:
+    """How many query heads share one key head; raises ShapeError where that is certainly not a whole number."""
     if not isinstance(query_heads, int) or not isinstance(key_heads, int):
-        if query_heads == key_heads:
-            return 1
-        raise ShapeError(f"the numbers of heads {query_heads} and {key_heads} must be known before the run")
+        return dims.floordiv(query_heads, key_heads)
     if key_heads < 1 or query_heads % key_heads:
         raise ShapeError(f"{query_heads} query heads cannot be shared by {key_heads} key and value heads")
     return query_heads // key_heads
@@ -177,7 +176,7 @@ class Attention(Op):
         past = 0 if past_key is None else past_key.shape[2]
         k = k if past_key is None else np.concatenate((past_key, k), axis=2)
         v = v if past_value is None else np.concatenate((past_value, v), axis=2)
-        count = group_size(q.shape[1], k.shape[1])
+        count = int(group_size(q.shape[1], k.shape[1]))
         root = widen(Q).dtype.type(np.sqrt(1 / np.sqrt(q.shape[3]) if self.scale is None else self.scale))
         keys = np.repeat(widen(k) * root, count, axis=1)
         raw = np.matmul(widen(q) * root, keys.swapaxes(-1, -2))
@@ -228,15 +227,15 @@ class Attention(Op):
         q, k, v = unpack_heads(b, Q, self.q_num_heads), *(unpack_heads(b, x, self.kv_num_heads) for x in (K, V))
         k = k if past_key is None else b.Concat(past_key, k, axis=2)
         v = v if past_value is None else b.Concat(past_value, v, axis=2)
-        count = group_size(q.shape[1], k.shape[1])
-        wide_q, keys = wide(b, q), repeat_heads(b, wide(b, k), count)
+        wide_q = wide(b, q)
+        keys = repeat_heads(b, wide(b, k), wide_q)
         root = self._root(b, wide_q)
         raw = b.MatMul(wide_q * root, b.Transpose(keys * root, perm=(0, 1, 3, 2)))
         capped = raw if self.softcap == 0 else b.Tanh(raw / self.softcap) * self.softcap
         bias = self._bias(b, capped, attn_mask, past_key, nonpad_kv_seqlen)
         biased = capped if bias is None else capped + bias
         weight = self._softmax(b, biased, bias)
-        y = cast(b, b.MatMul(weight, repeat_heads(b, cast(b, v, weight.dtype), count)), Q.dtype)
+        y = cast(b, b.MatMul(weight, repeat_heads(b, cast(b, v, weight.dtype), wide_q)), Q.dtype)
         if Q.rank == 3:
             y = b.Reshape(b.Transpose(y, perm=(0, 2, 1, 3)), [0, 0, -1])
         return y, k, v, cast(b, (raw, capped, biased, weight)[self.qk_matmul_output_mode], Q.dtype)

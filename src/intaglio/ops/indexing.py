@@ -48,7 +48,8 @@ class Gather(Op):
         result = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
         check_size(result, data.dtype)
         places = check_indices(indices, data.shape[axis])
-        return data[(slice(None),) * axis + (places,)].reshape(result)
+        taken = data[(slice(None),) * axis + (places,)]
+        return np.asarray(taken, dtype=data.dtype).reshape(result)
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
         data, indices = inputs

@@ -19,11 +19,12 @@ BYTES_LIMIT = 1 << 38
 """No operator makes a tensor of more bytes than this."""
 
 # ONNX numbers its element types in the order in which they were added; 0 is "undefined".
-_NUMBERED = (
+_NAMES = (
     "float32 uint8 int8 uint16 int16 int32 int64 string bool float16 float64 uint32 uint64 complex64 complex128 "
     "bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz uint4 int4 float4e2m1 float8e8m0 uint2 int2 "
     "float6e2m3 float6e3m2"
-).split()
+)
+_NUMBERED = tuple(_NAMES.split())
 
 
 def numbered_dtype(number: int) -> DType:
@@ -164,7 +165,7 @@ def wide(array: Array) -> Array:
 
 def zero(dtype: np.dtype[Any]) -> Any:
     """The zero of a NumPy dtype; the empty string for strings."""
-    return "" if dtype == object else np.zeros((), dtype)[()]
+    return "" if dtype.kind == "O" else np.zeros((), dtype)[()]
 
 
 class Growing(Op, abstract=True):

@@ -76,7 +76,7 @@ class LinearAttention(Op):
         q, k, v = _heads(query, self.q_num_heads), _heads(key, self.kv_num_heads), _heads(value, self.kv_num_heads)
         length, size = q.shape[1], q.shape[3]
         scale = q.dtype.type(self.scale or 1 / np.sqrt(size))
-        count = group_size(self.q_num_heads, self.kv_num_heads)
+        count = int(group_size(self.q_num_heads, self.kv_num_heads))
         shape = (q.shape[0], self.kv_num_heads, size, v.shape[3])
         state = np.zeros(shape, q.dtype) if past_state is None else widen(past_state)
         gates = None if decay is None or "gated" not in self.update_rule else np.exp(_heads(decay, self.kv_num_heads))
@@ -158,7 +158,7 @@ class FlexAttention(Op):
         return TensorType(dtype, (*q[:3], v[3]))
 
     def interpret(self, run: Run, Q: Array, K: Array, V: Array) -> Array:
-        count = group_size(Q.shape[1], K.shape[1])
+        count = int(group_size(Q.shape[1], K.shape[1]))
         k, v = np.repeat(widen(K), count, axis=1), np.repeat(widen(V), count, axis=1)
         dtype = precision_of(from_numpy(Q.dtype), self.softmax_precision)
         scale = 1 / np.sqrt(Q.shape[3]) if self.scale is None else self.scale

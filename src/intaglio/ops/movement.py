@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, output_count
-from intaglio.ir.types import Shape, TensorType
+from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
     check_size,
     integers,
@@ -139,7 +140,7 @@ class Split(Op):
         if sum(sizes) != total or any(size < 0 for size in sizes):
             raise OperatorError(f"the parts {sizes} do not make up the size {total} of axis {axis}")
         ends = np.cumsum([0, *sizes])
-        places = [(slice(None),) * axis + (slice(a, b),) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        places = [(slice(None),) * axis + (slice(a, b),) for a, b in pairwise(ends.tolist())]
         return tuple(input[place].copy() for place in places)
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
@@ -411,8 +412,8 @@ class Trilu(Op):
         return input.tensor
 
     def reference(self, input: Array, k: Array | None = None) -> Array:
-        rows, columns = np.indices(input.shape[-2:], sparse=True)
-        offset, diagonal = columns - rows, 0 if k is None else int(k.reshape(()))
+        offset = np.arange(input.shape[-1]) - np.arange(input.shape[-2])[:, None]
+        diagonal = 0 if k is None else int(k.reshape(()))
         kept = offset >= diagonal if self.upper else offset <= diagonal
         return np.where(kept, input, np.zeros((), input.dtype))
 

@@ -16,7 +16,6 @@ from intaglio.ir.op import Array
 from intaglio.ir.types import Shape
 from intaglio.ops.cast import dtype_number
 from intaglio.ops.indices import numbered_dtype
-from intaglio.ops.indices import resolve_axis as normalize_axis  # noqa: F401
 
 EPSILON = float(np.float32(1e-5))
 """The default of every `epsilon` attribute: ONNX stores it in single precision."""

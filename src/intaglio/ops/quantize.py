@@ -7,12 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from intaglio.errors import ShapeError
-from intaglio.ir.dtype import FLOAT8E8M0, FLOAT32, FLOAT64, INT32, INT64, UINT8, DType, from_numpy
+from intaglio.ir import dim as dims
+from intaglio.ir.dtype import FLOAT8E8M0, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT8, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
-from intaglio.ir.types import TensorType, Type
+from intaglio.ir.types import Shape, TensorType, Type
 from intaglio.ops.cast import convert, dtype_number, integer_limits
+from intaglio.ops.convolution import Conv
 from intaglio.ops.indices import numbered_dtype, resolve_axis
+from intaglio.ops.linear import matmul_shape
 from intaglio.ops.operand import known_shape, require_equal
 
 
@@ -25,6 +28,8 @@ class Granular(Op, abstract=True):
     def check_scale(self, x: Value, scale: Value, zero_point: Value | None) -> None:
         """Raise ShapeError where the scale or the zero point does not fit x."""
         shape, steps = x.tensor.shape, scale.tensor.shape
+        if self.block_size < 0:
+            raise ShapeError(f"block_size is {self.block_size}, it must be at least 0")
         if zero_point is not None and zero_point.tensor.shape not in (steps, None) and steps is not None:
             self._check_zero_point(scale, zero_point)
         if shape is None or steps is None or self.is_uniform(steps):
@@ -35,8 +40,9 @@ class Granular(Op, abstract=True):
         elif self.block_size <= 0 or len(steps) != len(shape):
             raise ShapeError(f"a scale of shape {list(steps)} with block_size {self.block_size} does not fit {x.type}")
         else:
-            for position in set(range(len(shape))) - {axis}:
-                require_equal(steps[position], shape[position], f"the scale and axis {position}")
+            for position, size in enumerate(shape):
+                count = dims.ceildiv(size, self.block_size) if position == axis else size
+                require_equal(steps[position], count, f"the scale and axis {position}")
 
     def _check_zero_point(self, scale: Value, zero_point: Value) -> None:
         for left, right in zip(scale.shape, zero_point.shape, strict=False):
@@ -231,8 +237,29 @@ def per_column(b: Any, parameter: Value) -> Value:
     return b.Reshape(parameter, b.constant(np.zeros(0, np.int64))) if parameter.shape == (1,) else parameter
 
 
+def _check_byte(value: Value, zero_point: Value | None) -> None:
+    """Raise ShapeError where an operand is not of bytes or its zero point of another type."""
+    if value.dtype not in (INT8, UINT8):
+        raise ShapeError(f"{value.name} is {value.dtype}, int8 or uint8 is needed")
+    if zero_point is not None and zero_point.dtype != value.dtype:
+        raise ShapeError(f"{value.name} is {value.dtype} but its zero point is {zero_point.dtype}")
+
+
+def product_shape(left: Value, right: Value) -> Shape | None:
+    """The shape of a matrix product; None where the rank of an operand is not known."""
+    rows, columns = known_shape(left, least=1), known_shape(right, least=1)
+    return None if rows is None or columns is None else matmul_shape(rows, columns)
+
+
 class MatMulInteger(Op):
     """The matrix product of A - a_zero_point and B - b_zero_point in int32."""
+
+    def infer(
+        self, A: Value, B: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
+    ) -> TensorType:
+        for value, zero_point in ((A, a_zero_point), (B, b_zero_point)):
+            _check_byte(value, zero_point)
+        return TensorType(INT32, product_shape(A, B))
 
     def expand(
         self, b: Any, A: Value, B: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
@@ -256,11 +283,7 @@ class QLinearMatMul(Op):
         y_scale: Value,
         y_zero_point: Value,
     ) -> Type:
-        from intaglio.ops.linear import matmul_shape
-
-        left, right = known_shape(a, least=1), known_shape(b, least=1)
-        shape = None if left is None or right is None else matmul_shape(left, right)
-        return TensorType(y_zero_point.dtype, shape)
+        return TensorType(y_zero_point.dtype, product_shape(a, b))
 
     def expand(self, b: Any, *inputs: Value) -> Value:
         left, left_scale, left_zero, right, right_scale, right_zero, scale, zero = inputs
@@ -300,6 +323,14 @@ def per_output_channel(b: Any, parameter: Value, rank: int) -> Value:
 
 class ConvInteger(ConvolutionAttributes):
     """The convolution of x - x_zero_point with w - w_zero_point in int32; padding counts as zero."""
+
+    def infer(
+        self, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None
+    ) -> TensorType:
+        for value, zero_point in ((x, x_zero_point), (w, w_zero_point)):
+            _check_byte(value, zero_point)
+        floats = [Value(value.name, value.tensor.with_dtype(FLOAT64)) for value in (x, w)]
+        return Conv(**self.convolution()).infer(*floats).with_dtype(INT32)
 
     def expand(
         self, b: Any, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None

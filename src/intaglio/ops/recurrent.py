@@ -134,10 +134,15 @@ class _Recurrent(Op, abstract=True):
             raise ShapeError(f"sequence_lens is {sequence_lens.dtype}, int32 is needed")
 
     def _functions(self) -> list[list[Activation]]:
-        """The activations of each direction."""
+        """The activations of each direction.
+
+        `clip` bounds the inputs of gates; the third activation, of an LSTM's cell, is left alone as everywhere else.
+        """
         alphas, betas = iter(self.activation_alpha or ()), iter(self.activation_beta or ())
-        found = [_activation(name, alphas, betas, self.clip) for name in self.activation_names()]
         count = len(self.defaults)
+        clips = [None if i % count == 2 else self.clip for i in range(count * self.directions)]
+        names = zip(self.activation_names(), clips, strict=True)
+        found = [_activation(name, alphas, betas, clip) for name, clip in names]
         return [found[count * i : count * (i + 1)] for i in range(self.directions)]
 
     def run(self, X: Array, W: Array, R: Array, B: Array | None, lengths: Array | None, states: Sequence[Any]) -> Any:

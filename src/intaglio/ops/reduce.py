@@ -73,13 +73,13 @@ class _Primitive(_Reduction, abstract=True):
         """The reduction in NumPy."""
         raise NotImplementedError
 
-    def _spread(self, b: Builder, reduced: Value, inputs: Sequence[Value]) -> Value:
+    def _spread(self, b: Builder, reduced: Value, inputs: Sequence[Value | None]) -> Value:
         """The reduced value in a shape that broadcasts against `data`."""
-        if self.keepdims or (len(inputs) < 2 and self.noop_with_empty_axes):
+        data, axes = inputs[0], inputs[1] if len(inputs) > 1 else None
+        is_empty = axes is None or known(axes) == []
+        if self.keepdims or (is_empty and self.noop_with_empty_axes) or data is None:
             return reduced
-        if len(inputs) < 2:
-            return b.Reshape(reduced, [1] * inputs[0].rank)
-        return b.Unsqueeze(reduced, inputs[1])
+        return b.Reshape(reduced, [1] * data.rank) if is_empty else b.Unsqueeze(reduced, axes)
 
 
 class ReduceSum(_Primitive):

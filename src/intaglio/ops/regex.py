@@ -91,8 +91,8 @@ def _negated(test: Test) -> Test:
     return lambda letter: not test(letter)
 
 
-CLASSES: dict[str, Test] = {"d": _digit, "s": _space, "w": _word}
-CLASSES |= {name.upper(): _negated(test) for name, test in tuple(CLASSES.items())}
+_SMALL: dict[str, Test] = {"d": _digit, "s": _space, "w": _word}
+CLASSES = _SMALL | {name.upper(): _negated(test) for name, test in _SMALL.items()}
 PLACES: dict[str, Check] = {
     "A": lambda text, place: place == 0,
     "z": lambda text, place: place == len(text),

@@ -150,23 +150,26 @@ class Resize(Op):
         return {axis: Axis(given[i], resized[i], factors[i], *ends[i]) for i, axis in enumerate(axes)}
 
     def _coordinates(self, axis: Axis) -> Array:
-        """Where each resized element lies in the original axis."""
-        x, size, resized, scale = np.arange(axis.resized, dtype=np.float64), axis.size, axis.resized, axis.scale
+        """Where each resized element lies in the original axis; in float32, whose rounding decides at ties."""
+        x, half, one = np.arange(axis.resized, dtype=np.float32), np.float32(0.5), np.float32(1)
+        size, resized, scale = np.float32(axis.size), np.float32(axis.resized), np.float32(axis.scale)
+        start, end = np.float32(axis.start), np.float32(axis.end)
+        centred = (x + half) / scale - half
         match self.coordinate_transformation_mode:
             case "asymmetric":
                 return x / scale
             case "align_corners":
-                return x * ((size - 1) / (resized - 1)) if resized > 1 else x * 0
+                return x * (size - one) / (resized - one) if resized > 1 else x * 0
             case "tf_crop_and_resize":
                 if resized > 1:
-                    return axis.start * (size - 1) + x * (axis.end - axis.start) * (size - 1) / (resized - 1)
-                return x * 0 + 0.5 * (axis.start + axis.end) * (size - 1)
+                    return start * (size - one) + x * (end - start) * (size - one) / (resized - one)
+                return x * 0 + half * (start + end) * (size - one)
             case "pytorch_half_pixel":
-                return (x + 0.5) / scale - 0.5 if resized > 1 else x * 0
+                return centred if resized > 1 else x * 0
             case "half_pixel_symmetric":
-                return size / 2 * (1 - resized / (scale * size)) + (x + 0.5) / scale - 0.5
+                return size / 2 * (one - resized / (scale * size)) + centred
             case _:
-                return (x + 0.5) / scale - 0.5
+                return centred
 
     def _resample(self, data: Array, axis: int, step: Axis, places: Array) -> Array:
         if self.mode == "nearest":
@@ -178,6 +181,7 @@ class Resize(Op):
 
     def _weights(self, step: Axis, places: Array) -> Array:
         """A matrix of one row for each resized element, whose sum is 1."""
+        places = places.astype(np.float64)
         stretch = max(1.0, 1 / step.scale) if self.antialias else 1.0
         reach = (2 if self.mode == "cubic" else 1) * stretch
         near = np.floor(places)[:, None] + np.arange(-np.ceil(reach), np.ceil(reach) + 2)

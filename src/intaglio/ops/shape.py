@@ -77,7 +77,7 @@ def reshaped(given: ShapeTuple, wanted: list[Dim], allowzero: bool) -> ShapeTupl
     total = dims.product(size for i, size in enumerate(given) if i not in copies)
     rest = dims.product(size for i, size in enumerate(wanted) if i not in copies and size != -1)
     if -1 in wanted:
-        if rest == 0 or dims.mod(total, rest) != 0 and isinstance(total, int) and isinstance(rest, int):
+        if rest == 0 or dims.compare(dims.mod(total, rest), 0) in (-1, 1):
             raise ShapeError(f"the shape {wanted} does not divide the {total} elements of shape {list(given)}")
         result[wanted.index(-1)] = dims.floordiv(total, rest)
     elif dims.compare(dims.product(given), dims.product(result)) in (-1, 1):
@@ -312,7 +312,7 @@ class Range(Growing):
     def reference(self, start: Array, limit: Array, delta: Array) -> Array:
         count, dtype = self._count(start, limit, delta), start.dtype
         check_size((count,), dtype)
-        if dtype == object:
+        if dtype.kind == "O":
             return np.array([start.item() + i * delta.item() for i in range(count)], dtype=object)
         compute = self._compute_dtype(dtype)
         first, step = start.astype(compute).reshape(()), delta.astype(compute).reshape(())
@@ -378,5 +378,5 @@ class EyeLike(Op):
 
     def reference(self, input: Array) -> Array:
         dtype = input.dtype if self.dtype is None else numbered_dtype(self.dtype).numpy
-        rows, columns = np.indices(input.shape, sparse=True)
-        return (columns - rows == self.k).astype(dtype)
+        offset = np.arange(input.shape[1]) - np.arange(input.shape[0])[:, None]
+        return (offset == self.k).astype(dtype)

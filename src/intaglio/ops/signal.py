@@ -97,24 +97,27 @@ class DFT(Op):
         if length < 1:
             raise OperatorError(f"dft_length is {length}, it must be at least 1")
         signal = _complex(input)
+        if self.onesided and self.inverse:
+            return like(_parts(np.fft.irfft(signal, length, position)), input)
         if self.onesided:
-            result = (
-                np.fft.irfft(signal, length, position) if self.inverse else np.fft.rfft(signal.real, length, position)
-            )
-        else:
-            result = (np.fft.ifft if self.inverse else np.fft.fft)(signal, length, position)
-        return like(_parts(result), input)
+            return like(_parts(np.fft.rfft(np.real(signal), length, position)), input)
+        transform = np.fft.ifft if self.inverse else np.fft.fft
+        return like(_parts(transform(signal, length, position)), input)
 
 
 def _complex(array: Array) -> Array:
-    """Real and imaginary parts in the last axis as complex numbers in double precision."""
-    wide = widen(array).astype(np.float64)
-    return wide[..., 0] + (1j * wide[..., 1] if array.shape[-1] == 2 else 0)
+    """Real and imaginary parts in the last axis as complex numbers of the same precision."""
+    wide = widen(array)
+    result = np.zeros(wide.shape[:-1], np.result_type(wide.dtype, np.complex64))
+    result += wide[..., 0]
+    if wide.shape[-1] == 2:
+        result += 1j * wide[..., 1]
+    return result
 
 
 def _parts(array: Array) -> Array:
     """The inverse of `_complex`; one part where the array is real."""
-    return np.stack((array.real, array.imag), axis=-1) if np.iscomplexobj(array) else array[..., None]
+    return np.stack((np.real(array), np.imag(array)), axis=-1) if np.iscomplexobj(array) else array[..., None]
 
 
 class STFT(Op):
@@ -162,7 +165,7 @@ class STFT(Op):
         starts = np.arange(0, total - length + 1, step)
         frames = _complex(signal)[:, starts[:, None] + np.arange(length)]
         frames = frames if window is None else frames * widen(window)
-        result = np.fft.rfft(frames.real) if self.onesided else np.fft.fft(frames)
+        result = np.fft.rfft(np.real(frames)) if self.onesided else np.fft.fft(frames)
         return like(_parts(result), signal)
 
 
@@ -231,7 +234,7 @@ class _Window(Op, abstract=True):
         need_integers(size)
         count = b.Reshape(cast(b, size, INT64), [])
         place = cast(b, b.Range(b.constant(0, INT64), count, b.constant(1, INT64)), FLOAT64)
-        period = count if self.periodic else b.Max(count - 1, b.constant(1, INT64))
+        period = count if self.periodic else count - 1
         angle = place * (2 * np.pi) / cast(b, period, FLOAT64)
         total = angle * 0 + self.weights[0]
         for order, weight in enumerate(self.weights[1:], 1):

@@ -109,10 +109,9 @@ class StringSplit(Op):
         most = -1 if self.maxsplit is None else self.maxsplit
         if self.delimiter:
             return text.split(self.delimiter, most) if text else []
-        # Bytes are split at ASCII white space only.
-        return [
-            part.decode("utf-8", "surrogatepass") for part in text.encode("utf-8", "surrogatepass").split(None, most)
-        ]
+        # Bytes are stripped and split at ASCII white space only.
+        parts = text.encode("utf-8", "surrogatepass").strip().split(None, most)
+        return [part.decode("utf-8", "surrogatepass") for part in parts]
 
 
 class RegexFullMatch(Op):

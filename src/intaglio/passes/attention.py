@@ -8,7 +8,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.passes.driver import Refusal, Result, rule
-from intaglio.passes.match import first, pair, produced, rank_of, scalar, with_scalar
+from intaglio.passes.match import equal_if_broadcast, first, pair, produced, rank_of, scalar, with_scalar
 
 
 @rule("MatMul", changes_rounding=True, fuses=True)
@@ -89,6 +89,6 @@ def _problem(q: Value, keys: Value, v: Value, mask: Value | None) -> str:
         return ""
     if not isinstance(mask.type, TensorType) or not mask.type.shape or mask.rank > 4:
         return f"the mask {mask!r} does not have a rank from 1 to 4"
-    if mask.shape[-1] != keys.shape[3]:
+    if not equal_if_broadcast(mask.shape[-1], keys.shape[3]):
         return f"the last dimension of the mask {mask.type} is not the number of keys, {keys.shape[3]}"
     return "" if mask.dtype == q.dtype else f"the mask has element type {mask.dtype}, q has {q.dtype}"

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from intaglio.ir import dim as dims
+from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
 
@@ -97,3 +99,39 @@ def axes_of(node: Node) -> list[int] | None:
     if rank is None or axes is None or not axes:
         return None
     return sorted(axis % rank for axis in axes)
+
+
+def equal_if_broadcast(left: Dim, right: Dim) -> bool:
+    """Whether two dimensions that are broadcast together are equal in every run that does not fail for it.
+
+    A table that was cut to the first min(512, n) rows must have n of them to be broadcast with n.
+    """
+    left, right = settled(left), settled(right)
+    return left == right or (left != 1 and right != 1 and right == settled(dims.broadcast(left, right)))
+
+
+def settled(dim: Dim) -> Dim:
+    """The dimension with broadcast(min(c, n), n) replaced by n, which it is in every run that does not fail for it."""
+    if isinstance(dim, int):
+        return dim
+    total: Dim = 0
+    for monomial, factor in dim.terms:
+        total = dims.product(_settled_atom(atom) for atom in monomial) * factor + total
+    return total
+
+
+def _settled_atom(atom: dims.Atom) -> Dim:
+    if isinstance(atom, dims.Symbol):
+        return dims.symbol(atom.name)
+    left, right = settled(atom.left), settled(atom.right)
+    for cut, whole in ((left, right), (right, left)):
+        if atom.function == "broadcast" and any(cut == dims.minimum(bound, whole) for bound in _cuts(cut)):
+            return whole
+    return dims.substitute(dims.Expr((((dims.Call(atom.function, left, right),), 1),)), {})
+
+
+def _cuts(dim: Dim) -> list[int]:
+    """The c of at least 1 where the dimension is min(c, n)."""
+    atoms = dim.terms[0][0] if isinstance(dim, dims.Expr) and len(dim.terms) == 1 else ()
+    calls = [atom for atom in atoms if isinstance(atom, dims.Call) and atom.function == "min"]
+    return [side for call in calls for side in (call.left, call.right) if isinstance(side, int) and side >= 1]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import DType
-from intaglio.ir.graph import Node, Value
+from intaglio.ir.graph import Node
 from intaglio.passes.driver import Result, rule
 from intaglio.passes.match import first, integers, operand, produced, rank_of, same_type
+from intaglio.passes.shapes import reshape_target
 
 VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 """Operators that keep all elements in their order."""
@@ -82,16 +81,8 @@ def view_of_view(b: Builder, node: Node) -> Result:
     x = first(inner)
     if same_type(x, node.output):
         return x
-    target = target_shape(node.output)
+    target = reshape_target(x, node.output.shape) if rank_of(node.output) is not None else None
     return None if target is None else b.Reshape(x, b.constant(target, name="shape"))
-
-
-def target_shape(value: Value) -> np.ndarray | None:
-    """The target of a Reshape to this value's shape as a constant, None where more than one size is unknown."""
-    if rank_of(value) is None:
-        return None
-    sizes = [dim if isinstance(dim, int) else -1 for dim in value.shape]
-    return np.array(sizes, dtype=np.int64) if sizes.count(-1) <= 1 and 0 not in sizes else None
 
 
 @rule("Transpose")

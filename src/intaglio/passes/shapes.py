@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
+from intaglio.ir.op import Array
 from intaglio.passes.driver import ANY, Result, rule
-from intaglio.passes.match import integers, pair
+from intaglio.passes.match import integers, pair, rank_of
 
 
 @rule(ANY)
@@ -31,17 +35,23 @@ def _constant(b: Builder, value: Value) -> Value:
 
 
 @rule("Reshape")
-def infer_one_dimension(b: Builder, node: Node) -> Result:
-    """reshape(x, [2, N, 3]) -> reshape(x, [2, -1, 3]), so that the target is a constant
-
-    A dimension of 0 beside -1 would leave the unknown one open.
-    """
+def constant_target(b: Builder, node: Node) -> Result:
+    """reshape(x: [N, M, 6], [N, 2, M, 3]) -> reshape(x, [0, 2, -1, 3]), so that the target is a constant"""
     x, target = pair(node)
     if target.constant is not None or target.contents is None:
         return None
-    sizes = target.contents.ravel().tolist()
-    unknown = [position for position, size in enumerate(sizes) if not isinstance(size, int)]
-    if len(unknown) != 1 or any(isinstance(size, int) and size <= 0 for size in sizes):
+    sizes = reshape_target(x, target.contents.ravel().tolist())
+    return None if sizes is None else b.Reshape(x, b.constant(sizes, name=target.name))
+
+
+def reshape_target(x: Value, sizes: Sequence[Dim]) -> Array | None:
+    """The sizes as a constant target for a Reshape of x: 0 copies a dimension, one other unknown is -1.
+
+    None where that is not possible; a size that is 0 itself could not be told from a copy.
+    """
+    given = x.shape if rank_of(x) is not None else ()
+    if any(isinstance(size, int) and size <= 0 for size in sizes):
         return None
-    sizes[unknown[0]] = -1
-    return b.Reshape(x, b.constant(np.array(sizes, dtype=np.int64), name=target.name))
+    is_copy = [position < len(given) and given[position] == size for position, size in enumerate(sizes)]
+    target = [size if isinstance(size, int) else 0 if copy else -1 for size, copy in zip(sizes, is_copy, strict=True)]
+    return np.array(target, dtype=np.int64) if target.count(-1) <= 1 else None

@@ -110,8 +110,8 @@ def _flops_per_ns(target: VectorTarget, tile: Tile) -> int:
 
 
 def _depth_block(target: VectorTarget, tile: Tile) -> str:
-    """As much of the depth as keeps a panel's part in the first cache while all rows pass by."""
-    limit = max(64, target.l1 * 2 // 3 // (tile.columns * tile.bytes))
+    """As much of the depth as leaves a panel's part in the second cache; shorter parts cost more than they save."""
+    limit = max(256, target.l2 // 4 // (tile.columns * tile.bytes))
     parts = f"((K + {limit - 1}) / {limit})"
     return f"(M <= {2 * tile.rows} || K <= {limit + limit // 2} ? {maximum('K', '1')} : (K + {parts} - 1) / {parts})"
 
@@ -120,7 +120,7 @@ def _packed_blocks(target: VectorTarget, tile: Tile) -> dict[str, str]:
     """Column panels are the tasks when there are enough of them, row blocks when the weights stay in cache."""
     half, most, panels = target.l2 // 2 // tile.bytes, target.l2 * 3 // 4 // tile.bytes, quotient_up("N", tile.columns)
     weights_fit = f"(K * N <= {half})"
-    resident = maximum(str(4 * tile.rows), f"{most} / (K + 1)")
+    resident = maximum(str(4 * tile.rows), f"{most} / {maximum('K', '1')}")
     share = "(M + 4 * threads - 1) / (4 * threads)"
     is_wide = f"{panels} >= 4 * threads && (M * K <= {most} || !{weights_fit})"
     tall_block = maximum(str(tile.rows), minimum(f"{weights_fit} ? {8 * tile.rows} : {resident}", share))
@@ -135,7 +135,7 @@ def _packed_blocks(target: VectorTarget, tile: Tile) -> dict[str, str]:
 def _unpacked_blocks(target: VectorTarget, tile: Tile) -> dict[str, str]:
     """Each task packs its panels, so that it should have many rows."""
     half, panels = target.l2 // 2, quotient_up("N", tile.columns)
-    resident = maximum(str(8 * tile.rows), f"{half // tile.bytes} / (K + 1)")
+    resident = maximum(str(8 * tile.rows), f"{half // tile.bytes} / {maximum('K', '1')}")
     share = f"outer * inner * {panels} >= 2 * threads ? M : (M + 4 * threads - 1) / (4 * threads)"
     return {
         "row_block": maximum("1", minimum(resident, maximum(str(2 * tile.rows), share))),

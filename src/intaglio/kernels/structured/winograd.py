@@ -110,9 +110,13 @@ def pack_winograd(weights: npt.NDArray[Any], target: VectorTarget, output: Outpu
 
 
 def preferred_output(height: int, width: int, channels: int) -> Output:
-    """The faster of the two for an output of height x width pixels: large tiles waste too much of a small image."""
+    """The faster of the two for an output of height x width pixels.
+
+    Large tiles waste much of a small image and need more of the weights' bandwidth; where both tie, the smaller
+    rounds less.
+    """
     pixels = height * width
-    return 4 if pixels >= 14 * 14 and (channels < 512 or pixels > 14 * 14) else 2
+    return 4 if pixels > 14 * 14 or (pixels == 14 * 14 and channels < 256) else 2
 
 
 def _blocks(target: VectorTarget, rows: int, side: int, panels: str, tiles: str) -> dict[str, str]:

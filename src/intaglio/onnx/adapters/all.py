@@ -9,8 +9,11 @@ from intaglio.onnx.adapters import ml as ml
 from intaglio.onnx.adapters import movement as movement
 from intaglio.onnx.adapters import normalization as normalization
 from intaglio.onnx.adapters import pooling as pooling
+from intaglio.onnx.adapters import recurrent as recurrent
 from intaglio.onnx.adapters import reduce as reduce
 from intaglio.onnx.adapters import resize as resize
 from intaglio.onnx.adapters import selection as selection
 from intaglio.onnx.adapters import shape as shape
+from intaglio.onnx.adapters import signal as signal
 from intaglio.onnx.adapters import softmax as softmax
+from intaglio.onnx.adapters import vision_nn as vision_nn

@@ -29,8 +29,13 @@ def label_encoder_1(
     if classes_strings is None:
         raise ShapeError("expected classes_strings")
     places = tuple(range(len(classes_strings)))
+    options: dict[str, Any]
     if X.dtype == STRING:
-        options = {"keys_strings": classes_strings, "values_int64s": places, "default_int64": default_int64}
+        options = {
+            "keys_strings": classes_strings,
+            "values_int64s": places,
+            "default_int64": default_int64,
+        }
     else:
         options = {"keys_int64s": places, "values_strings": classes_strings, "default_string": default_string}
     return b.apply(LabelEncoder, X, **options)

@@ -48,7 +48,7 @@ class Binarizer(Op):
         return X.tensor
 
     def reference(self, X: Array) -> Array:
-        return (X > self.threshold).astype(X.dtype)
+        return np.greater(X, self.threshold).astype(X.dtype)
 
 
 class Scaler(Op):
@@ -122,7 +122,7 @@ class Imputer(Op):
         if len(values) not in (1, size):
             raise OperatorError(f"{len(values)} imputed values for {size} features, expected 1 or {size}")
         old = np.asarray(self.replaced_value_float if is_float else self.replaced_value_int64, X.dtype)
-        is_old = np.isnan(X) if is_float and np.isnan(old) else X == old
+        is_old = np.isnan(X) if is_float and np.isnan(old) else np.equal(X, old)
         return np.where(is_old, np.array(values, X.dtype), X)
 
 
@@ -195,7 +195,7 @@ class CastMap(Op):
             return np.array([[cast(_scalar(X[key])) for key in sorted(X)]], dtype).reshape(1, len(X))
         if any(key < 0 for key in X):
             raise OperatorError(f"the key {min(X)} is below 0")
-        result = np.full((1, self.max_map), "" if dtype == object else 0, dtype)
+        result = np.full((1, self.max_map), "" if dtype.kind == "O" else 0, dtype)
         for key, value in X.items():
             if key < self.max_map:
                 result[0, key] = cast(_scalar(value))
@@ -236,7 +236,7 @@ class DictVectorizer(Op):
         words = label_list(self.int64_vocabulary, self.string_vocabulary).tolist()
         values = {key: _scalar(value) for key, value in X.items()}
         dtype = _map_dtype(X)
-        empty = "" if dtype == object else 0
+        empty = "" if dtype.kind == "O" else 0
         return np.array([[values.get(word, empty) for word in words]], dtype)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -147,7 +147,7 @@ class SVMClassifier(SupportVectorMachine):
         kernels = self.kernel(rows, self.matrix(self.support_vectors, total, rows.shape[1]))
         weights = self.matrix(self.coefficients, count - 1, total)
         ends = np.cumsum([0, *sizes])
-        part = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        part = [slice(a, b) for a, b in pairwise(ends.tolist())]
         columns = [
             kernels[:, part[i]] @ weights[j - 1, part[i]] + kernels[:, part[j]] @ weights[i, part[j]]
             for i, j in combinations(range(count), 2)

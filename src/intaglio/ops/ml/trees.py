@@ -61,14 +61,8 @@ class Forest:
 
     def _passes(self, values: Array, nodes: Array) -> Array:
         splits, modes = self.splits[nodes], self.modes[nodes]
-        tests = [
-            values <= splits,
-            values < splits,
-            values >= splits,
-            values > splits,
-            values == splits,
-            values != splits,
-        ]
+        compare = (np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal)
+        tests = [function(values, splits) for function in compare]
         is_member = np.zeros(len(nodes), bool)
         for i in np.flatnonzero(modes == MODES.index("BRANCH_MEMBER")):
             is_member[i] = bool((self.members[nodes[i]] == values[i]).any())
@@ -130,15 +124,8 @@ class TreeEnsemble(Op):
         count, leaves = len(self.nodes_featureids), len(self.leaf_targetids)
         modes = self.nodes_modes.array.reshape(-1).astype(np.int64)
         splits = self.nodes_splits.array.reshape(-1)
-        lists = (
-            self.nodes_falseleafs,
-            self.nodes_falsenodeids,
-            self.nodes_trueleafs,
-            self.nodes_truenodeids,
-            modes,
-            splits,
-        )
-        if any(len(item) != count for item in lists) or self.leaf_weights.array.size != leaves:
+        links = (self.nodes_falseleafs, self.nodes_falsenodeids, self.nodes_trueleafs, self.nodes_truenodeids)
+        if any(len(item) != count for item in (*links, modes, splits)) or self.leaf_weights.array.size != leaves:
             raise ShapeError("the lists nodes_* and leaf_* differ in length")
         if ((modes < 0) | (modes >= len(MODES))).any():
             raise ShapeError(f"nodes_modes holds {modes.max()}, expected 0 to {len(MODES) - 1}")
@@ -228,13 +215,8 @@ class NodeTrees(Op, abstract=True):
             raise ShapeError(f"nodes_modes {', '.join(sorted(wrong))}" if wrong else "two nodes have the same numbers")
         is_leaf = np.array([mode == "LEAF" for mode in modes], bool)
         splits = self.numbers("nodes_values")
-        lists = (
-            self.nodes_featureids or (),
-            modes,
-            splits,
-            self.nodes_truenodeids or (),
-            self.nodes_falsenodeids or (),
-        )
+        true, false = self.nodes_truenodeids or (), self.nodes_falsenodeids or ()
+        lists = (self.nodes_featureids or (), modes, splits, true, false)
         if any(len(item) != len(trees) for item in lists):
             raise ShapeError("the lists nodes_* differ in length")
         weights, has_weight = self._leaf_weights(kind, places, columns)
@@ -242,8 +224,8 @@ class NodeTrees(Op, abstract=True):
             np.where(is_leaf, 0, check_features(self.nodes_featureids or ())),
             splits.astype(np.result_type(splits.dtype, np.float32)),
             np.array([0 if mode == "LEAF" else MODES.index(mode) for mode in modes], np.int64),
-            self._branches(self.nodes_truenodeids or (), places, is_leaf),
-            self._branches(self.nodes_falsenodeids or (), places, is_leaf),
+            self._branches(true, places, is_leaf),
+            self._branches(false, places, is_leaf),
             np.array(self.nodes_missing_value_tracks_true or (0,) * len(trees), bool),
             [],
             self._roots(places, is_leaf),

@@ -1,0 +1,418 @@
+"""Sampling of images: grids, deformed convolution, regions of interest, and blocks put back into an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import FLOAT64, INT64, from_numpy
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array, Op
+from intaglio.ir.types import TensorType
+from intaglio.ops.cast import convert
+from intaglio.ops.convolution import check_kernel_shape
+from intaglio.ops.indices import check_indices, check_size, integers, known, same_dtype
+from intaglio.ops.indices import wide as widen
+from intaglio.ops.operand import along, cast, known_shape, like, require_equal, require_float, wide
+from intaglio.ops.window import Window, resolve_windows
+
+
+def reflect(place: Array, low: float, high: float) -> Array:
+    """Coordinates mirrored at both ends of an interval until they lie inside."""
+    span = high - low
+    if span <= 0:
+        return np.full_like(place, low)
+    rest = np.mod(place - low, 2 * span)
+    return low + np.where(rest > span, 2 * span - rest, rest)
+
+
+class GridSample(Op):
+    """X interpolated at the places of a grid, whose coordinates run from -1 to 1 along each axis, innermost first."""
+
+    align_corners: int = 0
+    mode: str = "linear"
+    padding_mode: str = "zeros"
+
+    def infer(self, X: Value, grid: Value) -> TensorType:
+        require_float(grid)
+        if self.mode not in ("linear", "nearest", "cubic"):
+            raise ShapeError(f"mode is {self.mode!r}, it must be linear, nearest or cubic")
+        if self.padding_mode not in ("zeros", "border", "reflection"):
+            raise ShapeError(f"padding_mode is {self.padding_mode!r}, it must be zeros, border or reflection")
+        data, places = known_shape(X, least=3), known_shape(grid, least=3)
+        if data is None or places is None:
+            return X.tensor.with_shape(None)
+        if len(data) != len(places):
+            raise ShapeError(f"{X.name} has rank {len(data)} but {grid.name} has rank {len(places)}")
+        require_equal(data[0], places[0], "the batches of X and grid")
+        require_equal(places[-1], len(data) - 2, "the last axis of grid and the spatial axes of X")
+        return X.tensor.with_shape((*data[:2], *places[1:-1]))
+
+    def reference(self, X: Array, grid: Array) -> Array:
+        spatial = X.shape[2:]
+        if X.dtype == object:
+            raise OperatorError("strings cannot be interpolated")
+        x = X if X.dtype.kind == "c" else widen(X).astype(np.float64)
+        points = widen(grid)
+        result = np.zeros((*X.shape[:2], *grid.shape[1:-1]), x.dtype)
+        for n in range(X.shape[0]):
+            places = [self._place(points[n, ..., -1 - axis], size) for axis, size in enumerate(spatial)]
+            result[n] = self._sample(x[n], places)
+        return result.astype(X.dtype) if X.dtype.kind == "c" else convert_like(result, X)
+
+    def _place(self, position: Array, size: int) -> Array:
+        """The coordinate in pixels of a position in [-1, 1]; folded back into the image where the mode says so."""
+        if self.align_corners:
+            place = (position + 1) / 2 * (size - 1)
+        else:
+            place = ((position + 1) * size - 1) / 2
+        return place if self.mode == "cubic" else self._folded(place, size)
+
+    def _folded(self, place: Array, size: int) -> Array:
+        if self.padding_mode == "border":
+            return np.clip(place, 0, size - 1)
+        if self.padding_mode == "reflection":
+            ends = (0.0, size - 1.0) if self.align_corners else (-0.5, size - 0.5)
+            return reflect(place, *ends)
+        return place
+
+    def _sample(self, image: Array, places: Sequence[Array]) -> Array:
+        neighbours = [self._neighbours(place) for place in places]
+        total = np.zeros((image.shape[0], *places[0].shape), image.dtype)
+        for corner in product(*neighbours):
+            weight = np.prod(np.broadcast_arrays(*(share for _, share in corner)), axis=0)
+            total += np.where(weight == 0, 0, weight * self._pixels(image, [index for index, _ in corner]))
+        return total
+
+    def _neighbours(self, place: Array) -> list[tuple[Array, Array]]:
+        """The pixels along one axis that take part, with their weights."""
+        if self.mode == "nearest":
+            return [(np.rint(place), np.ones_like(place))]
+        base = np.floor(place)
+        rest = place - base
+        if self.mode == "linear":
+            return [(base, 1 - rest), (base + 1, rest)]
+        return [(base + step, _cubic(np.abs(rest - step))) for step in (-1, 0, 1, 2)]
+
+    def _pixels(self, image: Array, indices: Sequence[Array]) -> Array:
+        """The image at whole coordinates, by the padding mode where they are outside."""
+        is_inside = np.ones(indices[0].shape, np.bool_)
+        places: list[Array] = []
+        for index, size in zip(indices, image.shape[1:], strict=True):
+            folded = self._folded(index, size)
+            is_inside = is_inside & (folded > -1) & (folded < size)
+            places.append(np.clip(np.nan_to_num(folded), 0, size - 1).astype(np.int64))
+        if self.padding_mode != "zeros":
+            return image[(slice(None), *places)]
+        return np.where(is_inside, image[(slice(None), *places)], 0)
+
+
+def _cubic(distance: Array) -> Array:
+    """The weight of cubic convolution with its free parameter at -0.75."""
+    a = -0.75
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+def convert_like(result: Array, operand: Array) -> Array:
+    """The result in the operand's type; towards zero for integers."""
+    return convert(result, from_numpy(operand.dtype))
+
+
+class AffineGrid(Op):
+    """The grid for GridSample that a batch of affine maps makes."""
+
+    align_corners: int = 0
+
+    def infer(self, theta: Value, size: Value) -> TensorType:
+        require_float(theta)
+        maps, sizes = known_shape(theta, rank=3), known(size)
+        batch: Dim = dims.fresh() if maps is None else maps[0]
+        if sizes is not None:
+            if len(sizes) not in (4, 5):
+                raise ShapeError(f"size has {len(sizes)} numbers, 4 or 5 are needed")
+            return theta.tensor.with_shape((batch, *sizes[2:], len(sizes) - 2))
+        axes = None if maps is None or not isinstance(maps[1], int) else maps[1]
+        return theta.tensor.with_shape(None if axes is None else (batch, *(dims.fresh() for _ in range(axes)), axes))
+
+    def reference(self, theta: Array, size: Array) -> Array:
+        sizes = integers(size)[2:]
+        if len(sizes) not in (2, 3) or theta.shape[1:] != (len(sizes), len(sizes) + 1):
+            raise OperatorError(f"maps of shape {list(theta.shape)} do not fit a grid of {len(sizes)} axes")
+        check_size((theta.shape[0], *sizes, len(sizes)), theta.dtype)
+        axes = [self._positions(count) for count in sizes]
+        mesh = np.meshgrid(*axes, indexing="ij")[::-1]
+        points = np.stack((*mesh, np.ones(sizes)), axis=-1).astype(widen(theta).dtype)
+        grid = np.einsum("...k,njk->n...j", points, widen(theta))
+        return like(grid, theta)
+
+    def _positions(self, count: int) -> Array:
+        place = np.arange(count, dtype=np.float64)
+        if self.align_corners:
+            return place * 2 / (count - 1) - 1 if count != 1 else place
+        return (place * 2 + 1) / max(count, 1) - 1
+
+    def expand(self, b: Builder, theta: Value, size: Value) -> Value:
+        axes = theta.shape[1]
+        if not isinstance(axes, int):
+            raise ShapeError("the number of axes of the grid must be known before the run")
+        shape = b.Slice(size, [2], [2 + axes], [0])
+        rows: list[Value] = []
+        for axis in reversed(range(axes)):
+            count = b.Squeeze(b.Gather(shape, [axis]))
+            place = cast(b, b.Range(b.constant(0, INT64), count, b.constant(1, INT64)), FLOAT64)
+            steps = cast(b, count - 1 if self.align_corners else count, FLOAT64)
+            position = place * 2 / steps - 1 if self.align_corners else (place * 2 + 1) / steps - 1
+            position = b.Where(b.Equal(steps, b.constant(0, FLOAT64)), place, position)
+            position = b.Reshape(position, [-1 if i == axis else 1 for i in range(axes)])
+            rows.append(b.Reshape(b.Expand(position, shape), [-1]))
+        ones = b.Expand(b.constant(1, FLOAT64), b.Shape(rows[0]))
+        points = cast(b, b.Concat(*(b.Unsqueeze(row, [0]) for row in (*rows, ones)), axis=0), wide(b, theta).dtype)
+        grid = b.Transpose(wide(b, theta) @ points, perm=(0, 2, 1))
+        sizes = b.Concat(b.Shape(theta, start=0, end=1), shape, b.constant(np.array([axes])), axis=0)
+        return cast(b, b.Reshape(grid, sizes), theta.dtype)
+
+
+class DeformConv(Op):
+    """Convolution whose windows are read at offsets from their regular places, by linear interpolation."""
+
+    dilations: tuple[int, ...] | None = None
+    group: int = 1
+    kernel_shape: tuple[int, ...] | None = None
+    offset_group: int = 1
+    pads: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+
+    def windows(self, spatial: Sequence[Dim], kernel: Sequence[Dim]) -> tuple[Window, ...]:
+        """The windows along each spatial axis, before they are deformed."""
+        return resolve_windows(spatial, kernel, self.strides, self.dilations, self.pads)
+
+    def infer(self, X: Value, W: Value, offset: Value, B: Value | None = None, mask: Value | None = None) -> TensorType:
+        require_float(X, W, offset, B, mask)
+        dtype = same_dtype(X, W, offset, B, mask)
+        data, weights = known_shape(X, least=3), known_shape(W, least=3)
+        if data is None or weights is None:
+            return TensorType(dtype, None)
+        check_kernel_shape(self.kernel_shape, weights[2:])
+        require_equal(data[1], weights[1] * self.group, "the channels of X and of W times group")
+        outputs = tuple(window.output for window in self.windows(data[2:], weights[2:]))
+        places = dims.product(weights[2:]) * self.offset_group
+        moved = known_shape(offset, rank=len(data))
+        if moved is not None:
+            require_equal(moved[1], places * (len(data) - 2), "the channels of offset and those needed")
+        return TensorType(dtype, (data[0], weights[0], *outputs))
+
+    def reference(self, X: Array, W: Array, offset: Array, B: Array | None = None, mask: Array | None = None) -> Array:
+        windows = self.windows(X.shape[2:], W.shape[2:])
+        patches = self._patches(widen(X), windows, widen(offset), None if mask is None else widen(mask))
+        batch, channels = X.shape[:2]
+        outputs = [int(window.output) for window in windows]
+        grouped = patches.reshape(batch, self.group, channels // self.group * patches.shape[2], -1)
+        weights = widen(W).reshape(self.group, W.shape[0] // self.group, -1)
+        result = np.matmul(weights, grouped).reshape(batch, W.shape[0], *outputs)
+        return like(result if B is None else result + along(widen(B), X.ndim), X)
+
+    def _patches(self, x: Array, windows: Sequence[Window], offset: Array, mask: Array | None) -> Array:
+        """[batch, channel, place in the kernel, windows]: what each window reads."""
+        batch, channels, axes = x.shape[0], x.shape[1], len(windows)
+        kernel = [int(window.kernel) for window in windows]
+        outputs = [int(window.output) for window in windows]
+        count = int(np.prod(kernel))
+        moves = offset.reshape(batch, self.offset_group, count, axes, *outputs)
+        masks = None if mask is None else mask.reshape(batch, self.offset_group, count, *outputs)
+        share = channels // self.offset_group
+        patches = np.zeros((batch, channels, count, *outputs), x.dtype)
+        for n, g in product(range(batch), range(self.offset_group)):
+            part = x[n, g * share : (g + 1) * share]
+            for i, place in enumerate(product(*(range(size) for size in kernel))):
+                points = [_regular(windows[a], place[a], a, axes) + moves[n, g, i, a] for a in range(axes)]
+                sampled = sample_linear(part, points)
+                sampled = sampled if masks is None else sampled * masks[n, g, i]
+                patches[n, g * share : (g + 1) * share, i] = sampled
+        return patches
+
+
+def _regular(window: Window, place: int, axis: int, axes: int) -> Array:
+    """The coordinates along one axis at which windows read the kernel's element `place`."""
+    starts = np.arange(int(window.output)) * window.stride - int(window.begin) + place * window.dilation
+    return starts.reshape([-1 if i == axis else 1 for i in range(axes)])
+
+
+def sample_linear(image: Array, places: Sequence[Array]) -> Array:
+    """The image [channel, axes...] at fractional coordinates, zero outside, by linear interpolation."""
+    total = np.zeros((image.shape[0], *places[0].shape), image.dtype)
+    bases = [np.floor(place) for place in places]
+    for corner in product((0, 1), repeat=len(places)):
+        weight: Any = 1
+        is_inside: Any = True
+        indices: list[Array] = []
+        for place, base, step, size in zip(places, bases, corner, image.shape[1:], strict=True):
+            index = base + step
+            weight = weight * (1 - np.abs(place - index))
+            is_inside = is_inside & (index >= 0) & (index < size)
+            indices.append(np.clip(np.nan_to_num(index), 0, size - 1).astype(np.int64))
+        total += np.where(is_inside, weight * image[(slice(None), *indices)], 0).astype(image.dtype)
+    return total
+
+
+class Col2Im(Op):
+    """Columns of blocks put back into an image, overlapping elements summed."""
+
+    dilations: tuple[int, ...] | None = None
+    pads: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+
+    def infer(self, input: Value, image_shape: Value, block_shape: Value) -> TensorType:
+        if input.dtype.kind == "string":
+            raise ShapeError("strings cannot be summed")
+        shape, image, block = known_shape(input, rank=3), known(image_shape), known(block_shape)
+        if shape is None or block is None:
+            axes = image_shape.tensor.shape
+            count = axes[0] if axes and isinstance(axes[0], int) else None
+            return input.tensor.with_shape(None if count is None else tuple(dims.fresh() for _ in range(count + 2)))
+        sizes = tuple(dims.fresh() for _ in block) if image is None else tuple(image)
+        return input.tensor.with_shape((shape[0], dims.floordiv(shape[1], dims.product(block)), *sizes))
+
+    def reference(self, input: Array, image_shape: Array, block_shape: Array) -> Array:
+        image, block = integers(image_shape), integers(block_shape)
+        if len(image) != len(block) or any(size < 1 for size in block):
+            raise OperatorError(f"block_shape {block} does not fit an image of shape {image}")
+        windows = resolve_windows(image, block, self.strides, self.dilations, self.pads)
+        outputs = [int(window.output) for window in windows]
+        count = int(np.prod(block))
+        if input.shape[1] % count or input.shape[2] != int(np.prod(outputs)):
+            raise OperatorError(f"columns of shape {list(input.shape)} do not fit {outputs} blocks of shape {block}")
+        batch, channels = input.shape[0], input.shape[1] // count
+        padded = [size + int(w.begin) + int(w.end) for size, w in zip(image, windows, strict=True)]
+        result = np.zeros(check_size((batch, channels, *padded), input.dtype), widen(input).dtype)
+        columns = widen(input).reshape(batch, channels, *block, *outputs)
+        for place in product(*(range(size) for size in block)):
+            target = tuple(_strided(w, j) for w, j in zip(windows, place, strict=True))
+            result[(..., *target)] += columns[(slice(None), slice(None), *place)]
+        crop = tuple(slice(int(w.begin), int(w.begin) + size) for size, w in zip(image, windows, strict=True))
+        return like(result[(..., *crop)], input)
+
+
+def _strided(window: Window, place: int) -> slice:
+    start = place * window.dilation
+    return slice(start, start + (int(window.output) - 1) * window.stride + 1, window.stride)
+
+
+class MaxRoiPool(Op):
+    """The maxima of a grid of bins in each region of interest [batch index, x1, y1, x2, y2]."""
+
+    pooled_shape: tuple[int, ...]
+    spatial_scale: float = 1.0
+
+    def infer(self, X: Value, rois: Value) -> TensorType:
+        require_float(X, rois)
+        same_dtype(X, rois)
+        data, regions = known_shape(X, rank=4), known_shape(rois, rank=2)
+        if len(self.pooled_shape) != 2 or min(self.pooled_shape) < 1:
+            raise ShapeError(f"pooled_shape is {list(self.pooled_shape)}, it needs 2 numbers of at least 1")
+        channels: Dim = dims.fresh() if data is None else data[1]
+        return X.tensor.with_shape((dims.fresh() if regions is None else regions[0], channels, *self.pooled_shape))
+
+    def reference(self, X: Array, rois: Array) -> Array:
+        regions = widen(rois)
+        check_indices(regions[:, 0].astype(np.int64), X.shape[0], "the batch index of a region")
+        result = np.zeros((len(rois), X.shape[1], *self.pooled_shape), X.dtype)
+        corners = _round_away(regions[:, 1:] * regions.dtype.type(self.spatial_scale))
+        for r, (x1, y1, x2, y2) in enumerate(corners.astype(np.int64)):
+            image = widen(X[int(regions[r, 0])])
+            rows = _bins(y1, y2, self.pooled_shape[0], image.shape[1])
+            columns = _bins(x1, x2, self.pooled_shape[1], image.shape[2])
+            for (i, row), (j, column) in product(enumerate(rows), enumerate(columns)):
+                bin = image[:, row, column]
+                result[r, :, i, j] = bin.max(axis=(1, 2)) if bin.size else 0
+        return result
+
+
+def _round_away(x: Array) -> Array:
+    """Rounded to the nearest integer, halves away from zero."""
+    return np.sign(x) * np.floor(np.abs(x) + 0.5)
+
+
+def _bins(first: int, last: int, count: int, size: int) -> list[slice]:
+    """A range of pixels in so many bins, which overlap by less than one pixel, cut to the image."""
+    width = np.float32(max(last - first + 1, 1)) / np.float32(count)
+    starts = [int(np.floor(i * width)) + first for i in range(count)]
+    ends = [int(np.ceil((i + 1) * width)) + first for i in range(count)]
+    return [slice(min(max(a, 0), size), min(max(b, 0), size)) for a, b in zip(starts, ends, strict=True)]
+
+
+class RoiAlign(Op):
+    """Means or maxima of interpolated points in each bin of each region of interest [x1, y1, x2, y2]."""
+
+    coordinate_transformation_mode: str = "half_pixel"
+    mode: str = "avg"
+    output_height: int = 1
+    output_width: int = 1
+    sampling_ratio: int = 0
+    spatial_scale: float = 1.0
+
+    def infer(self, X: Value, rois: Value, batch_indices: Value) -> TensorType:
+        require_float(X, rois)
+        same_dtype(X, rois)
+        if self.mode not in ("avg", "max"):
+            raise ShapeError(f"mode is {self.mode!r}, it must be avg or max")
+        if self.coordinate_transformation_mode not in ("half_pixel", "output_half_pixel"):
+            raise ShapeError(f"coordinate_transformation_mode is {self.coordinate_transformation_mode!r}")
+        data, regions = known_shape(X, rank=4), known_shape(rois, rank=2)
+        count: Dim = dims.fresh() if regions is None else regions[0]
+        channels: Dim = dims.fresh() if data is None else data[1]
+        return X.tensor.with_shape((count, channels, self.output_height, self.output_width))
+
+    def reference(self, X: Array, rois: Array, batch_indices: Array) -> Array:
+        x = widen(X)
+        images = check_indices(batch_indices, X.shape[0], "batch index")
+        result = np.zeros((len(rois), X.shape[1], self.output_height, self.output_width), x.dtype)
+        offset = 0.5 if self.coordinate_transformation_mode == "half_pixel" else 0.0
+        for r, corners in enumerate(widen(rois) * x.dtype.type(self.spatial_scale) - x.dtype.type(offset)):
+            x1, y1, x2, y2 = (float(corner) for corner in corners)
+            rows = self._points(y1, y2, self.output_height)
+            columns = self._points(x1, x2, self.output_width)
+            sampled = _corner_values(x[images[r]], rows.ravel(), columns.ravel())
+            sampled = sampled.reshape(4, X.shape[1], *rows.shape, *columns.shape)
+            if sampled.size and self.mode == "avg":
+                result[r] = sampled.sum(axis=0).mean(axis=(2, 4))
+            elif sampled.size:
+                result[r] = sampled.max(axis=(0, 3, 5))
+        return like(result, X)
+
+    def _points(self, first: float, last: float, bins: int) -> Array:
+        """[bin, point]: the coordinates along one axis; a region turned inside out has no points."""
+        size = last - first
+        if self.coordinate_transformation_mode == "output_half_pixel":
+            size = max(size, 1.0)
+        count = self.sampling_ratio if self.sampling_ratio > 0 else max(int(np.ceil(size / bins)), 0)
+        step = size / bins
+        return first + np.arange(bins)[:, None] * step + (np.arange(count) + 0.5) * step / max(count, 1)
+
+
+def _corner_values(image: Array, rows: Array, columns: Array) -> Array:
+    """[corner, channel, row, column]: the four weighted neighbours of each point, zero far outside."""
+    parts = [_line(rows, image.shape[1]), _line(columns, image.shape[2])]
+    found: list[Array] = []
+    for (row, row_share), (column, column_share) in product(*parts):
+        weight = row_share[:, None] * column_share[None, :]
+        found.append(image[:, row[:, None], column[None, :]] * weight)
+    return np.stack(found).astype(image.dtype)
+
+
+def _line(place: Array, size: int) -> list[tuple[Array, Array]]:
+    """The two neighbours of each coordinate and their weights; none beyond one pixel outside."""
+    is_near = (place >= -1) & (place <= size)
+    inside = np.clip(place, 0, size - 1)
+    low = np.floor(inside).astype(np.int64)
+    high = np.minimum(low + 1, size - 1)
+    rest = inside - low
+    return [(low, (1 - rest) * is_near), (high, rest * is_near)]

@@ -1,0 +1,83 @@
+"""Einsum against ONNX Runtime and NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from intaglio.errors import ShapeError, UnsupportedError
+from intaglio.ir.build import Builder, reference_by_expansion
+from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.graph import Graph
+from intaglio.ir.types import TensorType
+from intaglio.ops.einsum import Einsum
+
+CASES: dict[str, tuple[tuple[int, ...], ...]] = {
+    "ij,jk->ik": ((2, 3), (3, 4)),
+    "bij,bjk->bik": ((2, 3, 4), (2, 4, 5)),
+    "ij->ji": ((2, 3),),
+    "ij->": ((2, 3),),
+    "ij,j": ((2, 3), (3,)),
+    " i , j -> i j ": ((2,), (3,)),
+    "bhqd,bhkd->bhqk": ((1, 2, 3, 4), (1, 2, 5, 4)),
+    "ab,bc,cd->ad": ((2, 3), (3, 4), (4, 5)),
+    "a...b->b...a": ((2, 3, 4),),
+    "...ij,...jk": ((2, 1, 3, 4), (2, 5, 4, 2)),
+    "ij,ij->": ((2, 3), (2, 3)),
+    "bqhd,bkhd->bhqk": ((1, 3, 2, 4), (1, 5, 2, 4)),
+    "ijk,kl": ((2, 3, 4), (4, 5)),
+    "aB,Bc": ((2, 3), (3, 4)),
+    "abcd,cdef->abef": ((2, 3, 4, 5), (4, 5, 2, 3)),
+    "ij,kl->il": ((2, 3), (4, 5)),
+    "bi,bi->b": ((2, 3), (2, 3)),
+}
+DIAGONALS = {"ii->i": ((3, 3),), "ii": ((3, 3),), "...ii->...i": ((2, 3, 3),), "ij,jj->i": ((2, 3), (3, 3))}
+
+
+def operands(shapes: tuple[tuple[int, ...], ...], dtype: Any = np.float32) -> list[Any]:
+    generator = np.random.default_rng(2)
+    return [generator.integers(-4, 5, shape).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("equation", CASES | DIAGONALS)
+def test_equation(agree: Any, equation: str) -> None:
+    agree("Einsum", *operands((CASES | DIAGONALS)[equation]), equation=equation)
+
+
+@pytest.mark.parametrize("equation", CASES)
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8])
+def test_expansion(equation: str, dtype: Any) -> None:
+    arrays = operands(CASES[equation], dtype)
+    op = Einsum(equation=equation)
+    expected = op.reference(*arrays)
+    result = reference_by_expansion(op, arrays) if dtype != np.uint8 else expected
+    assert expected.dtype == result.dtype == dtype
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(expected, np.einsum(equation.replace(" ", ""), *arrays))
+
+
+def test_diagonal_has_no_expansion() -> None:
+    with pytest.raises(UnsupportedError, match="diagonal"):
+        reference_by_expansion(Einsum(equation="ii->i"), operands(((3, 3),)))
+
+
+@pytest.mark.parametrize(
+    ("equation", "message"),
+    [
+        ("ij", "1 terms for 2 operands"),
+        ("ij,jk->il", "'l' that no operand has"),
+        ("ij,jk->ii", "twice"),
+        ("ijk,jk", "names 3 axes, the operand has 2"),
+        ("i1,jk", "must be letters"),
+        ("......,jk", "must be letters"),
+        ("ij,ik->jk", "'i'"),
+        ("ij,jk->->ik", "must be letters"),
+    ],
+)
+def test_wrong_equations(equation: str, message: str) -> None:
+    b = Builder(Graph())
+    x, y = (b.graph.add_input("x", TensorType(FLOAT32, shape)) for shape in ((2, 3), (3, 4)))
+    with pytest.raises(ShapeError, match=message):
+        b.Einsum(x, y, equation=equation)
