@@ -229,7 +229,10 @@ def test_summary_leaves_out_the_elements_of_large_constants() -> None:
         ('graph "g" (%x: int64[floordiv(N, 0)]) -> () {}', r"by zero"),
         ('graph "g" (%input: int64[]) -> (%inptu) {}', r"%inptu is not defined before .* did you mean %input\?"),
         ('graph "g" (%x: int64[], %x: int64[]) -> () {}', r"%x is defined twice"),
-        ('graph "g" () -> () {\n  %a = Rellu()\n}', r"line 2, column 8: there is no operator 'Rellu'; did you mean Relu"),
+        (
+            'graph "g" () -> () {\n  %a = Rellu()\n}',
+            r"line 2, column 8: there is no operator 'Rellu'; did you mean Relu",
+        ),
         ('graph "g" (%x: float32[]) -> () { %a = Relu(%x; axis=1) }', r"Relu has no attribute 'axis'; it has none"),
         ('graph "g" (%x: float32[]) -> () { %a = Concat(%x) }', r"Concat needs the attribute 'axis'"),
         ('graph "g" (%x: string[]) -> () { %a = Relu(%x) }', r"Relu cannot take"),

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -128,3 +129,32 @@ def test_empty_tensors_need_their_file_too(tmp_path: Path) -> None:
     assert len(ExternalData(tmp_path).read([("location", "empty")], 0, "w")) == 0
     with pytest.raises(ExternalDataError, match="no such file"):
         ExternalData(tmp_path).read([("location", "absent")], 0, "w")
+
+
+def test_a_race_between_check_and_open_gains_nothing(tmp_path: Path) -> None:
+    """A second thread swaps the file for a link out of the folder, again and again, while it is being read."""
+    (tmp_path / "secret").write_bytes(b"\xff" * 24)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    place, spare = folder / "w.bin", folder / "spare"
+    place.write_bytes(VALUES.tobytes())
+    is_done = threading.Event()
+
+    def swap() -> None:
+        while not is_done.is_set():
+            spare.symlink_to("../secret")
+            os.replace(spare, place)
+            spare.write_bytes(VALUES.tobytes())
+            os.replace(spare, place)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    outcomes = set()
+    for _ in range(300):
+        try:
+            outcomes.add(bytes(ExternalData(folder).read([("location", "w.bin")], 24, "w")))
+        except ExternalDataError:
+            outcomes.add(b"refused")
+    is_done.set()
+    thread.join()
+    assert outcomes <= {VALUES.tobytes(), b"refused"}

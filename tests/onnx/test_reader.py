@@ -83,6 +83,22 @@ def test_declared_dimension(size: int, is_fine: bool) -> None:
             read_model(model)
 
 
+def test_a_declared_name_is_never_one_that_was_made_up() -> None:
+    """NonZero's size is a fresh symbol called `y.0`; the input's is another one, whatever the file calls it."""
+    model = parse('<ir_version: 8, opset_import: ["" : 17]> g (float[N] x) => (int64[1, M] y) { y = NonZero(x) }')
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "y.0"
+    graph = read_model(model).graph
+    assert graph.inputs[0].shape[0] not in graph.outputs[0].shape
+
+
+def test_control_characters_never_reach_a_message() -> None:
+    node = helper.make_node("Relu", ["z\x1b[31m\n"], ["y"], name="evil\x1b[2J\nname")
+    graph = helper.make_graph([node], "g", [VALUE("x", 1, [2])], [VALUE("y", 1, [2])])
+    with pytest.raises(LoadError) as raised:
+        read_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    assert str(raised.value).isprintable()
+
+
 def test_values_keep_their_names_also_behind_adapters() -> None:
     graph = read(
         """g (float[2,3] x) => (float[2,3] y) {
@@ -333,10 +349,14 @@ def test_depth_limit_counts_graphs() -> None:
         graph = node.attribute.add(name="then_branch", type=5).g
         graph.output.add(name=f"v{level + 1}")
     graph.node.add(op_type="Identity", input=["x"], output=["v100"])
-    with pytest.raises(MemoryError, match="nested more than 64 deep"):
+    with pytest.raises(MemoryError, match="nested more than 40 deep"):
         read_model(model)
-    model.graph.node[1].attribute[1].g.CopyFrom(_leaf())
-    assert len(read_model(model).graph) == 2
+    graph = model.graph
+    for _ in range(39):
+        graph = graph.node[-1].attribute[1].g
+    graph.Clear()
+    graph.MergeFrom(_leaf())
+    assert len(list(read_model(model).graph.all_nodes())) == 1 + 39 * 2 + 1
 
 
 def _leaf() -> onnx.GraphProto:

@@ -114,6 +114,13 @@ def test_defaults_metadata_and_doc_survive() -> None:
     assert [node.name for node in written.graph.node] == ["n"]
 
 
+def test_dimensions_keep_their_names_or_stay_without() -> None:
+    graph = read("g (float[N, ?, 3] x) => (float[N, ?, 3] y) { y = Relu(x) }").graph
+    for value in (write_model(graph).graph.input[0], write_model(graph).graph.output[0]):
+        first, second, third = value.type.tensor_type.shape.dim
+        assert (first.dim_param, second.WhichOneof("value"), third.dim_value) == ("N", None, 3)
+
+
 def test_the_same_output_twice() -> None:
     graph = weighted()
     graph.set_outputs([graph.outputs[0], graph.outputs[0]])

@@ -60,6 +60,7 @@ FLOAT_CASES = [
     ("FusedMatMul", {"transBatchA": 1}, [real(3, 2, 4), real(2, 4, 5)], 1),
     ("FusedMatMul", {"transBatchB": 1, "transB": 1}, [real(2, 3, 4), real(5, 2, 4)], 1),
     ("FusedMatMul", {"transBatchA": 1, "transA": 1}, [real(4, 2, 3), real(2, 4, 5)], 1),
+    ("TransposeMatMul", {"transA": 1, "alpha": 2.0}, [real(2, 4, 3), real(2, 4, 5)], 1),
     ("FusedGemm", {"activation": "Relu", "transB": 1, "alpha": 0.5}, [real(3, 4), real(5, 4), real(5)], 1),
     ("FusedGemm", {"activation": "LeakyRelu", "activation_alpha": 0.3}, [real(3, 4), real(4, 5), real(5)], 1),
     ("FusedGemm", {"activation": "Tanh", "beta": 2.0}, [real(3, 4), real(4, 5), real(3, 1)], 1),
@@ -166,6 +167,17 @@ def test_few_bit_products_agree_with_onnx_runtime(bits, zeros, inner, runtime):
     agree(compute(operator("MatMulNBits", attributes), arrays, 1), expected, 1e-3)
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_gather_of_quantized_blocks_agrees_with_onnx_runtime(bits, has_zeros, runtime):
+    data = whole((9, 40 * bits // 8), np.uint8)
+    zeros = whole((9, -(-3 * bits // 8)), np.uint8) if has_zeros else None
+    arrays = [data, np.array([[0, 8], [-1, 3]]), real(9, 3), zeros]
+    attributes = {"bits": bits, "block_size": 16, "gather_axis": 0, "quantize_axis": 1}
+    expected = runtime("GatherBlockQuantized", *arrays, opset=17, domain=DOMAIN, **attributes)
+    agree(compute(operator("GatherBlockQuantized", attributes), arrays, 1), expected, 1e-6)
+
+
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("shape", [(2, 5, 32), (2, 2, 5, 16)])
 @pytest.mark.parametrize("positions", [np.array([3]), np.array([[0, 1, 2, 3, 4], [9, 8, 7, 6, 5]])])
@@ -211,6 +223,9 @@ QUANTIZED_CASES = [
     ("QLinearGlobalAveragePool", {"channels_last": 1}, [MAPS, scale(), byte(99), scale(), byte(90)]),
     ("QLinearAveragePool", {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1]}, [MAPS, scale(), byte(99), scale(), byte(9)]),
     ("QLinearConcat", {"axis": 1}, [scale(), byte(50), A, scale(), byte(9), A, scale(), byte(200)]),
+    ("QLinearSoftmax", {"opset": 13, "axis": 1}, [A, np.float32(0.05), byte(100), np.float32(1 / 256), byte(0)]),
+    ("QLinearSoftmax", {"opset": 11, "axis": 1}, [A, np.float32(0.02), byte(100), np.float32(1 / 1024), byte(0)]),
+    ("QLinearWhere", {}, [B > 99, A, scale(), byte(9), B, scale(), byte(90), scale(), byte(100)]),
     ("QGemm", {"transB": 1}, [B, scale(), byte(9), whole((3, 6), np.uint8), scale(), byte(8), None, scale(), byte(99)]),
     ("QGemm", {}, [B, scale(), byte(9), whole((6, 3), np.int8), scale(3), byte([0, 0, 0], np.int8)]),
     ("QGemm", {}, [B, scale(), byte(9), whole((6, 3), np.uint8), scale(), byte(8), whole((3,), np.int32, -99, 99)]),

@@ -76,6 +76,16 @@ def test_self_attention_agrees_with_onnx_runtime(case, runtime):
     check("Attention", arrays, {"num_heads": HEADS, **attributes}, outputs, runtime)
 
 
+def test_quantized_self_attention_agrees_with_onnx_runtime(runtime):
+    data = GENERATOR.integers(0, 256, INPUT.shape, dtype=np.uint8)
+    weights = GENERATOR.integers(-128, 128, WEIGHTS.shape, dtype=np.int8)
+    scales = [np.array(0.01, np.float32), np.full(3 * WIDTH, 0.002, np.float32)]
+    zeros = [np.array(128, np.uint8), np.zeros(3 * WIDTH, np.int8)]
+    arrays = [data, weights, BIAS, *scales, int32(3, 5), *zeros, PAST]
+    check("QAttention", arrays[:5] + [None, *zeros, PAST], {"num_heads": HEADS, "unidirectional": 1}, 2, runtime)
+    check("QAttention", arrays[:8], {"num_heads": HEADS}, 1, runtime)
+
+
 Q, K, V = real(BATCH, PLACES, WIDTH), real(BATCH, 6, WIDTH), real(BATCH, 6, WIDTH)
 CACHE = [real(BATCH, HEADS, 3, SIZE), real(BATCH, HEADS, 3, SIZE)]
 MULTI_CASES = {

@@ -50,18 +50,19 @@ CASES["fold-known-integers"] = (
     """,
 )
 
-CASES["infer-one-dimension"] = (
+CASES["constant-target"] = (
     "fold-shapes dead-code",
     """
-    graph "g" (%x: float32[N, 6]) -> (%y) {
-      %s = Shape(%x; end=1)
-      %t = Concat(%s, int64[2] {2, 3}; axis=0)
+    graph "g" (%x: float32[N, M, 6]) -> (%y) {
+      %s = Shape(%x)
+      %n, %m, %k = Split(%s, int64[3] {1, 1, 1})
+      %t = Concat(%n, int64[1] {2}, %m, int64[1] {3}; axis=0)
       %y = Reshape(%x, %t)
     }
     """,
     """
-    %t_1: int64[3] = {-1, 2, 3}
-    %y: float32[N, 2, 3] = Reshape(%x, %t_1)
+    %t_1: int64[4] = {0, 2, -1, 3}
+    %y: float32[N, 2, M, 3] = Reshape(%x, %t_1)
     """,
 )
 
@@ -515,7 +516,8 @@ CASES["batch-normalization"] = (
     graph "g" (%x: float32[N, 2, 4, 4]) -> (%y) {
       %w: float32[2, 2, 1, 1] = {1.0, 2.0, 3.0, 4.0}
       %a = Conv(%x, %w, float32[2] {1.0, -1.0})
-      %y = BatchNormalization(%a, float32[2] {2.0, 3.0}, float32[2] {0.5, 0.25}, float32[2] {1.0, 2.0}, float32[2] {3.0, 0.0}; epsilon=1.0)
+      %y = BatchNormalization(%a, float32[2] {2.0, 3.0},
+          float32[2] {0.5, 0.25}, float32[2] {1.0, 2.0}, float32[2] {3.0, 0.0}; epsilon=1.0)
     }
     """,
     """
@@ -531,7 +533,8 @@ CASES["batch-normalization of-a-grouped-transposed-convolution"] = (
     graph "g" (%x: float32[N, 2, 3]) -> (%y) {
       %w: float32[2, 2, 1] = {1.0, 2.0, 3.0, 4.0}
       %a = ConvTranspose(%x, %w; group=2)
-      %y = BatchNormalization(%a, float32[4] {2.0, 3.0, 4.0, 5.0}, float32[4] {0.5, 0.25, 1.0, 1.5}, float32[4] {1.0, 2.0, 0.0, 4.0}, float32[4] {3.0, 0.0, 0.0, 0.0}; epsilon=1.0)
+      %y = BatchNormalization(%a, float32[4] {2.0, 3.0, 4.0, 5.0},
+          float32[4] {0.5, 0.25, 1.0, 1.5}, float32[4] {1.0, 2.0, 0.0, 4.0}, float32[4] {3.0, 0.0, 0.0, 0.0}; epsilon=1.0)
     }
     """,
     """
@@ -547,7 +550,8 @@ CASES["batch-normalization of-a-product"] = (
     graph "g" (%x: float32[N, 3]) -> (%y) {
       %w: float32[2, 3] = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}
       %a = Gemm(%x, %w, float32[2] {1.0, 2.0}; alpha=0.5, beta=2.0, transB=1)
-      %y = BatchNormalization(%a, float32[2] {2.0, 3.0}, float32[2] {0.5, 0.25}, float32[2] {1.0, 2.0}, float32[2] {3.0, 0.0}; epsilon=1.0)
+      %y = BatchNormalization(%a, float32[2] {2.0, 3.0},
+          float32[2] {0.5, 0.25}, float32[2] {1.0, 2.0}, float32[2] {3.0, 0.0}; epsilon=1.0)
     }
     """,
     """
@@ -747,7 +751,8 @@ CASES["attention"] = (
 CASES["attention with-an-additive-mask"] = (
     "recognise-attention remove-noops",
     """
-    graph "g" (%q: float32[N, 2, S, 4], %k: float32[N, M, 2, 4], %v: float32[N, 2, M, 5], %m: float32[N, 1, S, M]) -> (%y) {
+    graph "g" (%q: float32[N, 2, S, 4], %k: float32[N, M, 2, 4], %v: float32[N, 2, M, 5],
+        %m: float32[N, 1, S, M]) -> (%y) {
       %t = Transpose(%k; perm=[0, 2, 3, 1])
       %c = Mul(%q, float32[] {0.70710677})
       %d = Mul(%t, float32[] {0.70710677})
@@ -925,6 +930,7 @@ CASES["clip-of-relu"] = (
     %z: float32[N, 3] = Clip(%y, %constant_4, %constant_5)
     """,
 )
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_rule(name: str, check: Check) -> None:

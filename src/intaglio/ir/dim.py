@@ -372,6 +372,35 @@ def _substitute_atom(atom: Atom, bindings: Mapping[str, Dim]) -> Dim:
     return _FUNCTIONS[atom.function](substitute(atom.left, bindings), substitute(atom.right, bindings))
 
 
+def replace_atoms(value: Dim, atoms: Mapping[Atom, Dim]) -> Dim:
+    """The dimension with atoms, calls as well as symbols, replaced wherever they stand."""
+    if isinstance(value, int):
+        return value
+    total: Dim = 0
+    for monomial, factor in value.terms:
+        term: Dim = factor
+        for atom in monomial:
+            term = term * _replace_atom(atom, atoms)
+        total = total + term
+    return total
+
+
+def _replace_atom(atom: Atom, atoms: Mapping[Atom, Dim]) -> Dim:
+    if atom in atoms:
+        return atoms[atom]
+    if isinstance(atom, Symbol):
+        return Expr((((atom,), 1),))
+    result = _FUNCTIONS[atom.function](replace_atoms(atom.left, atoms), replace_atoms(atom.right, atoms))
+    return replace_atoms(result, atoms) if isinstance(result, Expr) and lone_atom(result) in atoms else result
+
+
+def lone_atom(value: Dim) -> Atom | None:
+    """The atom that the dimension consists of, where it is just one."""
+    if isinstance(value, Expr) and len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1:
+        return value.terms[0][0][0]
+    return None
+
+
 def evaluate(value: Dim, bindings: Mapping[str, int]) -> int:
     """The value once all symbols are bound; raises GraphError naming the first unbound one."""
     result = substitute(value, bindings)

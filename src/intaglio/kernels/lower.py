@@ -10,6 +10,7 @@ from intaglio.ir.build import Builder, expand_node
 from intaglio.ir.dim import symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
+from intaglio.kernels.assume import assume_equal
 from intaglio.kernels.context import ANCHORS, Context
 from intaglio.kernels.epilogue import Epilogue, rows_and_columns
 from intaglio.kernels.expression import is_computable
@@ -29,15 +30,22 @@ EXPANSION_LIMIT = 200_000
 """Nodes that expanding a model may add."""
 
 
-def lower(graph: Graph, target: Target) -> Plan:
-    """The plan of a graph, which is changed on the way: composite operators are expanded in place."""
+def lower(graph: Graph, target: Target, assume: bool = True) -> Plan:
+    """The plan of a graph, which is changed on the way: composite operators are expanded in place.
+
+    With `assume`, dimensions that may or may not be broadcast are taken to be equal, and the plan says which.
+    """
     from intaglio.kernels import rules as _rules  # noqa: F401  the anchors register themselves
 
+    simplify(graph, pipeline=CLEANUP)
+    assumptions = assume_equal(graph) if assume else []
     legalise(graph)
     simplify(graph, pipeline=CLEANUP)
     choose_layouts(graph)
     simplify(graph, pipeline=CLEANUP)
-    return _Lowering(graph, target).plan()
+    plan = _Lowering(graph, target).plan()
+    plan.assumptions = assumptions
+    return plan
 
 
 def legalise(graph: Graph) -> None:

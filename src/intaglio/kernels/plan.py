@@ -105,7 +105,8 @@ class Plan:
     constants: list[Any]
     inputs: Sequence[Value]
     outputs: Sequence[Value]
-    notes: list[str] = field(default_factory=list[str])
+    assumptions: list[tuple[Dim, Dim]] = field(default_factory=list[tuple[Dim, Dim]])
+    """Dimensions that the plan takes to be equal; the runtime checks them."""
 
     @property
     def kernels(self) -> list[Kernel]:

@@ -10,7 +10,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from intaglio.errors import LimitError, LoadError
 from intaglio.onnx.limits import ReadLimits
-from intaglio.onnx.protobuf import shorten, text, texts
+from intaglio.onnx.protobuf import printable, shorten, text, texts
 from intaglio.onnx.schema import normal_domain
 
 FunctionKey: TypeAlias = tuple[str, str, str]
@@ -147,4 +147,4 @@ def default_attributes(proto: FunctionProto) -> dict[str, AttributeProto | None]
 def describe(key: FunctionKey) -> str:
     """A function's name for messages: `domain::name:overload`."""
     domain, name, overload = key
-    return shorten(f"{domain or 'ai.onnx'}::{name}" + (f":{overload}" if overload else ""))
+    return printable(f"{domain or 'ai.onnx'}::{name}" + (f":{overload}" if overload else ""))

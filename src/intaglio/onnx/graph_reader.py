@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
@@ -284,8 +285,10 @@ class GraphReader:
         inner = Scope(graph, scope.opsets, path, scope.prefix, scope, scope.depth + 1, attributes=scope.attributes)
         known = len(self.problems)
         self._read_initializers(proto, inner, set(), {})
+        stored = set(inner.values)  # files before IR version 4 list initializers as inputs too
         for position, value in enumerate(proto.input):
-            self._read_input(value, types[position] if position < len(types) else None, inner, None)
+            if value.name not in stored:
+                self._read_input(value, types[position] if position < len(types) else None, inner, None)
         self._read_body(proto, inner)
         self._stop_after(known)
         return graph
@@ -309,8 +312,7 @@ class GraphReader:
 
     def _add_operator(self, site: Site, found: Resolution, operator: type[Op]) -> None:
         names = site.output_names(operator.variadic_outputs)
-        allowed = {attribute.name: is_required(attribute) for attribute in operator.attributes()}
-        op = with_output_count(operator(**self._attribute_values(site, found, allowed)), len(names))
+        op = with_output_count(operator(**self._attribute_values(site, found, _allowed(operator))), len(names))
         check_arity(op, site.inputs)
         hints = [self._claim(site.scope, name) for name in names]
         for name, value in zip(names, site.builder.add(op, site.inputs, len(names), hints), strict=True):
@@ -433,6 +435,12 @@ def imported_version(opsets: Mapping[str, int], domain: str) -> int:
         known = ", ".join(repr(name or "ai.onnx") for name in opsets) or "none"
         raise LoadError(f"the operator set {domain or 'ai.onnx'!r} is not imported; imported: {known}")
     return opsets[domain]
+
+
+@cache
+def _allowed(operator: type[Op]) -> Mapping[str, bool]:
+    """The attributes of an operator class, each with whether it is required."""
+    return {attribute.name: is_required(attribute) for attribute in operator.attributes()}
 
 
 def _break_outputs(node: NodeProto, scope: Scope) -> None:

@@ -11,7 +11,7 @@ class ReadLimits:
 
     nodes: int = 1_000_000
     """Nodes, subgraphs and every call of a function counted in full."""
-    depth: int = 64
+    depth: int = 40
     """Subgraphs in subgraphs and functions in functions."""
     dense_bytes: int = 2**30
     """One sparse tensor when it is made dense."""

@@ -70,3 +70,9 @@ def shorten(message: str, limit: int = 200) -> str:
         return message
     half = limit // 2
     return f"{message[:half]} ... ({len(message)} characters) ... {message[-half:]}"
+
+
+def printable(name: str) -> str:
+    """A name from a model for a message: short, on one line, without control characters."""
+    short = shorten(name)
+    return short if short.isprintable() else short.encode("unicode_escape").decode()

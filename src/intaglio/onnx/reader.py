@@ -20,7 +20,7 @@ from intaglio.onnx.external import ExternalData
 from intaglio.onnx.functions import FunctionTable, describe, walk_nodes
 from intaglio.onnx.graph_reader import GraphReader
 from intaglio.onnx.limits import ReadLimits
-from intaglio.onnx.protobuf import shorten, text
+from intaglio.onnx.protobuf import printable, shorten, text
 from intaglio.onnx.schema import NEWEST, defs_has, known_names, normal_domain, resolve
 from intaglio.onnx.scope import Problem
 from intaglio.onnx.wire import split_model
@@ -199,7 +199,7 @@ def _check_operators(
                 known[operator] = resolve(*operator).is_known or operator[:2] == ("", "Constant")
             if not known[operator]:
                 unknown[operator] += 1
-                first.setdefault(operator, f"{prefix}{shorten(text(node.name)) or 'a node without a name'}")
+                first.setdefault(operator, f"{prefix}{printable(text(node.name)) or 'a node without a name'}")
     if unknown:
         raise UnsupportedError(_unsupported_text(unknown, first))
 
@@ -210,7 +210,9 @@ def _unsupported_text(unknown: Counter[tuple[str, str, int]], first: Mapping[tup
         domain, name, version = operator
         times = f"{count} nodes, first at" if count > 1 else "at"
         reason = _unknown_reason(domain, name, version)
-        lines.append(f"  {domain or 'ai.onnx'}::{shorten(name)} version {version}: {times} {first[operator]}{reason}")
+        lines.append(
+            f"  {printable(domain) or 'ai.onnx'}::{printable(name)} version {version}: {times} {first[operator]}{reason}"
+        )
     if len(unknown) > _UNSUPPORTED_LIMIT:
         lines.append(f"  and {len(unknown) - _UNSUPPORTED_LIMIT} more")
     return "\n".join(lines)

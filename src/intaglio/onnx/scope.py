@@ -12,7 +12,7 @@ from onnx import AttributeProto, NodeProto
 from intaglio.errors import IntaglioError, LoadError
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Value
-from intaglio.onnx.protobuf import shorten, text, texts
+from intaglio.onnx.protobuf import printable, shorten, text, texts
 
 
 class Broken:
@@ -119,7 +119,7 @@ class Site:
 
 def path_of(node: NodeProto, index: int) -> str:
     """A node's name, or its position where it has none, and its operator."""
-    return f"{shorten(text(node.name)) or f'#{index}'} ({shorten(text(node.op_type))})"
+    return f"{printable(text(node.name)) or f'#{index}'} ({printable(text(node.op_type))})"
 
 
 def bind_attributes(node: NodeProto, scope: Scope) -> dict[str, BoundAttribute]:

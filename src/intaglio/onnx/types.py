@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from onnx import TensorShapeProto, TypeProto
 
 from intaglio.errors import LoadError
@@ -75,8 +77,18 @@ def _dim(proto: TensorShapeProto.Dimension, name: str, axis: int) -> Dim:
             raise LoadError(f"{shorten(name)!r} declares the dimension {proto.dim_value} at axis {axis}")
         return int(proto.dim_value) if proto.dim_value >= 0 else dims.symbol(f"{name}.{axis}")
     if kind == "dim_param" and proto.dim_param:
-        return dims.symbol(text(proto.dim_param))
+        return dims.symbol(_symbol_name(text(proto.dim_param)))
     return dims.symbol(f"{name}.{axis}")
+
+
+def _symbol_name(name: str) -> str:
+    """The name of a declared dimension, kept apart from those that are made up: they end in a dot and a number."""
+    return f"{name}~" if is_made_up(name) else name
+
+
+def is_made_up(symbol: str) -> bool:
+    """Whether a symbol's name has the form of those that stand for dimensions without a name."""
+    return re.search(r"\.[0-9]+$", symbol) is not None
 
 
 def merged_type(declared: Type | None, given: Type | None) -> Type | None:

@@ -169,6 +169,18 @@ class FusedMatMul(Op):
         return product if self.alpha == 1 else product * self.alpha
 
 
+class TransposeMatMul(Op):
+    """The older name of FusedMatMul."""
+
+    domain: ClassVar[str] = DOMAIN
+    alpha: float = 1.0
+    transA: int = 0
+    transB: int = 0
+
+    def expand(self, b: Any, A: Value, B: Value) -> Value:
+        return b.apply(FusedMatMul, A, B, alpha=self.alpha, transA=self.transA, transB=self.transB)
+
+
 def _turned(b: Any, x: Value, transpose: int, batch: int) -> Value:
     """The matrices transposed, and before that the first axis moved behind the batch axes, as asked for."""
     if x.rank < 2 or not (transpose or batch):

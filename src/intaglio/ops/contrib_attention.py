@@ -12,6 +12,7 @@ from intaglio.ir.dtype import INT64, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
 from intaglio.ops.contrib import DOMAIN, needed
+from intaglio.ops.contrib_quantize import MatMulIntegerToFloat
 from intaglio.ops.operand import cast, wide
 
 
@@ -87,8 +88,8 @@ def score_bias(b: Any, parts: list[Value | None]) -> Value | None:
     return total
 
 
-class Attention(Op):
-    """Self-attention: input times the stacked weights of queries, keys and values, then attention per head."""
+class SelfAttention(Op, abstract=True):
+    """What self-attention of plain and of quantized inputs share: all behind the projection."""
 
     domain: ClassVar[str] = DOMAIN
     output_names: ClassVar[tuple[str, ...]] = ("output", "present")
@@ -96,10 +97,45 @@ class Attention(Op):
     mask_filter_value: float = -10000.0
     num_heads: int
     past_present_share_buffer: int = 0
-    qkv_hidden_sizes: tuple[int, ...] | None = None
-    rotary_embedding_dim: int = 0
     scale: float | None = None
     unidirectional: int = 0
+
+    def attend(
+        self, b: Any, heads: list[Value], mask_index: Value | None, past: Value | None, attention_bias: Value | None
+    ) -> tuple[Value, ...]:
+        """The output and the new cache, from queries, keys and values as [batch, heads, places, size]."""
+        if self.do_rotary or self.past_present_share_buffer:
+            raise UnsupportedError(f"com.microsoft.{self.name} with do_rotary or past_present_share_buffer")
+        q, k, v = heads
+        if past is not None:
+            k = b.Concat(b.Gather(past, b.constant(0, INT64), axis=0), k, axis=2)
+            v = b.Concat(b.Gather(past, b.constant(1, INT64), axis=0), v, axis=2)
+        queries, keys = length(b, q, 2), length(b, k, 2)
+        parts: list[Value | None] = [attention_bias]
+        if mask_index is not None:
+            visible = key_mask(b, mask_index, q.shape[0], queries, keys)
+            parts.append(filled(b, visible, self.mask_filter_value, q.dtype))
+        if self.unidirectional:
+            parts.append(filled(b, causal(b, queries, keys), lowest(q.dtype), q.dtype))
+        y = merge_heads(b, b.Attention(q, k, v, score_bias(b, parts), scale=self.scale))
+        if dims.compare(k.shape[3], v.shape[3]) != 0:
+            return (y,)  # keys and values of different sizes have no common cache
+        return y, b.Concat(b.Unsqueeze(k, [0]), b.Unsqueeze(v, [0]), axis=0)
+
+    def split(self, b: Any, projected: Value, sizes: tuple[int, ...] | None = None) -> list[Value]:
+        """The queries, keys and values that stand side by side in the last axis, by heads."""
+        if sizes:
+            parts = b.Split(projected, list(sizes), axis=2, outputs=3)
+        else:
+            parts = b.Split(projected, axis=2, num_outputs=3, outputs=3)
+        return [split_heads(b, part, self.num_heads) for part in parts]
+
+
+class Attention(SelfAttention):
+    """Self-attention: input times the stacked weights of queries, keys and values, then attention per head."""
+
+    qkv_hidden_sizes: tuple[int, ...] | None = None
+    rotary_embedding_dim: int = 0
 
     def expand(
         self,
@@ -112,31 +148,29 @@ class Attention(Op):
         attention_bias: Value | None = None,
         past_sequence_length: Value | None = None,
     ) -> tuple[Value, ...]:
-        if self.do_rotary or self.past_present_share_buffer:
-            raise UnsupportedError("com.microsoft.Attention with do_rotary or past_present_share_buffer")
         projected = b.MatMul(input, weights)
-        q, k, v = self._split(b, projected if bias is None else projected + bias)
-        if past is not None:
-            k = b.Concat(b.Gather(past, b.constant(0, INT64), axis=0), k, axis=2)
-            v = b.Concat(b.Gather(past, b.constant(1, INT64), axis=0), v, axis=2)
-        queries, keys = length(b, q, 2), length(b, k, 2)
-        parts: list[Value | None] = [attention_bias]
-        if mask_index is not None:
-            visible = key_mask(b, mask_index, input.shape[0], queries, keys)
-            parts.append(filled(b, visible, self.mask_filter_value, q.dtype))
-        if self.unidirectional:
-            parts.append(filled(b, causal(b, queries, keys), lowest(q.dtype), q.dtype))
-        y = b.Attention(q, k, v, score_bias(b, parts), scale=self.scale)
-        if dims.compare(k.shape[3], v.shape[3]) != 0:
-            return (merge_heads(b, y),)  # keys and values of different sizes have no common cache
-        return merge_heads(b, y), b.Concat(b.Unsqueeze(k, [0]), b.Unsqueeze(v, [0]), axis=0)
+        heads = self.split(b, projected if bias is None else projected + bias, self.qkv_hidden_sizes)
+        return self.attend(b, heads, mask_index, past, attention_bias)
 
-    def _split(self, b: Any, projected: Value) -> list[Value]:
-        if self.qkv_hidden_sizes:
-            parts = b.Split(projected, list(self.qkv_hidden_sizes), axis=2, outputs=3)
-        else:
-            parts = b.Split(projected, axis=2, num_outputs=3, outputs=3)
-        return [split_heads(b, part, self.num_heads) for part in parts]
+
+class QAttention(SelfAttention):
+    """Self-attention of a quantized input with quantized weights, in floating point behind the projection."""
+
+    def expand(
+        self,
+        b: Any,
+        input: Value,
+        weight: Value,
+        bias: Value,
+        input_scale: Value,
+        weight_scale: Value,
+        mask_index: Value | None = None,
+        input_zero_point: Value | None = None,
+        weight_zero_point: Value | None = None,
+        past: Value | None = None,
+    ) -> tuple[Value, ...]:
+        operands = (input, weight, input_scale, weight_scale, input_zero_point, weight_zero_point, bias)
+        return self.attend(b, self.split(b, b.apply(MatMulIntegerToFloat, *operands)), mask_index, past, None)
 
 
 def lowest(dtype: DType) -> float:

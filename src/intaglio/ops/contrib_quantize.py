@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.ir.dtype import FLOAT32, INT32
+from intaglio.errors import UnsupportedError
+from intaglio.ir.dtype import FLOAT32, INT32, UINT8
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
-from intaglio.ops.contrib import DOMAIN, channels_first, channels_last, needed
+from intaglio.ops.contrib import DOMAIN, channels_first, channels_last, needed, unpack_bits
+from intaglio.ops.indices import resolve_axis
 from intaglio.ops.operand import cast
 from intaglio.ops.quantize import per_column, per_row, quantize_value, shifted
 
@@ -181,6 +183,82 @@ class QLinearConcat(Op):
         scale = per_column(b, Y_scale)
         parts = [difference(b, x, zero) * per_column(b, step) / scale for x, step, zero in triples]
         return b.Concat(*(requantize(b, part, Y_zero_point, Y_zero_point) for part in parts), axis=self.axis)
+
+
+class QLinearSoftmax(Op):
+    """The softmax of a quantized tensor, quantized again; over all axes from `axis` on where `opset` is below 13."""
+
+    domain: ClassVar[str] = DOMAIN
+    axis: int = -1
+    opset: int
+
+    def expand(
+        self,
+        b: Any,
+        X: Value,
+        X_scale: Value,
+        x_zero_point: Value | None = None,
+        y_scale: Value | None = None,
+        y_zero_point: Value | None = None,
+    ) -> Value:
+        x = difference(b, X, x_zero_point) * per_column(b, X_scale)
+        y = b.Softmax(x, axis=self.axis) if self.opset >= 13 else self._flat_softmax(b, x)
+        return requantize(b, y / per_column(b, needed(y_scale, "y_scale")), y_zero_point, X)
+
+    def _flat_softmax(self, b: Any, x: Value) -> Value:
+        axes = list(range(resolve_axis(self.axis, x.rank), x.rank))
+        weight = b.Exp(x - b.ReduceMax(x, axes, keepdims=1))
+        return weight / b.ReduceSum(weight, axes, keepdims=1)
+
+
+class QLinearWhere(Op):
+    """The element of X where the condition is true, else that of Y, quantized again."""
+
+    domain: ClassVar[str] = DOMAIN
+
+    def expand(
+        self,
+        b: Any,
+        condition: Value,
+        X: Value,
+        x_scale: Value,
+        x_zero_point: Value,
+        Y: Value,
+        y_scale: Value,
+        y_zero_point: Value,
+        z_scale: Value,
+        z_zero_point: Value,
+    ) -> Value:
+        x = difference(b, X, x_zero_point) * per_column(b, x_scale)
+        y = difference(b, Y, y_zero_point) * per_column(b, y_scale)
+        return requantize(b, b.Where(condition, x, y) / per_column(b, z_scale), z_zero_point, X)
+
+
+class GatherBlockQuantized(Op):
+    """Gather of data that is quantized in blocks, taken out of its quantized form.
+
+    Bytes hold 8 / `bits` numbers along the last axis, the lowest bits first; their default zero point is half the range.
+    """
+
+    domain: ClassVar[str] = DOMAIN
+    bits: int = 4
+    block_size: int = 128
+    gather_axis: int = 0
+    quantize_axis: int = 1
+
+    def expand(self, b: Any, data: Value, indices: Value, scales: Value, zero_points: Value | None = None) -> Value:
+        if data.dtype.is_float or self.bits not in (2, 4, 8) or self.block_size < 1:
+            raise UnsupportedError("GatherBlockQuantized is supported for integers of 2, 4 and 8 bits in blocks")
+        is_packed = data.dtype == UINT8
+        whole = unpack_bits(b, data, self.bits) if is_packed else data
+        zeros = zero_points if zero_points is None or not is_packed else unpack_bits(b, zero_points, self.bits)
+        if zeros is None and is_packed:
+            zeros = b.Expand(b.constant(1 << (self.bits - 1), UINT8), b.Shape(scales))
+        elif zeros is not None and is_packed:
+            zeros = b.Slice(zeros, [0], b.Shape(scales, start=-1), [-1])
+        axis = resolve_axis(self.quantize_axis, data.rank)
+        numbers = b.DequantizeLinear(whole, scales, zeros, axis=axis, block_size=self.block_size)
+        return b.Gather(numbers, indices, axis=self.gather_axis)
 
 
 class DynamicQuantizeMatMul(Op):

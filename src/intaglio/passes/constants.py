@@ -21,9 +21,9 @@ GROWTH = 2
 LARGEST = 1 << 30
 """Bytes that no folded result exceeds."""
 LINEAR = frozenset(
-    "Abs Add BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Clip Concat Constant DequantizeLinear".split()
-    + "Div Exp Expand Flatten Floor Gather Identity Log Mul Neg Not Pad Reciprocal Relu Reshape Shape Sign".split()
-    + "Size Slice Split Sqrt Squeeze Sub Tile Transpose Unsqueeze Where".split()
+    ["Abs", "Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Concat", "Constant", "DequantizeLinear"]
+    + ["Div", "Exp", "Expand", "Flatten", "Floor", "Gather", "Identity", "Log", "Mul", "Neg", "Not", "Pad", "Reciprocal", "Relu", "Reshape", "Shape", "Sign"]
+    + ["Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where"]
 )
 """Operators whose time is linear in their data, so that large constants may be folded through them."""
 BOUNDED = frozenset({"NonZero", "Unique", "Compress"})

@@ -1,4 +1,4 @@
-"""Common subexpressions: of two equal nodes with equal inputs the second reads the first one's outputs."""
+"""Common subexpressions: of two nodes that compute the same, readers of the second read the first one's outputs."""
 
 from __future__ import annotations
 
@@ -45,6 +45,10 @@ def _replace(model: Graph, node: Node, earlier: Node) -> bool:
 
 
 def _key(node: Node) -> Hashable:
+    """Equal for nodes with equal outputs: by operator and inputs, or by known sizes, however they are computed."""
+    contents = node.output.contents
+    if contents is not None and len(node.outputs) == 1:
+        return node.output.type, tuple(contents.ravel().tolist())
     inputs = tuple(_value_key(value) for value in node.inputs)
     attributes = tuple(_attribute_key(getattr(node.op, field.name)) for field in fields(node.op))  # pyright: ignore
     return type(node.op), attributes, inputs, len(node.outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from intaglio.errors import GraphError, ShapeError
-from intaglio.ir.dim import Dim, Expr, Symbol, evaluate
+from intaglio.ir.dim import Dim, Symbol, evaluate, lone_atom
 from intaglio.ir.types import Shape
 
 
@@ -38,11 +38,8 @@ def _bind_dim(dim: Dim, size: int, bindings: dict[str, int], place: str) -> None
 
 def lone_symbol(dim: Dim) -> str | None:
     """The name of the symbol where the dimension is just one symbol."""
-    if isinstance(dim, Expr) and len(dim.terms) == 1:
-        (monomial, factor) = dim.terms[0]
-        if factor == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
-            return monomial[0].name
-    return None
+    atom = lone_atom(dim)
+    return atom.name if isinstance(atom, Symbol) else None
 
 
 def format_shape(shape: Shape) -> str:

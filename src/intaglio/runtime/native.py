@@ -14,9 +14,10 @@ from intaglio.c.cache import CFunction
 from intaglio.c.compiler import require_compiler
 from intaglio.c.native import Prepared, Segment, invoke_function, plan_memory
 from intaglio.c.target import Target, host_target
-from intaglio.errors import OperatorError, RunTimeoutError
+from intaglio.errors import OperatorError, RunTimeoutError, ShapeError
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import evaluate
+from intaglio.ir.build import infer_node
+from intaglio.ir.dim import evaluate, substitute, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
@@ -31,6 +32,9 @@ Progress = Callable[[int, int], None]
 
 PREPARED_LIMIT = 64
 """How many bindings of sizes a segment keeps ready."""
+
+SPECIAL_LIMIT = 16
+"""How many plans for single sizes an engine keeps."""
 
 KERNEL_HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
 
@@ -93,8 +97,6 @@ class CompiledStep:
 
 
 def _all_symbols(step: NativeStep, names: Sequence[str]) -> list[str]:
-    from intaglio.ir.dim import symbols
-
     found = set(names)
     for buffer in step.arena:
         found |= symbols(buffer.size)
@@ -122,13 +124,14 @@ def _lifetimes(step: NativeStep) -> tuple[list[int], list[int]]:
 class NativeEngine:
     """A graph compiled for this machine. Safe to run from several threads at once."""
 
-    def __init__(self, graph: Graph, threads: int, target: Target | None = None) -> None:
+    def __init__(self, graph: Graph, threads: int, target: Target | None = None, assume: bool = True) -> None:
         self.graph = graph
         self.target = target or host_target()
-        self.plan: Plan = lower(clone(graph), self.target)
+        self.plan: Plan = lower(clone(graph), self.target, assume)
         self.constants = [np.ascontiguousarray(array) for array in self.plan.constants]
         self.threads = threads
         self.steps: list[CompiledStep | HostStep] = []
+        self._special: dict[tuple[tuple[str, int], ...], NativeEngine] = {}
 
     def load(self, progress: Progress | None = None) -> NativeEngine:
         """Compile what the cache does not hold, and make the engine ready to run."""
@@ -174,19 +177,42 @@ class NativeEngine:
             fast = self._fast.get(tuple([array.shape for array in inputs]))
             if fast is not None and all([array.flags.c_contiguous for array in inputs]):
                 return self._run_fast(fast, inputs, nanoseconds)
-        known: dict[Value, Any] = dict(zip(self.plan.inputs, inputs, strict=True))
         bindings: dict[str, int] = {}
-        for value, array in known.items():
-            if isinstance(value.type, TensorType):
+        for value, array in zip(self.graph.inputs, inputs, strict=True):
+            if isinstance(value.type, TensorType) and array is not None:
                 bind(value.type.shape, array.shape, bindings, f"input {value.name!r}")
+        try:
+            return self._run_steps(inputs, dict(bindings), nanoseconds)
+        except _AssumptionError:
+            return self._specialised(bindings).run(inputs, timeout)
+
+    def _run_steps(self, inputs: Sequence[Any], bindings: dict[str, int], timeout: int) -> list[Any]:
+        known: dict[Value, Any] = dict(zip(self.plan.inputs, inputs, strict=True))
+        self._check_assumptions(bindings)
         if self._is_single:
             self._remember(inputs, bindings)
         for step in self.steps:
             if isinstance(step, HostStep):
                 self._run_host(step.node, known, bindings)
             else:
-                self._run_native(step, known, bindings, nanoseconds, inputs)
+                self._run_native(step, known, bindings, timeout, inputs)
         return [value.constant if value.constant is not None else known[value] for value in self._outputs]
+
+    def _check_assumptions(self, bindings: dict[str, int]) -> None:
+        for left, right in self.plan.assumptions:
+            if symbols(left) | symbols(right) <= bindings.keys() and evaluate(left, bindings) != evaluate(right, bindings):
+                raise _AssumptionError
+
+    def _specialised(self, bindings: dict[str, int]) -> NativeEngine:
+        """The engine for input sizes under which the plan's assumptions do not hold: a plan for just these sizes."""
+        key = tuple(sorted(bindings.items()))
+        if key not in self._special:
+            graph = clone(self.graph)
+            _fix_sizes(graph, bindings)
+            if len(self._special) >= SPECIAL_LIMIT:
+                self._special.clear()
+            self._special[key] = NativeEngine(graph, self.threads, self.target, assume=False).load()
+        return self._special[key]
 
     def _remember(self, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
         step = self.steps[0]
@@ -210,7 +236,17 @@ class NativeEngine:
         for value, result in zip(node.outputs, run_node(node, known), strict=False):
             known[value] = result
             if isinstance(value.type, TensorType) and result is not None:
-                bind(value.type.shape, result.shape, bindings, value.name)
+                self._bind_result(value, result, bindings)
+        self._check_assumptions(bindings)
+
+    def _bind_result(self, value: Value, result: Any, bindings: dict[str, int]) -> None:
+        assert isinstance(value.type, TensorType)
+        try:
+            bind(value.type.shape, result.shape, bindings, value.name)
+        except ShapeError:
+            if self.plan.assumptions:
+                raise _AssumptionError from None
+            raise
 
     def _run_native(
         self, step: CompiledStep, known: dict[Value, Any], bindings: dict[str, int], timeout: int, inputs: Sequence[Any]
@@ -230,6 +266,19 @@ class NativeEngine:
         evaluate_graph(self.graph, inputs)
         names = ", ".join(node.op.name for node in action.nodes)
         raise OperatorError(f"{names} met a value at run time that its definition forbids")
+
+
+class _AssumptionError(Exception):
+    """The sizes of this run break an assumption of the plan."""
+
+
+def _fix_sizes(graph: Graph, bindings: dict[str, int]) -> None:
+    """Give the graph's input symbols their values, and infer all types anew."""
+    for value in graph.inputs:
+        if isinstance(value.type, TensorType) and value.type.shape is not None:
+            value.type = value.type.with_shape(tuple(substitute(dim, bindings) for dim in value.type.shape))
+    for node in graph.nodes:
+        infer_node(node)
 
 
 def kernel_function(kernel: Kernel) -> CFunction:

@@ -309,7 +309,9 @@ class TreeEnsembleClassifier(NodeTrees):
 
     def infer(self, X: Value) -> tuple[TensorType, TensorType]:
         check_transform(self.post_transform)
-        labels = self._labels()
+        labels, base = self._labels(), self.numbers("base_values")
+        if len(base) not in (0, len(labels)) and (len(base), len(labels)) != (1, 2):
+            raise ShapeError(f"{len(base)} base_values for {len(labels)} classes")
         self.forest("class", len(labels))
         return classifier_types(X, labels, len(labels))
 
@@ -317,20 +319,29 @@ class TreeEnsembleClassifier(NodeTrees):
         return label_list(self.classlabels_int64s, self.classlabels_strings)
 
     def reference(self, X: Array) -> tuple[Array, Array]:
-        labels = self._labels()
+        labels, weighed = self._labels(), sorted(set(self.class_ids or ()))
         scores, has_score = self.forest("class", len(labels)).scores(self.rows(X), "SUM")
-        base = self.numbers("base_values")
-        if len(labels) == 2 and len(set(self.class_ids or ())) == 1:
-            best, scores = self._binary(scores[:, list(self.class_ids or ())[:1]], base)
+        if len(labels) == 2 and len(weighed) == 1:
+            best, scores = self._binary(scores, weighed[0])
         else:
-            scores, has_score = (scores + base, has_score | True) if len(base) == len(labels) else (scores, has_score)
-            best = np.where(has_score, scores, -np.inf).argmax(axis=1)
+            base = self.numbers("base_values")
+            scores[:, : len(base)] += base
+            best = np.where(has_score | (len(base) == len(labels)), scores, -np.inf).argmax(axis=1)
             scores = transform(scores, self.post_transform)
         return labels[best], scores.astype(np.float32)
 
-    def _binary(self, score: Array, base: Array) -> tuple[Array, Array]:
-        """Two classes of which the leaves weigh one only: a probability if no weight is negative, else a margin."""
-        score = score + (base[-1] if len(base) else 0)
+    def _binary(self, scores: Array, column: int) -> tuple[Array, Array]:
+        """Two classes of which the leaves weigh one only: a probability if no weight is negative, else a margin.
+
+        As in ONNX Runtime the one score stands for the second class, also where it is in the first column.
+        """
+        base = self.numbers("base_values")
         is_probability = bool((self.numbers("class_weights") >= 0).all())
-        best = (score[:, 0] > (0.5 if is_probability else 0)).astype(np.int64)
-        return best, two_classes(score, self.post_transform, is_probability)
+        if column == 0 and len(base) == 1:
+            scores[:, 0] += base[0]
+        elif len(base) == 2:
+            scores[:, column] += base[column]
+        best = (scores[:, column] > (0.5 if is_probability else 0)).astype(np.int64)
+        if column == 0 and len(base) < 2:
+            return best, two_classes(scores[:, :1], self.post_transform, is_probability)
+        return best, transform(scores, self.post_transform)
