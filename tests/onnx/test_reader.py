@@ -380,3 +380,32 @@ def test_operator_without_a_class_is_read_through_its_schema_body(monkeypatch: p
     mean, deviation = x.mean(axis=1, keepdims=True), x.std(axis=1, keepdims=True)
     result = evaluate(graph, [x, np.full(3, 2, np.float32), np.ones(3, np.float32)])[0]
     np.testing.assert_allclose(result, (x - mean) / deviation * 2 + 1, rtol=1e-3)
+
+
+def test_a_registered_class_stands_for_a_custom_operator() -> None:
+    from intaglio.ir.op import OPERATORS, Op
+
+    before = set(OPERATORS)
+
+    class Shift(Op):
+        """x + by."""
+
+        domain = "custom.test"
+        by: float = 1.0
+
+        def infer(self, x):
+            return x.type
+
+        def reference(self, x):
+            return x + np.float32(self.by)
+
+    try:
+        text = "g (float[2] x) => (float[2] y) { m = custom.test.Shift(x) y = custom.test.Shift <by = 2.0> (m) }"
+        model = parse(f'<ir_version: 8, opset_import: ["" : 17, "custom.test" : 1]> {text}')
+        assert evaluate(read_model(model).graph, [np.zeros(2, np.float32)])[0].tolist() == [3.0, 3.0]
+        model.graph.node[1].attribute[0].name = "bye"
+        with pytest.raises(LoadError, match=r"has the attribute 'bye'.*did you mean 'by'"):
+            read_model(model)
+    finally:
+        for key in set(OPERATORS) - before:
+            del OPERATORS[key]

@@ -40,9 +40,15 @@ def runtime() -> Judge:
     """runtime("Add", a, b, opset=21, outputs=1, **attributes): the outputs that ONNX Runtime computes."""
 
     def judge(
-        operator: str, *inputs: Any, opset: int = 21, domain: str = "", outputs: int = 1, **attributes: Any
+        operator: str,
+        *inputs: Any,
+        opset: int = 21,
+        domain: str = "",
+        outputs: int = 1,
+        attributes: dict[str, Any] | None = None,
+        **named: Any,
     ) -> list[Any]:
-        model = single_node_model(operator, inputs, opset, domain, outputs, attributes)
+        model = single_node_model(operator, inputs, opset, domain, outputs, {**(attributes or {}), **named})
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

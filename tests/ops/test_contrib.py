@@ -243,7 +243,7 @@ QUANTIZED_CASES = [
 @pytest.mark.parametrize(("name", "attributes", "arrays"), QUANTIZED_CASES)
 def test_quantized_operators_agree_with_onnx_runtime(name, attributes, arrays, runtime):
     arrays = [None if array is None else np.asarray(array) for array in arrays]
-    (expected,) = runtime(name, *arrays, opset=17, domain=DOMAIN, **attributes)
+    (expected,) = runtime(name, *arrays, opset=17, domain=DOMAIN, attributes=attributes)
     (result,) = compute(operator(name, attributes), arrays, 1)
     assert result.dtype == expected.dtype
     if result.dtype == np.float32:

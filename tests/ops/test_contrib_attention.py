@@ -82,7 +82,7 @@ def test_quantized_self_attention_agrees_with_onnx_runtime(runtime):
     scales = [np.array(0.01, np.float32), np.full(3 * WIDTH, 0.002, np.float32)]
     zeros = [np.array(128, np.uint8), np.zeros(3 * WIDTH, np.int8)]
     arrays = [data, weights, BIAS, *scales, int32(3, 5), *zeros, PAST]
-    check("QAttention", arrays[:5] + [None, *zeros, PAST], {"num_heads": HEADS, "unidirectional": 1}, 2, runtime)
+    check("QAttention", [*arrays[:5], None, *zeros, PAST], {"num_heads": HEADS, "unidirectional": 1}, 2, runtime)
     check("QAttention", arrays[:8], {"num_heads": HEADS}, 1, runtime)
 
 

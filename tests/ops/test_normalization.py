@@ -82,9 +82,10 @@ def test_lrn(agree: Any, size: int) -> None:
     agree("LRN", numbers(2, 7, 4, 5), size=size, alpha=0.3, beta=0.5, bias=2.0)
 
 
-def test_lrn_of_an_even_size_looks_further_ahead(evaluator: Any) -> None:
-    x = numbers(2, 7, 4, 5)
-    expected = evaluator("LRN", x, size=4, alpha=0.3, beta=0.5, bias=2.0)[0]
+def test_lrn_of_an_even_size_looks_further_ahead() -> None:
+    x = numbers(2, 7, 4)
+    near = np.stack([(x[:, max(c - 1, 0) : c + 3] ** 2).sum(axis=1) for c in range(7)], axis=1)
+    expected = x / (2 + 0.3 / 4 * near) ** 0.5
     np.testing.assert_allclose(LRN(size=4, alpha=0.3, beta=0.5, bias=2.0).reference(x), expected, rtol=1e-5)
 
 

@@ -72,8 +72,7 @@ def test_length_and_empty():
     check("s = SequenceEmpty () t = SequenceInsert (s, x) y = SequenceLength (t)", matrix(), result="int64 y")
 
 
-@pytest.mark.parametrize("split", [None, "2", "[1, 3]"])
-@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(("split", "keepdims"), [(None, 0), (None, 1), ("2", 1), ("3", 1), ("[1, 3]", 1)])
 def test_split_to_sequence(split, keepdims):
     constant = f"p = Constant <value_int{'s' if split and '[' in split else ''} = {split}> ()" if split else ""
     body = f"{constant} y = SplitToSequence <axis = 0, keepdims = {keepdims}> (x{', p' if split else ''})"

@@ -534,7 +534,8 @@ CASES["batch-normalization of-a-grouped-transposed-convolution"] = (
       %w: float32[2, 2, 1] = {1.0, 2.0, 3.0, 4.0}
       %a = ConvTranspose(%x, %w; group=2)
       %y = BatchNormalization(%a, float32[4] {2.0, 3.0, 4.0, 5.0},
-          float32[4] {0.5, 0.25, 1.0, 1.5}, float32[4] {1.0, 2.0, 0.0, 4.0}, float32[4] {3.0, 0.0, 0.0, 0.0}; epsilon=1.0)
+          float32[4] {0.5, 0.25, 1.0, 1.5}, float32[4] {1.0, 2.0, 0.0, 4.0},
+          float32[4] {3.0, 0.0, 0.0, 0.0}; epsilon=1.0)
     }
     """,
     """
@@ -928,6 +929,31 @@ CASES["clip-of-relu"] = (
     %constant_4: float32[] = {0.0}
     %constant_5: float32[] = {3.0}
     %z: float32[N, 3] = Clip(%y, %constant_4, %constant_5)
+    """,
+)
+
+CASES["attention of-rank-3"] = (
+    "recognise-attention",
+    """
+    graph "g" (%q: float32[N, S, 4], %t: float32[N, 4, M], %v: float32[N, M, 5], %m: float32[S, M]) -> (%y) {
+      %a = MatMul(%q, %t)
+      %s = Mul(%a, float32[] {0.5})
+      %b = Add(%s, %m)
+      %p = Softmax(%b)
+      %y = MatMul(%p, %v)
+    }
+    """,
+    """
+    %constant_1: int64[1] = {0}
+    %unsqueeze: float32[1, N, S, 4] = Unsqueeze(%q, %constant_1)
+    %constant_2: int64[1] = {0}
+    %unsqueeze_1: float32[1, N, 4, M] = Unsqueeze(%t, %constant_2)
+    %constant_3: int64[1] = {0}
+    %unsqueeze_2: float32[1, N, M, 5] = Unsqueeze(%v, %constant_3)
+    %transpose: float32[1, N, M, 4] = Transpose(%unsqueeze_1; perm=[0, 1, 3, 2])
+    %attention: float32[1, N, S, 5] = Attention(%unsqueeze, %transpose, %unsqueeze_2, %m; scale=0.5)
+    %constant_4: int64[1] = {0}
+    %y: float32[N, S, 5] = Squeeze(%attention, %constant_4)
     """,
 )
 

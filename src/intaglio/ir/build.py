@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -269,7 +268,7 @@ def expand_node(node: Node, drop: bool = True) -> tuple[Value, ...]:
 
 def with_output_count(op: Op, outputs: int) -> Op:
     """The operator for a node with so many outputs, where that number is the node's to say."""
-    return replace(op, output_count=outputs) if op.variadic_outputs else op
+    return op.changed(output_count=outputs) if op.variadic_outputs else op
 
 
 def int64(values: Sequence[int]) -> Array:

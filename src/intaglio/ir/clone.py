@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from intaglio.ir.graph import Graph, Node, Value
 
 
@@ -31,7 +29,7 @@ def _clone(graph: Graph, values: dict[Value, Value], names: dict[str, int]) -> G
 
 def _clone_node(node: Node, into: Graph, values: dict[Value, Value], names: dict[str, int]) -> None:
     bodies = {name: _clone(body, values, names) for name, body in node.op.subgraphs()}
-    op = replace(node.op, **bodies) if bodies else node.op  # pyright: ignore[reportArgumentType, reportCallIssue]
+    op = node.op.changed(**bodies) if bodies else node.op  # pyright: ignore[reportArgumentType, reportCallIssue]
     copy = Node(op, [None if value is None else _lookup(value, values) for value in node.inputs], node.source)
     copy.outputs = tuple(_copy_value(value, values, copy) for value in node.outputs)
     into.insert(copy)

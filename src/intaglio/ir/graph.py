@@ -61,9 +61,8 @@ class Value:
     @property
     def contents(self) -> Array | None:
         """The elements as dimensions (an object array of the tensor's shape), where they are known."""
-        if self._contents is None and self.constant is not None:
-            if self.constant.dtype.kind in "iub" and self.constant.size <= CONTENTS_LIMIT:
-                self._contents = self.constant.astype(object)
+        if self._contents is None and self.constant is not None and _is_small_integer(self.constant):
+            self._contents = self.constant.astype(object)
         return self._contents
 
     @contents.setter
@@ -132,6 +131,10 @@ class Value:
 
     def __ge__(self, other: Operand) -> Value:
         return _apply("GreaterOrEqual", self, other)
+
+
+def _is_small_integer(array: Array) -> bool:
+    return array.dtype.kind in "iub" and array.size <= CONTENTS_LIMIT
 
 
 Operand: TypeAlias = Value | float | int | bool | Sequence[Any] | Array

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeAlias, dataclass_transform
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,15 @@ class Op:
         if any(array is None and value is not None for array, value in zip(arrays, inputs, strict=True)):
             return None
         return self.reference(*arrays)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, attribute: str) -> Any:
+            """The attributes of an operator that is known by its name only."""
+
+    def changed(self, **attributes: Any) -> Self:
+        """The same operator with other attributes."""
+        return replace(self, **attributes)  # pyright: ignore[reportArgumentType]
 
     @property
     def name(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from intaglio.ir.graph import Graph, Node, Value
@@ -30,7 +29,7 @@ def graph_state(graph: Graph) -> dict[str, Any]:
 
     def node_state(node: Node) -> tuple[Any, ...]:
         bodies = {name: state(body) for name, body in node.op.subgraphs()}
-        op = replace(node.op, **dict.fromkeys(bodies)) if bodies else node.op  # pyright: ignore
+        op = node.op.changed(**dict.fromkeys(bodies)) if bodies else node.op  # pyright: ignore
         return op, bodies, [number(v) for v in node.inputs], [number(v) for v in node.outputs], node.source
 
     return {"graph": state(graph), "values": values, "names": dict(graph.names)}
@@ -49,7 +48,7 @@ def graph_from_state(data: dict[str, Any]) -> Graph:
         graph.doc, graph.metadata, graph.names = state["doc"], dict(state["metadata"]), data["names"]
         graph.inputs = [values[number] for number in state["inputs"]]
         for op, bodies, inputs, outputs, source in state["nodes"]:
-            whole = replace(op, **{name: build(body) for name, body in bodies.items()}) if bodies else op
+            whole = op.changed(**{name: build(body) for name, body in bodies.items()}) if bodies else op
             node = Node(whole, [None if number < 0 else values[number] for number in inputs], source)
             node.outputs = tuple(values[number] for number in outputs)
             for value in node.outputs:

@@ -1,8 +1,8 @@
 """Broadcasts that only the run can decide.
 
-Where an operand's dimension is one expression and the result's another, the operand may be repeated (its dimension is 1)
-or not (they are equal). Kernels are specialised in that, so the plan assumes that they are equal; the runtime checks it
-for each new set of sizes and makes a plan of its own for those where it does not hold.
+Where an operand's dimension is one expression and the result's another, the operand may be repeated (its dimension is
+1) or not (they are equal). Kernels are specialised in that, so the plan assumes that they are equal; the runtime checks
+it for each new set of sizes and makes a plan of its own for those where it does not hold.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def _unequal_operands(node: Node) -> Iterator[Assumption]:
     for value in node.inputs:
         shape = () if value is None else _shape(value)
         for dim, wanted in zip(reversed(shape), reversed(result), strict=False):
-            if dim not in (1, wanted) and not (isinstance(dim, int) and isinstance(wanted, int)):
-                if lone_atom(dim) is not None or lone_atom(wanted) is not None:
-                    yield dim, wanted
+            is_simple = lone_atom(dim) is not None or lone_atom(wanted) is not None
+            if dim not in (1, wanted) and is_simple:
+                yield dim, wanted
 
 
 def _orient(pair: Assumption) -> tuple[Atom, Dim]:

@@ -89,7 +89,10 @@ def _call_lines(call: Call, index: int, names: Mapping[str, str], kernels: Mappi
 
 def _fill_lines(fill: Fill, names: Mapping[str, str]) -> list[str]:
     element = {"bool": "uint8_t"}.get(fill.operand.buffer.dtype.name, f"{fill.operand.buffer.dtype.name}_t")
-    lines = [f"    {{ /* {comment(fill.title)} */", f"        {element} *out = (void *){_pointer(fill.operand, names)};"]
+    lines = [
+        f"    {{ /* {comment(fill.title)} */",
+        f"        {element} *out = (void *){_pointer(fill.operand, names)};",
+    ]
     lines += [f"        out[{i}] = ({element})({dim_text(item, names)});" for i, item in enumerate(fill.items)]
     return [*lines, "        (void)out;", "    }"]
 

@@ -61,7 +61,9 @@ def rows_and_columns(view: View) -> tuple[Dim, Dim] | None:
 
 
 class _Printer:
-    def __init__(self, epilogue: Epilogue, buffers: int, sizes: int, bias: Value | None, bias_view: View | None) -> None:
+    def __init__(
+        self, epilogue: Epilogue, buffers: int, sizes: int, bias: Value | None, bias_view: View | None
+    ) -> None:
         self.epilogue = epilogue
         self.buffers, self.first_size = buffers, sizes
         self.bias, self.bias_view = bias, bias_view
@@ -77,19 +79,21 @@ class _Printer:
 
     def _function(self, left: str | None) -> str:
         self.names = {self.epilogue.result: "acc"}
-        kind = register_kind(self.epilogue.result.dtype)
         name, extra = ("ig_epilogue_n", ", int64_t n") if left else ("ig_epilogue", "")
         body: list[str] = []
         if self.bias is not None and self.bias_view is not None:
             body.append(f"    acc = acc + {self._load_text(self.bias, self.bias_view, left)};")
         for value, view in self.epilogue.loads.items():
             if scalar_constant(value) is None:
-                body.append(f"    const ig_{register_kind(value.dtype)} {self._name(value)} = {self._load_text(value, view, left)};")
+                kind, text = register_kind(value.dtype), self._load_text(value, view, left)
+                body.append(f"    const ig_{kind} {self._name(value)} = {text};")
         body += [self._assign(node) for node in self.epilogue.nodes]
         body += [self._store(value, view, left) for value, view in self.epilogue.stores.items()]
+        vector = f"ig_{register_kind(self.epilogue.result.dtype)}"
+        arguments = f"void *const *buffer, const int64_t *size, int64_t row, int64_t col, {vector} acc{extra}"
         return "\n".join(
             [
-                f"static inline void {name}(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_{kind} acc{extra})",
+                f"static inline void {name}({arguments})",
                 "{",
                 *body,
                 "    (void)size, (void)row, (void)col;",
@@ -143,6 +147,10 @@ class _Printer:
         suffix = MEMORY[value.dtype.name][1]
         name = self._name(value)
         if step == 1 or view.shape[-1:] == (1,):
-            return f"    ig_store_n_{suffix}({pointer}, {name}, {left});" if left else f"    ig_store_{suffix}({pointer}, {name});"
+            return (
+                f"    ig_store_n_{suffix}({pointer}, {name}, {left});"
+                if left
+                else f"    ig_store_{suffix}({pointer}, {name});"
+            )
         stride = f"size[{self.first_size + len(self.sizes) - 1}]"
         return f"    ig_scatter_{suffix}({pointer}, {stride}, {name}, {left or 'IG_LANES'});"

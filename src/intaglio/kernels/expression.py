@@ -1,8 +1,8 @@
 """Elementwise operators as C expressions over vectors.
 
-A register holds IG_LANES elements of one type. Its `kind` names the vector type behind `ig_`: f32, f64, i8 to i64, u8 to
-u64; float16 and bfloat16 are computed as f32 and rounded when they are stored. A boolean register is a mask: lanes of 0
-or -1 as wide as the operands that were compared (`mask` is that width in bits), or 0 and 1 in bytes as in memory
+A register holds IG_LANES elements of one type. Its `kind` names the vector type behind `ig_`: f32, f64, i8 to i64, u8
+to u64; float16 and bfloat16 are computed as f32 and rounded when they are stored. A boolean register is a mask: lanes
+of 0 or -1 as wide as the operands that were compared (`mask` is that width in bits), or 0 and 1 in bytes as in memory
 (`mask` is 0).
 """
 
@@ -132,7 +132,13 @@ def literal(value: Any, kind: str) -> str:
     if kind in _FLOATS:
         return f"ig_set_{kind}({float_literal(float(value), kind)})"
     number = int(value)
-    text = f"{number}ULL" if kind.startswith("u") else "(-9223372036854775807LL - 1)" if number == -(2**63) else f"{number}LL"
+    text = (
+        f"{number}ULL"
+        if kind.startswith("u")
+        else "(-9223372036854775807LL - 1)"
+        if number == -(2**63)
+        else f"{number}LL"
+    )
     return f"ig_set_{kind}((ig_{kind}_element){text})"
 
 
@@ -236,14 +242,14 @@ def _clip(node: Node, arguments: Sequence[Register]) -> Register:
 @_emits("Mod")
 def _mod(node: Node, arguments: Sequence[Register]) -> Register:
     x, y = arguments
-    function = "fmod" if node.op.fmod else "mod"  # pyright: ignore[reportAttributeAccessIssue]
+    function = "fmod" if node.op.fmod else "mod"
     return Register(f"ig_{function}_{x.kind}({x.text}, {y.text})", x.kind)
 
 
 @_emits("LeakyRelu", kinds=_FLOATS)
 def _leaky_relu(node: Node, arguments: Sequence[Register]) -> Register:
     (x,) = arguments
-    alpha = literal(np.float32(node.op.alpha), x.kind)  # pyright: ignore[reportAttributeAccessIssue]
+    alpha = literal(np.float32(node.op.alpha), x.kind)
     is_negative = bool_register(f"ig_lt_{x.kind}({x.text}, {literal(0, x.kind)})", BITS[x.kind])
     return _select(is_negative, Register(f"({x.text} * {alpha})", x.kind), x)
 
@@ -285,9 +291,9 @@ def _is_nan(node: Node, arguments: Sequence[Register]) -> Register:
 def _is_inf(node: Node, arguments: Sequence[Register]) -> Register:
     (x,) = arguments
     tests: list[str] = []
-    if node.op.detect_positive:  # pyright: ignore[reportAttributeAccessIssue]
+    if node.op.detect_positive:
         tests.append(f"ig_eq_{x.kind}({x.text}, {literal(np.inf, x.kind)})")
-    if node.op.detect_negative:  # pyright: ignore[reportAttributeAccessIssue]
+    if node.op.detect_negative:
         tests.append(f"ig_eq_{x.kind}({x.text}, {literal(-np.inf, x.kind)})")
     return bool_register("(" + " | ".join(tests or [f"(ig_i{BITS[x.kind]}){{0}}"]) + ")", BITS[x.kind])
 
@@ -305,7 +311,7 @@ def _where(node: Node, arguments: Sequence[Register]) -> Register:
 @_emits("BitShift")
 def _bit_shift(node: Node, arguments: Sequence[Register]) -> Register:
     x, y = arguments
-    function = "shift_left" if node.op.direction == "LEFT" else "shift_right"  # pyright: ignore[reportAttributeAccessIssue]
+    function = "shift_left" if node.op.direction == "LEFT" else "shift_right"
     return Register(f"ig_{function}_{x.kind}({x.text}, {y.text})", x.kind)
 
 

@@ -1,7 +1,7 @@
 """Which nodes are computed together.
 
-Nodes are visited in order and joined to the group of one of their producers where the kernel can hold them. A group runs
-where its last node stood, so nothing outside may read its values before that point.
+Nodes are visited in order and joined to the group of one of their producers where the kernel can hold them. A group
+runs where its last node stood, so nothing outside may read its values before that point.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def reduction_axes(node: Node) -> tuple[int, ...] | None:
     if node.op.name not in REDUCTIONS or node.op.domain:
         return None
     data, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
-    if data is None or data.tensor.shape is None or not node.op.keepdims:  # pyright: ignore[reportAttributeAccessIssue]
+    if data is None or data.tensor.shape is None or not node.op.keepdims:
         return None
     chosen = [] if axes is None else known_integers(axes)
     if chosen is None:
         return None
     given = tuple(sorted(resolve_axes(chosen, data.rank)))
-    is_noop = bool(node.op.noop_with_empty_axes)  # pyright: ignore[reportAttributeAccessIssue]
+    is_noop = bool(node.op.noop_with_empty_axes)
     return given if given else None if is_noop else tuple(range(data.rank))
 
 

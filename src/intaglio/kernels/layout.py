@@ -1,14 +1,13 @@
 """Channels last: convolutions and pools work on NHWC, and the layout spreads through what surrounds them.
 
-Each such operator becomes a `ChannelsLast` between two transposes. Walking forward, every value that has a twin with its
-channels last passes it on through elementwise operators, concatenations, pads and reductions, so that transposes remain
-only where the layout begins and ends.
+Each such operator becomes a `ChannelsLast` between two transposes. Walking forward, every value that has a twin with
+its channels last passes it on through elementwise operators, concatenations, pads and reductions, so that transposes
+remain only where the layout begins and ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
 
 import numpy as np
 
@@ -56,12 +55,14 @@ class ChannelsLast(Op):
     input_first: bool = False
 
     def infer(self, X: Value, W: Value | None = None, B: Value | None = None) -> TensorType:
+        """The inner operator's type with the channels moved."""
         data = Value(X.name, self.first_type(X))
         result = self.inner.infer(data, *(v for v in (W, B) if v is not None))
         found = result[0] if isinstance(result, tuple) else result
         return found.with_shape(tuple(found.dims[axis] for axis in to_last(found.rank)))
 
     def reference(self, X: Array, W: Array | None = None, B: Array | None = None) -> Array:
+        """The inner operator between two transposes."""
         data = X if self.input_first else np.transpose(X, to_first(X.ndim))
         result = self.inner.reference(data, *(a for a in (W, B) if a is not None))
         found = result[0] if isinstance(result, tuple) else result
@@ -122,7 +123,7 @@ class _Layout:
         assert data is not None
         channels = data.shape[1]
         is_few = node.op.name == "Conv" and data not in self.twins and isinstance(channels, int)
-        input_first = bool(is_few and channels <= FEW_CHANNELS and node.op.group == 1)  # pyright: ignore
+        input_first = bool(is_few and channels <= FEW_CHANNELS and node.op.group == 1)
         x = data if input_first else self.twin(data, node)
         op = ChannelsLast(inner=node.op, input_first=input_first)
         (last,) = self.builder(node).add(op, (x, *node.inputs[1:]), names=[node.output.name + ".last"])
@@ -169,7 +170,7 @@ class _Layout:
         known = sum(value in self.twins for value in inputs)
         if 2 * known < len(inputs) or node.output.rank < 3:
             return
-        axis = to_last(node.output.rank).index(resolve_axis(node.op.axis, node.output.rank))  # pyright: ignore
+        axis = to_last(node.output.rank).index(resolve_axis(node.op.axis, node.output.rank))
         last = self.builder(node).Concat(*(self.twin(value, node) for value in inputs), axis=axis)
         self.replace(node, last)
 
@@ -189,8 +190,8 @@ class _Layout:
         """Resize the twin with scales or sizes in its order."""
         inputs = list(node.inputs) + [None] * (4 - len(node.inputs))
         data, scales, sizes = inputs[0], inputs[2], inputs[3]
-        plain = node.op.axes is None and inputs[1] is None or inputs[1] is None  # pyright: ignore
-        if data is None or data not in self.twins or not plain or node.op.axes is not None:  # pyright: ignore
+        plain = (node.op.axes is None and inputs[1] is None) or inputs[1] is None
+        if data is None or data not in self.twins or not plain or node.op.axes is not None:
             return
         order, builder = to_last(data.rank), self.builder(node)
         given = [None if v is None else v.constant for v in (scales, sizes)]
@@ -206,7 +207,7 @@ class _Layout:
         data = node.inputs[0]
         if data is None or data not in self.twins:
             return
-        order = node.op.perm or tuple(reversed(range(data.rank)))  # pyright: ignore
+        order = node.op.perm or tuple(reversed(range(data.rank)))
         back = to_first(data.rank)
         composed = tuple(back[axis] for axis in order)
         last = self.twins[data]
@@ -246,5 +247,3 @@ def _is_spatial(node: Node) -> bool:
         weights = node.inputs[1]
         return weights is not None and weights.constant is not None and isinstance(data.shape[1], int)
     return True
-
-

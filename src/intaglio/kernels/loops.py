@@ -1,9 +1,10 @@
 """Loop kernels: fused elementwise nodes and reductions as one function over rows and columns.
 
-The iteration space is split into row loops, which a task index enumerates, and column loops, of which the innermost runs
-over vectors. Without reductions a row is cut into chunks and a task is one chunk. With reductions the columns are the
-reduced axes: the kernel makes one pass over the row for each level of dependence between reductions, so softmax takes
-three passes over a row that stays in cache, and values that are dear to compute are kept in scratch memory between them.
+The iteration space is split into row loops, which a task index enumerates, and column loops, of which the innermost
+runs over vectors. Without reductions a row is cut into chunks and a task is one chunk. With reductions the columns are
+the reduced axes: the kernel makes one pass over the row for each level of dependence between reductions, so softmax
+takes three passes over a row that stays in cache, and values that are dear to compute are kept in scratch memory
+between them.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class _Emission:
     def _find_levels(self) -> dict[Value, int]:
         levels: dict[Value, int] = {}
         for node in self.program.nodes:
-            below = max((levels.get(value, 0) for value in _reads(node)), default=0)
+            below = max((levels.get(value, 0) for value in reads(node)), default=0)
             levels[node.output] = below + 1 if node.op.name in REDUCTIONS else below
         return levels
 
@@ -153,7 +154,7 @@ class _Emission:
             at = self.levels[node.output] - 1 if is_reduction else self.levels[node.output]
             if not is_reduction and not self._is_row(node.output):
                 at = max(at, last_use.get(node.output, at) if node.op.name in CHEAP else at)
-            for value in _reads(node):
+            for value in reads(node):
                 last_use[value] = max(last_use.get(value, 0), at)
         return [
             node.output
@@ -180,10 +181,15 @@ class _Emission:
             chunks = SizeTerm(f"({{0}}) * ((({{1}}) + {CHUNK - 1}) / {CHUNK})", (rows, columns))
             tasks = chunks
             cost = SizeTerm(f"1 + (({{0}}) < {CHUNK} ? ({{0}}) : {CHUNK}) * {picoseconds} / 1000", (columns,))
-        spill: Size = SizeTerm(f"{len(self.spilled)} * ((({{0}}) * 8 + 63) / 64 * 64)", (columns,)) if self.spilled else 0
+        spill: Size = (
+            SizeTerm(f"{len(self.spilled)} * ((({{0}}) * 8 + 63) / 64 * 64)", (columns,)) if self.spilled else 0
+        )
         return Call(
             Kernel(self._hint(), source),
-            [Operand(view.buffer, view.offset, index >= len(self.program.loads)) for index, (_, view) in enumerate(self.operands)],
+            [
+                Operand(view.buffer, view.offset, index >= len(self.program.loads))
+                for index, (_, view) in enumerate(self.operands)
+            ],
             self.sizes,
             tasks,
             cost,
@@ -218,7 +224,10 @@ class _Emission:
 
     def _header(self) -> list[str]:
         nodes = ", ".join(node.op.name for node in self.program.nodes) or "copy"
-        buffers = ", ".join(f"{value.dtype} {'out' if i >= len(self.program.loads) else 'in'}" for i, (value, _) in enumerate(self.operands))
+        buffers = ", ".join(
+            f"{value.dtype} {'out' if i >= len(self.program.loads) else 'in'}"
+            for i, (value, _) in enumerate(self.operands)
+        )
         return [
             f"/* {nodes}",
             f"   buffers: {buffers}; sizes: {', '.join(name for name, _ in self.sizes)} */",
@@ -252,7 +261,9 @@ class _Emission:
                 if stride != 0
             ]
             constant = "const " if index < len(self.program.loads) else ""
-            lines.append(f"        {constant}{_element(value)} *p{index} = x{index}{''.join(' + ' + t for t in terms)};")
+            lines.append(
+                f"        {constant}{_element(value)} *p{index} = x{index}{''.join(' + ' + t for t in terms)};"
+            )
         return lines
 
     def _chunk_task(self) -> list[str]:
@@ -320,7 +331,7 @@ class _Emission:
         producers = {node.output: node for node in self.program.nodes}
         while stack:
             value, is_done = stack.pop()
-            if value in found or value in known or scalar_constant(value) is not None and value in self.load_index:
+            if value in found or value in known or (scalar_constant(value) is not None and value in self.load_index):
                 continue
             node = producers.get(value)
             is_read = node is None or self._is_spilled_before(value, at)
@@ -328,7 +339,8 @@ class _Emission:
                 found[value] = None
                 continue
             stack.append((value, True))
-            stack += [(source, False) for source in reversed(_reads(node)) if source not in found]
+            assert node is not None
+            stack += [(source, False) for source in reversed(reads(node)) if source not in found]
         return list(found)
 
     def _is_spilled_before(self, value: Value, at: int) -> bool:
@@ -349,7 +361,7 @@ class _Emission:
         return self._assign(node)
 
     def _assign(self, node: Node) -> str:
-        register = emit(node, [self._register(value) for value in _reads(node)])
+        register = emit(node, [self._register(value) for value in reads(node)])
         text = as_bytes(register) if register.is_bool else register.text
         kind = "u8" if register.is_bool else register.kind
         return f"const ig_{kind} {self._name(node.output)} = {text};"
@@ -437,7 +449,7 @@ class _Emission:
             if node.op.name in REDUCTIONS:
                 lines.append("        " + self._finish(node))
                 known.add(node.output)
-            elif self._is_row(node.output) and all(self._is_available(v, known) for v in _reads(node)):
+            elif self._is_row(node.output) and all(self._is_available(v, known) for v in reads(node)):
                 lines.append("        " + self._assign(node))
                 known.add(node.output)
         return lines
@@ -502,7 +514,7 @@ class _Emission:
         ]
 
 
-def _reads(node: Node) -> list[Value]:
+def reads(node: Node) -> list[Value]:
     """The inputs that an expression reads: of a reduction only its data, of CastLike only its first."""
     if node.op.name in REDUCTIONS or node.op.name == "CastLike":
         return [_input(node)]
@@ -533,6 +545,3 @@ def _combine(function: str, kind: str, left: str, right: str) -> str:
     if function in ("add", "mul"):
         return f"{left} {'+' if function == 'add' else '*'} {right}"
     return f"ig_{function}_{kind}({left}, {right})"
-
-
-reads = _reads

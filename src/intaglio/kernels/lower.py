@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
-from dataclasses import replace
 
 from intaglio.c.target import Target
 from intaglio.ir.build import Builder, expand_node
@@ -22,7 +22,9 @@ from intaglio.kernels.views import VIEWS, is_view
 from intaglio.passes import PIPELINE, simplify
 
 CLEANUP = tuple(
-    each for each in PIPELINE if each.name in ("dead-code", "fold-shapes", "fold-constants", "remove-noops", "common-subexpressions")
+    each
+    for each in PIPELINE
+    if each.name in ("dead-code", "fold-shapes", "fold-constants", "remove-noops", "common-subexpressions")
 )
 """What expansions and layouts leave behind is tidied by the passes that change no rounding."""
 
@@ -35,7 +37,7 @@ def lower(graph: Graph, target: Target, assume: bool = True) -> Plan:
 
     With `assume`, dimensions that may or may not be broadcast are taken to be equal, and the plan says which.
     """
-    from intaglio.kernels import rules as _rules  # noqa: F401  the anchors register themselves
+    register_rules()
 
     simplify(graph, pipeline=CLEANUP)
     assumptions = assume_equal(graph) if assume else []
@@ -46,6 +48,11 @@ def lower(graph: Graph, target: Target, assume: bool = True) -> Plan:
     plan = _Lowering(graph, target).plan()
     plan.assumptions = assumptions
     return plan
+
+
+def register_rules() -> None:
+    """Import the lowerings of structured operators, which register themselves."""
+    importlib.import_module("intaglio.kernels.rules")
 
 
 def legalise(graph: Graph) -> None:
@@ -62,14 +69,14 @@ def legalise(graph: Graph) -> None:
             if added > EXPANSION_LIMIT:
                 break
             following = before.next if before is not None else next(graph.nodes, None)
-        elif node.op.name in REDUCTIONS and not node.op.keepdims:  # pyright: ignore[reportAttributeAccessIssue]
+        elif node.op.name in REDUCTIONS and not node.op.keepdims:
             _keep_dims(node)
             following = node.next if node.graph is not None else following
         node = following
 
 
 def _must_expand(node: Node) -> bool:
-    if not node.op.has("expand") or node.op.domain == "" and (is_loop_node(node) or node.op.name in VIEWS):
+    if not node.op.has("expand") or (node.op.domain == "" and (is_loop_node(node) or node.op.name in VIEWS)):
         return False
     if _all_known(node):
         return False
@@ -84,7 +91,7 @@ def _keep_dims(node: Node) -> None:
     if node.output.tensor.shape is None or node.graph is None:
         return
     builder = Builder(node.graph, before=node, source=node.source)
-    (kept,) = builder.add(replace(node.op, keepdims=1), node.inputs)  # pyright: ignore[reportCallIssue]
+    (kept,) = builder.add(node.op.changed(keepdims=1), node.inputs)
     shape = node.output.shape
     if not all(isinstance(dim, int) for dim in shape):
         from intaglio.ops.indices import known_integers
@@ -119,8 +126,7 @@ class _Lowering:
         for index, group in enumerate(groups):
             self._lower_group(group, index)
         self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= len(groups))
-        outputs = [value for value in self.graph.outputs]
-        return Plan(self.context.steps, self.context.constants, list(self.graph.inputs), outputs)
+        return Plan(self.context.steps, self.context.constants, list(self.graph.inputs), list(self.graph.outputs))
 
     def _classify(self) -> None:
         """Decide for each node how it runs; a size that only data tells is known once a host node has run."""
@@ -230,7 +236,10 @@ class _Lowering:
         outside: list[Value] = []
         for node in group.nodes:
             for value in node.outputs:
-                is_read = any(reader in self.kinds and reader not in members and self._reads(reader, value) for reader in value.readers)
+                is_read = any(
+                    reader in self.kinds and reader not in members and self._reads(reader, value)
+                    for reader in value.readers
+                )
                 if is_read or value.is_output or self._is_captured(value, members):
                     outside.append(value)
         del index

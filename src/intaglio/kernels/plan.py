@@ -43,8 +43,9 @@ Size = Dim | SizeTerm
 class Call:
     """One call of a kernel by the driver.
 
-    `sizes` are named: later sizes, `tasks`, `cost` and `scratch` may use the names. `cost` is in nanoseconds a task. A call that `checks` passes a pointer to a fault flag behind its other
-    buffers; when the kernel sets it, the run stops and the node's reference says what is wrong.
+    `sizes` are named: later sizes, `tasks`, `cost` and `scratch` may use the names. `cost` is in nanoseconds a task. A
+    call that `checks` passes a pointer to a fault flag behind its other buffers; when the kernel sets it, the run stops
+    and the node's reference says what is wrong.
     """
 
     kernel: Kernel

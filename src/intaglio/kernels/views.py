@@ -51,7 +51,7 @@ def _reshape(node: Node, view: View) -> list[View] | None:
 
 @_views("Transpose")
 def _transpose(node: Node, view: View) -> list[View] | None:
-    order = node.op.perm or tuple(reversed(range(len(view.shape))))  # pyright: ignore[reportAttributeAccessIssue]
+    order = node.op.perm or tuple(reversed(range(len(view.shape))))
     return [view.transpose(order)]
 
 
@@ -69,7 +69,7 @@ def _slice(node: Node, view: View) -> list[View] | None:
 
 @_views("Split")
 def _split(node: Node, view: View) -> list[View] | None:
-    axis = resolve_axis(node.op.axis, len(view.shape))  # pyright: ignore[reportAttributeAccessIssue]
+    axis = resolve_axis(node.op.axis, len(view.shape))
     start: Dim = 0
     parts: list[View] = []
     for value in node.outputs:

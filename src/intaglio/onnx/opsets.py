@@ -55,6 +55,8 @@ def minimal_version(node: Node) -> int:
     """The lowest version of its domain whose schema takes the node as it is."""
     lowest: int | None = None
     for schema in versions(node.op.domain, node.op.name):
+        if schema.deprecated:
+            continue
         if lowest is not None and not is_same_meaning(schema, node):
             break
         lowest = schema.since_version
@@ -75,7 +77,7 @@ def _history() -> tuple[Schema, ...]:
 
 def is_same_meaning(schema: Schema, node: Node) -> bool:
     """Whether an older version takes this node's inputs and attributes and means the same."""
-    if schema.deprecated or find_adapter(schema.domain, schema.name, schema.since_version) is not None:
+    if find_adapter(schema.domain, schema.name, schema.since_version) is not None:
         return False
     is_fitting = schema.min_input <= len(node.inputs) <= schema.max_input and len(node.outputs) <= schema.max_output
     given = given_attributes(node.op).keys()

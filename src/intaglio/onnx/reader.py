@@ -210,9 +210,8 @@ def _unsupported_text(unknown: Counter[tuple[str, str, int]], first: Mapping[tup
         domain, name, version = operator
         times = f"{count} nodes, first at" if count > 1 else "at"
         reason = _unknown_reason(domain, name, version)
-        lines.append(
-            f"  {printable(domain) or 'ai.onnx'}::{printable(name)} version {version}: {times} {first[operator]}{reason}"
-        )
+        title = f"{printable(domain) or 'ai.onnx'}::{printable(name)} version {version}"
+        lines.append(f"  {title}: {times} {first[operator]}{reason}")
     if len(unknown) > _UNSUPPORTED_LIMIT:
         lines.append(f"  and {len(unknown) - _UNSUPPORTED_LIMIT} more")
     return "\n".join(lines)

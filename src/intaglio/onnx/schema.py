@@ -60,8 +60,6 @@ def resolve(domain: str, name: str, version: int) -> Resolution:
     adapter = None if schema is None else find_adapter(domain, name, schema.since_version)
     if adapter is not None:
         return Resolution(schema, adapter)
-    if schema is not None and schema.deprecated:
-        return Resolution(schema)
     operator = OPERATORS.get((domain, name))
     has_body = schema is not None and (schema.has_function or schema.has_context_dependent_function)
     return Resolution(schema, None, operator, operator is None and has_body)

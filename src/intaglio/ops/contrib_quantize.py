@@ -237,7 +237,8 @@ class QLinearWhere(Op):
 class GatherBlockQuantized(Op):
     """Gather of data that is quantized in blocks, taken out of its quantized form.
 
-    Bytes hold 8 / `bits` numbers along the last axis, the lowest bits first; their default zero point is half the range.
+    Bytes hold 8 / `bits` numbers along the last axis, the lowest bits first, with half the range as default zero point.
+    An index out of range is an error, as in Gather.
     """
 
     domain: ClassVar[str] = DOMAIN

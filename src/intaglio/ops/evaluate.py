@@ -18,7 +18,7 @@ def evaluate(
     graph: Graph, inputs: Sequence[Any], outer: Mapping[Value, Any] | None = None, watch: Watch | None = None
 ) -> list[Any]:
     """The graph's outputs for its inputs, in order; `outer` holds the values that a subgraph reads from outside."""
-    return [found for found in evaluate_values(graph, inputs, graph.outputs, outer, watch)]
+    return evaluate_values(graph, inputs, graph.outputs, outer, watch)
 
 
 def evaluate_values(
@@ -67,7 +67,7 @@ def run_node(node: Node, known: Mapping[Value, Any], watch: Watch | None = None)
         with np.errstate(all="ignore"):
             if node.op.has("interpret"):
                 run = _subgraph_runner(known, watch)
-                result = node.op.interpret(run, *arrays)  # pyright: ignore[reportAttributeAccessIssue]
+                result = node.op.interpret(run, *arrays)
             else:
                 result = node.op.reference(*arrays)
     except OperatorError as error:

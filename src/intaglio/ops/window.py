@@ -104,9 +104,10 @@ def resolve_windows(
     """The windows along each axis with all defaults filled in; raises ShapeError where an attribute is wrong."""
     steps, spread = _steps(kernel_shape, strides, dilations, len(input_dims))
     padding = resolve_pads(auto_pad, pads, input_dims, kernel_shape, steps, spread)
-    return tuple(
-        _window(*axis, ceil_mode) for axis in zip(input_dims, kernel_shape, steps, spread, padding, strict=True)
-    )
+    axes = zip(input_dims, kernel_shape, steps, spread, padding, strict=True)
+    if auto_pad.startswith("SAME"):
+        return tuple(Window(*axis[:4], *axis[4], dims.ceildiv(axis[0], axis[2])) for axis in axes)
+    return tuple(_window(*axis, ceil_mode) for axis in axes)
 
 
 def _steps(

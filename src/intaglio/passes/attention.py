@@ -15,7 +15,8 @@ from intaglio.passes.match import equal_if_broadcast, first, pair, produced, ran
 def attention(b: Builder, node: Node) -> Result:
     """softmax(scale * q @ transpose(k) + mask) @ v -> attention(q, k, v, mask, scale)
 
-    A row with every key masked by minus infinity is then zero, not NaN.
+    Operands of rank 3 are taken as heads of one batch. A row with every key masked by minus infinity is then zero, not
+    NaN.
     """
     weights, v = pair(node)
     softmax = produced(weights, "Softmax")
@@ -28,11 +29,17 @@ def attention(b: Builder, node: Node) -> Result:
     if product is None:
         return Refusal(f"the scores %{scores.name} are not a scaled and masked matrix product")
     (q, q_scale), (keys, k_scale) = (_unscaled(value) for value in pair(product))
+    scale *= outer * q_scale * k_scale
+    if all(rank_of(value) == 3 for value in (q, keys, v)):
+        q, keys, v = (b.Unsqueeze(value, [0]) for value in (q, keys, v))
+        result = _attention(b, q, keys, v, b.Unsqueeze(mask, [0]) if rank_of(mask) == 3 else mask, scale)
+        return result if isinstance(result, Refusal) else b.Squeeze(result, [0])
+    return _attention(b, q, keys, v, mask, scale)
+
+
+def _attention(b: Builder, q: Value, keys: Value, v: Value, mask: Value | None, scale: float) -> Value | Refusal:
     problem = _problem(q, keys, v, mask)
-    if problem:
-        return Refusal(problem)
-    k = b.Transpose(keys, perm=(0, 1, 3, 2))
-    return b.Attention(q, k, v, mask, scale=outer * scale * q_scale * k_scale)
+    return Refusal(problem) if problem else b.Attention(q, b.Transpose(keys, perm=(0, 1, 3, 2)), v, mask, scale=scale)
 
 
 def _unscaled(value: Value) -> tuple[Value, float]:

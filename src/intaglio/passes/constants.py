@@ -20,11 +20,14 @@ GROWTH = 2
 """A larger result may have this many times the bytes of the inputs."""
 LARGEST = 1 << 30
 """Bytes that no folded result exceeds."""
-LINEAR = frozenset(
-    ["Abs", "Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Concat", "Constant", "DequantizeLinear"]
-    + ["Div", "Exp", "Expand", "Flatten", "Floor", "Gather", "Identity", "Log", "Mul", "Neg", "Not", "Pad", "Reciprocal", "Relu", "Reshape", "Shape", "Sign"]
-    + ["Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where"]
-)
+# fmt: off
+LINEAR = frozenset({
+    "Abs", "Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip",
+    "Concat", "Constant", "DequantizeLinear", "Div", "Exp", "Expand", "Flatten", "Floor", "Gather", "Identity",
+    "Log", "Mul", "Neg", "Not", "Pad", "Reciprocal", "Relu", "Reshape", "Shape", "Sign", "Size", "Slice", "Split",
+    "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
+})
+# fmt: on
 """Operators whose time is linear in their data, so that large constants may be folded through them."""
 BOUNDED = frozenset({"NonZero", "Unique", "Compress"})
 """Operators whose output depends on data but is no larger than a few times their input."""

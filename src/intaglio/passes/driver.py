@@ -267,10 +267,10 @@ def replace_value(graph: Graph, old: Value, new: Value) -> bool:
     if new.contents is None:
         new.contents = old.contents
     is_model_output = any(user is graph for user, _ in old.uses)
-    may_rename = new not in graph.inputs and not any(user is graph for user, _ in new.uses)
+    is_input = new.producer is None and new.constant is None
+    may_rename = not is_input and not any(user is graph for user, _ in new.uses)
     if not is_model_output or may_rename:
-        is_fresh = not new.uses and (new.producer is not None or new.constant is not None)
-        if is_model_output or is_fresh:
+        if is_model_output or (not new.uses and not is_input):
             old.name, new.name = new.name, old.name
         old.replace_uses(new)
         return True

@@ -87,10 +87,11 @@ def same_type(left: Value, right: Value) -> bool:
     return isinstance(left.type, TensorType) and left.type.shape is not None and left.type == right.type
 
 
-def rank_of(value: Value) -> int | None:
-    """The rank of a tensor, None where it is not known."""
-    is_ranked = isinstance(value.type, TensorType) and value.type.shape is not None
-    return value.rank if is_ranked else None
+def rank_of(value: Value | None) -> int | None:
+    """The rank of a tensor, None where it is not known or there is no value."""
+    if value is None or not isinstance(value.type, TensorType) or value.type.shape is None:
+        return None
+    return value.rank
 
 
 def axes_of(node: Node) -> list[int] | None:

@@ -47,7 +47,9 @@ def _as_tensor(type: TensorType, data: Any, place: str) -> np.ndarray[Any, Any]:
         )
     for axis, (dim, size) in enumerate(zip(type.shape or (), array.shape, strict=False)):
         if isinstance(dim, int) and dim != size:
-            raise InputError(f"{place} has {size} in dimension {axis}, expected {dim}: {format_shape(type.shape or ())}")
+            raise InputError(
+                f"{place} has {size} in dimension {axis}, expected {dim}: {format_shape(type.shape or ())}"
+            )
     return array
 
 
@@ -81,7 +83,9 @@ def _from_python(data: Any, dtype: DType, place: str) -> np.ndarray[Any, Any]:
         raise InputError(f"{place} is a list whose parts have different lengths: {error}") from None
     if plain.dtype == dtype.numpy or dtype.kind == "string":
         return plain.astype(dtype.numpy)
-    if plain.dtype.kind not in "biufc" or (plain.dtype.kind in "fc" and not (dtype.is_float or dtype.kind == "complex")):
+    if plain.dtype.kind not in "biufc" or (
+        plain.dtype.kind in "fc" and not (dtype.is_float or dtype.kind == "complex")
+    ):
         raise InputError(f"{place} holds {plain.dtype} values, expected {dtype}")
     result = plain.astype(dtype.numpy)
     if dtype.is_integer and not np.array_equal(result.astype(object), plain.astype(object)):

@@ -84,11 +84,11 @@ def load(
 ) -> Model:
     """Read an ONNX model and make it ready to run.
 
-    `source` is a path, bytes or a ModelProto. `engine` is "native" (compiled C, the default) or "reference" (NumPy); the
-    environment variable INTAGLIO_ENGINE changes the default. `threads` bounds the threads of a run. `simplify=False`
-    runs the graph as it is in the file, `disable` leaves out passes by name, `exact` those that can change rounding.
-    `strict` refuses a model of which some node cannot be compiled. External data of a model given as bytes is looked for
-    in `base_folder` only. `progress(done, total)` is told of compiled functions.
+    `source` is a path, bytes or a ModelProto. `engine` is "native" (compiled C, the default) or "reference" (NumPy);
+    the environment variable INTAGLIO_ENGINE changes the default. `threads` bounds the threads of a run.
+    `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` those that can
+    change rounding. `strict` refuses a model of which some node cannot be compiled. External data of a model given as
+    bytes is looked for in `base_folder` only. `progress(done, total)` is told of compiled functions.
     """
     imported = read_model(source, base_folder=base_folder)
     chosen = _choose_engine(engine)
@@ -228,7 +228,9 @@ class Model:
             return ReferenceEngine(graph)
         engine = NativeEngine(graph, self.options.threads)
         if self.options.strict and engine.plan.host_steps:
-            reasons = "\n".join(f"  {step.node.op.name} at {step.node.source}: {step.reason}" for step in engine.plan.host_steps)
+            reasons = "\n".join(
+                f"  {step.node.op.name} at {step.node.source}: {step.reason}" for step in engine.plan.host_steps
+            )
             raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
         return engine.load(progress)
 
@@ -250,7 +252,9 @@ class Model:
         def listed(items: Sequence[Signature]) -> str:
             return ", ".join(f"{item.name}: {item.type}" for item in items)
 
-        return f"<Model {self._graph.name!r} ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.options.engine}>"
+        return (
+            f"<Model {self._graph.name!r} ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.options.engine}>"
+        )
 
     def __reduce__(self) -> Any:
         return _restore, (graph_state(self._graph), self.info, self.options)

@@ -15,8 +15,8 @@ from intaglio.c.compiler import require_compiler
 from intaglio.c.native import Prepared, Segment, invoke_function, plan_memory
 from intaglio.c.target import Target, host_target
 from intaglio.errors import OperatorError, RunTimeoutError, ShapeError
-from intaglio.ir.clone import clone
 from intaglio.ir.build import infer_node
+from intaglio.ir.clone import clone
 from intaglio.ir.dim import evaluate, substitute, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array
@@ -147,7 +147,9 @@ class NativeEngine:
         if len(self.steps) != 1 or isinstance(self.steps[0], HostStep):
             return False
         step = self.steps[0].step
-        plain = all(isinstance(v.type, TensorType) and not v.type.dtype.is_narrow for v in (*step.inputs, *step.outputs))
+        plain = all(
+            isinstance(v.type, TensorType) and not v.type.dtype.is_narrow for v in (*step.inputs, *step.outputs)
+        )
         return plain and list(step.inputs) == list(self.plan.inputs) and list(step.outputs) == self._outputs
 
     def functions(self) -> list[CFunction]:
@@ -166,7 +168,9 @@ class NativeEngine:
         drivers = iter(loaded[len(kernels) :])
         addresses = [_address(array) for array in self.constants]
         self.steps = [
-            CompiledStep(step, next(drivers), kernels, addresses, self.threads) if isinstance(step, NativeStep) else step
+            CompiledStep(step, next(drivers), kernels, addresses, self.threads)
+            if isinstance(step, NativeStep)
+            else step
             for step in self.plan.steps
         ]
 
@@ -175,7 +179,7 @@ class NativeEngine:
         nanoseconds = 0 if timeout is None else max(1, int(timeout * 1e9))
         if self._is_single:
             fast = self._fast.get(tuple([array.shape for array in inputs]))
-            if fast is not None and all([array.flags.c_contiguous for array in inputs]):
+            if fast is not None and all(array.flags.c_contiguous for array in inputs):
                 return self._run_fast(fast, inputs, nanoseconds)
         bindings: dict[str, int] = {}
         for value, array in zip(self.graph.inputs, inputs, strict=True):
@@ -200,7 +204,9 @@ class NativeEngine:
 
     def _check_assumptions(self, bindings: dict[str, int]) -> None:
         for left, right in self.plan.assumptions:
-            if symbols(left) | symbols(right) <= bindings.keys() and evaluate(left, bindings) != evaluate(right, bindings):
+            if symbols(left) | symbols(right) <= bindings.keys() and evaluate(left, bindings) != evaluate(
+                right, bindings
+            ):
                 raise _AssumptionError
 
     def _specialised(self, bindings: dict[str, int]) -> NativeEngine:

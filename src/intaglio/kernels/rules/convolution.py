@@ -52,8 +52,8 @@ def _first_shape(node: Node) -> tuple[Dim, ...]:
 def _windows(node: Node) -> tuple[Window, ...]:
     inner, spatial = _op(node).inner, _first_shape(node)[2:]
     if inner.name in ("Conv", "ConvTranspose"):
-        return inner.windows(spatial, _input(node, 1).shape[2:])  # pyright: ignore[reportAttributeAccessIssue]
-    return inner.windows(spatial)  # pyright: ignore[reportAttributeAccessIssue]
+        return inner.windows(spatial, _input(node, 1).shape[2:])
+    return inner.windows(spatial)
 
 
 @anchor("ChannelsLast", refuse=_refuse, fuses=lambda node: True)
@@ -69,7 +69,7 @@ def channels_last(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 
 def _conv(context: Context, node: Node, epilogue: Epilogue) -> None:
-    weights, windows, group = _input(node, 1), _windows(node), _op(node).inner.group  # pyright: ignore
+    weights, windows, group = _input(node, 1), _windows(node), _op(node).inner.group
     is_plain = group == 1 and not _op(node).input_first
     if is_plain and all(_is_pointwise(window) for window in windows):
         _pointwise(context, node, epilogue)
@@ -148,7 +148,7 @@ def _window_sizes(node: Node, windows: Sequence[Window]) -> dict[str, Dim]:
 
 def _direct(context: Context, node: Node, epilogue: Epilogue, is_transposed: bool) -> None:
     op, weights = _op(node), _input(node, 1)
-    group: int = op.inner.group  # pyright: ignore[reportAttributeAccessIssue]
+    group: int = op.inner.group
     sizes = _window_sizes(node, _windows(node)) | {"groups": group}
     array = np.asarray(weights.constant, np.float32)
     if is_transposed:
@@ -182,7 +182,7 @@ def _winograd(context: Context, node: Node, epilogue: Epilogue, windows: Sequenc
 
 def _pool(context: Context, node: Node, epilogue: Epilogue) -> None:
     inner, windows = _op(node).inner, _windows(node)
-    counts = inner.name == "AveragePool" and inner.count_include_pad  # pyright: ignore[reportAttributeAccessIssue]
+    counts = inner.name == "AveragePool" and inner.count_include_pad
     kind = "max" if inner.name == "MaxPool" else "average_with_pads" if counts else "average"
     sizes = _window_sizes(node, windows)
     work = product(node.output.shape) * product(window.kernel for window in windows)

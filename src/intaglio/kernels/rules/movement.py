@@ -26,7 +26,7 @@ def _first_input(node: Node) -> list[Value]:
 def concat(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy each input to its place in the output."""
     result = context.allocate(node.output)
-    axis = resolve_axis(node.op.axis, node.output.rank)  # pyright: ignore[reportAttributeAccessIssue]
+    axis = resolve_axis(node.op.axis, node.output.rank)
     start: Dim = 0
     for value in node.inputs:
         assert value is not None
@@ -38,7 +38,7 @@ def concat(context: Context, node: Node, epilogue: Epilogue) -> None:
 @anchor("ConstantOfShape", reads=lambda node: [])
 def constant_of_shape(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Repeat one constant."""
-    fill = node.op.value  # pyright: ignore[reportAttributeAccessIssue]
+    fill = node.op.value
     number = np.zeros(1, np.float32) if fill is None else fill.array.reshape(1)
     _fill(context, node.output, number, context.allocate(node.output))
 
@@ -63,8 +63,8 @@ def tile(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 
 def _refuse_pad(node: Node) -> str | None:
-    if node.op.mode != "constant":  # pyright: ignore[reportAttributeAccessIssue]
-        return f"Pad with mode {node.op.mode} is not compiled yet"  # pyright: ignore[reportAttributeAccessIssue]
+    if node.op.mode != "constant":
+        return f"Pad with mode {node.op.mode} is not compiled yet"
     pads = _pads(node)
     if pads is None:
         return "its pads are not known before the run"
@@ -111,4 +111,3 @@ def _fill_view(context: Context, value: Value, fill: Value | None, into: View) -
         source = context.view(fill).reshape((1,) * len(into.shape))
         assert source is not None
         context.copy(fill, source.broadcast(into.shape), into=into)
-
