@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,12 @@ from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 
 Agree = Callable[..., list[Any]]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiled code goes to a cache of the tests' own, which makes a second run quick."""
+    assert config.cache is not None
+    os.environ.setdefault("INTAGLIO_CACHE", str(config.cache.mkdir("intaglio")))
 
 
 def node_model(

@@ -1,12 +1,14 @@
 """Intaglio cuts ONNX models and PyTorch modules into native code.
 
-    import intaglio
+import intaglio
 
-    model = intaglio.load("model.onnx")
-    y = model(x)
+model = intaglio.load("model.onnx")
+y = model(x)
 """
 
-from intaglio import ops as _ops  # noqa: F401  the operators register themselves
+__version__ = "0.1.0"
+
+from intaglio.compat import InferenceSession
 from intaglio.errors import (
     CompileError,
     ExternalDataError,
@@ -23,12 +25,11 @@ from intaglio.errors import (
 )
 from intaglio.runtime.model import Model, load
 
-__version__ = "0.1.0"
-
 __all__ = [
     "CompileError",
     "ExternalDataError",
     "GraphError",
+    "InferenceSession",
     "InputError",
     "IntaglioError",
     "LimitError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import numpy_helper
+from onnx.backend.test import data
 from onnx.backend.test.case.test_case import TestCase as Case
 from onnx.backend.test.loader import load_model_tests
 
 from intaglio.onnx.opsets import minimal_opset
 from intaglio.onnx.reader import read_model
-from intaglio.onnx.writer import write_model
+from intaglio.onnx.writer import save_model, write_model
 
 SAMPLE = [
     "test_abs",
@@ -93,3 +95,15 @@ def test_same_after_a_round_trip(name: str) -> None:
     for ours, theirs in zip(run(written, inputs), run(case.model, inputs), strict=True):
         for left, right in zip(ours, theirs, strict=True) if isinstance(theirs, list) else [(ours, theirs)]:
             np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("name", ["bvlc_alexnet", "inception_v2", "shufflenet", "squeezenet"])
+def test_whole_models_of_opset_9_and_older(name: str, tmp_path: Path) -> None:
+    path = next(Path(folder) / "light" / f"light_{name}.onnx" for folder in data.__path__)
+    imported = read_model(path)
+    assert imported.info.warnings == ()
+    save_model(imported.graph, tmp_path / "m.onnx", imported.info, external_data=True)
+    onnx.checker.check_model(str(tmp_path / "m.onnx"))
+    image = np.random.default_rng(0).normal(size=imported.graph.inputs[0].shape).astype(np.float32)
+    written = onnx.load(tmp_path / "m.onnx")
+    np.testing.assert_array_equal(run(written, [image])[0], run(onnx.load(path), [image])[0])

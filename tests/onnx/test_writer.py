@@ -126,6 +126,7 @@ def test_the_same_output_twice() -> None:
     graph.set_outputs([graph.outputs[0], graph.outputs[0]])
     written = write_model(graph)
     onnx.checker.check_model(written, full_check=True)
+    assert write_model(graph) == written
     first, second = run(written, x=X)
     np.testing.assert_array_equal(first, second)
 

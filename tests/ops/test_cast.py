@@ -40,6 +40,10 @@ def test_every_pair_of_types_converts_small_numbers(source, target):
     result = convert(x, target)
     assert result.dtype == target.numpy
     assert result.shape == x.shape
+    scalar = convert(x[0].reshape(()), target)
+    assert isinstance(scalar, np.ndarray)
+    assert scalar.shape == ()
+    assert convert(x[:0], target).shape == (0, 1)
     back = convert(result, FLOAT32)
     is_truth = BOOL in (source, target)
     np.testing.assert_array_equal(back, np.minimum(convert(x, FLOAT32), 1) if is_truth else convert(x, FLOAT32))
@@ -124,7 +128,9 @@ def test_texts_are_read_as_numbers():
     assert convert(np.array(["true", "0", "False", "2"], object), BOOL).tolist() == [True, False, False, True]
 
 
-@pytest.mark.parametrize(("text", "dtype"), [("Hello", FLOAT32), ("300", UINT8), ("", INT64), ("inf", INT64)])
+@pytest.mark.parametrize(
+    ("text", "dtype"), [("Hello", FLOAT32), ("300", UINT8), ("", INT64), ("inf", INT64), ("1_0", INT64), ("١", FLOAT32)]
+)
 def test_texts_that_are_no_numbers_are_named(text, dtype):
     with pytest.raises(OperatorError, match=f"the text '{text}' is not a number of type {dtype}"):
         convert(np.array([text], object), dtype)

@@ -16,7 +16,12 @@ from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.convolution import Conv
 
-CONVOLUTIONS = [((2, 4, 9), (6, 4, 3)), ((1, 4, 7, 8), (6, 2, 3, 2)), ((1, 2, 5, 6, 7), (4, 2, 2, 3, 2)), ((1, 4, 8, 8), (4, 1, 3, 3))]
+CONVOLUTIONS = [
+    ((2, 4, 9), (6, 4, 3)),
+    ((1, 4, 7, 8), (6, 2, 3, 2)),
+    ((1, 2, 5, 6, 7), (4, 2, 2, 3, 2)),
+    ((1, 4, 8, 8), (4, 1, 3, 3)),
+]
 TRANSPOSED = [((2, 4, 5), (4, 3, 3), 1), ((1, 4, 4, 5), (4, 2, 3, 2), 2), ((1, 2, 3, 4, 3), (2, 2, 2, 3, 2), 1)]
 PADS = ["NOTSET", "pads", "SAME_UPPER", "SAME_LOWER", "VALID"]
 
@@ -30,7 +35,9 @@ def padding(kind: str, axes: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("shape", "weights"), CONVOLUTIONS)
-@pytest.mark.parametrize(("stride", "dilation", "kind"), [c for c in product((1, 2, 3), (1, 2), PADS) if c[1] == 1 or c[2][0] != "S"])
+@pytest.mark.parametrize(
+    ("stride", "dilation", "kind"), [c for c in product((1, 2, 3), (1, 2), PADS) if c[1] == 1 or c[2][0] != "S"]
+)
 def test_conv(agree: Any, shape: Any, weights: Any, stride: int, dilation: int, kind: str) -> None:
     axes = len(shape) - 2
     options = {"strides": [stride] * axes, "dilations": [dilation] * axes, "group": shape[1] // weights[1]}

@@ -208,7 +208,7 @@ def test_types_broadcast_with_symbols_and_unknown_ranks():
 @pytest.mark.parametrize(
     ("name", "types", "message"),
     [
-        ("Add", [(FLOAT32, (2,)), (INT64, (2,))], "one element type, got float32, int64"),
+        ("Add", [(FLOAT32, (2,)), (INT64, (2,))], "one element type, got x: float32, x_1: int64"),
         ("Add", [(FLOAT32, (2,)), (FLOAT32, (3,))], "2 and 3 cannot be broadcast"),
         ("Exp", [(INT64, (2,))], "Exp takes elements of kind float, got int64"),
         ("BitwiseNot", [(FLOAT32, (2,))], "kind int or uint, got float32"),

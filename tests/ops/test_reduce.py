@@ -18,7 +18,16 @@ from intaglio.ir.types import TensorType
 from intaglio.ops.reduce import ArgMax, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
 
 NAMES = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
-AXES = [(None, 1, 0), (None, 0, 0), ([1], 1, 0), ([-1, 0], 0, 0), ([], 1, 0), ([], 1, 1), (None, 0, 1), ([0, 1, 2], 0, 0)]
+AXES = [
+    (None, 1, 0),
+    (None, 0, 0),
+    ([1], 1, 0),
+    ([-1, 0], 0, 0),
+    ([], 1, 0),
+    ([], 1, 1),
+    (None, 0, 1),
+    ([0, 1, 2], 0, 0),
+]
 
 
 def numbers(*shape: int, dtype: Any = np.float32) -> Any:

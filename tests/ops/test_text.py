@@ -33,6 +33,13 @@ def test_string_concat_agrees_with_runtime(agree):
     agree("StringConcat", np.array("a", object), np.array("b", object))
 
 
+def test_strings_do_not_grow_without_end():
+    word = texts("a" * 1000)
+    with pytest.raises(LimitError, match="characters is over the limit"):
+        for _ in range(40):
+            word = reference("StringConcat", word, word)
+
+
 @pytest.mark.parametrize("action", ["NONE", "LOWER", "UPPER"])
 @pytest.mark.parametrize("sensitive", [0, 1])
 def test_string_normalizer_agrees_with_runtime(agree, action, sensitive):

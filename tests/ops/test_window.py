@@ -25,7 +25,7 @@ pads = st.integers(0, 3)
 
 
 def count_windows(size: int, kernel: int, stride: int, dilation: int, begin: int, end: int, ceil_mode: bool) -> int:
-    """How many windows fit, counted one by one; in ceil mode a window may hang over but must start before the end pad."""
+    """How many windows fit, counted one by one; in ceil mode one may hang over but must start before the end pad."""
     count, reach = 0, (kernel - 1) * dilation + 1
     while True:
         start = count * stride

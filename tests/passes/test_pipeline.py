@@ -119,6 +119,13 @@ REFUSALS = [
         r"not over the last axes but over \[0\]",
     ),
     (
+        "layernorm",
+        """graph "g" (%x: float64[N, 4]) -> (%n) {
+          %p = Mul(%x, %x) %v = ReduceMean(%p, int64[1] {1}) %e = Add(%v, float64[] {1e-05})
+          %r = Sqrt(%e) %n = Div(%x, %r) }""",
+        "less than float64",
+    ),
+    (
         "batchnorm",
         """graph "g" (%x: float32[N, 2, 4], %w: float32[2, 2, 1]) -> (%y) {
           %a = Conv(%x, %w)
@@ -195,6 +202,21 @@ def test_common_subexpressions_by_operator_constants_and_sizes() -> None:
     assert "%c: float32[N, 3] = Add(%a, %a)" in str(graph)
     assert "%w: int64[4] = Concat(%u, %u; axis=0)" in str(graph)
     assert str(graph).count("LeakyRelu") == 2
+
+
+def test_a_node_that_went_with_a_merged_one_is_not_used_again() -> None:
+    graph = parse_graph("""
+        graph "g" (%x: float32[N, 3], %z: float32[N, 3]) -> (%y, %w) {
+          %a = Shape(%x; end=1)
+          %b = Shape(%z; end=2)
+          %c = Slice(%b, int64[1] {0}, int64[1] {1})
+          %y = Add(%a, %c)
+          %w = Shape(%z; end=2)
+        }""")
+    simplify(graph, pipeline=[each for each in PIPELINE if each.name == "common-subexpressions"])
+    verify(graph)
+    assert "%y: int64[1] = Add(%a, %a)" in str(graph)
+    assert "%w: int64[2] = Shape(%z; end=2)" in str(graph)
 
 
 def test_equal_outputs_keep_both_names() -> None:

@@ -391,6 +391,18 @@ CASES["twice-is-once"] = (
     """,
 )
 
+CASES["sum-of-two"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3], %z: float32[3]) -> (%y) {
+      %y = Sum(%x, %z)
+    }
+    """,
+    """
+    %y: float32[N, 3] = Add(%x, %z)
+    """,
+)
+
 CASES["abs-of-neg"] = (
     "algebra",
     """

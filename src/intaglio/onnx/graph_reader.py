@@ -508,6 +508,7 @@ def _all_names(proto: GraphProto) -> Iterator[str]:
     for graph in pending:
         yield from texts(value.name for value in graph.input)
         yield from texts(tensor.name for tensor in graph.initializer)
+        yield from texts(tensor.values.name for tensor in graph.sparse_initializer)
         for node in graph.node:
             yield from texts(node.output)
             pending.extend(inner for _, inner in subgraphs(node))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 from collections.abc import Callable, Generator, Sequence
@@ -131,6 +132,7 @@ class _GraphWriter:
     def __init__(self, tensors: TensorWriter) -> None:
         self._tensors = tensors
         self._names: set[str] = set()
+        self._copies: set[str] = set()
         self._opsets: dict[str, int] = {}
 
     def model(self, graph: Graph, info: ModelInfo | None, opset: int | None) -> ModelProto:
@@ -166,10 +168,17 @@ class _GraphWriter:
         for value in graph.outputs:
             name = value.name
             if value in seen or (own is not None and value not in own):
-                name = graph.unique_name(value.name)
+                name = self._copy_name(graph, value.name)
                 proto.node.add(op_type="Identity", input=[value.name], output=[name])
             seen.add(value)
             proto.output.add(name=name, type=type_proto(value.type))
+
+    def _copy_name(self, graph: Graph, name: str) -> str:
+        """A name that nothing has yet; the graph itself is left as it is."""
+        numbered = (f"{name}_copy{number}" for number in itertools.count(1))
+        found = next(copy for copy in numbered if copy not in graph.names and copy not in self._copies)
+        self._copies.add(found)
+        return found
 
     def _node(self, node: Node) -> NodeProto:
         proto = NodeProto(op_type=node.op.name, domain=node.op.domain, name=self._node_name(node))

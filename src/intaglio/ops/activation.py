@@ -23,9 +23,9 @@ from intaglio.ops.elementwise import (
     UnaryX,
     broadcast_shape,
     check_kind,
-    common_dtype,
     compute_wide,
 )
+from intaglio.ops.indices import same_dtype
 
 Gradients = Sequence[Value | None]
 
@@ -152,7 +152,7 @@ class PRelu(Op):
     """The value, times `slope` where it is below zero; the slope is broadcast to the shape of X."""
 
     def infer(self, X: Value, slope: Value) -> Type:
-        check_kind("PRelu", common_dtype(X, slope), NUMBERS)
+        check_kind("PRelu", same_dtype(X, slope), NUMBERS)
         shape = broadcast_shape(X, slope)
         is_larger = shape is not None and (len(shape) > X.rank or _is_stretched(X.shape, shape))
         if is_larger:
@@ -258,7 +258,7 @@ class SwiGLU(Op):
     alpha: float = 1.0
 
     def infer(self, A: Value, B: Value) -> Type:
-        check_kind("SwiGLU", common_dtype(A, B), FLOATS)
+        check_kind("SwiGLU", same_dtype(A, B), FLOATS)
         if broadcast_shape(A, B) is None:
             return A.type if A.tensor.shape is not None else B.type
         if A.rank != B.rank or any(1 in (a, b) and a != b for a, b in zip(A.shape, B.shape, strict=True)):

@@ -70,9 +70,9 @@ def guarded_softmax(scores: Array, precision: DType | None) -> Array:
     """Softmax along the last axis; a row of nothing but -inf gives zeros."""
     x = widen(scores if precision is None else scores.astype(precision.numpy))
     top = np.max(x, axis=-1, keepdims=True, initial=-np.inf)
-    weight = np.exp(x - np.where(np.isneginf(top), 0, top))
-    total = np.sum(weight, axis=-1, keepdims=True)
-    result = np.where(np.isneginf(top), 0, weight / total)
+    is_empty = np.isneginf(top)
+    weight = np.exp(x - np.where(is_empty, 0, top))
+    result = weight / np.where(is_empty, 1, np.sum(weight, axis=-1, keepdims=True))
     return result if precision is None else widen(result.astype(precision.numpy))
 
 

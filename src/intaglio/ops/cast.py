@@ -49,10 +49,10 @@ def convert(array: Array, dtype: DType, saturate: bool = True, round_mode: str =
         if dtype == STRING:
             return _format(array, given)
         if dtype == BOOL:
-            return _plain(array, given) != 0
+            return np.asarray(_plain(array, given) != 0)
         if dtype.is_integer:
-            return _to_integer(_plain(array, given), dtype)
-        return _to_float(_plain(array, given), dtype, saturate, round_mode)
+            return np.asarray(_to_integer(_plain(array, given), dtype))
+        return np.asarray(_to_float(_plain(array, given), dtype, saturate, round_mode))
 
 
 def _plain(array: Array, dtype: DType) -> Array:
@@ -137,6 +137,8 @@ def _parse(array: Array, dtype: DType) -> Array:
 
 def _parse_item(text: str, dtype: DType) -> Any:
     try:
+        if "_" in text or not text.isascii():
+            raise ValueError  # Python would read these
         if dtype == BOOL:
             return _TRUTHS[text.strip().lower()] if text.strip().lower() in _TRUTHS else int(float(text) != 0)
         return _parse_integer(text, dtype) if dtype.is_integer else float(text)

@@ -15,7 +15,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Shape, TensorType
-from intaglio.ops.indices import same_dtype
+from intaglio.ops.indices import check_size, same_dtype
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import along, known_shape, like, require_equal, require_float
 from intaglio.ops.window import Window, pad_for_windows, resolve_transposed_windows, resolve_windows, slide
@@ -88,8 +88,8 @@ class Conv(_Convolution):
         windows = self.windows(x.shape[2:], w.shape[2:])
         x_bar = b.ConvTranspose(output_bars[0], w, **_transposed_attributes(windows), group=self.group)
         bias_axes = [axis for axis in range(x.rank) if axis != 1]
-        bias_bar = b.ReduceSum(output_bars[0], bias_axes, keepdims=0) if len(inputs) > 2 else None
-        return x_bar, _weight_bar(b, x, output_bars[0], windows, self.group), bias_bar
+        bars = (x_bar, _weight_bar(b, x, output_bars[0], windows, self.group))
+        return bars if len(inputs) == 2 else (*bars, b.ReduceSum(output_bars[0], bias_axes, keepdims=0))
 
 
 def _transposed_attributes(windows: Sequence[Window]) -> dict[str, Any]:
@@ -176,7 +176,8 @@ def convolve_transposed(x: Array, w: Array, windows: Sequence[Window], group: in
     batch, channels, *spatial = x.shape
     columns = w.reshape(group, channels // group, w.shape[1], *w.shape[2:])
     data = x.reshape(batch, group, channels // group, int(np.prod(spatial, dtype=np.int64)))
-    result = np.zeros((batch, group, w.shape[1], *(_full_size(window) for window in windows)), x.dtype)
+    sizes = check_size((batch, group, w.shape[1], *(_full_size(window) for window in windows)), x.dtype)
+    result = np.zeros(sizes, x.dtype)
     for place in product(*(range(int(window.kernel)) for window in windows)):
         part = np.matmul(columns[(..., *place)].transpose(0, 2, 1), data)
         target = tuple(_strided(window, j) for window, j in zip(windows, place, strict=True))

@@ -14,7 +14,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import same_dtype
+from intaglio.ops.indices import check_size, same_dtype
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, like, wide
 
@@ -92,7 +92,8 @@ class Einsum(Op):
 
     def reference(self, *Inputs: Array) -> Array:
         equation = parse_equation(self.equation, [array.ndim for array in Inputs])
-        _sizes(equation, [array.shape for array in Inputs])
+        sizes = _sizes(equation, [array.shape for array in Inputs])
+        check_size([sizes[label] for label in equation.output], Inputs[0].dtype)
         names = {label: i for i, label in enumerate(dict.fromkeys(l for labels in equation.operands for l in labels))}
         operands: list[Array | list[int]] = []
         for array, labels in zip(Inputs, equation.operands, strict=True):

@@ -14,7 +14,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Shape, TensorType, Type
 from intaglio.ops.gradient import unbroadcast
-from intaglio.ops.indices import wide
+from intaglio.ops.indices import same_dtype, wide
 
 FLOATS = ("float",)
 INTEGERS = ("int", "uint")
@@ -27,14 +27,6 @@ def broadcast_shape(*values: Value) -> Shape | None:
     shapes = [value.tensor.shape for value in values]
     known = [shape for shape in shapes if shape is not None]
     return dims.broadcast_shapes(*known) if len(known) == len(shapes) else None
-
-
-def common_dtype(*values: Value) -> DType:
-    """The element type that all operands must share; raises ShapeError where they differ."""
-    found = {value.tensor.dtype for value in values}
-    if len(found) != 1:
-        raise ShapeError(f"the operands must have one element type, got {', '.join(sorted(map(str, found)))}")
-    return found.pop()
 
 
 def check_kind(name: str, dtype: DType, kinds: Sequence[str]) -> None:
@@ -97,7 +89,7 @@ class Elementwise(Op, abstract=True):
         return dtype
 
     def infer(self, *inputs: Any) -> Type:
-        dtype = common_dtype(*inputs)
+        dtype = same_dtype(*inputs)
         check_kind(self.name, dtype, self.kinds)
         return TensorType(self.result_dtype(dtype), broadcast_shape(*inputs))
 

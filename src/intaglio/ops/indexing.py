@@ -24,6 +24,7 @@ from intaglio.ops.indices import (
     same_dtype,
     unify,
     wide,
+    zeros_like,
 )
 
 Gradients = tuple[Value | None, ...]
@@ -58,7 +59,7 @@ class Gather(Op):
         order = (*range(axis, axis + rank), *range(axis), *range(axis + rank, rank + data.rank - 1))
         rows = b.Transpose(output_bars[0], perm=order)
         front = (axis, *(i for i in range(data.rank) if i != axis))
-        zeros = b.Transpose(b.Sub(data, data), perm=front)
+        zeros = b.Transpose(zeros_like(b, data), perm=front)
         places = b.Unsqueeze(b.Cast(indices, to=7), [-1])
         summed = b.ScatterND(zeros, places, rows, reduction="add")
         return b.Transpose(summed, perm=tuple(front.index(i) for i in range(data.rank))), None
@@ -67,6 +68,7 @@ class Gather(Op):
 class GatherElements(Op):
     """For each position of `indices` the element of `data` there, with the index taken along `axis`."""
 
+    symbolic = True
     axis: int = 0
 
     def infer(self, data: Value, indices: Value) -> TensorType:
@@ -80,7 +82,7 @@ class GatherElements(Op):
         return data[element_places(data, indices, self.axis)]
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
-        zeros = b.Sub(inputs[0], inputs[0])
+        zeros = zeros_like(b, inputs[0])
         return b.ScatterElements(zeros, inputs[1], output_bars[0], axis=self.axis, reduction="add"), None
 
 
@@ -100,6 +102,7 @@ def element_places(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 class GatherND(Op):
     """The elements or slices of `data` at the index tuples in the last axis of `indices`."""
 
+    symbolic = True
     batch_dims: int = 0
 
     def infer(self, data: Value, indices: Value) -> TensorType:
@@ -132,7 +135,7 @@ class GatherND(Op):
             from intaglio.errors import UnsupportedError
 
             raise UnsupportedError("the gradient of GatherND is known for batch_dims = 0 only")
-        return b.ScatterND(b.Sub(inputs[0], inputs[0]), inputs[1], output_bars[0], reduction="add"), None
+        return b.ScatterND(zeros_like(b, inputs[0]), inputs[1], output_bars[0], reduction="add"), None
 
 
 def tuple_places(indices: Array, sizes: tuple[int, ...]) -> tuple[Array, ...]:
@@ -173,6 +176,7 @@ def _check_reduction(reduction: str) -> None:
 class ScatterElements(Op):
     """`data` with the elements at `indices` along `axis` replaced by, or combined with, `updates`."""
 
+    symbolic = True
     axis: int = 0
     reduction: str = "none"
 
@@ -199,6 +203,7 @@ class ScatterElements(Op):
 class ScatterND(Op):
     """`data` with the elements or slices at the index tuples replaced by, or combined with, `updates`."""
 
+    symbolic = True
     reduction: str = "none"
 
     def infer(self, data: Value, indices: Value, updates: Value) -> TensorType:
@@ -229,7 +234,7 @@ def _scatter_gradients(op: Op, b: Builder, inputs: Any, bar: Value, picked: Valu
         from intaglio.errors import UnsupportedError
 
         raise UnsupportedError(f"the gradient of {op.name} is not known for reduction {reduction!r}")
-    return b.apply(type(op), bar, inputs[1], b.Sub(picked, picked), **options), None, picked
+    return b.apply(type(op), bar, inputs[1], zeros_like(b, picked), **options), None, picked
 
 
 class TensorScatter(Op):
@@ -291,7 +296,9 @@ class OneHot(Op):
         size = int(depth.reshape(()))
         axis = resolve_axis(self.axis, indices.ndim + 1)
         check_size((*indices.shape, size), values.dtype)
-        places = np.expand_dims(indices.astype(np.int64), axis)
+        largest = np.iinfo(np.int64).max
+        whole = np.minimum(indices, largest) if indices.dtype == np.uint64 else indices
+        places = np.expand_dims(whole.astype(np.int64), axis)
         wanted = np.arange(size).reshape((-1,) + (1,) * (indices.ndim - axis))
         # Indices from -depth on count from the end; any other one matches nothing.
         return np.where((places == wanted) | (places + size == wanted), values[1], values[0]).astype(values.dtype)

@@ -12,11 +12,14 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import DTYPES, DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
 
 BYTES_LIMIT = 1 << 38
 """No operator makes a tensor of more bytes than this."""
+
+KNOWN_LIMIT = 1 << 16
+"""Constants of at most this many integers are read by type rules: split sizes, for one, may be many."""
 
 # ONNX numbers its element types in the order in which they were added; 0 is "undefined".
 _NAMES = (
@@ -65,8 +68,12 @@ def resolve_axes(axes: Iterable[Any], rank: int, error: type[IntaglioError] = Sh
 
 def known(value: Value | None) -> list[Dim] | None:
     """The elements of a small integer tensor as dimensions, where they are known."""
-    if value is None or value.contents is None:
+    if value is None:
         return None
+    if value.contents is None:
+        array = value.constant
+        is_list = array is not None and array.dtype.kind in "iu" and array.size <= KNOWN_LIMIT
+        return [int(item) for item in array.flat] if array is not None and is_list else None
     return [item if isinstance(item, dims.Expr) else int(item) for item in value.contents.ravel()]
 
 
@@ -102,6 +109,17 @@ def unify(left: Dim, right: Dim, what: str = "dimensions") -> Dim:
     if dims.compare(left, right) in (-1, 1):
         raise ShapeError(f"{what} must be equal, got {left} and {right}")
     return left
+
+
+def add_all(sizes: Sequence[Dim]) -> Dim:
+    """The sum of dimensions, by halves: one by one, the time for many symbols would grow with their square.
+
+    >>> add_all([1, dims.symbol("N"), 2])
+    N + 3
+    """
+    if len(sizes) > 2 and not all(isinstance(size, int) for size in sizes):
+        return add_all(sizes[: len(sizes) // 2]) + add_all(sizes[len(sizes) // 2 :])
+    return sum(sizes, 0)
 
 
 def same_dtype(*values: Value | None) -> DType:
@@ -166,6 +184,16 @@ def wide(array: Array) -> Array:
 def zero(dtype: np.dtype[Any]) -> Any:
     """The zero of a NumPy dtype; the empty string for strings."""
     return "" if dtype.kind == "O" else np.zeros((), dtype)[()]
+
+
+def zeros_like(b: Any, value: Value) -> Value:
+    """Zeros of a value's shape and type, also where it holds infinities."""
+    return b.ConstantOfShape(b.Shape(value), value=Tensor(np.zeros(1, value.dtype.numpy)))
+
+
+def first_only(gradient: Value, inputs: Sequence[Value | None]) -> tuple[Value | None, ...]:
+    """Gradients where only the first input has one."""
+    return (gradient, *[None] * (len(inputs) - 1))
 
 
 class Growing(Op, abstract=True):

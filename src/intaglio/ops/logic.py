@@ -13,8 +13,9 @@ from intaglio.ir.dtype import BOOL, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType, Type
-from intaglio.ops.elementwise import BOOLS, NUMBERS, Binary, Elementwise, broadcast_shape, common_dtype, map_sizes
+from intaglio.ops.elementwise import BOOLS, NUMBERS, Binary, Elementwise, broadcast_shape, map_sizes
 from intaglio.ops.gradient import unbroadcast
+from intaglio.ops.indices import same_dtype
 
 
 class Comparison(Binary, abstract=True):
@@ -138,7 +139,7 @@ class Where(Op):
     def infer(self, condition: Value, X: Value, Y: Value) -> Type:
         if condition.dtype != BOOL:
             raise ShapeError(f"the condition must be bool, got {condition.dtype}")
-        return TensorType(common_dtype(X, Y), broadcast_shape(condition, X, Y))
+        return TensorType(same_dtype(X, Y), broadcast_shape(condition, X, Y))
 
     def reference(self, condition: Array, X: Array, Y: Array) -> Array:
         return np.asarray(np.where(condition.astype(bool), X, Y))
@@ -161,7 +162,7 @@ class Clip(Op):
         for name, bound in (("min", min), ("max", max)):
             if bound is not None and bound.tensor.shape not in ((), (1,), None):
                 raise ShapeError(f"{name} must be a scalar, got {bound.type}")
-        common_dtype(*(value for value in (input, min, max) if value is not None))
+        same_dtype(input, min, max)
         return input.type
 
     def reference(self, input: Array, min: Array | None = None, max: Array | None = None) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -15,7 +16,9 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, output_count
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
+    add_all,
     check_size,
+    first_only,
     integers,
     known,
     known_integers,
@@ -28,6 +31,7 @@ from intaglio.ops.indices import (
     unify,
     unknown_shape,
     zero,
+    zeros_like,
 )
 
 Gradients = tuple[Value | None, ...]
@@ -84,10 +88,7 @@ class Concat(Op):
 
     @staticmethod
     def _column(column: tuple[Dim, ...], is_joined: bool) -> Dim:
-        total = column[0]
-        for size in column[1:]:
-            total = total + size if is_joined else unify(total, size, "dimensions beside the axis")
-        return total
+        return add_all(column) if is_joined else reduce(lambda a, c: unify(a, c, "dimensions beside the axis"), column)
 
     def reference(self, *inputs: Array) -> Array:
         return np.concatenate(inputs, axis=resolve_axis(self.axis, inputs[0].ndim))
@@ -130,7 +131,7 @@ class Split(Op):
         sizes = known(split)
         if sizes is None:
             return list(unknown_shape(count) or ())
-        unify(total, sum(sizes, 0), "the size of the axis and the sum of split")
+        unify(total, add_all(sizes), "the size of the axis and the sum of split")
         return sizes
 
     def reference(self, input: Array, split: Array | None = None) -> tuple[Array, ...]:
@@ -144,8 +145,8 @@ class Split(Op):
         return tuple(input[place].copy() for place in places)
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
-        bars = [b.Sub(y, y) if bar is None else bar for y, bar in zip(outputs, output_bars, strict=True)]
-        return b.Concat(*bars, axis=self.axis), None
+        bars = [zeros_like(b, y) if bar is None else bar for y, bar in zip(outputs, output_bars, strict=True)]
+        return first_only(b.Concat(*bars, axis=self.axis), inputs)
 
 
 def even_parts(total: Dim, count: int) -> list[Dim]:
@@ -198,6 +199,26 @@ class Slice(Op):
         for axis, begin, end, stride in zip(cut, first, last, step, strict=True):
             places[axis] = clamped_slice(data.shape[axis], begin, end, stride)
         return data[tuple(places)].copy()
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        data, starts, *rest = inputs
+        axes, steps = (*rest[1:], None, None)[:2]
+        if steps is not None and set(known_integers(steps) or (0,)) != {1}:
+            return first_only(self._scattered(b, inputs, output_bars[0]), inputs)
+        cut = b.Range(b.constant(0), b.Size(starts), b.constant(1)) if axes is None else axes
+        sizes, lengths = (b.Gather(b.Shape(value), cut) for value in (data, outputs[0]))
+        start = b.Cast(starts, to=7)
+        before = b.Min(b.Max(b.Where(start < 0, start + sizes, start), b.constant([0])), sizes)
+        widths = b.Concat(before, sizes - before - lengths, axis=0)
+        return first_only(b.Pad(output_bars[0], widths, None, cut), inputs)
+
+    def _scattered(self, b: Builder, inputs: Any, bar: Value) -> Value:
+        """The gradient for any steps: slicing the elements' numbers tells where each came from."""
+        shape = b.Shape(inputs[0])
+        numbers = b.Reshape(b.Range(b.constant(0), b.Size(inputs[0]), b.constant(1)), shape, allowzero=1)
+        places = b.Reshape(b.Slice(numbers, *inputs[1:]), [-1])
+        zeros = b.Reshape(zeros_like(b, inputs[0]), [-1])
+        return b.Reshape(b.ScatterElements(zeros, places, b.Reshape(bar, [-1])), shape, allowzero=1)
 
 
 def clamped_slice(size: int, start: int, end: int, step: int) -> slice:
@@ -307,7 +328,7 @@ class Pad(Op):
 
             raise UnsupportedError("the gradient of Pad is known for padding with zeros only")
         axes = inputs[3] if len(inputs) > 3 else None
-        return b.Pad(output_bars[0], b.Neg(inputs[1]), None, axes), None
+        return first_only(b.Pad(output_bars[0], b.Neg(inputs[1]), None, axes), inputs)
 
 
 PAD_MODES = ("constant", "reflect", "edge", "wrap")
@@ -418,7 +439,7 @@ class Trilu(Op):
         return np.where(kept, input, np.zeros((), input.dtype))
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
-        return b.Trilu(output_bars[0], *inputs[1:], upper=self.upper), None
+        return first_only(b.Trilu(output_bars[0], *inputs[1:], upper=self.upper), inputs)
 
 
 class CenterCropPad(Op):

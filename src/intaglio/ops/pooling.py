@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,10 @@ from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import known
+from intaglio.ops.indices import check_size, known
 from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import cast, known_shape, like, require_float, spatial_axes, wide
-from intaglio.ops.window import Window, pad_for_windows, resolve_transposed_windows, resolve_windows, slide
+from intaglio.ops.operand import cast, ints, known_shape, like, require_float, spatial_axes, wide
+from intaglio.ops.window import Window, pad_for_windows, pad_width, resolve_transposed_windows, resolve_windows, slide
 
 
 class _Pool(Op, abstract=True):
@@ -67,6 +69,13 @@ class MaxPool(_Pool):
         values = np.take_along_axis(flat, best[..., None], -1)[..., 0]
         return like(values, X), self._places(X.shape, windows, best)
 
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        x = inputs[0]
+        _, places = b.add(replace(self, storage_order=0), [x], 2)
+        empty = b.Expand(b.constant(0, x.dtype), b.Reshape(b.Size(x), [1]))
+        bars = [b.Reshape(value, [-1]) for value in (places, output_bars[0])]
+        return (b.Reshape(b.ScatterElements(empty, *bars, axis=0, reduction="add"), b.Shape(x)),)
+
     def _places(self, shape: tuple[int, ...], windows: Sequence[Window], best: Array) -> Array:
         """The index into flattened X of the element chosen in each window."""
         inside = np.unravel_index(best, [int(window.kernel) for window in windows])
@@ -97,16 +106,16 @@ class AveragePool(_Pool):
         windows = self.windows(X.shape[2:])
         axes = kernel_axes(windows)
         total = slide(pad_for_windows(widen(X), windows, 0), windows).sum(axis=axes, dtype=widen(X).dtype)
-        ones = np.ones((1, 1, *X.shape[2:]), total.dtype)
-        if self.count_include_pad:
-            ones = np.pad(ones, [(0, 0)] * 2 + [(int(w.begin), int(w.end)) for w in windows], constant_values=1)
-        return like(total / self._counts(ones, windows).sum(axis=axes), X)
+        counts = slide(self._counted(X.shape[2:], windows), windows).sum(axis=axes)
+        return like(total / counts.astype(total.dtype), X)
 
-    def _counts(self, ones: Array, windows: Sequence[Window]) -> Array:
-        if not self.count_include_pad:
-            return slide(pad_for_windows(ones, windows, 0), windows)
-        missing = [max(int(window.reach) - size, 0) for window, size in zip(windows, ones.shape[2:], strict=True)]
-        return slide(np.pad(ones, [(0, 0)] * 2 + [(0, extra) for extra in missing]), windows)
+    def _counted(self, spatial: Sequence[int], windows: Sequence[Window]) -> Array:
+        """One for each element of the padded image that counts, zero for the others; what hangs over never does."""
+        sizes = spatial
+        if self.count_include_pad:
+            sizes = [size + int(w.begin) + int(w.end) for size, w in zip(spatial, windows, strict=True)]
+            windows = [replace(w, input=size, begin=0, end=0) for size, w in zip(sizes, windows, strict=True)]
+        return pad_for_windows(np.ones(sizes, np.int64), windows, 0)
 
 
 class LpPool(_Pool):
@@ -123,6 +132,23 @@ class LpPool(_Pool):
         powers = np.abs(pad_for_windows(widen(X), windows, 0)) ** widen(X).dtype.type(self.p)
         total = slide(powers, windows).sum(axis=kernel_axes(windows), dtype=powers.dtype)
         return like(total ** powers.dtype.type(1 / self.p), X)
+
+    def expand(self, b: Builder, X: Value) -> Value:
+        x = wide(b, X)
+        window: dict[str, Any] = {"auto_pad": self.auto_pad, "pads": self.pads}
+        if self.ceil_mode:
+            window = {"pads": _pads_with_overhang(self.windows(X.shape[2:]))}
+        shape = {"kernel_shape": self.kernel_shape, "strides": self.strides, "dilations": self.dilations}
+        mean = b.AveragePool(b.Abs(x) ** self.p, count_include_pad=1, **window, **shape)
+        return cast(b, (mean * prod(self.kernel_shape)) ** (1 / self.p), X.dtype)
+
+
+def _pads_with_overhang(windows: Sequence[Window]) -> tuple[int, ...]:
+    """Explicit pads with which no window of ceil mode hangs over; sizes must be known."""
+    if not all(isinstance(window.input, int) for window in windows):
+        raise ShapeError("the sizes of an image that is pooled in ceil mode must be known before the run")
+    widths = [pad_width(window) for window in windows]
+    return (*(begin for begin, _ in widths), *(end for _, end in widths))
 
 
 class _GlobalPool(Op, abstract=True):
@@ -186,10 +212,22 @@ class MaxUnpool(Op):
         count = int(np.prod(sizes, dtype=np.int64))
         if places.size and not (places.min() >= 0 and places.max() < count):
             raise OperatorError(f"indices from {places.min()} to {places.max()}, they must be in [0, {count - 1}]")
-        result = np.zeros(count, X.dtype)
+        result = np.zeros(check_size(sizes, X.dtype), X.dtype).reshape(-1)
         result[places] = X.ravel()
         result = result.reshape(sizes)
         return result if output_shape is None else _enlarged(result, output_shape)
+
+    def expand(self, b: Builder, X: Value, I: Value, output_shape: Value | None = None) -> Value:
+        count = X.rank - 2
+        pads = np.array(ints(self.pads, 2 * count, 0, "pads")).reshape(2, count).sum(axis=0)
+        strides = np.array(ints(self.strides, count, 1, "strides"))
+        spatial = (b.Shape(X, start=2) - 1) * b.constant(strides) + b.constant(np.array(self.kernel_shape) - pads)
+        shape = b.Concat(b.Shape(X, start=0, end=2), spatial, axis=0)
+        empty = b.Expand(b.constant(0, X.dtype), b.ReduceProd(shape, [0]))
+        result = b.Reshape(b.ScatterElements(empty, b.Reshape(I, [-1]), b.Reshape(X, [-1]), axis=0), shape)
+        if output_shape is None:
+            return result
+        return b.Pad(result, b.Concat(b.constant(np.zeros(X.rank, np.int64)), output_shape - shape, axis=0))
 
 
 def _enlarged(x: Array, output_shape: Array) -> Array:
@@ -197,4 +235,5 @@ def _enlarged(x: Array, output_shape: Array) -> Array:
     sizes = [int(size) for size in output_shape.ravel()]
     if len(sizes) != x.ndim or any(size < least for size, least in zip(sizes, x.shape, strict=False)):
         raise OperatorError(f"output_shape is {sizes}, it must be at least {list(x.shape)}")
+    check_size(sizes, x.dtype)
     return np.pad(x, [(0, size - least) for size, least in zip(sizes, x.shape, strict=True)])

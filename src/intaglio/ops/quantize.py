@@ -16,7 +16,7 @@ from intaglio.ops.cast import convert, dtype_number, integer_limits
 from intaglio.ops.convolution import Conv
 from intaglio.ops.indices import numbered_dtype, resolve_axis
 from intaglio.ops.linear import matmul_shape
-from intaglio.ops.operand import known_shape, require_equal
+from intaglio.ops.operand import cast, known_shape, require_equal, wide_dtype
 
 
 class Granular(Op, abstract=True):
@@ -76,10 +76,6 @@ class Granular(Op, abstract=True):
         return b.Gather(parameter, block, axis=axis)
 
 
-def _wide_float(dtype: DType) -> DType:
-    return FLOAT32 if dtype.bits < 32 else dtype
-
-
 class QuantizeLinear(Granular):
     """x / y_scale, rounded to even, plus y_zero_point, limited to the range of the output type; NaN becomes the latter.
 
@@ -115,7 +111,7 @@ class QuantizeLinear(Granular):
     def reference(self, x: Array, y_scale: Array, y_zero_point: Array | None = None) -> Array:
         precision = self.division_type(from_numpy(y_scale.dtype))
         target = self.target(None if y_zero_point is None else from_numpy(y_zero_point.dtype))
-        wide = _wide_float(precision).numpy
+        wide = wide_dtype(precision).numpy
         with np.errstate(all="ignore"):
             quotient = x.astype(wide) / self.spread(y_scale, x.shape).astype(wide)
             quotient = convert(np.asarray(quotient), precision).astype(wide)
@@ -124,17 +120,12 @@ class QuantizeLinear(Granular):
 
     def expand(self, b: Any, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
         precision = self.division_type(y_scale.dtype)
-        wide = _wide_float(precision)
+        wide = wide_dtype(precision)
         quotient = cast(b, x, wide) / cast(b, self.spread_value(b, y_scale, x), wide)
         quotient = cast(b, cast(b, quotient, precision), wide)
         target = self.target(None if y_zero_point is None else y_zero_point.dtype)
         zero = None if y_zero_point is None else cast(b, self.spread_value(b, y_zero_point, x), wide)
         return quantize_value(b, quotient, zero, target, self.saturate)
-
-
-def cast(b: Any, x: Value, dtype: DType, saturate: int = 1) -> Value:
-    """The value in another element type; the value itself where it has that type already."""
-    return x if x.dtype == dtype else b.Cast(x, to=dtype_number(dtype), saturate=saturate)
 
 
 def quantize(quotient: Array, zero: Array, target: DType, saturate: bool = True) -> Array:
@@ -150,7 +141,7 @@ def quantize(quotient: Array, zero: Array, target: DType, saturate: bool = True)
 def quantize_value(b: Any, quotient: Value, zero: Value | None, target: DType, saturate: int = 1) -> Value:
     """Like `quantize`, in operators."""
     if target.is_float:
-        return cast(b, quotient if zero is None else quotient + zero, target, saturate)
+        return b.Cast(quotient if zero is None else quotient + zero, to=dtype_number(target), saturate=saturate)
     low, high = integer_limits(target)
     rounded = b.Round(b.Where(b.IsNaN(quotient), b.constant(0, quotient.dtype), quotient))
     shifted = rounded if zero is None else rounded + zero
@@ -176,7 +167,7 @@ class DequantizeLinear(Granular):
 
     def reference(self, x: Array, x_scale: Array, x_zero_point: Array | None = None) -> Array:
         target = self.target(from_numpy(x_scale.dtype))
-        wide = _wide_float(target).numpy
+        wide = wide_dtype(target).numpy
         difference = convert(x, INT64) if from_numpy(x.dtype).is_integer else x.astype(wide)
         if x_zero_point is not None:
             difference = difference - self.spread(x_zero_point, x.shape).astype(difference.dtype)
@@ -186,7 +177,7 @@ class DequantizeLinear(Granular):
 
     def expand(self, b: Any, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
         target = self.target(x_scale.dtype)
-        wide = _wide_float(target)
+        wide = wide_dtype(target)
         difference = cast(b, x, wide)
         if x_zero_point is not None and x.dtype.bits < 32:
             difference = difference - cast(b, self.spread_value(b, x_zero_point, x), wide)

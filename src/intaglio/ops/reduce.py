@@ -90,7 +90,7 @@ class ReduceSum(_Primitive):
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         bar = self._spread(b, output_bars[0], inputs)
-        return b.Expand(bar, b.Shape(inputs[0])), None
+        return b.Expand(bar, b.Shape(inputs[0])), *[None] * (len(inputs) - 1)
 
 
 class ReduceProd(_Primitive):
@@ -118,7 +118,7 @@ class ReduceMean(_Primitive):
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         sized = [cast(b, b.Size(value), inputs[0].dtype) for value in (outputs[0], inputs[0])]
         bar = self._spread(b, output_bars[0] * sized[0] / sized[1], inputs)
-        return b.Expand(bar, b.Shape(inputs[0])), None
+        return b.Expand(bar, b.Shape(inputs[0])), *[None] * (len(inputs) - 1)
 
 
 class _Extreme(_Primitive, abstract=True):
@@ -127,7 +127,7 @@ class _Extreme(_Primitive, abstract=True):
         chosen = cast(b, b.Equal(data, self._spread(b, outputs[0], inputs)), data.dtype)
         axes = inputs[1] if len(inputs) > 1 else None
         ties = b.ReduceSum(chosen, axes, keepdims=1, noop_with_empty_axes=self.noop_with_empty_axes)
-        return chosen / ties * self._spread(b, output_bars[0], inputs), None
+        return chosen / ties * self._spread(b, output_bars[0], inputs), *[None] * (len(inputs) - 1)
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Resize: interpolation as one weight matrix an axis."""
+"""Resize: interpolation one axis after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
-from intaglio.ir.dtype import from_numpy
+from intaglio.ir.dtype import STRING, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
@@ -64,6 +64,8 @@ class Resize(Op):
         scales, sizes = _present(scales), _present(sizes)
         if (scales is None) == (sizes is None):
             raise ShapeError("expected either scales or sizes")
+        if X.dtype == STRING and self.mode != "nearest":
+            raise ShapeError(f"strings cannot be interpolated: mode {self.mode!r}, expected nearest")
         if X.tensor.shape is None:
             return X.tensor
         axes = resolve_axes(range(X.rank) if self.axes is None else self.axes, X.rank)
@@ -116,11 +118,14 @@ class Resize(Op):
         self, X: Array, roi: Array | None = None, scales: Array | None = None, sizes: Array | None = None
     ) -> Array:
         plan = self._plan(X.shape, roi, scales, sizes)
-        check_size([plan[i].resized if i in plan else size for i, size in enumerate(X.shape)], X.dtype)
-        output = X if self.mode == "nearest" else wide(X).astype(np.float64)
+        sizes = [plan[i].resized if i in plan else size for i, size in enumerate(X.shape)]
+        check_size(sizes, X.dtype)
+        output = X if self.mode == "nearest" else wide(X).astype(np.complex128 if X.dtype.kind == "c" else np.float64)
         outside: list[Array] = []
         for axis, step in plan.items():
-            if step.size == 0 and step.resized:
+            if step.resized == 0:
+                return np.zeros(check_size(sizes, X.dtype), X.dtype)
+            if step.size == 0:
                 raise OperatorError(f"axis {axis} of size 0 cannot be resized to {step.resized}")
             places = self._coordinates(step)
             outside.append(np.zeros(step.resized, bool))
@@ -177,10 +182,16 @@ class Resize(Op):
             return np.take(data, index, axis=axis)
         if step.size == step.resized and np.array_equal(places, np.arange(step.size)):
             return data
-        return np.moveaxis(np.tensordot(self._weights(step, places), data, axes=(1, axis)), 0, axis)
+        near, weights = self._weights(step, places)
+        column = (-1,) + (1,) * (data.ndim - 1 - axis)
+        total = np.zeros((*data.shape[:axis], step.resized, *data.shape[axis + 1 :]), data.dtype)
+        for index, weight in zip(near.T, weights.T, strict=True):
+            weight = weight.reshape(column)
+            total += np.where(weight == 0, 0, np.take(data, index, axis=axis) * weight)
+        return total
 
-    def _weights(self, step: Axis, places: Array) -> Array:
-        """A matrix of one row for each resized element, whose sum is 1."""
+    def _weights(self, step: Axis, places: Array) -> tuple[Array, Array]:
+        """For each resized element the elements near it, and their weights, whose sum is 1."""
         places = places.astype(np.float64)
         stretch = max(1.0, 1 / step.scale) if self.antialias else 1.0
         reach = (2 if self.mode == "cubic" else 1) * stretch
@@ -190,10 +201,7 @@ class Resize(Op):
             weights = np.where((near < 0) | (near >= step.size), 0, weights)
         total = weights.sum(axis=1, keepdims=True)
         weights = weights / np.where(total == 0, 1, total)
-        matrix = np.zeros((step.resized, step.size))
-        rows = np.broadcast_to(np.arange(step.resized)[:, None], near.shape)
-        np.add.at(matrix, (rows, np.clip(near, 0, step.size - 1).astype(np.int64)), weights)
-        return matrix
+        return np.clip(near, 0, step.size - 1).astype(np.int64), weights
 
     def _kernel(self, distance: Array) -> Array:
         """The weight of an element at some distance: a tent, or Keys' cubic."""

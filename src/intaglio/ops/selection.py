@@ -20,6 +20,7 @@ from intaglio.ops.indices import (
     need_rank,
     resolve_axis,
     wide,
+    zeros_like,
 )
 
 
@@ -130,7 +131,7 @@ class TopK(Op):
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         if output_bars[0] is None:
             return None, None
-        zeros = b.Sub(inputs[0], inputs[0])
+        zeros = zeros_like(b, inputs[0])
         return b.ScatterElements(zeros, outputs[1], output_bars[0], axis=self.axis, reduction="add"), None
 
 

@@ -20,6 +20,7 @@ from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
     Growing,
     check_size,
+    first_only,
     integers,
     known,
     known_integers,
@@ -56,7 +57,7 @@ class Reshape(Op):
         return data.reshape(reshaped(data.shape, integers(shape), bool(self.allowzero)))  # pyright: ignore
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
-        return b.Reshape(output_bars[0], b.Shape(inputs[0]), allowzero=1), None
+        return first_only(b.Reshape(output_bars[0], b.Shape(inputs[0]), allowzero=1), inputs)
 
 
 def reshaped(given: ShapeTuple, wanted: list[Dim], allowzero: bool) -> ShapeTuple:
@@ -108,7 +109,7 @@ class Squeeze(Op):
         return data.reshape(squeezed(data.shape, dropped))  # pyright: ignore
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
-        return b.Reshape(output_bars[0], b.Shape(inputs[0]), allowzero=1), None
+        return first_only(b.Reshape(output_bars[0], b.Shape(inputs[0]), allowzero=1), inputs)
 
 
 def squeezed(shape: ShapeTuple, axes: list[int]) -> ShapeTuple:
@@ -138,7 +139,7 @@ class Unsqueeze(Op):
         return data.reshape(unsqueezed(data.shape, integers(axes)))  # pyright: ignore
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
-        return b.Reshape(output_bars[0], b.Shape(inputs[0]), allowzero=1), None
+        return first_only(b.Reshape(output_bars[0], b.Shape(inputs[0]), allowzero=1), inputs)
 
 
 def unsqueezed(shape: ShapeTuple, axes: list[int]) -> ShapeTuple:
@@ -232,7 +233,7 @@ class Expand(Growing):
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
         from intaglio.ops.gradient import unbroadcast
 
-        return unbroadcast(b, output_bars[0], inputs[0]), None
+        return first_only(unbroadcast(b, output_bars[0], inputs[0]), inputs)
 
 
 class Tile(Growing):
@@ -255,6 +256,12 @@ class Tile(Growing):
         self._check(counts, input.ndim, OperatorError)
         check_size([a * b for a, b in zip(input.shape, counts, strict=True)], input.dtype)
         return np.tile(input, counts)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        data, repeats = inputs
+        pairs = b.Concat(b.Unsqueeze(b.Cast(repeats, to=7), [1]), b.Unsqueeze(b.Shape(data), [1]), axis=1)
+        copies = b.Reshape(output_bars[0], b.Reshape(pairs, [-1]), allowzero=1)
+        return b.ReduceSum(copies, list(range(0, 2 * data.rank, 2)), keepdims=0), None
 
     def _check(self, counts: list[Any], rank: int, error: type[Exception]) -> None:
         if len(counts) != rank:

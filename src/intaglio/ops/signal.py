@@ -96,6 +96,8 @@ class DFT(Op):
         length: Any = self._length(input.shape[position]) if dft_length is None else scalar(dft_length, "dft_length")
         if length < 1:
             raise OperatorError(f"dft_length is {length}, it must be at least 1")
+        others = (size for axis, size in enumerate(input.shape) if axis != position)
+        check_size((*others, length), np.dtype(np.complex128))
         signal = _complex(input)
         if self.onesided and self.inverse:
             return like(_parts(np.fft.irfft(signal, length, position)), input)
@@ -198,6 +200,7 @@ class MelWeightMatrix(Op):
         rate = scalar(sample_rate, "sample_rate")
         if bins < 0 or length < 1 or rate < 1:
             raise OperatorError(f"num_mel_bins {bins}, dft_length {length} and sample_rate {rate} are not all positive")
+        check_size((length // 2 + 1, bins), np.dtype(np.float64))
         low, high = (_mel(float(widen(edge).reshape(()))) for edge in (lower_edge_hertz, upper_edge_hertz))
         mels = low + np.arange(bins + 2) * (high - low) / (bins + 2)
         edges = np.floor((length + 1) * 700 * (10 ** (mels / 2595) - 1) / rate).astype(np.int64)
@@ -214,7 +217,6 @@ def _mel(hertz: float) -> float:
 
 def _triangles(edges: Array, rows: int) -> Array:
     """One triangle per column, from edge i over a peak of one at edge i+1 to edge i+2."""
-    check_size((rows, len(edges) - 2), np.dtype(np.float64))
     place = np.arange(rows)[:, None]
     left, peak, right = edges[:-2], edges[1:-1], edges[2:]
     rising = np.where((place >= left) & (place <= peak), (place - left) / np.maximum(peak - left, 1), 0)

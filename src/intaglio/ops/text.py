@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64, STRING
 from intaglio.ir.graph import Value
@@ -14,6 +14,9 @@ from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import check_size, need_rank
 from intaglio.ops.regex import compile_pattern
+
+LENGTH_LIMIT = 1 << 26
+"""No string grows longer than this: a chain of concatenations doubles it with each link."""
 
 
 def need_strings(value: Value) -> None:
@@ -41,6 +44,9 @@ class StringConcat(Op):
 
     def reference(self, X: Array, Y: Array) -> Array:
         left, right = np.broadcast_arrays(X, Y)
+        longest = max((len(a) + len(b) for a, b in zip(left.flat, right.flat, strict=True)), default=0)
+        if longest > LENGTH_LIMIT:
+            raise LimitError(f"a string of {longest} characters is over the limit of {LENGTH_LIMIT}")
         return strings([a + b for a, b in zip(left.flat, right.flat, strict=True)], left.shape)
 
 

@@ -324,7 +324,7 @@ class MaxRoiPool(Op):
     def reference(self, X: Array, rois: Array) -> Array:
         regions = widen(rois)
         check_indices(regions[:, 0].astype(np.int64), X.shape[0], "the batch index of a region")
-        result = np.zeros((len(rois), X.shape[1], *self.pooled_shape), X.dtype)
+        result = np.zeros(check_size((len(rois), X.shape[1], *self.pooled_shape), X.dtype), X.dtype)
         corners = _round_away(regions[:, 1:] * regions.dtype.type(self.spatial_scale))
         for r, (x1, y1, x2, y2) in enumerate(corners.astype(np.int64)):
             image = widen(X[int(regions[r, 0])])
@@ -374,12 +374,14 @@ class RoiAlign(Op):
     def reference(self, X: Array, rois: Array, batch_indices: Array) -> Array:
         x = widen(X)
         images = check_indices(batch_indices, X.shape[0], "batch index")
-        result = np.zeros((len(rois), X.shape[1], self.output_height, self.output_width), x.dtype)
+        shape = (len(rois), X.shape[1], self.output_height, self.output_width)
+        result = np.zeros(check_size(shape, x.dtype), x.dtype)
         offset = 0.5 if self.coordinate_transformation_mode == "half_pixel" else 0.0
         for r, corners in enumerate(widen(rois) * x.dtype.type(self.spatial_scale) - x.dtype.type(offset)):
             x1, y1, x2, y2 = (float(corner) for corner in corners)
             rows = self._points(y1, y2, self.output_height)
             columns = self._points(x1, x2, self.output_width)
+            check_size((4, X.shape[1], rows.size, columns.size), x.dtype)
             sampled = _corner_values(x[images[r]], rows.ravel(), columns.ravel())
             sampled = sampled.reshape(4, X.shape[1], *rows.shape, *columns.shape)
             if sampled.size and self.mode == "avg":
@@ -394,6 +396,7 @@ class RoiAlign(Op):
         if self.coordinate_transformation_mode == "output_half_pixel":
             size = max(size, 1.0)
         count = self.sampling_ratio if self.sampling_ratio > 0 else max(int(np.ceil(size / bins)), 0)
+        check_size((bins, count), np.dtype(np.float64))
         step = size / bins
         return first + np.arange(bins)[:, None] * step + (np.arange(count) + 0.5) * step / max(count, 1)
 

@@ -12,6 +12,7 @@ from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.op import Array
+from intaglio.ops.indices import check_size
 from intaglio.ops.operand import ints
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -134,11 +135,13 @@ def _window(size: Dim, kernel: Dim, stride: int, dilation: int, pads: tuple[Dim,
 
 def pad_for_windows(x: Array, windows: Sequence[Window], fill: Any) -> Array:
     """The array with its trailing axes padded so that every window lies inside."""
-    widths = [(0, 0)] * (x.ndim - len(windows)) + [_pad_width(window) for window in windows]
+    widths = [(0, 0)] * (x.ndim - len(windows)) + [pad_width(window) for window in windows]
+    check_size([size + sum(width) for size, width in zip(x.shape, widths, strict=True)], x.dtype)
     return np.pad(x, widths, constant_values=fill)
 
 
-def _pad_width(window: Window) -> tuple[int, int]:
+def pad_width(window: Window) -> tuple[int, int]:
+    """How many elements to add before and behind an axis of known size, so that every window lies inside."""
     begin, size, reach = int(window.begin), int(window.input), int(window.reach)
     return begin, max(int(window.end), reach - begin - size, 0)
 

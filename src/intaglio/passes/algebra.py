@@ -72,6 +72,12 @@ def twice_is_once(b: Builder, node: Node) -> Result:
     return inner.output if inner is not None else None
 
 
+@rule("Sum")
+def sum_of_two(b: Builder, node: Node) -> Result:
+    """sum(x, y) -> x + y"""
+    return b.Add(*node.inputs) if len(node.inputs) == 2 else None
+
+
 @rule("Abs")
 def abs_of_neg(b: Builder, node: Node) -> Result:
     """abs(-x) -> abs(x)"""

@@ -18,6 +18,8 @@ def normalization(b: Builder, node: Node) -> Result:
     square = _squared(first(mean)) if mean is not None else None
     if found is None or mean is None or square is None or square is not found[0] or not same_type(square, node.output):
         return None
+    if square.dtype.bits > 32:
+        return Refusal("the operator computes in float32, which is less than float64")
     axes, rank = axes_of(mean), square.rank
     if not getattr(mean.op, "keepdims", 1) or axes is None or axes != list(range(axes[0], rank)):
         return Refusal(f"the mean is not over the last axes but over {axes}")

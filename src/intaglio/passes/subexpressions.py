@@ -31,8 +31,11 @@ def _merge(model: Graph, graph: Graph, known: ChainMap[Hashable, Node], outcome:
             _merge(model, inner, known.new_child(), outcome)
         if node.op.is_random or subgraphs or is_dead(node):
             continue
-        earlier = known.setdefault(_key(node), node)
-        if earlier is not node and _replace(model, node, earlier):
+        key = _key(node)
+        earlier = known.get(key)
+        if earlier is None or earlier.graph is None:  # what only a merged node read has been removed
+            known[key] = node
+        elif _replace(model, node, earlier):
             place = node.source or f"%{node.outputs[0].name}"
             outcome.applied.append(Event("common-subexpression", place))
 

@@ -8,18 +8,16 @@ from intaglio.c import cache
 from intaglio.c.cache import CFunction
 from intaglio.c.compiler import require_compiler
 from intaglio.c.target import host_target
-from intaglio.ir.graph import Graph
 from intaglio.runtime.native import NativeEngine, Progress
 
 
-def compile_together(graphs: Iterable[Graph], threads: int = 1, progress: Progress | None = None) -> int:
-    """Put the functions of all graphs into the cache; returns how many different functions they have.
+def compile_together(engines: Iterable[NativeEngine], progress: Progress | None = None) -> int:
+    """Put the functions of engines that are not loaded yet into the cache; returns how many different ones they have.
 
-    The graphs are what an engine would run, so already simplified where the models will be. Raises what lowering one
-    of them raises.
+    Engines are taken one at a time, so a generator of them needs the memory of one.
     """
     functions: dict[CFunction, None] = {}
-    for graph in graphs:
-        functions.update(dict.fromkeys(NativeEngine(graph, threads).functions()))
+    for engine in engines:
+        functions.update(dict.fromkeys(engine.functions()))
     cache.ensure(list(functions), require_compiler(), host_target(), progress)
     return len(functions)

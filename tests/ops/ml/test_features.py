@@ -115,6 +115,8 @@ ENCODERS = [
 @pytest.mark.parametrize(("data", "options"), ENCODERS)
 @pytest.mark.parametrize("version", [2, 4])
 def test_label_encoder(agree, data, options, version):
+    if version == 2 and data.dtype == np.float32:
+        data = data[~np.isnan(data)]  # in version 2 ONNX Runtime finds no NaN
     agree("LabelEncoder", data, domain=ML, ml=version, **options)
 
 

@@ -187,5 +187,3 @@ def _pool(context: Context, node: Node, epilogue: Epilogue) -> None:
     sizes = _window_sizes(node, windows)
     work = product(node.output.shape) * product(window.kernel for window in windows)
     _emit(context, node, epilogue, pool(context.target, kind), sizes, None, work)
-
-

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Literal, cast
 
 from intaglio.ir.dim import Dim, product
-from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.context import Context, anchor
-from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.context import Context, anchor, as_array
+from intaglio.kernels.epilogue import Epilogue, EpilogueCode
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.rules.call import epilogue_code, structured_call
+from intaglio.kernels.rules.widen import computed, converted, widened
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
-from intaglio.kernels.view import View
+from intaglio.kernels.structured.source import Element, StructuredKernel, plain_epilogue
+from intaglio.kernels.view import Buffer, View, row_major, whole
 
 Layout = Literal["rows", "columns"]
 
+FUSED_ELEMENTS = ("float32", "int32", "uint32")
+"""The elements whose sums fill registers as epilogues expect them."""
+
+ELEMENTS = (*FUSED_ELEMENTS, "float64", "int64", "uint64")
+
+
+def _operands(node: Node) -> tuple[Value, Value]:
+    a, b = node.inputs
+    assert a is not None
+    assert b is not None
+    return a, b
+
 
 def _refuse(node: Node) -> str | None:
-    a, b = node.inputs
-    assert a is not None and b is not None
-    if a.dtype != FLOAT32:
+    a, b = _operands(node)
+    if computed(a.dtype).name not in ELEMENTS:
         return f"MatMul of {a.dtype} is not compiled yet"
     return None if _batches_are_known(a, b, node.output) else "its batch dimensions may or may not be broadcast"
 
@@ -38,115 +49,199 @@ def _batches_are_known(a: Value, b: Value, out: Value) -> bool:
     return True
 
 
-@anchor("MatMul", refuse=_refuse, fuses=lambda node: node.inputs[0] is not None and node.inputs[0].rank > 1)
+def _fuses(node: Node) -> bool:
+    return all(v.rank > 1 for v in _operands(node)) and computed(_operands(node)[0].dtype).name in FUSED_ELEMENTS
+
+
+@dataclass(frozen=True)
+class MatrixOperand:
+    """Matrices in memory: rows or columns contiguous and `step` apart, batches by up to two strides."""
+
+    operand: Operand
+    layout: Literal["rows", "columns", "packed"]
+    step: Dim
+    strides: tuple[Dim, Dim] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Product:
+    """The extents of a batched matrix product."""
+
+    m: Dim
+    n: Dim
+    k: Dim
+    batches: tuple[Dim, Dim] = (1, 1)
+
+    @property
+    def flops(self) -> Dim:
+        """Multiplications and additions, each counted as one."""
+        return product(self.batches) * self.m * self.n * self.k * 2
+
+
+@anchor("MatMul", refuse=_refuse, fuses=_fuses)
 def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Choose the operands' layouts, fold the batch into the rows where the right operand is one matrix, and call."""
-    a, b = node.inputs
-    assert a is not None and b is not None
+    a, b = _operands(node)
     if not epilogue.stores:
         epilogue.stores[node.output] = context.allocate(node.output)
-    left = _matrix(context.view(a), is_left=True)
+    left = _matrix(widened(context, a), is_left=True)
     batch = _batch_shape(a, b)
-    m, k = left.shape[-2:]
     n: Dim = b.shape[-1] if b.rank > 1 else 1
-    is_packed = b.constant is not None and b.rank <= 2
-    left = _with_batch(left, batch)
-    if is_packed or all(dim == 1 for dim in b.shape[:-2]):
-        folded = _fold_batch(context, a, left)
-        left, m, batch = folded, folded.shape[-2], ()
-    left, a_layout, a_step = _layout(context, a, left)
-    right, b_layout, b_step = _right(context, b, batch, is_packed)
-    a_strides, b_strides = _two_levels(batch, left), _two_levels(batch, right) if right is not None else (1, 1, 0, 0)
-    kernel = gemm(context.target, "float32", a_layout, b_layout)  # pyright: ignore[reportArgumentType]
+    right = None if _is_packed(b) else _matrix(widened(context, b), is_left=False)
+    left = left.broadcast((*batch, *left.shape[-2:]))
+    if right is None or all(dim == 1 for dim in right.shape[:-2]):
+        left, batch = folded(context, a, left), ()
+    extents = Product(left.shape[-2], n, left.shape[-1])
+    if right is None:
+        operands = single_matrix(context, a, left), MatrixOperand(Operand(_packed(context, b)), "packed", 0)
+    else:
+        right = right.broadcast((*batch, *right.shape[-2:]))
+        extents, operands = _two_levels(context, (a, left), (b, right), extents)
+    _emit(context, node, epilogue, operands, extents)
+
+
+def _emit(
+    context: Context, node: Node, epilogue: Epilogue, operands: tuple[MatrixOperand, MatrixOperand], extents: Product
+) -> None:
+    a, _ = _operands(node)
+    element = cast(Element, computed(a.dtype).name)
+    kernel = gemm(context.target, element, cast(Layout, operands[0].layout), operands[1].layout)
+    if _fuses(node):
+        code = epilogue_code(kernel, epilogue)
+    else:
+        code = _plain_code(context, node, epilogue, kernel, element, extents)
+    names = " + ".join([node.op.name, *(x.op.name for x in epilogue.nodes)])
+    title = f"{names} {extents.m} x {extents.n} x {extents.k} -> {node.output.name}"
+    gemm_call(context, kernel, operands, extents, code, (node, *epilogue.nodes), title)
+    if computed(node.output.dtype) != node.output.dtype and not _fuses(node):
+        wide = whole(code.operands[0].buffer, node.output.shape)
+        converted(context, wide, computed(a.dtype), a.dtype, into=context.view(node.output))
+
+
+def _plain_code(
+    context: Context, node: Node, epilogue: Epilogue, kernel: StructuredKernel, element: Element, extents: Product
+) -> EpilogueCode:
+    """An epilogue that only stores: into the output, or ahead of its conversion into a temporary."""
+    target = epilogue.stores[node.output].buffer
+    if computed(node.output.dtype) != node.output.dtype:
+        target = context.temporary(computed(node.output.dtype), target.size)
+    source = plain_epilogue(element, len(kernel.buffers), len(kernel.sizes))
+    return EpilogueCode(source, [Operand(target, 0, True)], [("out_step", extents.n)])
+
+
+def gemm_call(
+    context: Context,
+    kernel: StructuredKernel,
+    operands: tuple[MatrixOperand, MatrixOperand],
+    extents: Product,
+    code: EpilogueCode,
+    nodes: tuple[Node, ...],
+    title: str,
+) -> None:
+    """Call a gemm kernel made for the layouts of the operands."""
+    left, right = operands
     sizes: dict[str, Dim] = {
-        "M": m, "N": n, "K": k, "outer": a_strides[0], "inner": a_strides[1],
-        "a_step": a_step, "a_outer": a_strides[2], "a_inner": a_strides[3],
-        "b_step": b_step, "b_outer": b_strides[2], "b_inner": b_strides[3],
+        "M": extents.m, "N": extents.n, "K": extents.k, "outer": extents.batches[0], "inner": extents.batches[1],
+        "a_step": left.step, "a_outer": left.strides[0], "a_inner": left.strides[1],
+        "b_step": right.step, "b_outer": right.strides[0], "b_inner": right.strides[1],
     }  # fmt: skip
-    b_operand = Operand(_packed(context, b)) if right is None else Operand(right.buffer, right.offset)
-    code = epilogue_code(kernel, epilogue)
-    flops = product(batch) * m * n * k * 2
-    title = f"{' + '.join([node.op.name, *(x.op.name for x in epilogue.nodes)])} {m} x {n} x {k} -> {node.output.name}"
-    context.emit(
-        structured_call(kernel, [Operand(left.buffer, left.offset), b_operand], sizes, code, (node, *epilogue.nodes), flops, title)
-    )
+    buffers = [left.operand, right.operand]
+    context.emit(structured_call(kernel, buffers, sizes, code, nodes, extents.flops, title))
 
 
-def _packed(context: Context, b: Value):
-    assert b.constant is not None
-    array = b.constant if b.rank > 1 else b.constant[:, None]
-    return context.packed(b, "gemm", lambda: pack_b(np.asarray(array, np.float32), context.target))
+def _is_packed(b: Value) -> bool:
+    return b.constant is not None and b.rank <= 2
+
+
+def _packed(context: Context, b: Value) -> Buffer:
+    array = as_array(b) if b.rank > 1 else as_array(b)[:, None]
+    element = cast(Element, computed(b.dtype).name)
+    wide = array.astype(computed(b.dtype).numpy)
+    return context.packed(b, f"gemm {element}", lambda: pack_b(wide, context.target, element))
 
 
 def _batch_shape(a: Value, b: Value) -> tuple[Dim, ...]:
     longer, shorter = sorted((a.shape[:-2], b.shape[:-2]), key=len, reverse=True)
     missing = len(longer) - len(shorter)
-    return tuple(
-        dim if axis < missing or dim != 1 else shorter[axis - missing] for axis, dim in enumerate(longer)
-    )
+    return tuple(dim if axis < missing or dim != 1 else shorter[axis - missing] for axis, dim in enumerate(longer))
 
 
 def _matrix(view: View, is_left: bool) -> View:
     """A vector as a matrix of one row or one column."""
     if len(view.shape) > 1:
         return view
-    (extent,), (stride,) = view.shape, view.strides
+    extent, stride = view.shape[0], view.strides[0]
     if is_left:
         return View(view.buffer, view.offset, (1, extent), (extent, stride))
     return View(view.buffer, view.offset, (extent, 1), (stride, 1))
 
 
-def _with_batch(view: View, batch: tuple[Dim, ...]) -> View:
-    return view.broadcast((*batch, *view.shape[-2:]))
-
-
-def _fold_batch(context: Context, a: Value, left: View) -> View:
+def folded(context: Context, a: Value, left: View) -> View:
     """All batches of the left operand as rows of one matrix."""
     rows = product(left.shape[:-1])
     folded = left.reshape((rows, left.shape[-1]))
     if folded is None:
-        copied = context.copy(a, left)
-        folded = copied.reshape((rows, left.shape[-1]))
+        folded = _copied(context, a, left).reshape((rows, left.shape[-1]))
         assert folded is not None
     return folded
 
 
-def _layout(context: Context, value: Value, view: View) -> tuple[View, Layout, Dim]:
-    """A view whose rows or columns are contiguous, which of the two, and the step between them."""
+def _copied(context: Context, value: Value, view: View) -> View:
+    """A contiguous copy of a view whose elements are in the type that the value is computed in."""
+    target = whole(context.temporary(computed(value.dtype), product(view.shape), value.name), view.shape)
+    return converted(context, view, computed(value.dtype), computed(value.dtype), into=target)
+
+
+def single_matrix(context: Context, value: Value, view: View) -> MatrixOperand:
+    """One matrix, its rows or columns contiguous."""
+    layout = _layout(view)
+    if layout is None:
+        view = _copied(context, value, view)
+    return _matrix_operand(view, layout or "rows", (0, 0))
+
+
+def _matrix_operand(view: View, layout: Layout, strides: tuple[Dim, Dim]) -> MatrixOperand:
     rows, columns = view.shape[-2:]
-    if (view.strides[-1] == 1 or columns == 1) and _has_two_levels(view):
-        return view, "rows", view.strides[-2] if rows != 1 else columns
-    if view.strides[-2] == 1 and _has_two_levels(view):
-        return view, "columns", view.strides[-1]
-    copied = context.copy(value, view)
-    return copied, "rows", columns
+    if layout == "rows":
+        step = view.strides[-2] if rows != 1 else columns
+    else:
+        step = view.strides[-1] if columns != 1 else rows
+    return MatrixOperand(Operand(view.buffer, view.offset), layout, step, strides)
 
 
-def _has_two_levels(view: View) -> bool:
-    """Whether the batch axes collapse to at most two loops."""
-    return len(_levels(view.shape[:-2], view)) <= 2
+def _layout(view: View) -> Layout | None:
+    rows, columns = view.shape[-2:]
+    if view.strides[-1] == 1 or columns == 1:
+        return "rows"
+    return "columns" if view.strides[-2] == 1 or rows == 1 else None
 
 
-def _levels(batch: tuple[Dim, ...], view: View) -> list[tuple[Dim, Dim]]:
-    levels: list[tuple[Dim, Dim]] = []
-    for extent, stride in zip(batch, view.strides[: len(batch)], strict=True):
+def _two_levels(
+    context: Context, a: tuple[Value, View], b: tuple[Value, View], extents: Product
+) -> tuple[Product, tuple[MatrixOperand, MatrixOperand]]:
+    """Both operands with their batch axes merged into at most two, copied where they cannot be."""
+    views = [view if _layout(view) else _copied(context, value, view) for value, view in (a, b)]
+    levels = _levels(views[0].shape[:-2], [view.strides[:-2] for view in views])
+    if len(levels) > 2:
+        views = [_copied(context, value, view) for (value, _), view in zip((a, b), views, strict=True)]
+        levels = _levels(views[0].shape[:-2], [row_major(view.shape)[:-2] for view in views])
+    levels = [(1, (0, 0))] * (2 - len(levels)) + levels
+    (outer, outer_strides), (inner, inner_strides) = levels
+    left, right = (
+        _matrix_operand(view, _layout(view) or "rows", (outer_strides[i], inner_strides[i]))
+        for i, view in enumerate(views)
+    )
+    return Product(extents.m, extents.n, extents.k, (outer, inner)), (left, right)
+
+
+def _levels(batch: tuple[Dim, ...], strides: list[tuple[Dim, ...]]) -> list[tuple[Dim, tuple[Dim, Dim]]]:
+    """Batch axes as loops, those along which both operands advance evenly merged."""
+    levels: list[tuple[Dim, tuple[Dim, Dim]]] = []
+    for extent, left, right in zip(batch, *strides, strict=True):
         if extent == 1:
             continue
-        levels.append((extent, stride))
+        if levels and levels[-1][1] == (left * extent, right * extent):
+            levels[-1] = (levels[-1][0] * extent, (left, right))
+        else:
+            levels.append((extent, (left, right)))
     return levels
-
-
-def _two_levels(batch: tuple[Dim, ...], view: View) -> tuple[Dim, Dim, Dim, Dim]:
-    """Outer and inner batch counts and this operand's strides along them."""
-    levels = _levels(batch, view)
-    levels = [(1, 0)] * (2 - len(levels)) + levels
-    return levels[0][0], levels[1][0], levels[0][1], levels[1][1]
-
-
-def _right(
-    context: Context, b: Value, batch: tuple[Dim, ...], is_packed: bool
-) -> tuple[View | None, Literal["packed", "rows", "columns"], Dim]:
-    if is_packed:
-        return None, "packed", 0
-    view = _with_batch(_matrix(context.view(b), is_left=False), batch)
-    return _layout(context, b, view)

@@ -1,4 +1,4 @@
-"""Matrix products: C = A x B for float operands, batched, with a fused epilogue."""
+"""Matrix products: C = A x B for floats and integers, batched, with a fused epilogue."""
 
 from string import Template
 from typing import Literal
@@ -12,6 +12,7 @@ from intaglio.kernels.structured.source import (
     c_name,
     maximum,
     minimum,
+    own_types,
     quotient_up,
     register_tile,
     unpack_sizes,
@@ -35,7 +36,7 @@ def gemm(target: VectorTarget, element: Element = "float32", a: Left = "rows", b
     """
     tile = register_tile(target, element)
     sizes = (*_SIZES, "row_block", "panel_block", "depth_block")
-    source = "\n".join(
+    source = own_types(tile) + "\n".join(
         (
             tile_source(tile, rows_adjacent=a == "columns", weights_stride=b == "rows"),
             row_source(tile, a_stride=a == "columns", weights_stride=b == "rows"),

@@ -4,10 +4,24 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Literal, Protocol
 
-Element = Literal["float32", "float64"]
+Element = Literal["float32", "float64", "int32", "uint32", "int64", "uint64"]
 
-_C_NAME: dict[Element, str] = {"float32": "float", "float64": "double"}
-_BYTES: dict[Element, int] = {"float32": 4, "float64": 8}
+_C_NAME: dict[Element, str] = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "uint32_t",
+    "uint32": "uint32_t",
+    "int64": "uint64_t",
+    "uint64": "uint64_t",
+}
+_RESULT: dict[Element, str] = {
+    "float32": "ig_f32",
+    "float64": "ig_f64_half",
+    "int32": "ig_i32",
+    "uint32": "ig_u32",
+    "int64": "ig_i64_half",
+    "uint64": "ig_u64_half",
+}
 
 
 class VectorTarget(Protocol):
@@ -76,18 +90,27 @@ class Tile:
     @property
     def bytes(self) -> int:
         """Bytes of one element."""
-        return _BYTES[self.element]
+        return element_bytes(self.element)
 
 
 def register_tile(target: VectorTarget, element: Element = "float32") -> Tile:
     """The tile whose sums, one row of weights and one broadcast value fit the target's vector registers."""
-    lanes = target.vector_bytes // _BYTES[element]
+    lanes = target.vector_bytes // element_bytes(element)
     rows = 14 if target.vector_registers >= 32 else 6
     return Tile(element, lanes, rows)
 
 
+def element_bytes(element: Element) -> int:
+    """Bytes of one element.
+
+    >>> element_bytes("int64")
+    8
+    """
+    return 8 if element.endswith("64") else 4
+
+
 def c_name(element: Element) -> str:
-    """The C type of one element.
+    """The C type in which an element is computed: unsigned for integers, which wrap.
 
     >>> c_name("float64")
     'double'
@@ -96,12 +119,28 @@ def c_name(element: Element) -> str:
 
 
 def vector_name(element: Element) -> str:
-    """The C type of a full vector of elements.
+    """The C type of a register full of elements as they are computed; behind it `_at` names the same at any address.
 
     >>> vector_name("float32")
     'ig_f32'
     """
-    return "ig_f32" if element == "float32" else "ig_f64"
+    return _RESULT[element] if element.startswith("float") else "IG_FUNCTION_vector"
+
+
+def result_name(element: Element) -> str:
+    """The C type of a register full of elements as the epilogue gets them.
+
+    >>> result_name("int32")
+    'ig_i32'
+    """
+    return _RESULT[element]
+
+
+def own_types(tile: Tile) -> str:
+    """C of the types that `vector_name` gives and no header has."""
+    if tile.element.startswith("float"):
+        return ""
+    return _OWN_TYPES.substitute(type=c_name(tile.element), bytes=tile.bytes * tile.lanes, align=tile.bytes)
 
 
 def vector_types(target: VectorTarget) -> str:
@@ -114,7 +153,7 @@ def vector_types(target: VectorTarget) -> str:
 
 def plain_epilogue(element: Element, buffers: int, sizes: int) -> str:
     """The epilogue that only stores: to buffer[buffers], whose rows are size[sizes] elements apart."""
-    return _PLAIN.substitute(type=c_name(element), vector=vector_name(element), buffer=buffers, size=sizes)
+    return _PLAIN.substitute(type=c_name(element), vector=result_name(element), buffer=buffers, size=sizes)
 
 
 def plan_source(kernel: StructuredKernel, name: str) -> str:
@@ -173,9 +212,9 @@ _TYPES = Template("""\
 #define IG_LANES $lanes
 #endif
 typedef float ig_f32 __attribute__((vector_size($bytes)));
-typedef double ig_f64 __attribute__((vector_size($bytes)));
+typedef double ig_f64_half __attribute__((vector_size($bytes)));
 typedef float ig_f32_at __attribute__((vector_size($bytes), aligned(4), may_alias));
-typedef double ig_f64_at __attribute__((vector_size($bytes), aligned(8), may_alias));
+typedef double ig_f64_half_at __attribute__((vector_size($bytes), aligned(8), may_alias));
 #ifdef __clang__
 #define IG_UNROLL _Pragma("unroll")
 #else
@@ -183,10 +222,15 @@ typedef double ig_f64_at __attribute__((vector_size($bytes), aligned(8), may_ali
 #endif
 """)
 
+_OWN_TYPES = Template("""\
+typedef $type IG_FUNCTION_vector __attribute__((vector_size($bytes)));
+typedef $type IG_FUNCTION_vector_at __attribute__((vector_size($bytes), aligned($align), may_alias));
+""")
+
 _PLAIN = Template("""\
 static inline void ig_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, $vector acc)
 {
-    *(${vector}_at *)(($type *)buffer[$buffer] + row * size[$size] + col) = acc;
+    __builtin_memcpy(($type *)buffer[$buffer] + row * size[$size] + col, &acc, sizeof acc);
 }
 static inline void ig_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, $vector acc,
                                  int64_t n)

@@ -2,7 +2,7 @@
 
 from string import Template
 
-from intaglio.kernels.structured.source import Tile, c_name, vector_name
+from intaglio.kernels.structured.source import Tile, c_name, result_name, vector_name
 
 
 def tile_source(tile: Tile, *, rows_adjacent: bool = False, weights_stride: bool = False) -> str:
@@ -18,6 +18,7 @@ def tile_source(tile: Tile, *, rows_adjacent: bool = False, weights_stride: bool
     return _TILE.substitute(
         type=c_name(tile.element),
         vector=vector_name(tile.element),
+        result=result_name(tile.element),
         lanes=tile.lanes,
         rows=tile.rows,
         vectors=tile.vectors,
@@ -92,9 +93,9 @@ IG_FUNCTION_finish(void *const *buffer, const int64_t *size, int64_t row, int64_
     for (int64_t r = 0; r < rows; r++, row += row_step, sum += $columns) {
         int64_t c = 0;
         for (; c + $lanes <= columns; c += $lanes)
-            ig_epilogue(buffer, size, row, col + c, *(const ${vector}_at *)(sum + c));
+            ig_epilogue(buffer, size, row, col + c, ($result) * (const ${vector}_at *)(sum + c));
         if (c < columns)
-            ig_epilogue_n(buffer, size, row, col + c, *(const ${vector}_at *)(sum + c), columns - c);
+            ig_epilogue_n(buffer, size, row, col + c, ($result) * (const ${vector}_at *)(sum + c), columns - c);
     }
 }
 """)

@@ -46,12 +46,15 @@ def split_13(
 
 
 def _split(b: Builder, input: Value, sizes: tuple[int, ...] | None, axis: int, outputs: int) -> tuple[Value, ...]:
+    """Parts of given sizes, or equal ones: before opset 18 the last could not be smaller."""
     if sizes is not None:
         return _parts(b.Split(input, list(sizes), axis=axis, outputs=outputs))
-    total = None if input.tensor.shape is None else input.shape[axis]
+    place = axis if axis >= 0 else axis + input.rank
+    total = input.shape[place]
     if isinstance(total, int) and total % outputs:
-        raise ShapeError(f"a size of {total} cannot be split into {outputs} equal parts, as is due before opset 18")
-    return _parts(b.Split(input, axis=axis, num_outputs=outputs, outputs=outputs))
+        raise ShapeError(f"a size of {total} cannot be split into {outputs} equal parts")
+    size = b.Div(b.Shape(input, start=place, end=place + 1), [outputs])
+    return _parts(b.Split(input, b.Expand(size, [outputs]), axis=axis, outputs=outputs))
 
 
 def _parts(split: Value | tuple[Value, ...]) -> tuple[Value, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,29 +40,8 @@ def _batch_normalization(
     return (y, *statistics)[:outputs]
 
 
-@adapts("BatchNormalization", before=6)
+@adapts("BatchNormalization", before=7)
 def batch_normalization_1(
-    b: Builder,
-    X: Value,
-    scale: Value,
-    B: Value,
-    mean: Value,
-    var: Value,
-    *,
-    consumed_inputs: Sequence[int],
-    epsilon: float = EPSILON,
-    is_test: int = 0,
-    momentum: float = MOMENTUM,
-    spatial: int = 1,
-    outputs: int = 1,
-) -> Any:
-    del consumed_inputs
-    options = {"epsilon": epsilon, "momentum": momentum}
-    return _batch_normalization(b, (X, scale, B, mean, var), options, bool(spatial), not is_test, outputs)
-
-
-@adapts("BatchNormalization", since=6, before=7)
-def batch_normalization_6(
     b: Builder,
     X: Value,
     scale: Value,
@@ -117,20 +95,6 @@ def batch_normalization_9(
     return _batch_normalization(b, (X, scale, B, mean, var), options, True, outputs > 1, outputs)
 
 
-@adapts("InstanceNormalization", before=6)
-def instance_normalization_1(
-    b: Builder,
-    input: Value,
-    scale: Value,
-    B: Value,
-    *,
-    consumed_inputs: Sequence[int] | None = None,
-    epsilon: float = EPSILON,
-) -> Value:
-    del consumed_inputs
-    return b.InstanceNormalization(input, scale, B, epsilon=epsilon)
-
-
 @adapts("GroupNormalization", before=21)
 def group_normalization_18(
     b: Builder, X: Value, scale: Value, bias: Value, *, epsilon: float = EPSILON, num_groups: int
@@ -145,16 +109,8 @@ def _dropout(b: Builder, data: Value, ratio: float, is_training: bool) -> tuple[
     return b.Dropout(data, b.constant(ratio, data.dtype), training, outputs=2)
 
 
-@adapts("Dropout", before=6)
-def dropout_1(
-    b: Builder, data: Value, *, consumed_inputs: Sequence[int] | None = None, is_test: int = 0, ratio: float = 0.5
-) -> tuple[Value, Value]:
-    del consumed_inputs
-    return dropout_6(b, data, is_test=is_test, ratio=ratio)
-
-
-@adapts("Dropout", since=6, before=7)
-def dropout_6(b: Builder, data: Value, *, is_test: int = 0, ratio: float = 0.5) -> tuple[Value, Value]:
+@adapts("Dropout", before=7)
+def dropout_1(b: Builder, data: Value, *, is_test: int = 0, ratio: float = 0.5) -> tuple[Value, Value]:
     """Until opset 9 the mask had the element type of the data."""
     output, mask = _dropout(b, data, ratio, not is_test)
     return output, cast(b, mask, data.dtype)

@@ -13,7 +13,7 @@ from intaglio.ir.dtype import DTYPES, FLOAT32, INT64, STRING
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import MapType, SequenceType, TensorType
-from intaglio.ops.indices import integers, need_integers, need_rank, unify
+from intaglio.ops.indices import check_size, integers, need_integers, need_rank, unify
 from intaglio.ops.ml.scores import as_rows, label_list, rows_of
 
 
@@ -145,6 +145,7 @@ class FeatureVectorizer(Op):
         parts = [as_rows(array).astype(np.float32) for array in X]
         for i, width in enumerate(self.inputdimensions or ()):
             kept = parts[i][:, :width]
+            check_size((len(kept), width), kept.dtype)
             parts[i] = np.pad(kept, ((0, 0), (0, width - kept.shape[1])))
         return np.concatenate(parts, axis=1)
 
@@ -195,7 +196,7 @@ class CastMap(Op):
             return np.array([[cast(_scalar(X[key])) for key in sorted(X)]], dtype).reshape(1, len(X))
         if any(key < 0 for key in X):
             raise OperatorError(f"the key {min(X)} is below 0")
-        result = np.full((1, self.max_map), "" if dtype.kind == "O" else 0, dtype)
+        result = np.full(check_size((1, self.max_map), dtype), "" if dtype.kind == "O" else 0, dtype)
         for key, value in X.items():
             if key < self.max_map:
                 result[0, key] = cast(_scalar(value))

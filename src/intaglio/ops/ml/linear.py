@@ -11,6 +11,7 @@ from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
+from intaglio.ops.indices import check_size
 from intaglio.ops.ml.scores import (
     as_rows,
     check_transform,
@@ -25,7 +26,8 @@ from intaglio.ops.ml.scores import (
 def linear_scores(X: Array, coefficients: tuple[float, ...], intercepts: tuple[float, ...] | None, count: int) -> Array:
     """X @ coefficients^T + intercepts, one column for each of `count` targets."""
     rows = as_rows(X).astype(np.float32)
-    if len(coefficients) != count * rows.shape[1]:
+    check_size((len(rows), count), rows.dtype)
+    if len(coefficients) != count * rows.shape[1] or not coefficients:
         raise OperatorError(f"{len(coefficients)} coefficients for {count} targets of {rows.shape[1]} features")
     weights = np.array(coefficients, np.float32).reshape(count, rows.shape[1])
     return rows @ weights.T + np.array(intercepts or (0.0,) * count, np.float32)

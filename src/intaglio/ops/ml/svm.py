@@ -60,7 +60,7 @@ class SupportVectorMachine(Op, abstract=True):
 
     def matrix(self, values: tuple[float, ...] | None, rows: int, columns: int) -> Array:
         """An attribute as a matrix; raises where it does not fit the features."""
-        if len(values or ()) != rows * columns:
+        if len(values or ()) != rows * columns or not values:
             raise OperatorError(f"{len(values or ())} numbers for {rows} vectors of {columns} features")
         return np.array(values, np.float64).reshape(rows, columns)
 

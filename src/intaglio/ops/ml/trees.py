@@ -13,6 +13,7 @@ from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.types import TensorType
+from intaglio.ops.indices import check_size
 from intaglio.ops.ml.scores import (
     TRANSFORMS,
     as_rows,
@@ -173,7 +174,8 @@ def leaf_table(leaves: Any, targets: Any, weights: Any, count: int, columns: int
     """The weights of each leaf for each target, and which are given."""
     if any(not 0 <= target < columns for target in targets):
         raise ShapeError(f"the targets {min(targets)} to {max(targets)}: expected 0 to {columns - 1}")
-    table, given = np.zeros((count, columns)), np.zeros((count, columns), bool)
+    size = check_size((count, columns), np.dtype(np.float64))
+    table, given = np.zeros(size), np.zeros(size, bool)
     for leaf, target, weight in zip(leaves, targets, weights, strict=True):
         table[leaf, target] += weight
         given[leaf, target] = True

@@ -1,0 +1,151 @@
+"""Routines: kernels written by hand as a C body, in a frame that names their buffers and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from string import Template
+
+from intaglio.ir.dim import Dim, product
+from intaglio.ir.dtype import DType
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.expression import MEMORY
+from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.view import View
+
+TASK_BYTES = 16384
+"""About what one task writes where an output is cut into blocks of rows."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A buffer of a routine: its name and element type in C, and where it points."""
+
+    name: str
+    element: str
+    operand: Operand
+
+
+def reads(name: str, view: View, element: str | None = None) -> Parameter:
+    """A buffer that the routine reads."""
+    return Parameter(name, element or memory_type(view.buffer.dtype), Operand(view.buffer, view.offset))
+
+
+def writes(name: str, view: View, element: str | None = None) -> Parameter:
+    """A buffer that the routine writes."""
+    return Parameter(name, element or memory_type(view.buffer.dtype), Operand(view.buffer, view.offset, True))
+
+
+def memory_type(dtype: DType) -> str:
+    """The C type of an element in memory."""
+    return MEMORY[dtype.name][0]
+
+
+def bits_type(dtype: DType) -> str:
+    """The C type that moves an element without looking at it.
+
+    >>> from intaglio.ir.dtype import FLOAT32
+    >>> bits_type(FLOAT32)
+    'uint32_t'
+    """
+    return f"uint{8 * dtype.itemsize}_t"
+
+
+@dataclass
+class Routine:
+    """A C body and what the driver needs to call it.
+
+    The body sees its buffers and sizes by name, `begin`, `end` and `scratch`, and, where it `checks`, `fault`. `helpers`
+    stand before the function; names that begin with IG_FUNCTION_ stay private. `marks` fill in $names in both.
+    """
+
+    hint: str
+    body: str
+    parameters: Sequence[Parameter]
+    sizes: Sequence[tuple[str, Size]]
+    tasks: Size
+    cost: Size
+    scratch: Size = 0
+    checks: bool = False
+    helpers: str = ""
+    marks: dict[str, str] = field(default_factory=dict[str, str])
+
+    def call(self, node: Node, work: Value | None = None) -> Call:
+        """The call of the routine for a node; `work` is the value whose size tells how much there is to do."""
+        output = node.outputs[0]
+        return Call(
+            Kernel(self.hint, self._source()),
+            [parameter.operand for parameter in self.parameters],
+            list(self.sizes),
+            self.tasks,
+            self.cost,
+            self.scratch,
+            (node,),
+            f"{node.op.name} -> {output.name}: {output.type}" + (f" from {node.source}" if node.source else ""),
+            self.checks,
+            product((work or output).shape),
+        )
+
+    def _source(self) -> str:
+        buffers = ", ".join(f"{p.name} ({'out' if p.operand.is_written else 'in'})" for p in self.parameters)
+        lines = [
+            Template(self.helpers).substitute(self.marks),
+            f"/* {self.hint}",
+            f"   buffers: {buffers}; sizes: {', '.join(name for name, _ in self.sizes)} */",
+            "void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)",
+            "{",
+            *self._declarations(),
+            Template(self.body).substitute(self.marks).strip("\n"),
+            "}",
+            "",
+        ]
+        return "\n".join(lines).lstrip("\n")
+
+    def _declarations(self) -> list[str]:
+        lines: list[str] = []
+        for index, parameter in enumerate(self.parameters):
+            constant = "" if parameter.operand.is_written else "const "
+            lines.append(f"    {constant}{parameter.element} *const {parameter.name} = buffer[{index}];")
+        if self.checks:
+            lines.append(f"    int64_t *const fault = buffer[{len(self.parameters)}];")
+        lines += [f"    const int64_t {name} = size[{index}];" for index, (name, _) in enumerate(self.sizes)]
+        return lines
+
+
+def row_blocks(row_bytes: str, cost: str) -> tuple[list[tuple[str, Size]], SizeTerm, SizeTerm]:
+    """Sizes, tasks and cost for a routine over `rows` rows, cut into blocks of about TASK_BYTES.
+
+    `rows` is a size named before; `row_bytes` and `cost` (nanoseconds) are C expressions for one row. The body runs over
+    `ROWS`.
+    """
+    block = SizeTerm(f"1 + {TASK_BYTES} / ({row_bytes} + 1)")
+    return [("block", block)], SizeTerm("(rows + block - 1) / block"), SizeTerm(f"1 + block * ({cost})")
+
+
+ROWS = "int64_t row = begin * block, stop = end * block < rows ? end * block : rows; row < stop; row++"
+"""The head of a loop over the rows of the given tasks."""
+
+AT_LEAST_ONE = "({0}) > 0 ? ({0}) : 1"
+"""The tasks of a routine that must run even where nothing is written, to find a fault."""
+
+
+def disagreement(equal: Sequence[tuple[Dim, Dim]], within: Sequence[tuple[Dim, Dim]] = ()) -> SizeTerm:
+    """A flag: whether two dimensions that must be equal differ, or one exceeds the other that must hold it."""
+    terms: list[str] = []
+    dims: list[Dim] = []
+    for sign, pairs in (("!=", equal), (">", within)):
+        for left, right in pairs:
+            if left == right or (sign == ">" and isinstance(left, int) and isinstance(right, int) and left <= right):
+                continue
+            terms.append(f"({{{len(dims)}}} {sign} {{{len(dims) + 1}}})")
+            dims += [left, right]
+    return SizeTerm(" || ".join(terms) or "0", tuple(dims))
+
+
+def three_parts(shape: Sequence[Dim], axis: int) -> tuple[Dim, Dim, Dim]:
+    """The elements before an axis, along it, and behind it.
+
+    >>> three_parts((2, 3, 4, 5), 1)
+    (2, 3, 20)
+    """
+    return product(shape[:axis]), shape[axis], product(shape[axis + 1 :])

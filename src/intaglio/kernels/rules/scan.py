@@ -1,0 +1,144 @@
+"""Operators that walk along an axis: CumSum, CumProd and ReverseSequence."""
+
+from __future__ import annotations
+
+from intaglio.ir.dim import product
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.context import Context, anchor
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.expression import MEMORY, register_kind
+from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.routine import (
+    AT_LEAST_ONE,
+    ROWS,
+    Routine,
+    bits_type,
+    disagreement,
+    reads,
+    row_blocks,
+    three_parts,
+    writes,
+)
+from intaglio.ops.indices import known_integers
+
+
+def _data(node: Node) -> Value:
+    value = node.inputs[0]
+    assert value is not None
+    return value
+
+
+def _scan_axis(node: Node) -> int | None:
+    """The axis, counted from the front, where it is known and valid."""
+    numbers, rank = known_integers(node.inputs[1]), _data(node).rank
+    if numbers is None or len(numbers) != 1 or not -rank <= numbers[0] < rank:
+        return None
+    return numbers[0] % rank
+
+
+def _refuse_scan(node: Node) -> str | None:
+    return "its axis is not known before the run" if _scan_axis(node) is None else None
+
+
+@anchor("CumSum", "CumProd", refuse=_refuse_scan, reads=lambda node: [_data(node)])
+def cumulative(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """A running total in order along the axis, for a vector of columns at once; a row is such a vector."""
+    data, axis = _data(node), _scan_axis(node)
+    assert axis is not None
+    outer, extent, inner = three_parts(data.shape, axis)
+    kind, (element, suffix) = register_kind(data.dtype), MEMORY[data.dtype.name]
+    is_row = inner == 1
+    rows = SizeTerm("outer") if is_row else SizeTerm("outer * vectors")
+    lanes = context.target.vector_bytes // 4
+    blocks, tasks, cost = row_blocks(f"extent * {data.dtype.itemsize * (1 if is_row else lanes)}", "8 + extent")
+    sizes: list[tuple[str, Size]] = [
+        ("outer", outer), ("extent", extent), ("inner", inner),
+        ("vectors", SizeTerm(f"(inner + {lanes - 1}) / {lanes}")), ("rows", rows), *blocks,
+    ]  # fmt: skip
+    parameters = [reads("data", context.contiguous(data)), writes("out", context.allocate(node.output))]
+    routine = Routine(node.op.name.lower(), _SCAN_ROW if is_row else _SCAN_COLUMNS, parameters, sizes, tasks, cost)
+    is_exclusive = bool(node.op.exclusive)  # pyright: ignore[reportAttributeAccessIssue]
+    is_reverse = bool(node.op.reverse)  # pyright: ignore[reportAttributeAccessIssue]
+    sign, identity = ("+", "0") if node.op.name == "CumSum" else ("*", "1")
+    wrap = "" if data.dtype.is_float else "(uint64_t)"
+    routine.marks = {
+        "kind": kind, "element": element, "suffix": suffix, "sign": sign, "identity": identity, "wrap": wrap,
+        "k": "extent - 1 - step" if is_reverse else "step", "kept": "total" if is_exclusive else "after",
+    }  # fmt: skip
+    context.emit(routine.call(node))
+
+
+_SCAN_ROW = f"""
+    for ({ROWS}) {{
+        ig_${{kind}}_element total = $identity;
+        for (int64_t step = 0; step < extent; step++) {{
+            const int64_t at = row * extent + ($k);
+            const ig_${{kind}}_element now = ig_load_n_$suffix(data + at, 1)[0];
+            const ig_${{kind}}_element after = (ig_${{kind}}_element)(${{wrap}}total $sign ${{wrap}}now);
+            ig_store_n_$suffix(out + at, ig_set_$kind($kept), 1);
+            total = after;
+        }}
+    }}
+"""
+
+_SCAN_COLUMNS = f"""
+    for ({ROWS}) {{
+        const int64_t o = row / vectors, c = row % vectors * IG_LANES;
+        const int64_t n = inner - c < IG_LANES ? inner - c : IG_LANES;
+        ig_$kind total = ig_set_$kind($identity);
+        for (int64_t step = 0; step < extent; step++) {{
+            const int64_t at = (o * extent + ($k)) * inner + c;
+            const ig_$kind now = n == IG_LANES ? ig_load_$suffix(data + at) : ig_load_n_$suffix(data + at, n);
+            const ig_$kind after = total $sign now;
+            if (n == IG_LANES)
+                ig_store_$suffix(out + at, $kept);
+            else
+                ig_store_n_$suffix(out + at, $kept, n);
+            total = after;
+        }}
+    }}
+"""
+
+
+@anchor("ReverseSequence")
+def reverse_sequence(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """Copy each step of each sequence from its mirrored place; a row is what lies behind the two leading axes."""
+    data, lengths = _data(node), node.inputs[1]
+    assert lengths is not None
+    is_batch_first = node.op.batch_axis == 0  # pyright: ignore[reportAttributeAccessIssue]
+    batch, time = (0, 1) if is_batch_first else (1, 0)
+    row = f"inner * {data.dtype.itemsize}"
+    blocks, tasks, cost = row_blocks(row, f"4 + {row} / 16")
+    sizes: list[tuple[str, Size]] = [
+        ("mismatch", disagreement([(lengths.tensor.size, data.shape[batch])])), ("steps", data.shape[time]),
+        ("second", data.shape[1]), ("inner", product(data.shape[2:])), ("rows", product(data.shape[:2])), *blocks,
+        ("tasks", tasks),
+    ]  # fmt: skip
+    bits = bits_type(data.dtype)
+    parameters = [reads("data", context.contiguous(data), bits), reads("length", context.contiguous(lengths))]
+    parameters.append(writes("out", context.allocate(node.output), bits))
+    at_least_one = SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks"))
+    routine = Routine("reverse_sequence", _REVERSE, parameters, sizes, at_least_one, cost, checks=True)
+    routine.marks = {
+        "batch": "first" if is_batch_first else "other",
+        "time": "other" if is_batch_first else "first",
+        "source": "first * second + mirrored" if is_batch_first else "mirrored * second + other",
+    }
+    context.emit(routine.call(node))
+
+
+_REVERSE = f"""
+    if (mismatch) {{
+        *fault = 1;
+        return;
+    }}
+    for ({ROWS}) {{
+        const int64_t first = row / second, other = row % second, count = (int64_t)length[$batch];
+        if (count < 0 || count > steps) {{
+            *fault = 1;
+            continue;
+        }}
+        const int64_t mirrored = $time < count ? count - 1 - $time : $time;
+        __builtin_memcpy(out + row * inner, data + ($source) * inner, (unsigned long)inner * sizeof *out);
+    }}
+"""

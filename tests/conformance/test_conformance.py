@@ -1,0 +1,71 @@
+"""The official ONNX backend tests on both engines, with strict lists of what is known to fail."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from .report import usage
+from .suite import ENGINES, Case, cases, compile_all, known_failures
+
+
+def _parameters(engine: str) -> list[object]:
+    known = known_failures(engine)
+    return [
+        pytest.param(case, id=name, marks=[pytest.mark.xfail(reason=known[name], strict=True)] if name in known else [])
+        for name, case in sorted(cases(engine).items())
+    ]
+
+
+@pytest.fixture(scope="session")
+def compiled(request: pytest.FixtureRequest, cache_folder: Path) -> None:
+    """All models of this run in the cache. The first process to come compiles, the others wait for it."""
+    names = [
+        item.callspec.params["case"].name for item in request.session.items if item.name.startswith("test_native[")
+    ]
+    with (cache_folder / "conformance.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        compile_all(names)
+
+
+@pytest.fixture
+def models_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the suite puts the data of the models that it carries."""
+    monkeypatch.setenv("ONNX_HOME", str(tmp_path))
+
+
+def _run(case: Case, request: pytest.FixtureRequest) -> None:
+    try:
+        case.run()
+    finally:
+        model = case.holder[0]
+        request.node.user_properties.append(("engine", case.engine))
+        request.node.user_properties.append(("usage", usage(model) if model else []))
+    request.node.user_properties.append(("is_compiled", case.engine == "native" and not case.has_host_nodes))
+
+
+@pytest.mark.usefixtures("compiled", "models_folder")
+@pytest.mark.parametrize("case", _parameters("native"))
+def test_native(case: Case, request: pytest.FixtureRequest) -> None:
+    _run(case, request)
+
+
+@pytest.mark.usefixtures("models_folder")
+@pytest.mark.parametrize("case", _parameters("reference"))
+def test_reference(case: Case, request: pytest.FixtureRequest) -> None:
+    _run(case, request)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_known_failures_are_tests_with_a_reason(engine: str) -> None:
+    known = known_failures(engine)
+    assert set(known) <= set(cases(engine)), "the list names tests that the suite does not have"
+    assert all(known.values()), "each known failure needs its reason"
+    assert list(known) == sorted(known)
+
+
+def test_the_suite_is_whole() -> None:
+    assert len(cases("native")) == len(cases("reference"))
+    assert len(cases("native")) >= 2033

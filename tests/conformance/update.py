@@ -1,0 +1,51 @@
+"""Write the lists of known failures anew: `python -m tests.conformance.update [--add] [ENGINE ...]`.
+
+Tests that pass now are taken off the lists. A failure that is not on its list is only added with `--add`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from .suite import ENGINES, LISTS, cases, compile_all, known_failures, reason_of
+
+
+def failures(engine: str) -> Iterator[tuple[str, str]]:
+    """The tests that fail on an engine, each with its reason."""
+    if engine == "native":
+        compile_all(cases(engine))
+    for name, case in sorted(cases(engine).items()):
+        try:
+            case.run()
+        except Exception as error:
+            yield name, reason_of(error)
+
+
+def update(engine: str, can_add: bool) -> bool:
+    """Write one list; returns whether it holds every failure."""
+    known, found = known_failures(engine), dict(failures(engine))
+    new = {name: reason for name, reason in found.items() if name not in known}
+    listed = found if can_add else {name: reason for name, reason in found.items() if name in known}
+    lines = [f"# Tests that fail on the {engine} engine, with the reason. The list only shrinks."]
+    lines += [f"{name}: {reason}" for name, reason in sorted(listed.items())]
+    (LISTS / f"{engine}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{engine}: {len(cases(engine)) - len(found)} of {len(cases(engine))} pass, {len(listed)} are listed")
+    for name, reason in new.items():
+        print(f"  {'added' if can_add else 'NEW FAILURE'} {name}: {reason}")
+    return can_add or not new
+
+
+def main(arguments: list[str]) -> int:
+    """Update the lists of the named engines, or of all."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["ONNX_HOME"] = folder
+        engines = [argument for argument in arguments if argument != "--add"] or list(ENGINES)
+        complete = [update(engine, "--add" in arguments) for engine in engines]
+        return 0 if all(complete) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

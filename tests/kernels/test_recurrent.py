@@ -1,0 +1,92 @@
+"""Recurrent layers compiled, against the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import symbol
+from intaglio.ir.dtype import FLOAT32, INT32
+from intaglio.ir.graph import Graph
+from intaglio.ir.types import TensorType
+from intaglio.ops.evaluate import evaluate
+from intaglio.runtime.native import NativeEngine
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+T, N = symbol("T"), symbol("N")
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("LSTM", {}),
+    ("LSTM", {"direction": "bidirectional", "layout": 1}),
+    ("LSTM", {"direction": "reverse", "input_forget": 1, "clip": 0.5}),
+    ("LSTM", {"direction": "bidirectional", "activations": ("HardSigmoid", "Relu", "Softsign", "Sigmoid", "Elu", "Tanh")}),
+    ("GRU", {"direction": "bidirectional"}),
+    ("GRU", {"linear_before_reset": 1, "clip": 0.3, "layout": 1}),
+    ("GRU", {"direction": "reverse", "linear_before_reset": 1}),
+    ("RNN", {"direction": "bidirectional", "activations": ("ScaledTanh", "Affine"), "activation_alpha": (1.2, 0.4),
+             "activation_beta": (0.7, 0.1)}),
+    ("RNN", {"activations": ("LeakyRelu",), "activation_alpha": (0.3,)}),
+    ("RNN", {"activations": ("ThresholdedRelu",)}),
+    ("RNN", {"activations": ("Softplus",)}),
+]  # fmt: skip
+
+
+def weights(kind: str, directions: int, inputs: int, hidden: int) -> list[Any]:
+    rng, gates = np.random.default_rng(3), GATES[kind]
+    shapes = [(directions, gates * hidden, inputs), (directions, gates * hidden, hidden), (directions, 2 * gates * hidden)]
+    return [(rng.standard_normal(shape) * 0.4).astype(np.float32) for shape in shapes]
+
+
+def layer(kind: str, attributes: dict[str, Any], inputs: int, hidden: int, *, is_constant: bool, optional: bool) -> Graph:
+    graph = Graph("layer")
+    builder = Builder(graph)
+    directions = 2 if attributes.get("direction") == "bidirectional" else 1
+    is_batch_first = attributes.get("layout", 0)
+    x = graph.add_input("x", TensorType(FLOAT32, (N, T, inputs) if is_batch_first else (T, N, inputs)))
+    arrays = weights(kind, directions, inputs, hidden)
+    names = ("w", "r", "b")
+    if is_constant:
+        given = [graph.constant(array, name) for name, array in zip(names, arrays, strict=True)]
+    else:
+        given = [graph.add_input(n, TensorType(FLOAT32, a.shape)) for n, a in zip(names, arrays, strict=True)]
+    values = [x, *given]
+    if optional:
+        state = TensorType(FLOAT32, (N, directions, hidden) if is_batch_first else (directions, N, hidden))
+        values += [graph.add_input("lengths", TensorType(INT32, (N,))), graph.add_input("h", state)]
+        if kind == "LSTM":
+            values += [graph.add_input("c", state), graph.add_input("p", TensorType(FLOAT32, (directions, 3 * hidden)))]
+    count = 3 if kind == "LSTM" else 2
+    graph.set_outputs(getattr(builder, kind)(*values, outputs=count, **attributes))
+    return graph
+
+
+def feeds(graph: Graph, kind: str, attributes: dict[str, Any], steps: int, batch: int, hidden: int) -> list[Any]:
+    rng = np.random.default_rng(steps * 100 + batch)
+    directions = 2 if attributes.get("direction") == "bidirectional" else 1
+    arrays = dict(zip("wrb", weights(kind, directions, int(graph.inputs[0].shape[2]), hidden), strict=True))  # pyright: ignore[reportArgumentType]
+    found: list[Any] = []
+    for value in graph.inputs:
+        shape = [{"T": steps, "N": batch}.get(str(dim), dim) for dim in value.shape]
+        if value.name == "lengths":
+            found.append(rng.integers(0, steps + 1, batch).astype(np.int32))
+        else:
+            found.append(arrays.get(value.name, rng.standard_normal(shape).astype(np.float32)))  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return found
+
+
+@pytest.mark.parametrize(("kind", "attributes"), CASES)
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("optional", [False, True])
+def test_layer(kind: str, attributes: dict[str, Any], is_constant: bool, optional: bool) -> None:
+    for hidden in (13, 8):
+        graph = layer(kind, attributes, 5, hidden, is_constant=is_constant, optional=optional)
+        engine = NativeEngine(graph, 2).load()
+        assert not engine.plan.host_steps
+        for steps, batch in ((4, 1), (3, 7), (1, 40), (0, 2), (2, 0)):
+            given = feeds(graph, kind, attributes, steps, batch, hidden)
+            expected, found = evaluate(graph, given), engine.run(given)
+            for wanted, got in zip(expected, found, strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
