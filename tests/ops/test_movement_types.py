@@ -86,7 +86,7 @@ def test_every_type_is_moved_alike(name):
     for dtype in allowed(name):
         result = first(sample(dtype))
         assert result.dtype == dtype.numpy, dtype
-        if dtype.kind != "string":
+        if dtype.kind != "string" and dtype.name != "float8e8m0":  # that one has no zero
             np.testing.assert_array_equal(as_plain(result), as_plain(expected), err_msg=str(dtype))
 
 

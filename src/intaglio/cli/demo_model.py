@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
@@ -22,7 +24,7 @@ class _Network:
         self.weights.append(numpy_helper.from_array(values.astype(np.float32), name))
         return name
 
-    def node(self, operator: str, inputs: list[str], output: str, **attributes: object) -> str:
+    def node(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
         self.nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
         return output
 

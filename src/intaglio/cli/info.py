@@ -51,7 +51,7 @@ def _operator(domain: str, name: str) -> str:
 
 def _parameters(graph: Graph) -> list[Value]:
     """Every constant of the graph and its subgraphs, once."""
-    found = {value: None for value in graph.constants()}
+    found = dict.fromkeys(graph.constants())
     for node in graph.all_nodes():
         found.update((v, None) for v in node.inputs if v is not None and v.constant is not None)
     return list(found)

@@ -18,7 +18,7 @@ def index_limit(value: Value) -> int | None:
         for node in current.readers:
             if node.op.name in _INDEXING and len(node.inputs) > 1 and node.inputs[1] is current:
                 limits += _extent(node)
-            elif node.op.name in _PASSING and node.inputs[0] is current and node.outputs[0] not in seen:
+            elif node.op.name in _PASSING and current in node.inputs[:1] and node.outputs[0] not in seen:
                 seen.add(node.outputs[0])
                 waiting.append(node.outputs[0])
     return min(limits, default=None)

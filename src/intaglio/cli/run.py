@@ -85,7 +85,7 @@ def _timed(
 
 
 def _show(report: dict[str, Any]) -> None:
-    rows = [results.row(entry)[:6] + ["random" if entry["is_random"] else "given"] for entry in report["inputs"]]
+    rows = [[*results.row(entry)[:6], "random" if entry["is_random"] else "given"] for entry in report["inputs"]]
     if rows:
         print_table("Inputs", ("input", "type", "shape", "#min", "#mean", "#max", "values"), rows)
     print_table("Outputs", results.COLUMNS, [results.row(entry) for entry in report["outputs"]])

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +21,7 @@ _WIDTH_OF_FILES = 160
 """Columns where the output is no terminal."""
 
 
-class EngineChoice(str, Enum):
+class EngineChoice(StrEnum):
     """The engines, for the option `--engine`."""
 
     native = "native"

@@ -37,8 +37,19 @@ class Call:
     left: Dim
     right: Dim
 
-    def __str__(self) -> str:
+    @cached_property
+    def _text(self) -> str:
         return f"{self.function}({self.left}, {self.right})"
+
+    def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.function, self.left, self.right))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 Atom: TypeAlias = Symbol | Call
@@ -55,12 +66,16 @@ class Expr:
 
     terms: tuple[tuple[Monomial, int], ...]
 
-    def __str__(self) -> str:
+    @cached_property
+    def _text(self) -> str:
         text = " + ".join(_term_text(monomial, factor) for monomial, factor in self.terms)
         return text.replace("+ -", "- ")
 
+    def __str__(self) -> str:
+        return self._text
+
     def __repr__(self) -> str:
-        return str(self)
+        return self._text
 
     @cached_property
     def _hash(self) -> int:
@@ -234,8 +249,23 @@ def _extreme(function: str, left: Dim, right: Dim, left_when: int) -> Dim:
         return left if left_when == 1 else right
     if high is not None and high <= 0:
         return right if left_when == 1 else left
-    first, second = sorted((left, right), key=str)
-    return _atom(Call(function, first, second))
+    return _join(function, left, right)
+
+
+def _join(function: str, left: Dim, right: Dim) -> Dim:
+    """The atom of an idempotent, associative and commutative function: each operand once, in a fixed order."""
+    operands = sorted(_operands(function, left) | _operands(function, right), key=str)
+    result = operands[0]
+    for operand in operands[1:]:
+        result = _atom(Call(function, result, operand))
+    return result
+
+
+def _operands(function: str, value: Dim) -> set[Dim]:
+    atom = lone_atom(value)
+    if isinstance(atom, Call) and atom.function == function:
+        return _operands(function, atom.left) | _operands(function, atom.right)
+    return {value}
 
 
 def broadcast(left: Dim, right: Dim) -> Dim:
@@ -253,8 +283,7 @@ def broadcast(left: Dim, right: Dim) -> Dim:
         return left
     if isinstance(right, int):
         return right
-    first, second = sorted((left, right), key=str)
-    return _atom(Call("broadcast", first, second))
+    return _join("broadcast", left, right)
 
 
 def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:

@@ -42,6 +42,7 @@ def lower(graph: Graph, target: Target, assume: bool = True) -> Plan:
     simplify(graph, pipeline=CLEANUP)
     assumptions = assume_equal(graph) if assume else []
     legalise(graph)
+    assumptions += assume_equal(graph) if assume else []
     simplify(graph, pipeline=CLEANUP)
     choose_layouts(graph)
     simplify(graph, pipeline=CLEANUP)

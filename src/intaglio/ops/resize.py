@@ -118,13 +118,12 @@ class Resize(Op):
         self, X: Array, roi: Array | None = None, scales: Array | None = None, sizes: Array | None = None
     ) -> Array:
         plan = self._plan(X.shape, roi, scales, sizes)
-        sizes = [plan[i].resized if i in plan else size for i, size in enumerate(X.shape)]
-        check_size(sizes, X.dtype)
+        target = check_size([plan[i].resized if i in plan else size for i, size in enumerate(X.shape)], X.dtype)
         output = X if self.mode == "nearest" else wide(X).astype(np.complex128 if X.dtype.kind == "c" else np.float64)
         outside: list[Array] = []
         for axis, step in plan.items():
             if step.resized == 0:
-                return np.zeros(check_size(sizes, X.dtype), X.dtype)
+                return np.zeros(target, X.dtype)
             if step.size == 0:
                 raise OperatorError(f"axis {axis} of size 0 cannot be resized to {step.resized}")
             places = self._coordinates(step)
@@ -186,8 +185,9 @@ class Resize(Op):
         column = (-1,) + (1,) * (data.ndim - 1 - axis)
         total = np.zeros((*data.shape[:axis], step.resized, *data.shape[axis + 1 :]), data.dtype)
         for index, weight in zip(near.T, weights.T, strict=True):
-            weight = weight.reshape(column)
-            total += np.where(weight == 0, 0, np.take(data, index, axis=axis) * weight)
+            taken, scale = np.take(data, index, axis=axis), weight.reshape(column)
+            # Where the weight is 0 nothing is added: an infinite element there must not make a NaN.
+            total += np.multiply(taken, scale, out=np.zeros_like(taken), where=scale != 0)
         return total
 
     def _weights(self, step: Axis, places: Array) -> tuple[Array, Array]:
