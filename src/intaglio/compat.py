@@ -35,6 +35,7 @@ from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from intaglio.onnx.reader import Source
 from intaglio.onnx.types import is_made_up
+from intaglio.onnx.write_types import dim_text
 from intaglio.onnx.writer import save_model
 from intaglio.runtime.model import Model, Signature, load
 
@@ -155,7 +156,6 @@ class RunOptions:
     logid: str = ""
     only_execute_path_to_fetches: bool = False
     terminate: bool = False
-    training_mode: bool = False
     _entries: dict[str, str] = field(default_factory=dict[str, str])
 
     def add_run_config_entry(self, name: str, value: str) -> None:
@@ -454,7 +454,8 @@ def _node_arg(item: Signature) -> NodeArg:
 def _dim(dim: Any) -> int | str | None:
     if isinstance(dim, int):
         return dim
-    return None if is_made_up(str(dim)) else str(dim)
+    name = dim_text(dim)
+    return None if is_made_up(name) else name
 
 
 def type_name(type: Type) -> str:

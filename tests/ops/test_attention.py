@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim
 from intaglio.ir.build import Builder, reference_by_expansion
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.attention import Attention, RotaryEmbedding
+from intaglio.ops.evaluate import evaluate
 from intaglio.ops.linear_attention import CausalConvWithState, LinearAttention
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # an expansion meets inf - inf on its way
@@ -152,8 +154,22 @@ def test_linear_attention(evaluator: Any, rule: str, query_heads: int) -> None:
     for past in (None, numbers(2, 2, 4, 5)):
         inputs = (numbers(2, 3, query_heads * 4), numbers(2, 3, 8), numbers(2, 3, 10), past, decay, beta)
         expected = evaluator("LinearAttention", *inputs, opset=27, outputs=2, **options)
-        for ours, theirs in zip(LinearAttention(**options).reference(*inputs), expected, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+        op = LinearAttention(**options)
+        for results in (op.reference(*inputs), expanded(op, inputs)):
+            for ours, theirs in zip(results, expected, strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def expanded(op: Any, arrays: Any) -> list[Any]:
+    """The outputs of the operator's expansion, for symbolic sizes."""
+    builder = Builder(Graph())
+    values: list[Any] = []
+    for i, array in enumerate(arrays):
+        shape = None if array is None else tuple(dim.symbol(f"x{i}_{j}") for j in range(array.ndim))
+        values.append(None if array is None else builder.graph.add_input("x", TensorType(FLOAT32, shape)))
+    with builder.active():
+        builder.graph.set_outputs(op.expand(builder, *values))
+    return evaluate(builder.graph, [array for array in arrays if array is not None])
 
 
 def test_linear_attention_in_two_calls_is_one() -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from intaglio.errors import IntaglioError, OperatorError, ShapeError
 from intaglio.ir import dim
+from intaglio.ir.build import infer_node
 from intaglio.ir.types import SequenceType
 from intaglio.onnx.reader import read_model
+from intaglio.ops.control import retype
 from intaglio.ops.evaluate import evaluate
 
 
@@ -149,6 +151,23 @@ def test_loop_whose_value_grows(rounds):
     assert body.inputs[2].shape != (dim.symbol("N"),)
     assert body.outputs[1].shape == (body.inputs[2].shape[0] + dim.symbol("N"),)
     assert not isinstance(graph.outputs[0].shape[0], int)
+
+
+def test_inferring_a_loop_again_changes_nothing():
+    graph = read_model(parse(GROWING)).graph
+    node = graph.last
+    before = [value.type for value in (*node.outputs, *node.op.body.inputs, *node.op.body.outputs)]
+    infer_node(node)
+    assert [value.type for value in (*node.outputs, *node.op.body.inputs, *node.op.body.outputs)] == before
+
+
+def test_a_loop_follows_its_inputs_when_they_become_known():
+    text = GROWING.replace("w = Concat <axis = 0> (v, x)", "w = Add (v, x)")
+    graph = read_model(parse(text)).graph
+    graph.inputs[1].type = graph.inputs[1].tensor.with_shape((4,))
+    retype(graph, {graph.inputs[1]})
+    assert graph.last.op.body.inputs[2].shape == (4,)
+    assert graph.outputs[0].shape == (4,)
 
 
 def test_loop_keeps_a_shape_that_does_not_change():

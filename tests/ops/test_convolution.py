@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intaglio.errors import ShapeError
+from intaglio.errors import LimitError, ShapeError
 from intaglio.ir import dim
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
-from intaglio.ops.convolution import Conv
+from intaglio.ops.convolution import Conv, ConvTranspose
 
 CONVOLUTIONS = [
     ((2, 4, 9), (6, 4, 3)),
@@ -100,6 +100,11 @@ def test_wrong_operands(weights: tuple[int, ...], options: dict[str, Any], messa
     x = b.graph.add_input("x", TensorType(FLOAT32, (1, 6, 5, 5)))
     with pytest.raises(ShapeError, match=message):
         b.Conv(x, b.graph.add_input("w", TensorType(FLOAT32, weights)), **options)
+
+
+def test_huge_output_is_refused() -> None:
+    with pytest.raises(LimitError, match="over the limit"):
+        ConvTranspose(output_shape=(2**40,)).reference(numbers(1, 1, 3), numbers(1, 1, 3))
 
 
 def test_four_spatial_axes() -> None:

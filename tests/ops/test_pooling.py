@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
@@ -85,6 +85,12 @@ def test_unpool_places_must_exist() -> None:
         MaxUnpool(kernel_shape=(2, 2), strides=(2, 2)).reference(x, places)
     with pytest.raises(OperatorError, match="output_shape"):
         MaxUnpool(kernel_shape=(2, 2), strides=(2, 2)).reference(x, places * 0, np.array([1, 1, 3, 3]))
+
+
+def test_huge_unpooled_image_is_refused() -> None:
+    x, places = np.ones((1, 1, 2, 2), np.float32), np.zeros((1, 1, 2, 2), np.int64)
+    with pytest.raises(LimitError, match="over the limit"):
+        MaxUnpool(kernel_shape=(2, 2)).reference(x, places, np.array([1, 1, 2**20, 2**40]))
 
 
 def test_kernel_must_fit_the_image() -> None:

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir import dim
 from intaglio.ir.build import Builder
-from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.dtype import FLOAT32, from_numpy
 from intaglio.ir.graph import Graph
+from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
+from intaglio.ops.evaluate import evaluate
 from intaglio.ops.recurrent import GRU, LSTM, RNN
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -33,8 +36,26 @@ def operands(name: str, direction: str) -> list[Any]:
 
 
 def check(agree: Any, name: str, direction: str, inputs: list[Any], **options: Any) -> None:
+    """Compare with ONNX Runtime, and the expansion with that."""
     outputs = 3 if name == "LSTM" else 2
-    agree(name, *inputs, opset=14, outputs=outputs, hidden_size=HIDDEN, direction=direction, **options)
+    expected = agree(name, *inputs, opset=14, outputs=outputs, hidden_size=HIDDEN, direction=direction, **options)
+    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+    results = expanded(OPERATORS["", name](direction=direction, **fields), inputs)
+    for result, theirs in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, theirs, rtol=1e-5, atol=1e-6)
+
+
+def expanded(op: Any, arrays: list[Any]) -> list[Any]:
+    """The outputs of the operator's expansion, for symbolic sizes."""
+    graph = Graph()
+    builder = Builder(graph)
+    values = [
+        graph.add_input("x", TensorType(from_numpy(a.dtype), tuple(dim.symbol(f"x{i}_{j}") for j in range(a.ndim))))
+        for i, a in enumerate(arrays)
+    ]
+    with builder.active():
+        graph.set_outputs(op.expand(builder, *values))
+    return evaluate(graph, arrays)
 
 
 pytestmark = pytest.mark.parametrize("direction", DIRECTIONS)
@@ -96,6 +117,9 @@ def test_layout_is_a_transposition(op: Any, direction: str) -> None:
     np.testing.assert_array_equal(other, y.transpose(2, 0, 1, 3))
     for end, swapped in zip(ends, others, strict=True):
         np.testing.assert_array_equal(swapped, end.swapaxes(0, 1))
+    scanned = expanded(op(direction=direction, layout=1), moved)
+    for left, right in zip(scanned, (other, *others), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
 
 
 def test_lengths_must_fit(direction: str) -> None:

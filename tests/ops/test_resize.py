@@ -74,6 +74,12 @@ def test_crop_and_resize_agrees_with_runtime(agree, mode, roi):
     agree("Resize", image(1, 1, 5, 6), floats(*roi), None, sizes, rtol=1e-4, atol=1e-3, **options)
 
 
+def test_crop_by_scales_agrees_with_runtime(agree):
+    options = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    roi = floats(0, 0, 0.2, 0.2, 1, 1, 0.8, 0.9)
+    agree("Resize", image(1, 1, 5, 6), roi, floats(1, 1, 2, 3), rtol=1e-4, atol=1e-3, **options)
+
+
 @pytest.mark.parametrize(("mode", "exclude"), [("linear", 0), ("cubic", 0), ("cubic", 1)])
 @pytest.mark.parametrize("sizes", [(3, 2), (4, 9), (1, 1)])
 def test_antialias_agrees_with_runtime(agree, mode, sizes, exclude):

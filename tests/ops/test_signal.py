@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir import dim
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32, INT64
@@ -63,6 +63,14 @@ def test_dft_errors() -> None:
     b = Builder(Graph())
     with pytest.raises(ShapeError, match="3 elements"):
         b.DFT(b.graph.add_input("x", TensorType(FLOAT32, (2, 4, 3))))
+
+
+def test_huge_transforms_are_refused() -> None:
+    with pytest.raises(LimitError, match="over the limit"):
+        DFT().reference(numbers(1, 4, 1), scalar(2**40))
+    edges = (np.array(0, np.float32), np.array(4096, np.float32))
+    with pytest.raises(LimitError, match="over the limit"):
+        MelWeightMatrix().reference(scalar(2**40), scalar(16), scalar(8192), *edges)
 
 
 def test_dft_of_a_symbolic_length() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from intaglio.errors import ShapeError
 from intaglio.ir import dim
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64, STRING
@@ -97,3 +98,20 @@ def test_unknown_sizes_and_contents(name, dtypes, attributes, outputs):
 
     for value in build(name, dtypes, attributes, outputs, shape):
         assert value.contents is None or name in ("Shape", "Size")
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "last"),
+    [
+        ("Expand", [(3,)], [-1]),
+        ("ConstantOfShape", [], [2, -3]),
+        ("TopK", [(3,)], [-1]),
+        ("CenterCropPad", [(3,)], [-1]),
+        ("Split", [(3,)], [4, -1]),
+    ],
+)
+def test_negative_sizes_are_refused(name, shapes, last):
+    b = Builder(Graph())
+    inputs = [b.graph.add_input("x", TensorType(F, shape)) for shape in shapes]
+    with pytest.raises(ShapeError, match="negative"):
+        b.apply(OPERATORS[("", name)], *inputs, last, outputs=2 if name in ("Split", "TopK") else 1)

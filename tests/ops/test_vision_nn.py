@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir import dim
 from intaglio.ir.build import Builder, reference_by_expansion
 from intaglio.ir.dtype import FLOAT32
@@ -117,6 +117,12 @@ def test_roi_align(agree: Any, mode: str, transformation: str, ratio: int, scale
     options = {"mode": mode, "coordinate_transformation_mode": transformation, "sampling_ratio": ratio}
     options |= {"spatial_scale": scale, "output_height": 2, "output_width": 3}
     agree("RoiAlign", numbers(2, 3, 6, 7), REGIONS[:, 1:], np.array([0, 1, 0, 1]), opset=16, atol=1e-5, **options)
+
+
+def test_huge_regions_are_refused() -> None:
+    region = np.array([[0, 0, 1e20, 1e20]], np.float32)
+    with pytest.raises(LimitError, match="over the limit"):
+        RoiAlign().reference(numbers(1, 1, 4, 4), region, np.array([0]))
 
 
 def test_regions_must_be_of_an_image() -> None:

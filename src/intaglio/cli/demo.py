@@ -37,7 +37,6 @@ def demo(
     found, native_seconds = _run(native, images, 20)
     report = {
         "outputs": results.summaries({"probabilities": found}),
-        "classes": found.argmax(axis=1).tolist(),
         "load_seconds": load_seconds,
         "native_seconds": native_seconds,
         "reference_seconds": reference_seconds,
@@ -76,6 +75,5 @@ def _show(report: dict[str, Any], native: Model) -> None:
     ]
     print_table("Time of a run", ("engine", "#time", ""), rows)
     print_text(f"largest difference between the two: {report['largest_difference']:.2g}")
-    print_text(f"most likely classes: {', '.join(map(str, report['classes']))}")
     print_text(f"compiled and loaded in {seconds(report['load_seconds'])}\n")
     print_text(str(native.explain()).partition("\nsimplified:")[0])

@@ -43,7 +43,7 @@ class _Network:
 
 
 def demo_model() -> ModelProto:
-    """A residual network of 0.2 million parameters: images [batch, 3, 32, 32] to probabilities [batch, 10]."""
+    """A residual network of 78 thousand parameters: images [batch, 3, 32, 32] to probabilities [batch, 10]."""
     net = _Network()
     x = net.node("Relu", [net.conv("image", "stem", 3, 16)], "stem.relu")
     for name, inner, outer, stride in (("block1", 16, 16, 1), ("block2", 16, 32, 2), ("block3", 32, 64, 2)):

@@ -8,10 +8,11 @@ it for each new set of sizes and makes a plan of its own for those where it does
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from intaglio.ir.dim import Atom, Call, Dim, Expr, Symbol, lone_atom, replace_atoms
+from intaglio.ir.dim import Atom, Call, Dim, Expr, broadcast, lone_atom, replace_atoms
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.expression import EMITTERS
@@ -26,12 +27,36 @@ def assume_equal(graph: Graph) -> list[Assumption]:
     """Rewrite the types of the graph's values as if ambiguous broadcasts were none; returns what was assumed."""
     assumed: list[Assumption] = []
     for _ in range(ROUNDS):
-        pair = next(_ambiguous(graph), None)
+        pair = next((pair for pair in _ambiguous(graph) if pair not in assumed), None)
         if pair is None:
             break
         assumed.append(pair)
-        _rewrite(graph, dict([_orient(pair)]))
+        _rewrite(graph, _Rewrite.of(pair))
     return assumed
+
+
+@dataclass(frozen=True)
+class _Rewrite:
+    """What stands for what: atoms wherever they stand, and dimensions that are no atom only as a whole."""
+
+    atoms: dict[Atom, Dim]
+    wholes: dict[Dim, Dim]
+
+    @staticmethod
+    def of(pair: Assumption) -> _Rewrite:
+        """Replace the less simple side by the other: calls before fresh symbols before named ones."""
+        complex_side, simple_side = sorted(pair, key=_rank)
+        atom = lone_atom(complex_side)
+        joined = lone_atom(broadcast(*pair)) if not any(isinstance(dim, int) for dim in pair) else None
+        atoms: dict[Atom, Dim] = {} if joined is None else {joined: simple_side}
+        if atom is not None:
+            return _Rewrite(atoms | {atom: simple_side}, {})
+        return _Rewrite(atoms, {complex_side: simple_side})
+
+    def apply(self, dim: Dim) -> Dim:
+        """The dimension as the assumption lets it be written."""
+        replaced = replace_atoms(dim, self.atoms)
+        return self.wholes.get(replaced, replaced)
 
 
 def _ambiguous(graph: Graph) -> Iterator[Assumption]:
@@ -58,37 +83,28 @@ def _unequal_operands(node: Node) -> Iterator[Assumption]:
     for value in node.inputs:
         shape = () if value is None else _shape(value)
         for dim, wanted in zip(reversed(shape), reversed(result), strict=False):
-            is_simple = lone_atom(dim) is not None or lone_atom(wanted) is not None
-            if dim not in (1, wanted) and is_simple:
+            if dim not in (1, wanted):
                 yield dim, wanted
 
 
-def _orient(pair: Assumption) -> tuple[Atom, Dim]:
-    """Which side stands for the other: calls before symbols, fresh symbols before named ones."""
-    ranked = sorted(pair, key=_rank)
-    atom = lone_atom(ranked[0])
-    if atom is None:
-        atom = lone_atom(ranked[1])
-        ranked.reverse()
-    assert atom is not None or not isinstance(ranked[0], Expr)
-    return (atom or Symbol("")), ranked[1]
-
-
 def _rank(dim: Dim) -> tuple[int, str]:
+    """Less simple dimensions first; numbers last."""
     atom = lone_atom(dim)
-    if isinstance(atom, Call):
+    if isinstance(dim, int):
+        return 4, str(dim)
+    if atom is None:
         return 0, str(dim)
-    if isinstance(atom, Symbol):
-        return (1 if "." in atom.name else 2), str(dim)
-    return 3, str(dim)
+    if isinstance(atom, Call):
+        return 1, str(dim)
+    return (2 if "." in atom.name else 3), str(dim)
 
 
-def _rewrite(graph: Graph, atoms: dict[Atom, Dim]) -> None:
+def _rewrite(graph: Graph, rewrite: _Rewrite) -> None:
     for value in graph.values():
         if isinstance(value.type, TensorType) and value.type.shape is not None:
-            value.type = value.type.with_shape(tuple(replace_atoms(dim, atoms) for dim in value.type.shape))
+            value.type = value.type.with_shape(tuple(rewrite.apply(dim) for dim in value.type.shape))
         if value.constant is None and value.contents is not None:
-            items = [replace_atoms(item, atoms) for item in value.contents.ravel().tolist()]
+            items = [rewrite.apply(item) for item in value.contents.ravel().tolist()]
             contents = np.empty(len(items), dtype=object)
             contents[:] = items
             value.contents = contents.reshape(value.contents.shape)

@@ -16,6 +16,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.loops import Program, loop_call
 from intaglio.kernels.plan import Action, HostStep, NativeStep, Step
+from intaglio.kernels.transpose import transpose_call
 from intaglio.kernels.view import Buffer, View, whole
 
 
@@ -89,7 +90,8 @@ class Context:
         """Copy a view into fresh memory, or into another view."""
         target = into or whole(self.temporary(value.dtype, product(view.shape), value.name), view.shape)
         program = Program([], view.shape, (), {value: view}, {value: target}, f"copy of {value.name}")
-        self.emit(loop_call(program))
+        transpose = transpose_call(value, view, target, self.target.vector_bytes)
+        self.emit(transpose or loop_call(program))
         return target
 
     def emit(self, action: Action) -> None:

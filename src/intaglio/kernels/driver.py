@@ -121,7 +121,7 @@ def _size_text(size: Size, names: Mapping[str, str]) -> str:
 def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
     """A dimension as a C expression over the driver's variables."""
     if not isinstance(dim, Expr):
-        return f"{dim}" if abs(dim) < 2**31 else f"{dim}LL"
+        return f"{dim}" if abs(dim) < 2**31 else _long_text(dim)
     terms = [_term_text(monomial, factor, names) for monomial, factor in dim.terms]
     return "(" + " + ".join(terms) + ")"
 
@@ -129,8 +129,16 @@ def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
 def _term_text(monomial: Sequence[Atom], factor: int, names: Mapping[str, str]) -> str:
     parts = [_atom_text(atom, names) for atom in monomial]
     if factor != 1 or not parts:
-        parts.insert(0, f"{factor}LL" if factor >= 0 else f"({factor}LL)")
+        parts.insert(0, _long_text(factor))
     return " * ".join(parts)
+
+
+def _long_text(number: int) -> str:
+    """A constant in C, brought into the range of int64 as the driver's arithmetic would."""
+    wrapped = (number + 2**63) % 2**64 - 2**63
+    if wrapped == -(2**63):
+        return f"({wrapped + 1}LL - 1)"
+    return f"{wrapped}LL" if wrapped >= 0 else f"({wrapped}LL)"
 
 
 def _atom_text(atom: Atom, names: Mapping[str, str]) -> str:

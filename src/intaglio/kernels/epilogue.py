@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.expression import MEMORY, Register, as_bytes, emit, literal, register_kind, scalar_constant
+from intaglio.kernels.expression import (
+    MEMORY,
+    Register,
+    as_bytes,
+    emit,
+    literal,
+    register_kind,
+    round_once,
+    scalar_constant,
+)
 from intaglio.kernels.loops import reads
 from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.view import View
@@ -83,6 +92,9 @@ class _Printer:
         body: list[str] = []
         if self.bias is not None and self.bias_view is not None:
             body.append(f"    acc = acc + {self._load_text(self.bias, self.bias_view, left)};")
+        producer = self.epilogue.result.producer
+        if producer is not None and (rounded := round_once("acc", producer)) != "acc":
+            body.append(f"    acc = {rounded};")
         for value, view in self.epilogue.loads.items():
             if scalar_constant(value) is None:
                 kind, text = register_kind(value.dtype), self._load_text(value, view, left)

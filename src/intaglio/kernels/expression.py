@@ -1,9 +1,9 @@
 """Elementwise operators as C expressions over vectors.
 
 A register holds IG_LANES elements of one type. Its `kind` names the vector type behind `ig_`: f32, f64, i8 to i64, u8
-to u64; float16 and bfloat16 are computed as f32 and rounded when they are stored. A boolean register is a mask: lanes
-of 0 or -1 as wide as the operands that were compared (`mask` is that width in bits), or 0 and 1 in bytes as in memory
-(`mask` is 0).
+to u64; float16 and bfloat16 are computed as f32 and rounded at the end of each ONNX node. A boolean register is a mask:
+lanes of 0 or -1 as wide as the operands that were compared (`mask` is that width in bits), or 0 and 1 in bytes as in
+memory (`mask` is 0).
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ MEMORY: dict[str, tuple[str, str]] = {
 BITS = {"f32": 32, "f64": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
 
 
+_HALVES = frozenset({"float16", "bfloat16"})
+
+
 @dataclass(frozen=True)
 class Register:
     """A C variable or expression that holds a vector."""
@@ -53,7 +56,7 @@ class Register:
 
 def register_kind(dtype: DType) -> str:
     """The kind of register that computes an element type."""
-    return "f32" if dtype.name in ("float16", "bfloat16") else MEMORY[dtype.name][1]
+    return "f32" if dtype.name in _HALVES else MEMORY[dtype.name][1]
 
 
 def is_computable(dtype: DType) -> bool:
@@ -87,7 +90,30 @@ def can_emit(node: Node) -> bool:
 
 def emit(node: Node, arguments: Sequence[Register]) -> Register:
     """The C expression of an elementwise node."""
-    return EMITTERS[node.op.name](node, arguments)
+    register = EMITTERS[node.op.name](node, arguments)
+    return register if register.is_bool else Register(round_once(register.text, node), register.kind)
+
+
+_EXACT = frozenset({"Abs", "Neg", "Sign", "Relu", "Identity", "Min", "Max", "Clip", "Where", "Ceil", "Floor", "Round"})
+"""Operators whose result needs no rounding where their operands need none."""
+
+
+def round_once(text: str, node: Node) -> str:
+    """A result in a register as the nodes that read it there must see it.
+
+    Operators that one ONNX node was expanded to round to float16 and bfloat16 once, at their end, as that node's
+    reference does.
+    """
+    dtype, producers = node.output.dtype.name, [value.producer for value in node.inputs if value is not None]
+    is_exact = node.op.name in _EXACT and not any(_is_one_node(producer, node) for producer in producers)
+    if dtype not in _HALVES or is_exact or all(_is_one_node(node, reader) for reader in node.output.readers):
+        return text
+    return f"ig_round_{MEMORY[dtype][1]}({text})"
+
+
+def _is_one_node(left: Node | None, right: Node) -> bool:
+    """Whether two nodes came from one ONNX node."""
+    return left is not None and bool(left.source) and left.source == right.source
 
 
 def _emits(*names: str, kinds: frozenset[str] | None = None) -> Callable[[Emitter], Emitter]:
@@ -172,7 +198,7 @@ def _simple(node: Node, arguments: Sequence[Register]) -> Register:
         return x
     text = {
         "Abs": f"ig_abs_{x.kind}({x.text})",
-        "Neg": f"(-{x.text})",
+        "Neg": f"(-{x.text})" if x.kind in _FLOATS else f"ig_neg_{x.kind}({x.text})",
         "Sign": f"ig_sign_{x.kind}({x.text})",
         "Reciprocal": f"({literal(1, x.kind)} / {x.text})",
         "Relu": f"ig_max_fast_{x.kind}({literal(0, x.kind)}, {x.text})"
@@ -184,13 +210,29 @@ def _simple(node: Node, arguments: Sequence[Register]) -> Register:
     return Register(text, x.kind)
 
 
-_ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^"}
+_BITWISE = {"BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^"}
 
 
-@_emits(*_ARITHMETIC)
+@_emits(*_BITWISE)
+def _bitwise(node: Node, arguments: Sequence[Register]) -> Register:
+    x, y = arguments
+    return Register(f"({x.text} {_BITWISE[node.op.name]} {y.text})", x.kind)
+
+
+_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
+
+
+def combine(function: str, kind: str, left: str, right: str) -> str:
+    """Two vectors added, subtracted, multiplied, or the lesser or greater of them; signed integers wrap around."""
+    if function in _ARITHMETIC and not kind.startswith("i"):
+        return f"({left} {_ARITHMETIC[function]} {right})"
+    return f"ig_{function}_{kind}({left}, {right})"
+
+
+@_emits("Add", "Sub", "Mul")
 def _arithmetic(node: Node, arguments: Sequence[Register]) -> Register:
     x, y = arguments
-    return Register(f"({x.text} {_ARITHMETIC[node.op.name]} {y.text})", x.kind)
+    return Register(combine(node.op.name.lower(), x.kind, x.text, y.text), x.kind)
 
 
 @_emits("Div")
@@ -200,18 +242,23 @@ def _div(node: Node, arguments: Sequence[Register]) -> Register:
     return Register(text, x.kind)
 
 
-@_emits("Pow", kinds=_FLOATS)
+@_emits("Pow")
 def _pow(node: Node, arguments: Sequence[Register]) -> Register:
+    """Small constant powers as products; an exponent of another type in double precision, which holds both."""
     x, y = arguments
     exponent = node.inputs[1].constant if node.inputs[1] is not None else None
     if exponent is not None and exponent.size == 1:
-        special = {2.0: f"({x.text} * {x.text})", 1.0: x.text, 0.5: f"ig_sqrt_{x.kind}({x.text})"}
         number = float(exponent.reshape(()))
-        if number in special and number != 0.5:
-            return Register(special[number], x.kind)
-        if number == 3.0:
-            return Register(f"({x.text} * {x.text} * {x.text})", x.kind)
-    return Register(f"ig_pow_{x.kind}({x.text}, {y.text})", x.kind)
+        if number in (1.0, 2.0, 3.0):
+            return Register("(" + " * ".join([x.text] * int(number)) + ")", x.kind)
+    if x.kind == y.kind:
+        return Register(f"ig_pow_{x.kind}({x.text}, {y.text})", x.kind)
+    power = f"ig_pow_f64({_converted(x, 'f64')}, {_converted(y, 'f64')})"
+    return Register(_converted(Register(power, "f64"), x.kind), x.kind)
+
+
+def _converted(x: Register, kind: str) -> str:
+    return x.text if x.kind == kind else f"ig_cast_{x.kind}_{kind}({x.text})"
 
 
 @_emits("Min", "Max")
@@ -249,7 +296,7 @@ def _mod(node: Node, arguments: Sequence[Register]) -> Register:
 @_emits("LeakyRelu", kinds=_FLOATS)
 def _leaky_relu(node: Node, arguments: Sequence[Register]) -> Register:
     (x,) = arguments
-    alpha = literal(np.float32(node.op.alpha), x.kind)
+    alpha = literal(node.op.alpha, x.kind)
     is_negative = bool_register(f"ig_lt_{x.kind}({x.text}, {literal(0, x.kind)})", BITS[x.kind])
     return _select(is_negative, Register(f"({x.text} * {alpha})", x.kind), x)
 
@@ -324,26 +371,24 @@ def _cast(node: Node, arguments: Sequence[Register]) -> Register:
     if x.is_bool:
         text = as_bytes(x)
         return Register(text if kind == "u8" else f"ig_cast_u8_{kind}({text})", kind)
-    if x.kind == kind:
-        return _round_narrow(x, node)
-    return Register(f"ig_cast_{x.kind}_{kind}({x.text})", kind)
+    return Register(_narrowed(x, to) or _converted(x, kind), kind)
 
 
-def _round_narrow(x: Register, node: Node) -> Register:
-    """A cast to float16 or bfloat16 rounds although the register stays f32."""
-    to, source = node.output.dtype.name, node.inputs[0].dtype.name if node.inputs[0] is not None else ""
-    if to in ("float16", "bfloat16") and source != to:
-        return Register(f"ig_round_{MEMORY[to][1]}({x.text})", x.kind)
-    return x
+def _narrowed(x: Register, to: DType) -> str | None:
+    """The casts in which single precision on the way to 16 bits would round otherwise than the reference does."""
+    if to.name == "float16" and x.kind == "f64":
+        return f"ig_odd_f32({x.text})"
+    if to.name == "bfloat16" and x.kind in ("i64", "u64"):
+        return f"ig_cast_f64_f32(ig_cast_{x.kind}_f64({x.text}))"
+    return None
 
 
 def _cast_is_plain(node: Node) -> bool:
     return all(value is not None and is_computable(value.dtype) for value in node.inputs[:1])
 
 
-def _kinds_match(node: Node) -> bool:
-    kinds = {register_kind(value.dtype) for value in node.inputs if value is not None}
-    return len(kinds) == 1
+def _base_is_float(node: Node) -> bool:
+    return node.output.dtype.is_float
 
 
 def _is_integer(node: Node) -> bool:
@@ -353,7 +398,7 @@ def _is_integer(node: Node) -> bool:
 _GUARDS: dict[str, Callable[[Node], bool]] = {
     "Cast": _cast_is_plain,
     "CastLike": _cast_is_plain,
-    "Pow": _kinds_match,
+    "Pow": _base_is_float,
     "BitShift": _is_integer,
     "Neg": lambda node: node.output.dtype.kind != "bool",
     "Reciprocal": lambda node: node.output.dtype.is_float,

@@ -6,15 +6,14 @@ runs where its last node stood, so nothing outside may read its values before th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from intaglio.ir.dim import Dim
+from intaglio.ir.dim import Dim, compare
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import ANCHORS
 from intaglio.kernels.epilogue import rows_and_columns
-from intaglio.kernels.expression import can_emit
+from intaglio.kernels.expression import can_emit, is_computable
 from intaglio.kernels.loops import REDUCTIONS, reads
 from intaglio.kernels.view import Buffer, whole
 from intaglio.ops.indices import known_integers, resolve_axes
@@ -45,7 +44,7 @@ class Group:
 
 
 def reduction_axes(node: Node) -> tuple[int, ...] | None:
-    """The axes of a reduction that a loop kernel can compute; None otherwise."""
+    """The axes of a reduction that a loop kernel can compute, at least one; None otherwise."""
     if node.op.name not in REDUCTIONS or node.op.domain:
         return None
     data, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
@@ -55,17 +54,19 @@ def reduction_axes(node: Node) -> tuple[int, ...] | None:
     if chosen is None:
         return None
     given = tuple(sorted(resolve_axes(chosen, data.rank)))
-    is_noop = bool(node.op.noop_with_empty_axes)
-    return given if given else None if is_noop else tuple(range(data.rank))
+    if given or node.op.noop_with_empty_axes:
+        return given or None
+    return tuple(range(data.rank)) or None
 
 
 def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node, str]) -> list[Group]:
     """The groups of all nodes in the order in which they run."""
     places = {node: place for place, node in enumerate(nodes)}
+    readers = _readers(nodes)
     group_of: dict[Value, Group] = {}
     groups: list[Group] = []
     for place, node in enumerate(nodes):
-        group = _find_group(node, place, places, group_of) if kind_of[node] == "loop" else None
+        group = _find_group(node, place, places, readers, group_of) if kind_of[node] == "loop" else None
         if group is None:
             group = _new_group(node, place, kind_of[node], reasons.get(node, ""))
             groups.append(group)
@@ -88,22 +89,31 @@ def _new_group(node: Node, place: int, kind: Kind, reason: str) -> Group:
     return group
 
 
-def _find_group(node: Node, place: int, places: dict[Node, int], group_of: dict[Value, Group]) -> Group | None:
+def _readers(nodes: list[Node]) -> dict[Value, list[Node]]:
+    """The nodes that read each value, themselves or from within their subgraphs."""
+    readers: dict[Value, list[Node]] = {}
+    for node in nodes:
+        for value in dict.fromkeys((*node.inputs, *node.captures())):
+            if value is not None:
+                readers.setdefault(value, []).append(node)
+    return readers
+
+
+def _find_group(
+    node: Node, place: int, places: dict[Node, int], readers: dict[Value, list[Node]], group_of: dict[Value, Group]
+) -> Group | None:
     candidates = {group_of[value] for value in reads(node) if value in group_of}
     for group in sorted(candidates, key=lambda group: -group.position):
-        if _can_join(group, node) and _is_unread(group, place, places):
+        if _can_join(group, node) and _is_unread(group, place, places, readers):
             return group
     return None
 
 
-def _is_unread(group: Group, place: int, places: dict[Node, int]) -> bool:
+def _is_unread(group: Group, place: int, places: dict[Node, int], readers: dict[Value, list[Node]]) -> bool:
     """Whether no node before `place` outside the group reads one of its values."""
     members = set(group.nodes)
-    for value in group.values:
-        for reader in value.readers:
-            if reader not in members and places.get(reader, place) < place:
-                return False
-    return True
+    outside = (reader for value in group.values for reader in readers.get(value, ()) if reader not in members)
+    return all(places[reader] >= place for reader in outside)
 
 
 def _can_join(group: Group, node: Node) -> bool:
@@ -164,16 +174,15 @@ def is_loop_node(node: Node) -> bool:
 
 
 def can_reduce(node: Node) -> bool:
-    """Whether the reduction's element type can be computed."""
-    from intaglio.kernels.expression import is_computable
-
-    return is_computable(node.output.dtype) and node.output.dtype.kind != "bool"
+    """Whether the reduction's element type can be computed; the mean of no integers is an error that kernels miss."""
+    dtype = node.output.dtype
+    if not is_computable(dtype) or dtype.kind == "bool":
+        return False
+    extents = [reads(node)[0].shape[axis] for axis in reduction_axes(node) or ()]
+    return dtype.is_float or node.op.name != "ReduceMean" or all(compare(dim, 0) == 1 for dim in extents)
 
 
 def is_static_broadcast(value: Value, output: Value) -> bool:
     """Whether it is known for each axis if the operand is repeated along it."""
     missing = output.rank - value.rank
-    return all(dim in (1, output.shape[missing + axis]) for axis, dim in enumerate(value.shape))
-
-
-Demand = Callable[[Node], "list[Value]"]
+    return missing >= 0 and all(dim in (1, output.shape[missing + axis]) for axis, dim in enumerate(value.shape))

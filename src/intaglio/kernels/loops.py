@@ -20,10 +20,12 @@ from intaglio.kernels.expression import (
     MEMORY,
     Register,
     as_bytes,
+    combine,
     cost_of,
     emit,
     literal,
     register_kind,
+    round_once,
     scalar_constant,
 )
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
@@ -92,7 +94,10 @@ def _collapse(extents: Sequence[Dim], strides: Sequence[Sequence[Dim]]) -> _Loop
 
 def loop_call(program: Program) -> Call:
     """The kernel of a program and the driver's call of it."""
-    return _Emission(program).call()
+    from intaglio.kernels.columns import columns_call  # it prints with this module's tables
+
+    is_wide = any(accumulator_kind(node) != register_kind(node.output.dtype) for node in program.nodes)
+    return (None if is_wide else columns_call(program)) or _Emission(program).call()
 
 
 class _Emission:
@@ -413,12 +418,12 @@ class _Emission:
 
     def _accumulate(self, node: Node, left: str | None) -> str:
         function, identity = REDUCTIONS[node.op.name]
-        source = self._register(_input(node))
-        text = source.text
+        source, kind = self._register(_input(node)), accumulator_kind(node)
+        text = source.text if source.kind == kind else f"ig_cast_{source.kind}_{kind}({source.text})"
         if left:
-            text = f"ig_keep_{source.kind}({text}, {_identity(identity, source.kind)}, {left})"
+            text = f"ig_keep_{kind}({text}, {_identity(identity, kind)}, {left})"
         name = f"sum_{self._name(node.output)}"
-        return f"{name} = {_combine(function, source.kind, name, text)};"
+        return f"{name} = {combine(function, kind, name, text)};"
 
     def _reduced_task(self) -> list[str]:
         lines = ["    for (int64_t task = begin; task < end; task++) {", *self._row_pointers("task")]
@@ -459,12 +464,15 @@ class _Emission:
 
     def _finish(self, node: Node) -> str:
         function, _ = REDUCTIONS[node.op.name]
-        kind = register_kind(node.output.dtype)
-        total = f"ig_reduce_{function}_{kind}(sum_{self._name(node.output)})"
+        kind, wide = register_kind(node.output.dtype), accumulator_kind(node)
+        total = f"ig_reduce_{function}_{wide}(sum_{self._name(node.output)})"
         if node.op.name == "ReduceMean":
             count = " * ".join(name for name, _ in self.sizes[: len(self.columns.extents)])
-            total = f"ig_mean_{kind}({total}, {count})"
-        return f"const ig_{kind} {self._name(node.output)} = ig_set_{kind}({total});"
+            total = f"ig_mean_{wide}({total}, {count})"
+        if wide != kind:
+            total = f"(ig_{kind}_element){total}"
+        text = round_once(f"ig_set_{kind}({total})", node)
+        return f"const ig_{kind} {self._name(node.output)} = {text};"
 
     def _pass(self, at: int, known: set[Value]) -> list[str]:
         reductions = [n for n in self.program.nodes if n.op.name in REDUCTIONS and self.levels[n.output] == at + 1]
@@ -477,7 +485,7 @@ class _Emission:
             return []
         lines: list[str] = []
         for node in reductions:
-            kind = register_kind(node.output.dtype)
+            kind = accumulator_kind(node)
             identity = _identity(REDUCTIONS[node.op.name][1], kind)
             lines.append(f"        ig_{kind} sum_{self._name(node.output)} = {identity};")
         return lines + self._column_loops(targets, reductions, at, known)
@@ -514,6 +522,12 @@ class _Emission:
         ]
 
 
+def accumulator_kind(node: Node) -> str:
+    """The kind of register that a reduction adds up in: the mean of integers is that of their full sum."""
+    kind = register_kind(node.output.dtype)
+    return f"{kind[0]}64" if node.op.name == "ReduceMean" and kind[0] in "iu" else kind
+
+
 def reads(node: Node) -> list[Value]:
     """The inputs that an expression reads: of a reduction only its data, of CastLike only its first."""
     if node.op.name in REDUCTIONS or node.op.name == "CastLike":
@@ -541,7 +555,4 @@ def _identity(identity: str, kind: str) -> str:
     return literal(int(identity), kind)
 
 
-def _combine(function: str, kind: str, left: str, right: str) -> str:
-    if function in ("add", "mul"):
-        return f"{left} {'+' if function == 'add' else '*'} {right}"
-    return f"ig_{function}_{kind}({left}, {right})"
+_combine = combine

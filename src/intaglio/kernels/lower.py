@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from intaglio.c.target import Target
 from intaglio.ir.build import Builder, expand_node
-from intaglio.ir.dim import symbols
+from intaglio.ir.dim import Symbol, lone_atom, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.assume import assume_equal
@@ -118,6 +118,7 @@ class _Lowering:
         self.context = Context(target)
         self.kinds: dict[Node, Kind] = {}
         self.reasons: dict[Node, str] = {}
+        self.binders: dict[str, Node] = {}
 
     def plan(self) -> Plan:
         self._classify()
@@ -133,13 +134,14 @@ class _Lowering:
         """Decide for each node how it runs; a size that only data tells is known once a host node has run."""
         bound: set[str] = set()
         for value in self.graph.inputs:
-            bound |= _symbols_of(value)
+            bound |= _bound_by(value)
         for node in self.graph.nodes:
             kind, reason = self._kind(node)
             unknown = set[str]().union(*(_symbols_of(value) for value in node.outputs)) - bound
             if unknown and kind != "host":
                 kind, reason = "host", f"the size {', '.join(sorted(unknown))} depends on data"
             bound |= unknown
+            self.binders.update(dict.fromkeys(unknown, node))
             self.kinds[node], self.reasons[node] = kind, reason
 
     def _kind(self, node: Node) -> tuple[Kind, str]:
@@ -187,7 +189,14 @@ class _Lowering:
             if any(value in wanted for value in node.outputs):
                 kept.append(node)
                 wanted.update(self._read_by(node))
+                wanted.update(self._sizes_from(node))
         return kept[::-1]
+
+    def _sizes_from(self, node: Node) -> set[Value]:
+        """Outputs of the host nodes that must run first because the node's sizes are known only from them."""
+        names = set[str]().union(*(_symbols_of(value) for value in (*node.outputs, *self._read_by(node))))
+        found = {self.binders[name] for name in names if name in self.binders}
+        return {binder.outputs[0] for binder in found if binder is not node}
 
     def _find_last_readers(self, groups: list[Group]) -> None:
         """The last group that reads each value; a graph output is read behind the last group."""
@@ -287,6 +296,14 @@ class _Lowering:
         if rows_and_columns(view) is None:
             view = self.context.contiguous(value).broadcast(group.shape)
         return view
+
+
+def _bound_by(value: Value) -> set[str]:
+    """The symbols to which an input of this type gives values: those that are a dimension by themselves."""
+    if not isinstance(value.type, TensorType) or value.type.shape is None:
+        return set()
+    atoms = [lone_atom(dim) for dim in value.type.shape]
+    return {atom.name for atom in atoms if isinstance(atom, Symbol)}
 
 
 def _symbols_of(value: Value) -> set[str]:

@@ -71,12 +71,13 @@ def read_shape(proto: TensorShapeProto, name: str) -> Shape:
 
 
 def _dim(proto: TensorShapeProto.Dimension, name: str, axis: int) -> Dim:
+    """A declared dimension; exporters write `?` for one without a name, also for several that differ."""
     kind = proto.WhichOneof("value")
     if kind == "dim_value":
         if not -1 <= proto.dim_value <= MAX_DIM:
             raise LoadError(f"{shorten(name)!r} declares the dimension {proto.dim_value} at axis {axis}")
         return int(proto.dim_value) if proto.dim_value >= 0 else dims.symbol(f"{name}.{axis}")
-    if kind == "dim_param" and proto.dim_param:
+    if kind == "dim_param" and proto.dim_param.strip(" ?"):
         return dims.symbol(_symbol_name(text(proto.dim_param)))
     return dims.symbol(f"{name}.{axis}")
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from intaglio.errors import ShapeError, UnsupportedError
+from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
@@ -102,9 +103,8 @@ class Einsum(Op):
 
     def expand(self, b: Builder, *Inputs: Value) -> Value:
         equation = parse_equation(self.equation, [value.rank for value in Inputs])
-        if any(len(set(labels)) != len(labels) for labels in equation.operands):
-            raise UnsupportedError(f"the diagonal in the equation {self.equation!r} has no expansion")
-        operands = list(zip((wide(b, value) for value in Inputs), equation.operands, strict=True))
+        pairs = zip(Inputs, equation.operands, strict=True)
+        operands = [_diagonal(b, (wide(b, value), labels)) for value, labels in pairs]
         result, labels = operands.pop(0)
         while operands:
             later = {label for _, rest in operands[1:] for label in rest} | set(equation.output)
@@ -130,6 +130,25 @@ def _sizes(equation: Equation, shapes: list[tuple[Dim, ...]]) -> dict[str, Dim]:
 
 
 Labelled = tuple[Value, tuple[str, ...]]
+
+
+def _diagonal(b: Builder, operand: Labelled) -> Labelled:
+    """The operand with each label once: where a label is repeated, only equal indices count."""
+    value, labels = operand
+    repeated = next((i for i, label in enumerate(labels) if label in labels[:i]), None)
+    if repeated is None:
+        return operand
+    places = [_places(b, value, axis) for axis in (labels.index(labels[repeated]), repeated)]
+    chosen = b.Where(b.Equal(*places), value, b.constant(0, value.dtype))
+    rest = labels[:repeated] + labels[repeated + 1 :]
+    return _diagonal(b, (b.ReduceSum(chosen, [repeated], keepdims=0), rest))
+
+
+def _places(b: Builder, value: Value, axis: int) -> Value:
+    """The indices along one axis, in a shape that broadcasts against the value."""
+    count = b.Squeeze(b.Shape(value, start=axis, end=axis + 1))
+    places = b.Range(b.constant(0, INT64), count, b.constant(1, INT64))
+    return b.Reshape(places, [-1 if i == axis else 1 for i in range(value.rank)])
 
 
 def _contract(b: Builder, left: Labelled, right: Labelled, later: set[str]) -> Labelled:

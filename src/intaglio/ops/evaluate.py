@@ -60,13 +60,19 @@ def _read(value: Value, known: Mapping[Value, Any]) -> Any:
     return value.constant if value.constant is not None else known[value]
 
 
-def run_node(node: Node, known: Mapping[Value, Any], watch: Watch | None = None) -> tuple[Any, ...]:
+Run = Callable[[Graph, Sequence[Any]], list[Any]]
+"""What evaluates a subgraph on arrays."""
+
+
+def run_node(
+    node: Node, known: Mapping[Value, Any], watch: Watch | None = None, run_body: Run | None = None
+) -> tuple[Any, ...]:
     """One node's outputs; errors gain the node's path and the shapes that it met."""
     arrays = [None if value is None else _read(value, known) for value in node.inputs]
     try:
         with np.errstate(all="ignore"):
             if node.op.has("interpret"):
-                run = _subgraph_runner(known, watch)
+                run = run_body or _subgraph_runner(known, watch)
                 result = node.op.interpret(run, *arrays)
             else:
                 result = node.op.reference(*arrays)
@@ -81,7 +87,7 @@ def run_node(node: Node, known: Mapping[Value, Any], watch: Watch | None = None)
     return tuple(_as_array(item) for item in results[: len(node.outputs)])
 
 
-def _subgraph_runner(known: Mapping[Value, Any], watch: Watch | None) -> Callable[[Graph, Sequence[Any]], list[Any]]:
+def _subgraph_runner(known: Mapping[Value, Any], watch: Watch | None) -> Run:
     return lambda graph, inputs: evaluate(graph, inputs, known, watch)
 
 

@@ -17,11 +17,11 @@ from intaglio.ops.indices import (
     check_indices,
     check_size,
     integers,
-    known,
     need_integers,
     need_rank,
     resolve_axis,
     same_dtype,
+    sizes_of,
     unify,
     wide,
     zeros_like,
@@ -283,7 +283,7 @@ class OneHot(Op):
     def infer(self, indices: Value, depth: Value, values: Value) -> TensorType:
         need_rank(values, 1, 1)
         need_rank(depth, 0, 1)
-        sizes = known(depth)
+        sizes = sizes_of(depth)
         if sizes is None and depth.constant is not None:
             sizes = [int(depth.constant.reshape(-1)[0])]
         if indices.tensor.shape is None:

@@ -111,6 +111,14 @@ def unify(left: Dim, right: Dim, what: str = "dimensions") -> Dim:
     return left
 
 
+def sizes_of(value: Value | None) -> list[Dim] | None:
+    """What `known` tells of a list of sizes; raises where one is negative."""
+    sizes = known(value)
+    if sizes is not None and any(isinstance(size, int) and size < 0 for size in sizes):
+        raise ShapeError(f"the sizes {sizes} have a negative one")
+    return sizes
+
+
 def add_all(sizes: Sequence[Dim]) -> Dim:
     """The sum of dimensions, by halves: one by one, the time for many symbols would grow with their square.
 

@@ -7,14 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.errors import ShapeError
+from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.attention import group_size, guarded_softmax, precision_of
+from intaglio.ops.attention import group_size, guarded_softmax, precision_of, repeat_heads
+from intaglio.ops.control import Scan
 from intaglio.ops.indices import same_dtype
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, known_shape, like, require_equal, require_float, wide
@@ -94,6 +95,66 @@ class LinearAttention(Op):
         state_like = query if past_state is None else past_state
         return like(output.reshape(*query.shape[:2], -1), query), like(state, state_like)
 
+    def expand(
+        self,
+        b: Builder,
+        query: Value,
+        key: Value,
+        value: Value,
+        past_state: Value | None = None,
+        decay: Value | None = None,
+        beta: Value | None = None,
+    ) -> tuple[Value, Value]:
+        count = int(group_size(self.q_num_heads, self.kv_num_heads))
+        q = b.Reshape(wide(b, query), [0, 0, self.kv_num_heads, count, -1])
+        k, v = _split(b, key, self.kv_num_heads), _split(b, value, self.kv_num_heads)
+        scale = _root(b, k) if self.scale == 0 else b.constant(self.scale, q.dtype)
+        scanned: dict[str, Value] = {"q": q * scale, "k": k, "v": v}
+        if decay is not None and "gated" in self.update_rule:
+            scanned["gate"] = b.Unsqueeze(b.Exp(_split(b, decay, self.kv_num_heads)), [4])
+        if beta is not None and "delta" in self.update_rule:
+            scanned["rate"] = b.Unsqueeze(wide(b, beta), [3])
+        state = self._zeros(b, k, v) if past_state is None else wide(b, past_state)
+        end, output = self._scan(b, state, scanned)
+        output = b.Reshape(output, b.Concat(b.Shape(query, start=0, end=2), [-1], axis=0))
+        state_dtype = query.dtype if past_state is None else past_state.dtype
+        return cast(b, output, query.dtype), cast(b, end, state_dtype)
+
+    def _zeros(self, b: Builder, k: Value, v: Value) -> Value:
+        parts = (b.Shape(k, start=0, end=1), [self.kv_num_heads], b.Shape(k, start=3), b.Shape(v, start=3))
+        return b.Expand(b.constant(0, k.dtype), b.Concat(*parts, axis=0))
+
+    def _scan(self, b: Builder, state: Value, scanned: dict[str, Value]) -> tuple[Value, Value]:
+        """The state after all tokens and the output [batch, token, head, shared head, size]."""
+        body = Graph("token", outer=b.graph)
+        inner = Builder(body, source=b.source)
+        now = body.add_input("state", state.type)
+        step = {name: body.add_input(name, _without_time(value)) for name, value in scanned.items()}
+        with inner.active():
+            kept = now if "gate" not in step else now * step["gate"]
+            update, column = inner.Unsqueeze(step["v"], [2]), inner.Unsqueeze(step["k"], [3])
+            if "rate" in step:
+                recalled = inner.ReduceSum(kept * column, [2])
+                update = (update - recalled) * inner.Unsqueeze(step["rate"], [3])
+            after = kept + column * update
+            body.set_outputs([after, inner.MatMul(step["q"], after)])
+        count = len(scanned)
+        options = {"num_scan_inputs": count, "scan_input_axes": (1,) * count, "scan_output_axes": (1,)}
+        return b.apply(Scan, state, *scanned.values(), body=body, outputs=2, **options)
+
+
+def _split(b: Builder, x: Value, heads: int) -> Value:
+    """[batch, time, heads * size] as [batch, time, heads, size], in a type to compute in."""
+    return b.Reshape(wide(b, x), [0, 0, heads, -1])
+
+
+def _root(b: Builder, key: Value) -> Value:
+    return b.Pow(cast(b, b.Shape(key, start=3), key.dtype), -0.5)
+
+
+def _without_time(value: Value) -> TensorType:
+    return value.tensor.with_shape((value.shape[0], *value.shape[2:]))
+
 
 def _heads(x: Array, heads: int) -> Array:
     """[batch, time, heads * size] as [batch, time, heads, size], in a type to compute in."""
@@ -167,3 +228,26 @@ class FlexAttention(Op):
         weight = guarded_softmax(scores, dtype).astype(dtype.numpy)
         weight = weight if self.prob_mod is None else run(self.prob_mod, [weight])[0]
         return like(np.matmul(widen(weight).astype(v.dtype), v), Q)
+
+    def expand(self, b: Builder, Q: Value, K: Value, V: Value) -> Value:
+        dtype = precision_of(Q.dtype, self.softmax_precision)
+        q = wide(b, Q)
+        keys, values = repeat_heads(b, wide(b, K), q), repeat_heads(b, wide(b, V), q)
+        scale = _root(b, q) if self.scale is None else b.constant(self.scale, q.dtype)
+        scores = cast(b, b.MatMul(q, b.Transpose(keys, perm=(0, 1, 3, 2))) * scale, dtype)
+        scores = scores if self.score_mod is None else inline(b, self.score_mod, [scores])[0]
+        is_empty = b.Equal(b.ReduceMax(scores, [-1]), b.constant(-np.inf, dtype))
+        weight = b.Where(is_empty, b.constant(0, dtype), b.Softmax(scores, axis=-1))
+        weight = weight if self.prob_mod is None else inline(b, self.prob_mod, [weight])[0]
+        return cast(b, b.MatMul(cast(b, weight, q.dtype), values), Q.dtype)
+
+
+def inline(b: Builder, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
+    """The outputs of a subgraph whose nodes are added to the builder's graph; it may not hold subgraphs itself."""
+    known = dict(zip(graph.inputs, inputs, strict=True))
+    for node in graph.nodes:
+        if any(True for _ in node.op.subgraphs()):
+            raise UnsupportedError(f"{node.op.name} inside of a modifier of attention has no expansion")
+        operands = [None if value is None else known.get(value, value) for value in node.inputs]
+        known.update(zip(node.outputs, b.add(node.op, operands, len(node.outputs)), strict=True))
+    return [known.get(value, value) for value in graph.outputs]

@@ -28,6 +28,7 @@ from intaglio.ops.indices import (
     resolve_axes,
     resolve_axis,
     same_dtype,
+    sizes_of,
     unify,
     unknown_shape,
     zero,
@@ -128,7 +129,7 @@ class Split(Op):
     def _sizes(self, total: Dim, split: Value | None, count: int) -> list[Dim]:
         if split is None:
             return even_parts(total, count)
-        sizes = known(split)
+        sizes = sizes_of(split)
         if sizes is None:
             return list(unknown_shape(count) or ())
         unify(total, add_all(sizes), "the size of the axis and the sum of split")
@@ -251,10 +252,10 @@ def slice_size(size: Dim, start: Dim | None, end: Dim | None, step: Dim | None) 
         return dims.ceildiv(dims.minimum(size, -start), step)
     # Each end needs clamping on one side only: beyond the other side the length comes out below zero anyway.
     if step > 0:
-        length = dims.ceildiv(dims.minimum(last, size) - dims.maximum(first, 0), step)
+        span = dims.minimum(last, size) - dims.maximum(first, 0)
     else:
-        length = dims.ceildiv(dims.minimum(first, size - 1) - dims.maximum(last, -1), -step)
-    return dims.maximum(length, 0)
+        span = dims.minimum(first, size - 1) - dims.maximum(last, -1)
+    return dims.ceildiv(dims.maximum(span, 0), abs(step))
 
 
 def _from_front(position: Dim, size: Dim, step: int) -> Dim | None:
@@ -453,7 +454,7 @@ class CenterCropPad(Op):
         if given is None:
             return input_data.tensor
         axes = resolve_axes(range(len(given)) if self.axes is None else self.axes, len(given))
-        sizes, result = known(shape) or [dims.fresh() for _ in axes], list(given)
+        sizes, result = sizes_of(shape) or [dims.fresh() for _ in axes], list(given)
         if len(sizes) != len(axes):
             raise ShapeError(f"{len(sizes)} sizes for {len(axes)} axes")
         for axis, size in zip(axes, sizes, strict=True):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT32
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
@@ -16,7 +18,9 @@ from intaglio.ir.types import TensorType
 from intaglio.ops.indices import same_dtype
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import known_shape, like, require_equal, require_float
+from intaglio.ops.recurrent_scan import Step, activation, gru_step, lstm_step, rnn_step, scan_layer
 
+T = TypeVar("T")
 Activation: TypeAlias = Callable[[Array], Array]
 
 _PARAMETERS: dict[str, tuple[float | None, float | None]] = {
@@ -54,12 +58,8 @@ _FUNCTIONS: dict[str, Callable[[Array, Any, Any], Array]] = {
 }
 
 
-def _activation(name: str, alphas: Iterator[float], betas: Iterator[float], clip: float | None) -> Activation:
-    """An activation that takes its parameters from the lists in order, its input clipped."""
-    key = name.lower()
-    defaults = _PARAMETERS[key]
-    alpha = None if defaults[0] is None else next(alphas, defaults[0])
-    beta = None if defaults[1] is None else next(betas, defaults[1])
+def _activation(key: str, alpha: float | None, beta: float | None, clip: float | None) -> Activation:
+    """An activation in NumPy, its input clipped."""
 
     def apply(x: Array) -> Array:
         bounded = x if clip is None else np.clip(x, -clip, clip)
@@ -133,17 +133,26 @@ class _Recurrent(Op, abstract=True):
         if sequence_lens is not None and sequence_lens.dtype != INT32:
             raise ShapeError(f"sequence_lens is {sequence_lens.dtype}, int32 is needed")
 
-    def _functions(self) -> list[list[Activation]]:
-        """The activations of each direction.
+    def _functions(self, make: Callable[[str, float | None, float | None, float | None], T]) -> list[list[T]]:
+        """The activations of each direction, made from name, alpha, beta and clip.
 
-        `clip` bounds the inputs of gates; the third activation, of an LSTM's cell, is left alone as everywhere else.
+        Parameters are taken from their lists in order. `clip` bounds the inputs of gates; the third activation, of an
+        LSTM's cell, is left alone as everywhere else.
         """
         alphas, betas = iter(self.activation_alpha or ()), iter(self.activation_beta or ())
-        count = len(self.defaults)
-        clips = [None if i % count == 2 else self.clip for i in range(count * self.directions)]
-        names = zip(self.activation_names(), clips, strict=True)
-        found = [_activation(name, alphas, betas, clip) for name, clip in names]
+        count, found = len(self.defaults), list[T]()
+        for i, name in enumerate(self.activation_names()):
+            alpha, beta = _PARAMETERS[name.lower()]
+            alpha = None if alpha is None else next(alphas, alpha)
+            beta = None if beta is None else next(betas, beta)
+            found.append(make(name.lower(), alpha, beta, None if i % count == 2 else self.clip))
         return [found[count * i : count * (i + 1)] for i in range(self.directions)]
+
+    def scan(self, b: Builder, step: Step, operands: Sequence[Value | None], states: Sequence[Value | None]) -> Any:
+        """The layer as a Scan; `operands` are X, W, R, B, sequence_lens and peepholes."""
+        reverse = {"forward": (False,), "reverse": (True,)}.get(self.direction, (False, True))
+        activations = self._functions(activation)
+        return scan_layer(b, step, tuple(operands), states, activations, reverse, bool(self.layout))  # pyright: ignore[reportArgumentType]
 
     def run(self, X: Array, W: Array, R: Array, B: Array | None, lengths: Array | None, states: Sequence[Any]) -> Any:
         """Y and the final states, all directions together; `states` are initial ones or None."""
@@ -154,7 +163,7 @@ class _Recurrent(Op, abstract=True):
         bias = np.zeros((self.directions, 2 * self.gates * hidden), x.dtype) if B is None else widen(B)
         y = np.zeros((steps, self.directions, batch, hidden), x.dtype)
         ends = [np.zeros((self.directions, batch, hidden), x.dtype) for _ in states]
-        for i, functions in enumerate(self._functions()):
+        for i, functions in enumerate(self._functions(_activation)):
             current = [start[i] for start in starts]
             is_reverse = self.direction == "reverse" or i == 1
             for t in range(steps - 1, -1, -1) if is_reverse else range(steps):
@@ -220,6 +229,18 @@ class RNN(_Recurrent):
     ) -> Any:
         return self.run(X, W, R, B, sequence_lens, (initial_h,))
 
+    def expand(
+        self,
+        b: Builder,
+        X: Value,
+        W: Value,
+        R: Value,
+        B: Value | None = None,
+        sequence_lens: Value | None = None,
+        initial_h: Value | None = None,
+    ) -> Any:
+        return self.scan(b, rnn_step, (X, W, R, B, sequence_lens, None), (initial_h,))
+
     def step(
         self,
         x: Array,
@@ -263,6 +284,19 @@ class GRU(_Recurrent):
         initial_h: Array | None = None,
     ) -> Any:
         return self.run(X, W, R, B, sequence_lens, (initial_h,))
+
+    def expand(
+        self,
+        b: Builder,
+        X: Value,
+        W: Value,
+        R: Value,
+        B: Value | None = None,
+        sequence_lens: Value | None = None,
+        initial_h: Value | None = None,
+    ) -> Any:
+        step = partial(gru_step, linear_before_reset=bool(self.linear_before_reset))
+        return self.scan(b, step, (X, W, R, B, sequence_lens, None), (initial_h,))
 
     def step(
         self,
@@ -323,6 +357,21 @@ class LSTM(_Recurrent):
         peepholes = np.zeros((self.directions, 3 * hidden), dtype) if P is None else widen(P)
         joined = np.concatenate((bias, peepholes), axis=1)
         return self.run(X, W, R, joined, sequence_lens, (initial_h, initial_c))
+
+    def expand(
+        self,
+        b: Builder,
+        X: Value,
+        W: Value,
+        R: Value,
+        B: Value | None = None,
+        sequence_lens: Value | None = None,
+        initial_h: Value | None = None,
+        initial_c: Value | None = None,
+        P: Value | None = None,
+    ) -> Any:
+        step = partial(lstm_step, input_forget=bool(self.input_forget))
+        return self.scan(b, step, (X, W, R, B, sequence_lens, P), (initial_h, initial_c))
 
     def step(
         self,

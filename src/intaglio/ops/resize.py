@@ -15,7 +15,7 @@ from intaglio.ir.dtype import STRING, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size, integers, known, known_length, resolve_axes, wide
+from intaglio.ops.indices import check_size, integers, known_length, resolve_axes, sizes_of, wide
 
 COORDINATES = (
     "half_pixel",
@@ -60,6 +60,7 @@ class Resize(Op):
     def infer(
         self, X: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None
     ) -> TensorType:
+        del roi
         self._check_modes()
         scales, sizes = _present(scales), _present(sizes)
         if (scales is None) == (sizes is None):
@@ -74,7 +75,7 @@ class Resize(Op):
         if count is not None and count != len(axes):
             raise ShapeError(f"{count} scales or sizes for {len(axes)} axes")
         result = list(X.shape)
-        for axis, size in zip(axes, self._sizes([X.shape[axis] for axis in axes], roi, scales, sizes), strict=True):
+        for axis, size in zip(axes, self._sizes([X.shape[axis] for axis in axes], scales, sizes), strict=True):
             result[axis] = size
         return X.tensor.with_shape(tuple(result))
 
@@ -89,21 +90,18 @@ class Resize(Op):
             if getattr(self, name) not in values:
                 raise ShapeError(f"{name} {getattr(self, name)!r} is none of {', '.join(values)}")
 
-    def _sizes(self, given: list[Dim], roi: Value | None, scales: Value | None, sizes: Value | None) -> list[Dim]:
-        """The sizes of the resized axes as far as they are known."""
-        is_cropped = self.coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None
-        wanted = known(sizes)
+    def _sizes(self, given: list[Dim], scales: Value | None, sizes: Value | None) -> list[Dim]:
+        """The sizes of the resized axes as far as they are known; a region of interest does not change them."""
+        wanted = sizes_of(sizes)
         if wanted is not None and self.keep_aspect_ratio_policy == "stretch":
             return wanted
         static = [size for size in given if isinstance(size, int)]
         numbers = [item for item in wanted or () if isinstance(item, int)]
         if wanted is not None and len(static) == len(numbers) == len(given):
             return list(self._keep_aspect_ratio(static, numbers)[0])
-        if scales is None or scales.constant is None or (is_cropped and roi is not None and roi.constant is None):
+        if scales is None or scales.constant is None:
             return [dims.fresh() for _ in given]
         factors = np.asarray(scales.constant, np.float32)
-        if is_cropped and roi is not None and roi.constant is not None:
-            return [s if isinstance(s, int) and f == 1 else dims.fresh() for s, f in zip(given, factors, strict=True)]
         return [scaled(size, factor) for size, factor in zip(given, factors, strict=True)]
 
     def _keep_aspect_ratio(self, given: list[int], wanted: list[int]) -> tuple[list[int], list[float]]:
@@ -234,7 +232,7 @@ def scaled(size: Dim, factor: Any) -> Dim:
     """floor(size * factor) in float32, as a dimension; a fresh symbol where it has no exact form.
 
     >>> scaled(dims.symbol("N"), np.float32(2.5))
-    2*N + floordiv(N, 2)
+    floordiv(5*N, 2)
     """
     if isinstance(size, int):
         return int(np.floor(np.float32(size) * np.float32(factor)))

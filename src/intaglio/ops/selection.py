@@ -15,10 +15,10 @@ from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
     integers,
-    known,
     need_integers,
     need_rank,
     resolve_axis,
+    sizes_of,
     wide,
     zeros_like,
 )
@@ -105,7 +105,7 @@ class TopK(Op):
     def infer(self, X: Value, K: Value) -> tuple[TensorType, TensorType]:
         need_integers(K)
         need_rank(X, 1)
-        counts = known(K)
+        counts = sizes_of(K)
         if X.tensor.shape is None:
             return X.tensor, TensorType(INT64, None)
         axis = resolve_axis(self.axis, X.rank)

@@ -31,6 +31,7 @@ from intaglio.ops.indices import (
     resolve_axes,
     resolve_axis,
     same_dtype,
+    sizes_of,
     unknown_shape,
 )
 
@@ -216,14 +217,12 @@ class Expand(Growing):
 
     def infer(self, input: Value, shape: Value) -> TensorType:
         need_integers(shape)
-        given, wanted = input.tensor.shape, known(shape)
+        given, wanted = input.tensor.shape, sizes_of(shape)
         if wanted is None:
             count = known_length(shape)
             wanted = None if count is None else list(unknown_shape(count) or ())
         if given is None or wanted is None:
             return input.tensor.with_shape(None)
-        if any(isinstance(size, int) and size < 0 for size in wanted):
-            raise ShapeError(f"the shape {wanted} has a negative size")
         return input.tensor.with_shape(dims.broadcast_shapes(given, tuple(wanted)))
 
     def reference(self, input: Array, shape: Array) -> Array:
@@ -278,10 +277,8 @@ class ConstantOfShape(Growing):
 
     def infer(self, input: Value) -> TensorType:
         need_integers(input)
-        sizes = known(input)
+        sizes = sizes_of(input)
         shape = unknown_shape(known_length(input)) if sizes is None else tuple(sizes)
-        if any(isinstance(size, int) and size < 0 for size in shape or ()):
-            raise ShapeError(f"the shape {list(shape or ())} has a negative size")
         return TensorType(self._fill().dtype, shape)
 
     def reference(self, input: Array) -> Array:

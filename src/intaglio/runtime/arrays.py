@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -112,3 +112,35 @@ def order_feeds(inputs: Sequence[Value], feeds: Mapping[str, Any]) -> list[Any]:
 def _unknown_name(name: str, names: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, names, 1)
     return f"there is no input {name!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+
+
+def constant_ids(values: Iterable[Value | None]) -> frozenset[int]:
+    """The identities of the arrays that these values hold, which a run must not give away."""
+    return frozenset(id(value.constant) for value in values if value is not None and value.constant is not None)
+
+
+def owned(outputs: Sequence[Any], inputs: Sequence[Any], constants: frozenset[int]) -> list[Any]:
+    """The outputs as arrays that belong to the caller: no input, no constant, no view of either, no array twice."""
+    taken: set[int] = set(constants)
+    for item in inputs:
+        _note(item, taken)
+    return [_own(output, taken) for output in outputs]
+
+
+def _note(item: Any, taken: set[int]) -> None:
+    taken.add(id(item))
+    if isinstance(item, list):
+        for part in cast("list[Any]", item):
+            _note(part, taken)
+
+
+def _own(output: Any, taken: set[int]) -> Any:
+    if isinstance(output, list):
+        return [_own(part, taken) for part in cast("list[Any]", output)]
+    if not isinstance(output, np.ndarray):
+        return output
+    array = cast("np.ndarray[Any, Any]", output)
+    if array.base is not None or not array.flags.writeable or id(array) in taken:
+        return array.copy()
+    taken.add(id(array))
+    return array

@@ -26,7 +26,9 @@ from intaglio.kernels.lower import lower
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.ops.evaluate import run_node
+from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
+from intaglio.runtime.bodies import Bodies
 
 Progress = Callable[[int, int], None]
 
@@ -132,12 +134,21 @@ class NativeEngine:
         self.threads = threads
         self.steps: list[CompiledStep | HostStep] = []
         self._special: dict[tuple[tuple[str, int], ...], NativeEngine] = {}
+        self.bodies = {
+            step.node: Bodies(step.node, lambda body: NativeEngine(body, threads, self.target))
+            for step in self.plan.host_steps
+            if step.node.op.has("interpret")
+        }
 
     def load(self, progress: Progress | None = None) -> NativeEngine:
         """Compile what the cache does not hold, and make the engine ready to run."""
         self._load(progress)
+        for engine in self._body_engines():
+            engine.load()
         self._invoke = invoke_function()
         self._outputs = list(self.plan.outputs)
+        read = [value for step in self.plan.host_steps for value in (*step.node.inputs, *step.node.captures())]
+        self._constants = constant_ids([*self.graph.constants(), *read, *self._outputs])
         self._fast: dict[tuple[tuple[int, ...], ...], _FastRun] = {}
         self._is_single = self._has_one_segment()
         return self
@@ -157,7 +168,10 @@ class NativeEngine:
         places = {kernel: index for index, kernel in enumerate(self.plan.kernels)}
         found = [kernel_function(kernel) for kernel in self.plan.kernels]
         found += [CFunction("driver", driver_source(step, places), "-O1", ("ig.h",)) for step in self._native_steps()]
-        return found
+        return found + [function for engine in self._body_engines() for function in engine.functions()]
+
+    def _body_engines(self) -> list[NativeEngine]:
+        return [engine for bodies in self.bodies.values() for engine in bodies.engines]
 
     def _native_steps(self) -> list[NativeStep]:
         return [step for step in self.plan.steps if isinstance(step, NativeStep)]
@@ -200,7 +214,8 @@ class NativeEngine:
                 self._run_host(step.node, known, bindings)
             else:
                 self._run_native(step, known, bindings, timeout, inputs)
-        return [value.constant if value.constant is not None else known[value] for value in self._outputs]
+        outputs = [value.constant if value.constant is not None else known[value] for value in self._outputs]
+        return owned(outputs, inputs, self._constants)
 
     def _check_assumptions(self, bindings: dict[str, int]) -> None:
         for left, right in self.plan.assumptions:
@@ -239,7 +254,9 @@ class NativeEngine:
         return outputs
 
     def _run_host(self, node: Node, known: dict[Value, Any], bindings: dict[str, int]) -> None:
-        for value, result in zip(node.outputs, run_node(node, known), strict=False):
+        bodies = self.bodies.get(node)
+        results = run_node(node, known, run_body=None if bodies is None else bodies.runner(known))
+        for value, result in zip(node.outputs, results, strict=False):
             known[value] = result
             if isinstance(value.type, TensorType) and result is not None:
                 self._bind_result(value, result, bindings)

@@ -10,6 +10,7 @@ from intaglio.errors import RunTimeoutError
 from intaglio.ir.graph import Graph, Node
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
+from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
 
 
@@ -18,6 +19,7 @@ class ReferenceEngine:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self._constants = constant_ids(graph.constants())
 
     def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
         """The graph's outputs for arrays in the order of its inputs."""
@@ -26,7 +28,7 @@ class ReferenceEngine:
             if isinstance(value.type, TensorType) and array is not None:
                 bind(value.type.shape, array.shape, bindings, f"input {value.name!r}")
         outputs = evaluate(self.graph, inputs, watch=None if timeout is None else _deadline(timeout))
-        return [_owned(output, inputs) for output in outputs]
+        return owned(outputs, inputs, self._constants)
 
 
 def _deadline(timeout: float) -> Any:
@@ -37,14 +39,3 @@ def _deadline(timeout: float) -> Any:
             raise RunTimeoutError(f"the run took longer than its timeout of {timeout:g} s")
 
     return watch
-
-
-def _owned(output: Any, inputs: Sequence[Any]) -> Any:
-    """An output that belongs to the caller: never an input, a view of one, or a constant."""
-    if hasattr(output, "flags") and (output.base is not None or not output.flags.writeable or _is_in(output, inputs)):
-        return output.copy()
-    return output
-
-
-def _is_in(output: Any, inputs: Sequence[Any]) -> bool:
-    return any(output is item for item in inputs)

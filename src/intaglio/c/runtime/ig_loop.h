@@ -118,27 +118,35 @@ typedef double ig_f64_half_at __attribute__((vector_size(4 * IG_LANES), aligned(
         return a;                                                                                                      \
     }
 
-#define IG_DEFINE_INTEGER_LOOP(T, scalar)                                                                              \
+/* Signed integers wrap around, which C promises for unsigned ones alone. */
+#define IG_DEFINE_WRAPPING(T, U)                                                                                       \
+    IG_INLINE ig_##T ig_add_##T(ig_##T a, ig_##T b) { return (ig_##T)((ig_##U)a + (ig_##U)b); }                        \
+    IG_INLINE ig_##T ig_sub_##T(ig_##T a, ig_##T b) { return (ig_##T)((ig_##U)a - (ig_##U)b); }                        \
+    IG_INLINE ig_##T ig_mul_##T(ig_##T a, ig_##T b) { return (ig_##T)((ig_##U)a * (ig_##U)b); }                        \
+    IG_INLINE ig_##T ig_neg_##T(ig_##T a) { return (ig_##T)(0 - (ig_##U)a); }
+
+#define IG_DEFINE_INTEGER_LOOP(T, U, scalar)                                                                           \
     IG_DEFINE_STRIDED(T, scalar)                                                                                       \
     IG_DEFINE_DIVISION(T, scalar)                                                                                      \
+    IG_DEFINE_WRAPPING(T, U)                                                                                           \
     IG_DEFINE_FOLD(T, scalar, add, (uint64_t)a + (uint64_t)b)                                                        \
     IG_DEFINE_FOLD(T, scalar, mul, (uint64_t)a *(uint64_t)b)                                                         \
     IG_DEFINE_FOLD(T, scalar, min, a < b ? a : b)                                                                    \
     IG_DEFINE_FOLD(T, scalar, max, a > b ? a : b)                                                                    \
-    IG_INLINE ig_##T ig_abs_##T(ig_##T a) { return ig_select_##T(ig_lt_##T(a, (ig_##T){0}), (ig_##T){0} - a, a); }      \
+    IG_INLINE ig_##T ig_abs_##T(ig_##T a) { return ig_select_##T(ig_lt_##T(a, (ig_##T){0}), ig_neg_##T(a), a); }        \
     IG_INLINE ig_##T ig_sign_##T(ig_##T a) {                                                                           \
         const ig_##T zero = {0}, one = zero + 1;                                                                       \
         return ig_select_##T(ig_gt_##T(a, zero), one, ig_select_##T(ig_lt_##T(a, zero), zero - one, zero));            \
     }
 
-IG_DEFINE_INTEGER_LOOP(i8, int8_t)
-IG_DEFINE_INTEGER_LOOP(i16, int16_t)
-IG_DEFINE_INTEGER_LOOP(i32, int32_t)
-IG_DEFINE_INTEGER_LOOP(i64, int64_t)
-IG_DEFINE_INTEGER_LOOP(u8, uint8_t)
-IG_DEFINE_INTEGER_LOOP(u16, uint16_t)
-IG_DEFINE_INTEGER_LOOP(u32, uint32_t)
-IG_DEFINE_INTEGER_LOOP(u64, uint64_t)
+IG_DEFINE_INTEGER_LOOP(i8, u8, int8_t)
+IG_DEFINE_INTEGER_LOOP(i16, u16, int16_t)
+IG_DEFINE_INTEGER_LOOP(i32, u32, int32_t)
+IG_DEFINE_INTEGER_LOOP(i64, u64, int64_t)
+IG_DEFINE_INTEGER_LOOP(u8, u8, uint8_t)
+IG_DEFINE_INTEGER_LOOP(u16, u16, uint16_t)
+IG_DEFINE_INTEGER_LOOP(u32, u32, uint32_t)
+IG_DEFINE_INTEGER_LOOP(u64, u64, uint64_t)
 
 #define IG_DEFINE_FLOAT_LOOP(T, scalar)                                                                                \
     IG_DEFINE_STRIDED(T, scalar)                                                                                       \
@@ -151,7 +159,7 @@ IG_DEFINE_INTEGER_LOOP(u64, uint64_t)
     }                                                                                                                  \
     IG_INLINE ig_##T ig_sign_##T(ig_##T a) {                                                                           \
         const ig_##T zero = {0}, one = zero + 1;                                                                       \
-        const ig_##T negative = ig_select_##T(ig_lt_##T(a, zero), zero - one, a);                                      \
+        const ig_##T negative = ig_select_##T(ig_lt_##T(a, zero), zero - one, a + zero);                               \
         return ig_select_##T(ig_gt_##T(a, zero), one, negative);                                                       \
     }
 

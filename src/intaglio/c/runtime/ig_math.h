@@ -16,8 +16,8 @@
      ig_select_T(mask, a, b)                                                       a where the mask is set, else b
      ig_min_T  ig_max_T (a, b)                                                     NaN in either gives NaN
      ig_cast_S_T(v)                                                                for every pair of different types
-   A cast truncates towards zero; integers wrap. A float beyond the range of a 32- or 64-bit integer, or NaN, gives the
-   integer's least value; narrower integers take the low bits of that, as NumPy does on x86.
+   A cast truncates towards zero; integers wrap. A float beyond the range of a 32- or 64-bit integer gives the integer's
+   nearest limit, and NaN gives 0; narrower integers take the low bits of what int32 would be.
 
    For f32 and f64
      ig_fma  ig_abs  ig_copysign(magnitude, sign)  ig_sqrt  ig_floor  ig_ceil  ig_trunc  ig_round (half to even)
@@ -30,6 +30,7 @@
 
    Conversions of 16-bit floats, to nearest even, NaN kept
      ig_f32_from_f16(u16)  ig_f16_from_f32(f32)  ig_f32_from_bf16(u16)  ig_bf16_from_f32(f32)
+     ig_odd_f32(f64)                     rounded to odd, so that rounding it once more to 16 bits gives the nearest
 
    ig_stream_f32(p, v) stores past the caches; p is aligned to the vector. */
 #ifndef IG_MATH_H
@@ -336,28 +337,38 @@ IG_DEFINE_CAST_VIA(i32, i8, i16)
 IG_DEFINE_CAST_VIA(i8, i32, i16) IG_DEFINE_CAST_VIA(u8, u32, u16) IG_DEFINE_CAST_VIA(i32, i8, i16)
 #endif
 
-#if defined(__x86_64__)
-IG_DEFINE_CAST(f32, i32) IG_DEFINE_CAST(f64, i32) IG_DEFINE_CAST(f32, i64) IG_DEFINE_CAST(f64, i64)
-#else
-/* What x86 does in hardware: the least integer for everything out of range. */
-#define IG_DEFINE_CAST_CHECKED(S, T, W, limit, least)                                                                  \
-    IG_INLINE ig_##T ig_cast_##S##_##T(ig_##S x) {                                                                     \
-        ig_##W fits = ig_lt_##S(x, ig_set_##S(limit)) & ig_ge_##S(x, ig_set_##S(-(limit)));                            \
-        ig_##S safe = ig_select_##S(fits, x, ig_set_##S(0));                                                           \
-        ig_##T known = __builtin_convertvector(fits, ig_##T);                                                          \
-        return ig_select_##T(known, __builtin_convertvector(safe, ig_##T), ig_set_##T(least));                         \
+/* Out of range the compiler's conversions mean nothing, so the float is brought into range first: NaN to zero, the rest
+   to the nearest float that fits. Where that is not the integer's own limit, `is_over` sets the bits that are missing. */
+#define IG_DEFINE_WITHIN(S, M)                                                                                         \
+    IG_INLINE ig_##S ig_within_##S(ig_##S x, ig_##S low, ig_##S high) {                                                \
+        ig_##S number = (ig_##S)((ig_##M)x & ig_eq_##S(x, x));                                                         \
+        return ig_max_fast_##S(low, ig_min_fast_##S(high, number));                                                    \
     }
-IG_DEFINE_CAST_CHECKED(f32, i32, i32, 2147483648.0f, (int32_t)0x80000000)
-IG_DEFINE_CAST_CHECKED(f64, i32, i64, 2147483648.0, (int32_t)0x80000000)
-IG_DEFINE_CAST_CHECKED(f32, i64, i32, 9223372036854775808.0f, (int64_t)0x8000000000000000)
-IG_DEFINE_CAST_CHECKED(f64, i64, i64, 9223372036854775808.0, (int64_t)0x8000000000000000)
-#endif
-IG_INLINE ig_u64 ig_cast_f64_u64(ig_f64 x) {
-    ig_f64 half = ig_set_f64(9223372036854775808.0);
-    ig_i64 high = ig_ge_f64(x, half);
-    ig_i64 low_bits = ig_cast_f64_i64(x - (ig_f64)((ig_i64)half & high));
-    return (ig_u64)(low_bits ^ (high & (int64_t)0x8000000000000000));
+IG_DEFINE_WITHIN(f32, i32)
+IG_DEFINE_WITHIN(f64, i64)
+IG_INLINE ig_i32 ig_cast_f32_i32(ig_f32 x) {
+    ig_i32 whole = __builtin_convertvector(ig_within_f32(x, ig_set_f32(-0x1p31f), ig_set_f32(0x1.fffffep30f)), ig_i32);
+    ig_i32 is_over = ig_ge_f32(x, ig_set_f32(0x1p31f));
+    return whole | (is_over & 0x7fffffff);
 }
+IG_INLINE ig_i32 ig_cast_f64_i32(ig_f64 x) {
+    return __builtin_convertvector(ig_within_f64(x, ig_set_f64(-0x1p31), ig_set_f64(0x1.fffffffcp30)), ig_i32);
+}
+IG_INLINE ig_u32 ig_cast_f64_u32(ig_f64 x) {
+    return __builtin_convertvector(ig_within_f64(x, ig_set_f64(0), ig_set_f64(0x1.fffffffep31)), ig_u32);
+}
+IG_INLINE ig_i64 ig_cast_f64_i64(ig_f64 x) {
+    ig_f64 within = ig_within_f64(x, ig_set_f64(-0x1p63), ig_set_f64(0x1.fffffffffffffp62));
+    ig_i64 is_over = ig_ge_f64(x, ig_set_f64(0x1p63));
+    return __builtin_convertvector(within, ig_i64) | (is_over & 0x7fffffffffffffff);
+}
+IG_INLINE ig_u64 ig_cast_f64_u64(ig_f64 x) {
+    ig_f64 within = ig_within_f64(x, ig_set_f64(0), ig_set_f64(0x1.fffffffffffffp63)), half = ig_set_f64(0x1p63);
+    ig_i64 is_high = ig_ge_f64(within, half), is_over = ig_ge_f64(x, ig_set_f64(0x1p64));
+    ig_i64 low_bits = __builtin_convertvector(within - (ig_f64)((ig_i64)half & is_high), ig_i64);
+    return (ig_u64)((low_bits ^ (is_high & (int64_t)0x8000000000000000)) | is_over);
+}
+IG_DEFINE_CAST_VIA(f32, u32, f64) IG_DEFINE_CAST_VIA(f32, i64, f64)
 IG_DEFINE_CAST_VIA(f32, u64, f64)
 
 IG_DEFINE_CAST_VIA(i8, u16, i16) IG_DEFINE_CAST_VIA(i8, u32, i32) IG_DEFINE_CAST_VIA(i8, i64, i32)
@@ -377,9 +388,18 @@ IG_DEFINE_CAST_VIA(i64, u16, i32) IG_DEFINE_CAST_VIA(i64, u32, i32)
 IG_DEFINE_CAST_VIA(u64, i8, i64) IG_DEFINE_CAST_VIA(u64, u8, i64) IG_DEFINE_CAST_VIA(u64, i16, i64)
 IG_DEFINE_CAST_VIA(u64, u16, i64) IG_DEFINE_CAST_VIA(u64, i32, i64) IG_DEFINE_CAST_VIA(u64, u32, i64)
 IG_DEFINE_CAST_VIA(f32, i8, i32) IG_DEFINE_CAST_VIA(f32, u8, i32) IG_DEFINE_CAST_VIA(f32, i16, i32)
-IG_DEFINE_CAST_VIA(f32, u16, i32) IG_DEFINE_CAST_VIA(f32, u32, i64)
+IG_DEFINE_CAST_VIA(f32, u16, i32)
 IG_DEFINE_CAST_VIA(f64, i8, i32) IG_DEFINE_CAST_VIA(f64, u8, i32) IG_DEFINE_CAST_VIA(f64, i16, i32)
-IG_DEFINE_CAST_VIA(f64, u16, i32) IG_DEFINE_CAST_VIA(f64, u32, i64)
+IG_DEFINE_CAST_VIA(f64, u16, i32)
+
+/* Towards zero, and the last bit set where that is not exact. */
+IG_INLINE ig_f32 ig_odd_f32(ig_f64 x) {
+    ig_f32 near = __builtin_convertvector(x, ig_f32);
+    ig_f64 back = __builtin_convertvector(near, ig_f64);
+    ig_i32 is_inexact = ig_cast_i64_i32(ig_ne_f64(back, x));
+    ig_i32 is_beyond = ig_cast_i64_i32(ig_gt_f64(ig_abs_f64(back), ig_abs_f64(x)));
+    return (ig_f32)(((ig_i32)near + is_beyond) | (is_inexact & 1));
+}
 
 /* 16-bit floats. The portable code never makes a denormal float32: they are flushed while a model runs. */
 IG_INLINE ig_f32 ig_f32_from_bf16(ig_u16 x) { return (ig_f32)(ig_cast_u16_u32(x) << 16); }

@@ -49,7 +49,7 @@ def cumulative(context: Context, node: Node, epilogue: Epilogue) -> None:
     kind, (element, suffix) = register_kind(data.dtype), MEMORY[data.dtype.name]
     is_row = inner == 1
     rows = SizeTerm("outer") if is_row else SizeTerm("outer * vectors")
-    lanes = context.target.vector_bytes // 4
+    lanes = context.target.lanes
     blocks, tasks, cost = row_blocks(f"extent * {data.dtype.itemsize * (1 if is_row else lanes)}", "8 + extent")
     sizes: list[tuple[str, Size]] = [
         ("outer", outer), ("extent", extent), ("inner", inner),

@@ -41,7 +41,7 @@ def gemm(target: VectorTarget, element: Element = "float32", a: Left = "rows", b
             tile_source(tile, rows_adjacent=a == "columns", weights_stride=b == "rows"),
             row_source(tile, a_stride=a == "columns", weights_stride=b == "rows"),
             *([] if b == "packed" else [panel_packer(tile, b)]),
-            *([_dot_source(tile)] if _uses_dots(a, b) else []),
+            *([dot_source(tile)] if _uses_dots(a, b) else []),
             _kernel_source(tile, sizes, a, b),
         )
     )
@@ -62,7 +62,8 @@ def _uses_dots(a: Left, b: Right) -> bool:
     return a == "rows" and b == "columns"
 
 
-def _dot_source(tile: Tile) -> str:
+def dot_source(tile: Tile) -> str:
+    """C of `IG_FUNCTION_dots`: a few rows by the columns of one panel without packing; it needs the transposition."""
     return _DOTS.substitute(
         type=c_name(tile.element), vector=vector_name(tile.element), lanes=tile.lanes, width=tile.columns
     )

@@ -6,7 +6,19 @@ from intaglio.kernels.structured.source import Tile, c_name, result_name, vector
 
 
 def tile_source(tile: Tile, *, rows_adjacent: bool = False, weights_stride: bool = False) -> str:
-    """C of `IG_FUNCTION_tile`, which sums up to tile.rows rows by one panel, and `IG_FUNCTION_finish`.
+    """C of `IG_FUNCTION_tile` as `sum_source` has it, and of `IG_FUNCTION_finish`, which calls the epilogue."""
+    finish = _FINISH.substitute(
+        type=c_name(tile.element),
+        vector=vector_name(tile.element),
+        result=result_name(tile.element),
+        lanes=tile.lanes,
+        columns=tile.columns,
+    )
+    return sum_source(tile, rows_adjacent=rows_adjacent, weights_stride=weights_stride) + finish
+
+
+def sum_source(tile: Tile, *, rows_adjacent: bool = False, weights_stride: bool = False) -> str:
+    """C of `IG_FUNCTION_tile`, which sums up to tile.rows rows by one panel.
 
     Row r at depth k of the left operand is a[r * a_step + k], or a[r + k * a_step] when `rows_adjacent`. The weights'
     rows are one panel wide, or `b_step` elements apart when `weights_stride`.
@@ -18,7 +30,6 @@ def tile_source(tile: Tile, *, rows_adjacent: bool = False, weights_stride: bool
     return _TILE.substitute(
         type=c_name(tile.element),
         vector=vector_name(tile.element),
-        result=result_name(tile.element),
         lanes=tile.lanes,
         rows=tile.rows,
         vectors=tile.vectors,
@@ -84,6 +95,10 @@ $cases
     default: IG_FUNCTION_sum(1, a, a_step, b, b_step, tap, taps, depth, sum, is_first);
     }
 }
+
+""")
+
+_FINISH = Template("""\
 
 /* Hands the sums of `rows` rows and `columns` columns to the epilogue; the rows of the result are `row_step` apart. */
 static inline void

@@ -1,0 +1,254 @@
+"""Resize: tables of places and weights for each axis at run time, then up to two neighbouring axes in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from intaglio.ir.dim import Dim, product
+from intaglio.ir.dtype import FLOAT32, INT32
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.context import Context, anchor
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.routine import Parameter, Routine, bits_type, memory_type
+from intaglio.kernels.rules.widen import computed, converted, widened
+from intaglio.kernels.structured.resample import (
+    MIX_HELPERS,
+    NEAREST_BODY,
+    NEAREST_TABLE,
+    TABLE_HELPERS,
+    WEIGHT_TABLE,
+    Sampling,
+    mix_body,
+    table_marks,
+    tap_count,
+)
+from intaglio.kernels.view import Buffer, View, row_major, whole
+from intaglio.ops.indices import known, resolve_axes
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One resized axis: `scale` is 0 where it is the ratio of the sizes."""
+
+    axis: int
+    size: Dim
+    resized: Dim
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Places and weights of a resized axis."""
+
+    taps: int
+    index: Buffer
+    weights: Buffer
+
+
+def _input(node: Node, position: int) -> Value | None:
+    """An input that is given and not empty."""
+    value = node.inputs[position] if len(node.inputs) > position else None
+    return None if value is None or value.tensor.shape == (0,) else value
+
+
+def _data(node: Node) -> Value:
+    value = node.inputs[0]
+    assert value is not None
+    return value
+
+
+def _op(node: Node) -> Any:
+    return node.op
+
+
+def _sampling(node: Node) -> Sampling:
+    op = _op(node)
+    return Sampling(op.mode, op.coordinate_transformation_mode, op.nearest_mode, bool(op.exclude_outside))
+
+
+def _refuse(node: Node) -> str | None:
+    op, data, scales = _op(node), _data(node), _input(node, 2)
+    if op.mode != "nearest" and computed(data.dtype).name not in ("float32", "float64"):
+        return f"Resize of {data.dtype} by interpolation is not compiled yet"
+    if scales is not None and scales.constant is None:
+        return "its scales are not known before the run"
+    if scales is None and (_input(node, 3) is None or known(_input(node, 3)) is None):
+        return "its sizes are not known before the run"
+    roi = _input(node, 1)
+    if _sampling(node).crops and roi is not None and roi.constant is None:
+        return "its region of interest is not known before the run"
+    axes = _axes(node)
+    is_fixed = all(isinstance(axis.size, int) and isinstance(axis.resized, int) for axis in axes)
+    if op.antialias and not (is_fixed or scales is not None):
+        return "Resize with antialias to symbolic sizes is not compiled yet"
+    return None if is_fixed or op.keep_aspect_ratio_policy == "stretch" else "its aspect ratio is not known before the run"
+
+
+def _axes(node: Node) -> list[_Axis]:
+    """All axes that the operator names, identities among them."""
+    op, data, roi = _op(node), _data(node), _input(node, 1)
+    axes = resolve_axes(range(data.rank) if op.axes is None else op.axes, data.rank)
+    crop: Any = [0.0] * len(axes) + [1.0] * len(axes)
+    if roi is not None and roi.constant is not None:
+        crop = [float(number) for number in roi.constant]
+    scales = _scales(node, axes)
+    return [
+        _Axis(axis, data.shape[axis], node.output.shape[axis], scales[i], crop[i], crop[len(axes) + i])
+        for i, axis in enumerate(axes)
+    ]
+
+
+def _scales(node: Node, axes: Any) -> list[float]:
+    scales, policy = _input(node, 2), _op(node).keep_aspect_ratio_policy
+    if scales is not None and scales.constant is not None:
+        return [float(factor) for factor in scales.constant]
+    pairs = [(_data(node).shape[axis], wanted) for axis, wanted in zip(axes, known(_input(node, 3)) or (), strict=True)]
+    if policy == "stretch" or not all(isinstance(d, int) for pair in pairs for d in pair):
+        return [0.0] * len(pairs)
+    ratios: list[float] = [b / a if a else 0.0 for a, b in pairs]  # pyright: ignore[reportOperatorIssue, reportUnknownVariableType]
+    return [min(ratios) if policy == "not_larger" else max(ratios)] * len(pairs)
+
+
+def _is_identity(axis: _Axis, sampling: Sampling) -> bool:
+    return axis.size == axis.resized and axis.scale in (0.0, 1.0) and not sampling.crops
+
+
+def _reads(node: Node) -> list[Value]:
+    return [_data(node)]
+
+
+@anchor("Resize", refuse=_refuse, reads=_reads)
+def resize(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """Resample axis by axis, the last two neighbours in one pass."""
+    sampling, data = _sampling(node), _data(node)
+    axes = [axis for axis in _axes(node) if not _is_identity(axis, sampling)]
+    result = context.allocate(node.output)
+    is_wide = sampling.mode != "nearest"
+    view = widened(context, data) if is_wide else context.view(data)
+    narrow = is_wide and computed(data.dtype) != data.dtype
+    if not view.is_contiguous:
+        view = converted(context, view, view.buffer.dtype, view.buffer.dtype)
+    passes = _passes(axes)
+    for index, pair in enumerate(passes):
+        is_last = index == len(passes) - 1 and not narrow
+        view = _pass(context, node, view, pair, result if is_last else None)
+    if narrow or not passes:
+        converted(context, view, view.buffer.dtype, data.dtype, into=result)
+
+
+def _passes(axes: list[_Axis]) -> list[list[_Axis]]:
+    """Axes in order, neighbours in pairs."""
+    left, passes = sorted(axes, key=lambda axis: axis.axis), list[list[_Axis]]()
+    while left:
+        is_pair = len(left) > 1 and left[1].axis == left[0].axis + 1 and len(left) != 3
+        passes.append(left[: 2 if is_pair else 1])
+        left = left[len(passes[-1]) :]
+    return passes
+
+
+def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
+    op, sampling = _op(node), _sampling(node)
+    factor = axis.scale or _ratio(axis)
+    stretch = max(1.0, 1 / factor) if op.antialias and factor else 1.0
+    taps = 1 if sampling.mode == "nearest" else tap_count(sampling.mode, stretch)
+    numbers = np.array([axis.scale, axis.start, axis.end, op.cubic_coeff_a, stretch], np.float32)
+    index = context.temporary(INT32, axis.resized * taps, "places")
+    weights = context.temporary(_dtype(element), axis.resized * taps if sampling.mode != "nearest" else 1, "weights")
+    parameters = [Parameter("parameter", "float", Operand(context.constant(numbers)))]
+    parameters.append(Parameter("index", "int32_t", Operand(index, 0, True)))
+    sizes: list[tuple[str, Size]] = [("extent", axis.size), ("resized", axis.resized)]
+    if sampling.mode != "nearest":
+        parameters.append(Parameter("weights", element, Operand(weights, 0, True)))
+        sizes.append(("taps", taps))
+    body = NEAREST_TABLE if sampling.mode == "nearest" else WEIGHT_TABLE
+    routine = Routine(
+        f"resize_{sampling.mode}_table", body, parameters, sizes, SizeTerm("(resized + 255) / 256"),
+        SizeTerm(f"{1000 * taps}"), helpers=TABLE_HELPERS, marks=table_marks(sampling, element),
+    )  # fmt: skip
+    call = routine.call(node)
+    call.title, call.flops = f"{node.op.name} table of axis {axis.axis}", axis.resized * taps * 8
+    context.emit(call)
+    return _Table(taps, index, weights)
+
+
+def _ratio(axis: _Axis) -> float:
+    if isinstance(axis.size, int) and isinstance(axis.resized, int) and axis.size:
+        return axis.resized / axis.size
+    return 0.0
+
+
+def _dtype(element: str) -> Any:
+    from intaglio.ir.dtype import FLOAT64
+
+    return FLOAT64 if element == "double" else FLOAT32
+
+
+def _pass(context: Context, node: Node, view: View, pair: list[_Axis], into: View | None) -> View:
+    """Resample one axis or two neighbours of a contiguous view."""
+    first, last = pair[0].axis, pair[-1].axis
+    shape = (*view.shape[:first], *(axis.resized for axis in pair), *view.shape[last + 1 :])
+    target = into or whole(context.temporary(view.buffer.dtype, product(shape)), shape)
+    rows, columns = pair if len(pair) == 2 else (None, pair[0]) if product(shape[last + 1 :]) == 1 else (pair[0], None)
+    extents: dict[str, Dim] = {
+        "in_a": 1 if rows is None else rows.size, "out_a": 1 if rows is None else rows.resized,
+        "in_b": 1 if columns is None else columns.size, "out_b": 1 if columns is None else columns.resized,
+        "inner": product(shape[last + 1 :]),
+    }  # fmt: skip
+    build = _nearest if _sampling(node).mode == "nearest" else _mixed
+    routine = build(context, node, view, target, rows, columns)
+    routine.sizes = [*extents.items(), *routine.sizes]
+    routine.tasks = SizeTerm("{0} * out_a", (product(shape[:first]),))
+    call = routine.call(node)
+    call.flops = product(shape) * 4
+    context.emit(call)
+    return View(target.buffer, target.offset, shape, row_major(shape))
+
+
+def _fill(context: Context, node: Node, dtype: Any) -> Buffer:
+    return context.constant(np.array([_op(node).extrapolation_value]).astype(dtype.numpy))
+
+
+def _nearest(
+    context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
+) -> Routine:
+    element = bits_type(view.buffer.dtype)
+    zero = context.constant(np.zeros(1, np.int32))
+    tables = [zero if axis is None else _table(context, node, axis, "float").index for axis in (rows, columns)]
+    parameters = [
+        Parameter("x", element, Operand(view.buffer, view.offset)),
+        Parameter("out", element, Operand(target.buffer, target.offset, True)),
+        Parameter("index_a", "int32_t", Operand(tables[0])),
+        Parameter("index_b", "int32_t", Operand(tables[1])),
+        Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))),
+    ]
+    marks = {"element": element, "crops": "1" if _sampling(node).crops else "0"}
+    return Routine("resize_nearest", NEAREST_BODY, parameters, [], 1, SizeTerm("1 + out_b * (1 + inner / 16)"), marks=marks)
+
+
+def _mixed(
+    context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
+) -> Routine:
+    element = memory_type(view.buffer.dtype)
+    parameters = [
+        Parameter("x", element, Operand(view.buffer, view.offset)),
+        Parameter("out", element, Operand(target.buffer, target.offset, True)),
+    ]
+    marks = {"element": element, "kind": "f64" if element == "double" else "f32", "taps_a": "1", "taps_b": "1"}
+    for name, axis in (("a", rows), ("b", columns)):
+        if axis is not None:
+            table = _table(context, node, axis, element)
+            parameters.append(Parameter(f"index_{name}", "int32_t", Operand(table.index)))
+            parameters.append(Parameter(f"weights_{name}", element, Operand(table.weights)))
+            marks[f"taps_{name}"] = str(table.taps)
+    parameters.append(Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))))
+    return Routine(
+        "resize_mixed", mix_body(rows is not None, columns is not None, _sampling(node).crops), parameters, [], 1,
+        SizeTerm("1 + (in_b + out_b) * (inner + 1) / 4"), SizeTerm(f"in_b * inner * {view.buffer.dtype.itemsize}"),
+        helpers=MIX_HELPERS, marks=marks,
+    )  # fmt: skip

@@ -1,0 +1,248 @@
+"""Resampling along axes, as C text: tables of places and weights first, then one or two axes in one pass."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Mode = Literal["nearest", "linear", "cubic"]
+
+COORDINATES = {
+    "half_pixel": "return (x + 0.5f) / scale - 0.5f;",
+    "asymmetric": "return x / scale;",
+    "align_corners": "return resized > 1 ? x * (size - 1) / (resized - 1) : 0;",
+    "pytorch_half_pixel": "return resized > 1 ? (x + 0.5f) / scale - 0.5f : 0;",
+    "half_pixel_symmetric": """\
+const volatile float moved = size / 2 * (1 - resized / (scale * size));
+    return moved + ((x + 0.5f) / scale - 0.5f);""",
+    "tf_crop_and_resize": """\
+const volatile float begin = from * (size - 1), middle = 0.5f * (from + to) * (size - 1);
+    const volatile float way = x * (to - from) * (size - 1) / (resized - 1);
+    return resized > 1 ? begin + way : middle;""",
+}
+"""Where a resized element lies, in float32 without fused operations: the rounding decides at ties."""
+
+_ROUNDING = {
+    "round_prefer_floor": "__builtin_ceilf(place - 0.5f)",
+    "round_prefer_ceil": "__builtin_floorf(place + 0.5f)",
+    "floor": "__builtin_floorf(place)",
+    "ceil": "__builtin_ceilf(place)",
+}
+
+_KERNEL = {
+    "linear": "const double t = distance, w = t < 1 ? 1 - t : 0;\n    return w;",
+    "cubic": """\
+const double a = cubic, t = distance;
+    return t <= 1 ? ((a + 2) * t - (a + 3)) * t * t + 1 : t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;""",
+}
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How places become weights; `element` is the C type of weights, `excludes` renormalises those inside."""
+
+    mode: Mode
+    coordinates: str
+    nearest: str = "floor"
+    excludes: bool = False
+
+    @property
+    def crops(self) -> bool:
+        """Whether a place outside of the input takes another value than its nearest."""
+        return self.coordinates == "tf_crop_and_resize"
+
+
+def table_marks(sampling: Sampling, element: str) -> dict[str, str]:
+    """What the table's C leaves open."""
+    outside = "if (place < 0 || place > (float)(extent - 1)) {\n            index[i * taps] = -1;\n            continue;\n        }"
+    return {
+        "element": element,
+        "coordinate": COORDINATES[sampling.coordinates],
+        "kernel": _KERNEL.get(sampling.mode, "(void)distance, (void)cubic;\n    return 1;"),
+        "rounding": _ROUNDING[sampling.nearest],
+        "outside": outside if sampling.crops else "",
+        "excludes": "1" if sampling.excludes else "0",
+    }
+
+
+TABLE_HELPERS = """\
+static inline float IG_FUNCTION_place(float x, float size, float resized, float scale, float from, float to)
+{
+    (void)size, (void)resized, (void)scale, (void)from, (void)to;
+    $coordinate
+}
+
+static inline double IG_FUNCTION_weight(double distance, double cubic)
+{
+    (void)cubic;
+    $kernel
+}
+"""
+
+NEAREST_TABLE = """\
+    const int64_t taps = 1;
+    const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
+    (void)scratch, (void)taps;
+    for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
+        const float place = IG_FUNCTION_place((float)i, (float)extent, (float)resized, scale, parameter[1], parameter[2]);
+        const float nearest = $rounding, last = (float)(extent - 1);
+        $outside
+        index[i] = (int32_t)(nearest < 0 ? 0 : nearest > last ? last : nearest);
+    }
+"""
+
+WEIGHT_TABLE = """\
+    const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
+    const double stretch = parameter[4], cubic = parameter[3];
+    (void)scratch;
+    for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
+        const float place = IG_FUNCTION_place((float)i, (float)extent, (float)resized, scale, parameter[1], parameter[2]);
+        const double first = __builtin_floor((double)place) - (double)(taps / 2 - 1);
+        double total = 0;
+        $outside
+        for (int64_t k = 0; k < taps; k++) {
+            const double at = first + (double)k, last = (double)(extent - 1);
+            const int is_outside = at < 0 || at > last;
+            const double weight = $excludes && is_outside
+                                      ? 0 : IG_FUNCTION_weight(__builtin_fabs(at - (double)place) / stretch, cubic);
+            total += weight;
+            index[i * taps + k] = (int32_t)(at < 0 ? 0 : at > last ? last : at);
+            weights[i * taps + k] = ($element)weight;
+        }
+        for (int64_t k = 0; k < taps; k++)
+            weights[i * taps + k] = ($element)((double)weights[i * taps + k] / (total == 0 ? 1 : total));
+    }
+"""
+
+MIX_HELPERS = """\
+/* out[j] = over taps: weight x row[j]. */
+static inline __attribute__((always_inline)) void
+IG_FUNCTION_mix(const $element *const *row, const $element *weight, const int64_t taps, int64_t count, $element *out)
+{
+    int64_t j = 0;
+    for (; j + IG_LANES <= count; j += IG_LANES) {
+        ig_$kind sum = ig_load_$kind(row[0] + j) * ig_set_$kind(weight[0]);
+        for (int64_t k = 1; k < taps; k++)
+            sum += ig_load_$kind(row[k] + j) * ig_set_$kind(weight[k]);
+        ig_store_$kind(out + j, sum);
+    }
+    if (j < count) {
+        ig_$kind sum = ig_load_n_$kind(row[0] + j, count - j) * ig_set_$kind(weight[0]);
+        for (int64_t k = 1; k < taps; k++)
+            sum += ig_load_n_$kind(row[k] + j, count - j) * ig_set_$kind(weight[k]);
+        ig_store_n_$kind(out + j, sum, count - j);
+    }
+}
+
+static inline void IG_FUNCTION_fill($element *out, int64_t count, $element value)
+{
+    for (int64_t j = 0; j < count; j++)
+        out[j] = value;
+}
+"""
+
+
+def mix_body(has_rows: bool, has_columns: bool, crops: bool) -> str:
+    """C that mixes rows of `in_b` x `inner` elements of x, then elements of such a row.
+
+    Buffers: x, out, (index_a, weights_a), (index_b, weights_b), fill. A task is one row of the output.
+    """
+    lines = [_TASK]
+    if has_rows:
+        lines += [_CROPPED_ROW if crops else "", _ROWS]
+    else:
+        lines.append("        const $element *line = image + a * row_size;\n")
+    lines += [_COLUMNS.replace("/*crop*/", _CROPPED_COLUMN if crops else "") if has_columns else _NO_COLUMNS, "    }\n"]
+    target = "($element *)scratch" if has_columns else "out + task * inner * out_b"
+    return "".join(lines).replace("/*target*/", target)
+
+
+_TASK = """\
+    const int64_t row_size = in_b * inner;
+    (void)scratch, (void)out_b, (void)fill;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t a = task % out_a;
+        const $element *image = x + task / out_a * in_a * row_size;
+"""
+
+_CROPPED_ROW = """\
+        if (index_a[a * $taps_a] < 0) {
+            IG_FUNCTION_fill(out + task * out_b * inner, out_b * inner, *fill);
+            continue;
+        }
+"""
+
+_ROWS = """\
+        const $element *rows[$taps_a] = {image};
+        $element *line = /*target*/;
+        for (int64_t k = 0; k < $taps_a; k++)
+            rows[k] = image + index_a[a * $taps_a + k] * row_size;
+        IG_FUNCTION_mix(rows, weights_a + a * $taps_a, $taps_a, row_size, line);
+"""
+
+_NO_COLUMNS = "        (void)line;\n"
+
+_CROPPED_COLUMN = """\
+            if (index_b[b * $taps_b] < 0) {
+                IG_FUNCTION_fill(to, inner, *fill);
+                continue;
+            }
+"""
+
+_COLUMNS = """\
+        const $element *pixels[$taps_b] = {line};
+        $element *to = out + task * out_b * inner;
+        for (int64_t b = 0; b < out_b; b++, to += inner) {
+            const int32_t *index = index_b + b * $taps_b;
+            const $element *weight = weights_b + b * $taps_b;
+/*crop*/            if (inner == 1) {
+                $element sum = 0;
+                for (int64_t k = 0; k < $taps_b; k++)
+                    sum += line[index[k]] * weight[k];
+                *to = sum;
+                continue;
+            }
+            for (int64_t k = 0; k < $taps_b; k++)
+                pixels[k] = line + index[k] * inner;
+            IG_FUNCTION_mix(pixels, weight, $taps_b, inner, to);
+        }
+"""
+
+NEAREST_BODY = """\
+    (void)scratch, (void)fill;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t a = task % out_a, from = index_a[a];
+        $element *to = out + task * out_b * inner;
+        if ($crops && from < 0) {
+            for (int64_t j = 0; j < out_b * inner; j++)
+                to[j] = *fill;
+            continue;
+        }
+        if (task > begin && a > 0 && index_a[a - 1] == from) {
+            __builtin_memcpy(to, to - out_b * inner, (uint64_t)(out_b * inner) * sizeof *to);
+            continue;
+        }
+        const $element *line = x + (task / out_a * in_a + from) * in_b * inner;
+        if (inner == 1 && !$crops) {
+            for (int64_t b = 0; b < out_b; b++)
+                to[b] = line[index_b[b]];
+            continue;
+        }
+        for (int64_t b = 0; b < out_b; b++, to += inner) {
+            if ($crops && index_b[b] < 0)
+                for (int64_t j = 0; j < inner; j++)
+                    to[j] = *fill;
+            else
+                __builtin_memcpy(to, line + index_b[b] * inner, (uint64_t)inner * sizeof *to);
+        }
+    }
+"""
+
+
+def tap_count(mode: Mode, stretch: float) -> int:
+    """Elements that a resized one may be mixed from.
+
+    >>> tap_count("linear", 1.0), tap_count("cubic", 1.0), tap_count("linear", 2.5)
+    (2, 4, 6)
+    """
+    reach = (2 if mode == "cubic" else 1) * stretch
+    return 2 * int(-(-reach // 1))
+

@@ -1,0 +1,59 @@
+"""The subgraphs of control flow, each compiled: the host decides which runs and how often, its body is native."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from intaglio.ir.build import infer_node
+from intaglio.ir.clone import clone_with_values
+from intaglio.ir.dim import symbol
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.types import TensorType, Type
+
+
+def close_body(body: Graph) -> tuple[Graph, list[Value]]:
+    """A copy of a body in which the outer values that it reads are inputs behind its own, and those values."""
+    captured = [value for value in body.captures() if value.constant is None]
+    graph, values = clone_with_values(body)
+    for value in captured:
+        inner = values[value]
+        inner.producer = None
+        inner.default = None
+        inner.type = _with_own_symbols(inner)
+        graph.inputs.append(inner)
+    for node in graph.nodes:
+        infer_node(node)
+    return graph, captured
+
+
+def _with_own_symbols(value: Value) -> Type:
+    """The value's type with a symbol for each dimension that is not a number, so that the input itself binds it."""
+    if not isinstance(value.type, TensorType) or value.type.shape is None:
+        return value.type
+    dims = [dim if isinstance(dim, int) else symbol(f"{value.name}.{axis}") for axis, dim in enumerate(value.type.shape)]
+    return value.type.with_shape(tuple(dims))
+
+
+class Bodies:
+    """Engines for the subgraphs of one node; `make` builds the engine of a closed body."""
+
+    def __init__(self, node: Node, make: Callable[[Graph], Any]) -> None:
+        self._engines: dict[int, tuple[Any, list[Value]]] = {}
+        for _, body in node.op.subgraphs():
+            graph, captured = close_body(body)
+            self._engines[id(body)] = make(graph), captured
+
+    @property
+    def engines(self) -> list[Any]:
+        """The engines, for compiling and loading them with the model's."""
+        return [engine for engine, _ in self._engines.values()]
+
+    def runner(self, known: Mapping[Value, Any]) -> Callable[[Graph, Sequence[Any]], list[Any]]:
+        """What evaluates a body for `interpret`: `run(graph, arrays)`."""
+
+        def run(body: Graph, inputs: Sequence[Any]) -> list[Any]:
+            engine, captured = self._engines[id(body)]
+            return engine.run([*inputs, *(known[value] for value in captured)])
+
+        return run

@@ -1,0 +1,67 @@
+"""Resize compiled, against the reference."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from intaglio.ops.resize import COORDINATES, NEAREST
+
+SHAPES = [(1, 3, 5, 7), (2, 1, 1, 9), (1, 20, 4, 3)]
+SCALES = [(1, 1, 2, 2), (1, 1, 0.6, 1.7), (1, 1, 1, 3), (1, 1, 2.5, 1), (1, 2, 2, 1.5), (2, 1, 1, 2)]
+
+
+def feeds(dtype: Any = np.float32, shapes: Any = SHAPES) -> list[Any]:
+    rng = np.random.default_rng(5)
+    return [{"x": (rng.standard_normal(shape) * 9).astype(dtype)} for shape in shapes]
+
+
+def model(make_model: Any, attributes: dict[str, Any], dtype: Any = np.float32, shape: Any = ("n", "c", "h", "w"), **given: Any) -> Any:
+    constants = {"roi": np.array(given.get("roi", ()), np.float32), "scales": np.array(given.get("scales", ()), np.float32)}
+    if "sizes" in given:
+        constants["sizes"] = np.array(given["sizes"], np.int64)
+    return make_model("Resize", {"x": (dtype, shape)}, attributes, constants, outputs=[("y", dtype)])
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_scales(make_model: Any, judge: Any, mode: str, coordinates: str) -> None:
+    roi = {"roi": (0, 0, 0.1, -0.2, 1, 1, 0.9, 1.3)} if coordinates == "tf_crop_and_resize" else {}
+    attributes = {"mode": mode, "coordinate_transformation_mode": coordinates, "extrapolation_value": 7.0}
+    for scales in SCALES:
+        for feed in feeds():
+            shape = feed["x"].shape
+            resized = {"sizes": [int(s * k) for s, k in zip(shape, scales, strict=True)]} if roi else {"scales": scales}
+            given = model(make_model, attributes, shape=shape, **resized, **roi)
+            judge(given, [feed], ort=False, exact=mode == "nearest")
+
+
+@pytest.mark.parametrize("nearest", NEAREST)
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64, np.int16])
+def test_nearest(make_model: Any, judge: Any, nearest: str, dtype: Any) -> None:
+    for scales in ((1, 1, 2, 2), (1, 1, 0.5, 1.5)):
+        judge(model(make_model, {"nearest_mode": nearest}, dtype, scales=scales), feeds(dtype), ort=False)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_sizes_and_flags(make_model: Any, judge: Any, mode: str) -> None:
+    options = itertools.product((0, 1), (0, 1), (np.float32, np.float64))
+    for excludes, antialias, dtype in options:
+        if mode == "nearest" and antialias:
+            continue
+        attributes = {"mode": mode, "exclude_outside": excludes, "antialias": antialias, "axes": [2, 3]}
+        for feed in feeds(dtype):
+            given = model(make_model, attributes, dtype, feed["x"].shape, sizes=(3, 11))
+            judge(given, [feed], ort=False, exact=False)
+
+
+def test_one_and_three_axes(make_model: Any, judge: Any) -> None:
+    for shape, scales in (((1, 2, 5), (1, 1, 2)), ((1, 2, 3, 4, 5), (1, 1, 2, 1.5, 2)), ((2, 3, 4, 3), (1, 2, 1, 2))):
+        judge(model(make_model, {"mode": "linear"}, shape=shape, scales=scales), feeds(shapes=[shape]), ort=False, exact=False)
+
+
+def test_half_precision(make_model: Any, judge: Any) -> None:
+    judge(model(make_model, {"mode": "linear"}, np.float16, scales=(1, 1, 2, 2)), feeds(np.float16), ort=False, exact=False)

@@ -1,0 +1,100 @@
+"""The public names and signatures, pinned: a change here is a change for users."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import intaglio
+import intaglio.backend
+import intaglio.compat
+from intaglio import errors
+
+PUBLIC = [
+    "CompileError",
+    "ExternalDataError",
+    "GraphError",
+    "InferenceSession",
+    "InputError",
+    "IntaglioError",
+    "LimitError",
+    "LoadError",
+    "Model",
+    "ModelNotFoundError",
+    "OperatorError",
+    "RunTimeoutError",
+    "ShapeError",
+    "UnsupportedError",
+    "__version__",
+    "load",
+]
+
+BACKEND = [
+    "IntaglioBackend",
+    "IntaglioBackendRep",
+    "is_compatible",
+    "prepare",
+    "run_model",
+    "run_node",
+    "supports_device",
+]
+
+PARAMETERS = {
+    "load": [
+        "source",
+        "engine",
+        "threads",
+        "simplify",
+        "disable",
+        "exact",
+        "strict",
+        "base_folder",
+        "progress",
+    ],
+    "Model.__call__": ["self", "arrays", "named"],
+    "Model.run": ["self", "feeds", "outputs", "timeout"],
+    "Model.explain": ["self"],
+    "Model.c_source": ["self"],
+    "InferenceSession.__init__": [
+        "self",
+        "path_or_bytes",
+        "sess_options",
+        "providers",
+        "provider_options",
+        "kwargs",
+    ],
+    "InferenceSession.run": ["self", "output_names", "input_feed", "run_options"],
+}
+
+
+def test_public_names() -> None:
+    assert sorted(intaglio.__all__) == sorted(PUBLIC)
+    assert sorted(intaglio.backend.__all__) == sorted(BACKEND)
+    assert all(hasattr(intaglio, name) for name in PUBLIC)
+    assert all(hasattr(intaglio.compat, name) for name in intaglio.compat.__all__)
+
+
+@pytest.mark.parametrize(("path", "names"), PARAMETERS.items())
+def test_signatures(path: str, names: list[str]) -> None:
+    found = intaglio
+    for part in path.split("."):
+        found = getattr(found, part)
+    assert list(inspect.signature(found).parameters) == names
+
+
+def test_everything_public_is_documented() -> None:
+    for module in (intaglio, intaglio.backend, intaglio.compat):
+        for name in module.__all__:
+            item = getattr(module, name)
+            if callable(item):
+                assert inspect.getdoc(item), f"{module.__name__}.{name} has no docstring"
+
+
+def test_every_error_is_one_of_ours_and_a_builtin() -> None:
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
+    for kind in kinds:
+        assert issubclass(kind, errors.IntaglioError)
+        assert getattr(intaglio, kind.__name__) is kind
+        builtin = [base for base in kind.__mro__ if base.__module__ == "builtins"]
+        assert kind is errors.IntaglioError or len(builtin) > 3, f"{kind.__name__} is no builtin's subclass"
