@@ -57,7 +57,12 @@ def judge() -> Judge:
 
 
 def run_and_compare(
-    model: onnx.ModelProto, feeds: Sequence[Mapping[str, Array]], *, ort: bool = True, exact: bool = True, threads: int = 2
+    model: onnx.ModelProto,
+    feeds: Sequence[Mapping[str, Array]],
+    *,
+    ort: bool = True,
+    exact: bool = True,
+    threads: int = 2,
 ) -> Model:
     native, reference = load(model, engine="native", strict=True, threads=threads), load(model, engine="reference")
     session = _ort(model) if ort else None
@@ -86,4 +91,6 @@ def _compare(got: Array, expected: Array, exact: bool, name: str) -> None:
     if exact or got.dtype.kind not in "fV":
         np.testing.assert_array_equal(got, expected, err_msg=name)
     else:
-        np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            got.astype(np.float64), expected.astype(np.float64), rtol=1e-5, atol=1e-6, err_msg=name
+        )

@@ -56,7 +56,7 @@ def test_heads(extents: tuple[int, ...], attributes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("extents", EXTENTS)
-@pytest.mark.parametrize("shape", [(S, T), (B, 1, 1, T), (1, 2, S, 1), (B, 2, S, T)])
+@pytest.mark.parametrize("shape", [(S, T), (B, 1, 1, T), (1, 2, 1, T), (B, 2, S, T)])
 @pytest.mark.parametrize("dtype", [FLOAT32, BOOL])
 def test_masks(extents: tuple[int, ...], shape: Any, dtype: Any) -> None:
     run(model(2, 2, 8, TensorType(dtype, shape), is_causal=1), dict(zip("BSTP", extents, strict=True)))

@@ -65,7 +65,9 @@ def test_what_follows_is_fused(judge):
     model = _graph(nodes, {"x": ["n", "h", "w", 13], "scale": ["n", 1, 1, 1]}, constants)
     feeds = []
     for n, h, w in [(2, 3, 4), (1, 9, 1), (3, 20, 20)]:
-        feeds.append({"x": RNG.random((n, h, w, 13)).astype(np.float32), "scale": RNG.random((n, 1, 1, 1)).astype(np.float32)})
+        feeds.append(
+            {"x": RNG.random((n, h, w, 13)).astype(np.float32), "scale": RNG.random((n, 1, 1, 1)).astype(np.float32)}
+        )
     native = judge(model, feeds, exact=False)
     assert _is_columns(native)
     assert native.c_source().count("void IG_FUNCTION(") == 1
@@ -83,7 +85,9 @@ def test_what_comes_before_is_fused(judge):
     model = _graph(nodes, {"x": ["n", "h", "w", "c"], "shift": [1, "c", 1, 1]}, constants)
     feeds = []
     for n, h, w, c in [(2, 3, 4, 5), (1, 9, 1, 70), (2, 11, 30, 200)]:
-        feeds.append({"x": RNG.random((n, h, w, c)).astype(np.float32), "shift": RNG.random((1, c, 1, 1)).astype(np.float32)})
+        feeds.append(
+            {"x": RNG.random((n, h, w, c)).astype(np.float32), "shift": RNG.random((1, c, 1, 1)).astype(np.float32)}
+        )
     native = judge(model, feeds, exact=False)
     assert _is_columns(native)
     assert native.c_source().count("void IG_FUNCTION(") == 1

@@ -24,14 +24,19 @@ def _indices(dtype, extent, *shape):
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_gather_of_every_element_size(make_model, judge, dtype, index):
     model = make_model("Gather", {"x": (dtype, ["n", "m"]), "i": (index, ["k"])}, outputs=[("y", dtype)])
-    feeds = [{"x": _array(dtype, n, m), "i": _indices(index, n, k)} for n, m, k in [(5, 3, 4), (2, 1, 9), (3, 0, 2), (4, 4, 0)]]
+    feeds = [
+        {"x": _array(dtype, n, m), "i": _indices(index, n, k)}
+        for n, m, k in [(5, 3, 4), (2, 1, 9), (3, 0, 2), (4, 4, 0)]
+    ]
     judge(model, feeds, ort=dtype is not ml_dtypes.bfloat16)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_gather_along_each_axis(make_model, judge, axis, rank):
-    model = make_model("Gather", {"x": (np.float32, ["a", "b", "c"]), "i": (np.int64, ["p", "q"][:rank])}, {"axis": axis})
+    model = make_model(
+        "Gather", {"x": (np.float32, ["a", "b", "c"]), "i": (np.int64, ["p", "q"][:rank])}, {"axis": axis}
+    )
     shapes = [(2, 3, 4), (5, 1, 300), (1, 700, 2)]
     feeds = [{"x": _array(np.float32, *s), "i": _indices(np.int64, s[axis], *(3, 2)[:rank])} for s in shapes]
     judge(model, feeds)
@@ -45,7 +50,9 @@ def test_gather_at_constant_indices(make_model, judge, indices):
 
 
 def test_gather_at_a_constant_of_an_axis_that_may_be_empty(make_model):
-    model = load(make_model("Gather", {"x": (np.float32, ["n", 4])}, {"axis": 0}, {"i": np.array(0, np.int64)}), engine="native")
+    model = load(
+        make_model("Gather", {"x": (np.float32, ["n", 4])}, {"axis": 0}, {"i": np.array(0, np.int64)}), engine="native"
+    )
     assert model(np.ones((2, 4), np.float32)).shape == (4,)
     with pytest.raises(OperatorError, match="index 0 is out of range for size 0"):
         model(np.ones((0, 4), np.float32))
@@ -68,13 +75,20 @@ def test_gather_elements(make_model, judge, axis, symbols):
     feeds = []
     for scale in (1, 20):
         shape = tuple(sizes[s] * scale for s in "abc")
-        feeds.append({"x": _array(np.float32, *shape), "i": _indices(np.int64, shape[axis], *(sizes[s] * scale for s in symbols))})
+        feeds.append(
+            {
+                "x": _array(np.float32, *shape),
+                "i": _indices(np.int64, shape[axis], *(sizes[s] * scale for s in symbols)),
+            }
+        )
     judge(model, feeds)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gather_elements_of_every_element_size(make_model, judge, dtype):
-    model = make_model("GatherElements", {"x": (dtype, ["n", 4]), "i": (np.int32, ["k", 4])}, {"axis": 0}, outputs=[("y", dtype)])
+    model = make_model(
+        "GatherElements", {"x": (dtype, ["n", 4]), "i": (np.int32, ["k", 4])}, {"axis": 0}, outputs=[("y", dtype)]
+    )
     feeds = [{"x": _array(dtype, n, 4), "i": _indices(np.int32, n, k, 4)} for n, k in [(3, 5), (1, 1), (2, 0)]]
     judge(model, feeds, ort=dtype is not ml_dtypes.bfloat16)
 
@@ -102,7 +116,8 @@ def test_gather_nd(make_model, judge, batch, length):
 
 def test_gather_nd_checks_batches_and_indices(make_model):
     model = load(
-        make_model("GatherND", {"x": (np.float32, ["a", "b"]), "i": (np.int64, ["c", "k", 1])}, {"batch_dims": 1}), engine="native"
+        make_model("GatherND", {"x": (np.float32, ["a", "b"]), "i": (np.int64, ["c", "k", 1])}, {"batch_dims": 1}),
+        engine="native",
     )
     with pytest.raises(OperatorError, match="batch"):
         model(np.ones((2, 3), np.float32), np.zeros((4, 1, 1), np.int64))
@@ -120,7 +135,9 @@ def test_scatter_elements(make_model, judge, reduction, dtype):
     model = make_model("ScatterElements", shapes, {"axis": 0, "reduction": reduction}, outputs=[("y", dtype)])
     if reduction == "none":  # the order of writes to one place is the implementation's choice
         for feed in feeds:
-            feed["i"] = np.argsort(RNG.random((max(feed["x"].shape[0], 1), feed["i"].shape[1])), axis=0)[: len(feed["i"])]
+            feed["i"] = np.argsort(RNG.random((max(feed["x"].shape[0], 1), feed["i"].shape[1])), axis=0)[
+                : len(feed["i"])
+            ]
             feed["u"] = feed["u"][: len(feed["i"])]
     judge(model, feeds, ort=dtype is np.float32)
 
@@ -131,7 +148,13 @@ def test_scatter_elements_along_each_axis(make_model, judge, axis):
     model = make_model("ScatterElements", shapes, {"axis": axis, "reduction": "add"})
     feeds = []
     for data, index in [((4, 3, 5), (2, 3, 4)), ((4, 3, 5), (4, 3, 5)), ((1, 1, 1), (1, 1, 1)), ((2, 2, 2), (0, 2, 2))]:
-        feeds.append({"x": _array(np.float32, *data), "i": _indices(np.int64, data[axis], *index), "u": _array(np.float32, *index)})
+        feeds.append(
+            {
+                "x": _array(np.float32, *data),
+                "i": _indices(np.int64, data[axis], *index),
+                "u": _array(np.float32, *index),
+            }
+        )
     judge(model, feeds)
 
 
@@ -139,7 +162,11 @@ def test_scatter_elements_along_each_axis(make_model, judge, axis):
 def test_scatter_of_nan(make_model, judge, reduction):
     shapes = {"x": (np.float32, ["n"]), "i": (np.int64, ["k"]), "u": (np.float32, ["k"])}
     model = make_model("ScatterElements", shapes, {"reduction": reduction})
-    feed = {"x": np.array([1, np.nan, 2], np.float32), "i": np.array([0, 1, 2, 2]), "u": np.array([np.nan, 1, 3, 1], np.float32)}
+    feed = {
+        "x": np.array([1, np.nan, 2], np.float32),
+        "i": np.array([0, 1, 2, 2]),
+        "u": np.array([np.nan, 1, 3, 1], np.float32),
+    }
     judge(model, [feed], ort=False)
 
 
@@ -147,7 +174,11 @@ def test_scatter_elements_checks_shapes_and_indices(make_model):
     shapes = {"x": (np.float32, ["n", "m"]), "i": (np.int64, ["k", "l"]), "u": (np.float32, ["p", "q"])}
     model = load(make_model("ScatterElements", shapes), engine="native", strict=True)
     x = np.ones((2, 2), np.float32)
-    for index, update, text in [((2, 2), (2, 1), "updates"), ((2, 3), (2, 3), "reach past"), ((0, 2), (1, 2), "updates")]:
+    for index, update, text in [
+        ((2, 2), (2, 1), "updates"),
+        ((2, 3), (2, 3), "reach past"),
+        ((0, 2), (1, 2), "updates"),
+    ]:
         with pytest.raises(OperatorError, match=text):
             model(x, np.zeros(index, np.int64), np.ones(update, np.float32))
     with pytest.raises(OperatorError, match="out of range"):
@@ -169,7 +200,9 @@ def test_scatter_nd(make_model, judge, reduction, length):
         k = min(k, a) if reduction == "none" else k
         first = RNG.permutation(a)[:k] if reduction == "none" else _indices(np.int64, a, k)
         index = np.stack([first, *(_indices(np.int64, e, k) for e in extents[1:])], -1).astype(np.int64)
-        feeds.append({"x": _array(np.float32, a, b, c) % 4, "i": index, "u": _array(np.float32, k, *(b, c)[length - 1 :]) % 3})
+        feeds.append(
+            {"x": _array(np.float32, a, b, c) % 4, "i": index, "u": _array(np.float32, k, *(b, c)[length - 1 :]) % 3}
+        )
     judge(model, feeds)
 
 
@@ -178,7 +211,9 @@ def test_scatter_nd(make_model, judge, reduction, length):
 def test_scatter_nd_of_every_element_type(make_model, judge, dtype, reduction):
     shapes = {"x": (dtype, ["n"]), "i": (np.int64, ["k", 1]), "u": (dtype, ["k"])}
     model = make_model("ScatterND", shapes, {"reduction": reduction}, outputs=[("y", dtype)])
-    feeds = [{"x": _array(dtype, n), "i": RNG.permutation(n)[:k, None], "u": _array(dtype, k)} for n, k in [(4, 3), (2, 0)]]
+    feeds = [
+        {"x": _array(dtype, n), "i": RNG.permutation(n)[:k, None], "u": _array(dtype, k)} for n, k in [(4, 3), (2, 0)]
+    ]
     judge(model, feeds, ort=False)
 
 

@@ -43,7 +43,11 @@ def test_reverse_sequence(make_model, judge, batch, dtype):
 
 
 def test_reverse_sequence_checks_lengths(make_model):
-    model = load(make_model("ReverseSequence", {"x": (np.float32, ["a", "b"]), "n": (np.int64, ["c"])}), engine="native", strict=True)
+    model = load(
+        make_model("ReverseSequence", {"x": (np.float32, ["a", "b"]), "n": (np.int64, ["c"])}),
+        engine="native",
+        strict=True,
+    )
     for lengths in ([1], [4, 1], [-1, 1]):
         with pytest.raises(OperatorError, match="sequence_lens"):
             model(np.ones((3, 2), np.float32), np.array(lengths))

@@ -71,7 +71,9 @@ def test_top_k_along_each_axis(make_model, judge, axis, largest, k):
     outputs = [("v", np.float32), ("i", np.int64)]
     attributes = {"axis": axis, "largest": largest}
     model = make_model("TopK", {"x": (np.float32, ["a", "b", "c"])}, attributes, {"k": np.array([k])}, outputs)
-    feeds = [{"x": RNG.permutation(np.prod(shape)).reshape(shape).astype(np.float32)} for shape in [(3, 5, 4), (9, 3, 70)]]
+    feeds = [
+        {"x": RNG.permutation(np.prod(shape)).reshape(shape).astype(np.float32)} for shape in [(3, 5, 4), (9, 3, 70)]
+    ]
     judge(model, feeds)
 
 

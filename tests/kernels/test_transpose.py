@@ -41,4 +41,6 @@ def test_permutations_of_four_axes(make_model, judge, perm):
 @pytest.mark.parametrize("perm", [(0, 2, 1, 3), (2, 0, 1, 3), (0, 1, 2, 3)])
 def test_the_last_axis_in_place_needs_no_blocks(make_model, judge, perm):
     model = make_model("Transpose", {"x": (np.float32, ["a", "b", "c", 4])}, {"perm": list(perm)})
-    assert not _is_blocked(judge(model, [{"x": RNG.random(shape).astype(np.float32)} for shape in [(2, 3, 4, 4), (1, 9, 8, 4)]]))
+    assert not _is_blocked(
+        judge(model, [{"x": RNG.random(shape).astype(np.float32)} for shape in [(2, 3, 4, 4), (1, 9, 8, 4)]])
+    )

@@ -16,7 +16,7 @@ from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.attention import Attention, RotaryEmbedding
 from intaglio.ops.evaluate import evaluate
-from intaglio.ops.linear_attention import CausalConvWithState, LinearAttention
+from intaglio.ops.linear_attention import CausalConvWithState, FlexAttention, LinearAttention
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # an expansion meets inf - inf on its way
 GENERATOR = np.random.default_rng(9)
@@ -200,3 +200,28 @@ def test_causal_convolution(evaluator: Any, activation: str, length: int) -> Non
         results = CausalConvWithState(activation=activation).reference(*inputs)
         for ours, theirs in zip(results, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def halved(graph: Graph) -> Graph:
+    """A modifier that halves its input."""
+    body = Graph("modifier", outer=graph)
+    x = body.add_input("x", TensorType(FLOAT32, None))
+    builder = Builder(body)
+    with builder.active():
+        body.set_outputs([x * 0.5])
+    return body
+
+
+@pytest.mark.parametrize("key_heads", [2, 4])
+def test_modified_attention(key_heads: int) -> None:
+    q, k, v = numbers(2, 4, 5, 8), numbers(2, key_heads, 6, 8), numbers(2, key_heads, 6, 7)
+    graph = Graph()
+    builder = Builder(graph)
+    values = [graph.add_input("x", TensorType(FLOAT32, array.shape)) for array in (q, k, v)]
+    op = FlexAttention(score_mod=halved(graph), prob_mod=halved(graph))
+    with builder.active():
+        graph.set_outputs([*builder.add(op, values), op.expand(builder, *values)])
+    whole, expansion = evaluate(graph, [q, k, v])
+    expected = 0.5 * Attention(scale=0.5 / np.sqrt(8)).reference(q, k, v)[0]
+    np.testing.assert_allclose(whole, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(expansion, expected, rtol=1e-4, atol=1e-6)

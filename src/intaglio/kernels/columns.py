@@ -18,13 +18,14 @@ from intaglio.kernels.expression import (
     MEMORY,
     Register,
     as_bytes,
+    combine,
     cost_of,
     emit,
     literal,
     register_kind,
     scalar_constant,
 )
-from intaglio.kernels.loops import REDUCTIONS, Program, _combine, _identity, reads
+from intaglio.kernels.loops import REDUCTIONS, Program, _identity, reads
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
 from intaglio.kernels.view import Loops, View, collapse
 
@@ -121,7 +122,10 @@ class _Columns:
     @cached_property
     def sizes(self) -> list[tuple[str, Size]]:
         columns = self.kept.extents[-1]
-        sizes: list[tuple[str, Size]] = [("columns", columns), ("strips", SizeTerm(f"(columns + {STRIP - 1}) / {STRIP}"))]
+        sizes: list[tuple[str, Size]] = [
+            ("columns", columns),
+            ("strips", SizeTerm(f"(columns + {STRIP - 1}) / {STRIP}")),
+        ]
         sizes += [(f"rows{loop}", extent) for loop, extent in enumerate(self.kept.extents[:-1])]
         sizes += [(f"walk{loop}", extent) for loop, extent in enumerate(self.walked.extents)]
         for index in range(len(self.operands)):
@@ -140,7 +144,9 @@ class _Columns:
             [Operand(view.buffer, view.offset, value not in self.program.loads) for value, view in self.operands],
             self.sizes,
             SizeTerm("({0}) * strips", (rows,)),
-            SizeTerm(f"1 + (columns < {STRIP} ? columns : {STRIP}) * ({{0}}) * {max(20, int(1000 * work))} / 1000", (walk,)),
+            SizeTerm(
+                f"1 + (columns < {STRIP} ? columns : {STRIP}) * ({{0}}) * {max(20, int(1000 * work))} / 1000", (walk,)
+            ),
             0,
             tuple(self.program.nodes),
             self.program.title,
@@ -246,11 +252,16 @@ class _Printer:
         body = self._values(self.plan.before, lambda index: self._walk_offset(index, last))
         for node, kind, total in totals:
             part = f"part_{total}[v]"
-            body.append(f"{part} = {_combine(REDUCTIONS[node.op.name][0], kind, part, self._register(reads(node)[0]).text)};")
-        lines += [f"        for (int64_t w{last} = first; w{last} < stop; w{last}++) {{", *_for_vectors("            ", body)]
+            body.append(
+                f"{part} = {combine(REDUCTIONS[node.op.name][0], kind, part, self._register(reads(node)[0]).text)};"
+            )
+        lines += [
+            f"        for (int64_t w{last} = first; w{last} < stop; w{last}++) {{",
+            *_for_vectors("            ", body),
+        ]
         lines.append("        }")
         for node, kind, total in totals:
-            whole = _combine(REDUCTIONS[node.op.name][0], kind, f"{total}[v]", f"part_{total}[v]")
+            whole = combine(REDUCTIONS[node.op.name][0], kind, f"{total}[v]", f"part_{total}[v]")
             lines += _for_vectors("        ", [f"{total}[v] = {whole};"])
         return [*lines, "    }"]
 
@@ -260,7 +271,10 @@ class _Printer:
 
     def _finish(self, totals: list[tuple[Node, str, str]]) -> list[str]:
         self.names = {}
-        body = [f"const ig_{kind} {self._name(node.output)} = {self._result(node, kind, total)};" for node, kind, total in totals]
+        body = [
+            f"const ig_{kind} {self._name(node.output)} = {self._result(node, kind, total)};"
+            for node, kind, total in totals
+        ]
         body += self._values(self.plan.after, lambda index: "")
         for value, index in self.stores.items():
             suffix, name = MEMORY[value.dtype.name][1], self._register(value).text

@@ -28,6 +28,8 @@ CLEANUP = tuple(
 )
 """What expansions and layouts leave behind is tidied by the passes that change no rounding."""
 
+UNKNOWN_RANK = "is not known before the run"
+
 EXPANSION_LIMIT = 200_000
 """Nodes that expanding a model may add."""
 
@@ -152,7 +154,7 @@ class _Lowering:
             if not isinstance(value.type, TensorType):
                 return "host", f"{value.name} is {value.type}, which is not a tensor"
             if value.type.shape is None:
-                return "host", f"the rank of {value.name} is not known before the run"
+                return "host", f"the rank of {value.name} {UNKNOWN_RANK}"
         if not all(is_computable(value.dtype) for value in (*node.outputs, *self._read_by(node))):
             names = sorted({str(v.dtype) for v in values if not is_computable(v.dtype)})
             return "host", f"{', '.join(names)} is not compiled yet"
@@ -194,7 +196,8 @@ class _Lowering:
 
     def _sizes_from(self, node: Node) -> set[Value]:
         """Outputs of the host nodes that must run first because the node's sizes are known only from them."""
-        names = set[str]().union(*(_symbols_of(value) for value in (*node.outputs, *self._read_by(node))))
+        values = (*node.outputs, *self._read_by(node))
+        names = set[str]().union(*(_symbols_of(value) | _symbols_in(value) for value in values))
         found = {self.binders[name] for name in names if name in self.binders}
         return {binder.outputs[0] for binder in found if binder is not node}
 
@@ -304,6 +307,13 @@ def _bound_by(value: Value) -> set[str]:
         return set()
     atoms = [lone_atom(dim) for dim in value.type.shape]
     return {atom.name for atom in atoms if isinstance(atom, Symbol)}
+
+
+def _symbols_in(value: Value) -> set[str]:
+    """The symbols of a value's known contents."""
+    if value.constant is not None or value.contents is None:
+        return set()
+    return set[str]().union(*(symbols(item) for item in value.contents.ravel().tolist()))
 
 
 def _symbols_of(value: Value) -> set[str]:

@@ -43,9 +43,7 @@ def transpose_call(value: Value, view: View, target: View, vector_bytes: int) ->
         [Operand(view.buffer, view.offset), Operand(target.buffer, target.offset, True)],
         sizes,
         SizeTerm("({0}) * column_tiles * row_tiles", (product(loops.extents[loop] for loop in outer),)),
-        SizeTerm(
-            "1 + (rows < tile_height ? rows : tile_height) * (columns < tile_width ? columns : tile_width) / 3"
-        ),
+        SizeTerm("1 + (rows < tile_height ? rows : tile_height) * (columns < tile_width ? columns : tile_width) / 3"),
         title=f"transposed copy of {value.name}",
         flops=product(view.shape),
     )
@@ -178,7 +176,9 @@ def exchanges(lanes: int, unit: int) -> list[tuple[int, int, Picks]]:
     rounds: list[tuple[int, int, Picks]] = []
     step = 1
     while step < unit:
-        piece = [lane for at in range(0, unit // 2, step) for row in (0, lanes) for lane in range(row + at, row + at + step)]
+        piece = [
+            lane for at in range(0, unit // 2, step) for row in (0, lanes) for lane in range(row + at, row + at + step)
+        ]
         low = [start + lane for start in range(0, lanes, unit) for lane in piece]
         picks = low, [lane + unit // 2 for lane in low]
         rounds += [(row, row + step, picks) for row in range(lanes) if not row & step]

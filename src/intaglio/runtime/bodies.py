@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from intaglio.errors import GraphError, ShapeError, UnsupportedError
 from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone_with_values
 from intaglio.ir.dim import symbol
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType, Type
+from intaglio.ops.evaluate import evaluate
 
 
 def close_body(body: Graph) -> tuple[Graph, list[Value]]:
@@ -31,18 +34,24 @@ def _with_own_symbols(value: Value) -> Type:
     """The value's type with a symbol for each dimension that is not a number, so that the input itself binds it."""
     if not isinstance(value.type, TensorType) or value.type.shape is None:
         return value.type
-    dims = [dim if isinstance(dim, int) else symbol(f"{value.name}.{axis}") for axis, dim in enumerate(value.type.shape)]
-    return value.type.with_shape(tuple(dims))
+    own = [symbol(f"{value.name}.{axis}") for axis in range(value.rank)]
+    dims = zip(value.type.shape, own, strict=True)
+    return value.type.with_shape(tuple(dim if isinstance(dim, int) else fresh for dim, fresh in dims))
 
 
 class Bodies:
-    """Engines for the subgraphs of one node; `make` builds the engine of a closed body."""
+    """Engines for the subgraphs of one node; `make` builds the engine of a closed body.
+
+    A body that cannot be typed for the sizes at hand is never taken in a right model; it is left to the reference
+    engine, which says what is wrong if it is taken all the same.
+    """
 
     def __init__(self, node: Node, make: Callable[[Graph], Any]) -> None:
         self._engines: dict[int, tuple[Any, list[Value]]] = {}
         for _, body in node.op.subgraphs():
-            graph, captured = close_body(body)
-            self._engines[id(body)] = make(graph), captured
+            with contextlib.suppress(ShapeError, GraphError, UnsupportedError):
+                graph, captured = close_body(body)
+                self._engines[id(body)] = make(graph), captured
 
     @property
     def engines(self) -> list[Any]:
@@ -53,6 +62,8 @@ class Bodies:
         """What evaluates a body for `interpret`: `run(graph, arrays)`."""
 
         def run(body: Graph, inputs: Sequence[Any]) -> list[Any]:
+            if id(body) not in self._engines:
+                return evaluate(body, inputs, known)
             engine, captured = self._engines[id(body)]
             return engine.run([*inputs, *(known[value] for value in captured)])
 

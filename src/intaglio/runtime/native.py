@@ -17,15 +17,16 @@ from intaglio.c.target import Target, host_target
 from intaglio.errors import OperatorError, RunTimeoutError, ShapeError
 from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import evaluate, substitute, symbols
+from intaglio.ir.dim import evaluate, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
 from intaglio.kernels.driver import FAULT, driver_source, segment_symbols
-from intaglio.kernels.lower import lower
+from intaglio.kernels.lower import CLEANUP, UNKNOWN_RANK, lower
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.ops.evaluate import run_node
+from intaglio.passes import PIPELINE, simplify
 from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
@@ -37,6 +38,9 @@ PREPARED_LIMIT = 64
 
 SPECIAL_LIMIT = 16
 """How many plans for single sizes an engine keeps."""
+
+SIZE_PASSES = tuple(each for each in PIPELINE if each in CLEANUP or each.name == "constant-control")
+"""The passes that fixed sizes make worth repeating; none of them changes rounding."""
 
 KERNEL_HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
 
@@ -126,14 +130,15 @@ def _lifetimes(step: NativeStep) -> tuple[list[int], list[int]]:
 class NativeEngine:
     """A graph compiled for this machine. Safe to run from several threads at once."""
 
-    def __init__(self, graph: Graph, threads: int, target: Target | None = None, assume: bool = True) -> None:
+    def __init__(self, graph: Graph, threads: int, target: Target | None = None, is_special: bool = False) -> None:
         self.graph = graph
         self.target = target or host_target()
-        self.plan: Plan = lower(clone(graph), self.target, assume)
+        self.plan: Plan = lower(clone(graph), self.target, assume=not is_special)
         self.constants = [np.ascontiguousarray(array) for array in self.plan.constants]
         self.threads = threads
         self.steps: list[CompiledStep | HostStep] = []
-        self._special: dict[tuple[tuple[str, int], ...], NativeEngine] = {}
+        self._special: dict[tuple[Any, ...], NativeEngine] = {}
+        self._depends_on_shapes = not is_special and any(UNKNOWN_RANK in step.reason for step in self.plan.host_steps)
         self.bodies = {
             step.node: Bodies(step.node, lambda body: NativeEngine(body, threads, self.target))
             for step in self.plan.host_steps
@@ -199,10 +204,12 @@ class NativeEngine:
         for value, array in zip(self.graph.inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
                 bind(value.type.shape, array.shape, bindings, f"input {value.name!r}")
+        if self._depends_on_shapes:
+            return self._specialised(inputs).run(inputs, timeout)
         try:
             return self._run_steps(inputs, dict(bindings), nanoseconds)
         except _AssumptionError:
-            return self._specialised(bindings).run(inputs, timeout)
+            return self._specialised(inputs).run(inputs, timeout)
 
     def _run_steps(self, inputs: Sequence[Any], bindings: dict[str, int], timeout: int) -> list[Any]:
         known: dict[Value, Any] = dict(zip(self.plan.inputs, inputs, strict=True))
@@ -224,15 +231,15 @@ class NativeEngine:
             ):
                 raise _AssumptionError
 
-    def _specialised(self, bindings: dict[str, int]) -> NativeEngine:
-        """The engine for input sizes under which the plan's assumptions do not hold: a plan for just these sizes."""
-        key = tuple(sorted(bindings.items()))
+    def _specialised(self, inputs: Sequence[Any]) -> NativeEngine:
+        """The engine for just these input sizes: where an assumption fails, or ranks depend on sizes."""
+        key = tuple([getattr(array, "shape", None) for array in inputs])
         if key not in self._special:
             graph = clone(self.graph)
-            _fix_sizes(graph, bindings)
+            _fix_sizes(graph, inputs)
             if len(self._special) >= SPECIAL_LIMIT:
                 self._special.clear()
-            self._special[key] = NativeEngine(graph, self.threads, self.target, assume=False).load()
+            self._special[key] = NativeEngine(graph, self.threads, self.target, is_special=True).load()
         return self._special[key]
 
     def _remember(self, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
@@ -295,13 +302,14 @@ class _AssumptionError(Exception):
     """The sizes of this run break an assumption of the plan."""
 
 
-def _fix_sizes(graph: Graph, bindings: dict[str, int]) -> None:
-    """Give the graph's input symbols their values, and infer all types anew."""
-    for value in graph.inputs:
-        if isinstance(value.type, TensorType) and value.type.shape is not None:
-            value.type = value.type.with_shape(tuple(substitute(dim, bindings) for dim in value.type.shape))
+def _fix_sizes(graph: Graph, inputs: Sequence[Any]) -> None:
+    """Give the graph's inputs the shapes of these arrays, infer all types anew and simplify what that decides."""
+    for value, array in zip(graph.inputs, inputs, strict=True):
+        if isinstance(value.type, TensorType) and array is not None:
+            value.type = value.type.with_shape(array.shape)
     for node in graph.nodes:
         infer_node(node)
+    simplify(graph, pipeline=SIZE_PASSES)
 
 
 def kernel_function(kernel: Kernel) -> CFunction:

@@ -2,12 +2,13 @@
 
 from intaglio.kernels.rules import attention as attention
 from intaglio.kernels.rules import convolution as convolution
+from intaglio.kernels.rules import gather as gather
 from intaglio.kernels.rules import linear as linear
 from intaglio.kernels.rules import movement as movement
+from intaglio.kernels.rules import pad as pad
+from intaglio.kernels.rules import pattern as pattern
 from intaglio.kernels.rules import recurrent as recurrent
 from intaglio.kernels.rules import resize as resize
-from intaglio.kernels.rules import gather as gather
-from intaglio.kernels.rules import scatter as scatter
-from intaglio.kernels.rules import pattern as pattern
 from intaglio.kernels.rules import scan as scan
+from intaglio.kernels.rules import scatter as scatter
 from intaglio.kernels.rules import selection as selection

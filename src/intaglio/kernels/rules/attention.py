@@ -87,8 +87,8 @@ def _refuse_mask(node: Node, q: Shape) -> str | None:
         return f"a mask of type {mask.type} is not compiled as one kernel"
     full = (*q[:3], _keys(node))
     missing = 4 - mask.rank
-    is_even = all(dim in (1, full[missing + axis]) for axis, dim in enumerate(mask.shape))
-    return None if is_even else "its mask may or may not be broadcast"
+    is_even = all(dim in (1, full[missing + axis]) for axis, dim in enumerate(mask.shape[:-1]))
+    return None if is_even and mask.shape[-1:] == full[3:] else "its mask may be broadcast or shorter than the keys"
 
 
 @anchor("Attention", refuse=_refuse)
@@ -217,6 +217,6 @@ def _row_block(context: Context, batch: Dim) -> SizeTerm:
     """Queries of a task: their scores fill at most half of the second cache, and every thread has several tasks."""
     rows = register_tile(context.target).rows
     resident = f"{context.target.l2 // 8} / (T + 1)"
-    share = f"(S * {{0}} * heads) / (4 * call->threads)"
+    share = "(S * {0} * heads) / (4 * call->threads)"
     block = maximum(str(rows), minimum(resident, maximum(str(4 * rows), share)))
     return SizeTerm(maximum("1", minimum("S", block)), (batch,))

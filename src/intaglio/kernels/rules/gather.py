@@ -32,7 +32,7 @@ from intaglio.ops.indices import resolve_axis
 
 
 def _axis(node: Node) -> int:
-    return resolve_axis(node.op.axis, inputs_of(node)[0].rank)  # pyright: ignore[reportAttributeAccessIssue]
+    return resolve_axis(node.op.axis, inputs_of(node)[0].rank)
 
 
 @anchor("Gather")
@@ -132,7 +132,7 @@ _GATHER = f"""
 def gather_nd(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy slices from where index tuples point, batch by batch."""
     data, indices = inputs_of(node)
-    batch, length = int(node.op.batch_dims), tuple_length(indices)  # pyright: ignore[reportAttributeAccessIssue]
+    batch, length = int(node.op.batch_dims), tuple_length(indices)
     blocks, tasks, cost = _copied_rows(data)
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement(list(zip(data.shape[:batch], indices.shape[:batch], strict=True)))),

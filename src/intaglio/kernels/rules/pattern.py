@@ -29,7 +29,7 @@ def _ends(node: Node) -> list[Value]:
 
 def _refuse_range(node: Node) -> str | None:
     is_half = node.output.dtype.name in ("float16", "bfloat16")
-    if is_half and node.op.stash_type != 1:  # pyright: ignore[reportAttributeAccessIssue]
+    if is_half and node.op.stash_type != 1:
         return f"Range of {node.output.dtype} that is rounded at each step is not compiled yet"
     return None
 
@@ -62,7 +62,7 @@ _RANGE = f"""
 def eye_like(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Rows of zeros with a one where the diagonal crosses them."""
     shape, dtype = node.output.shape, node.output.dtype
-    diagonal = int(node.op.k)  # pyright: ignore[reportAttributeAccessIssue]
+    diagonal = int(node.op.k)
     blocks, tasks, cost = row_blocks(f"columns * {dtype.itemsize}", f"2 + columns * {dtype.itemsize} / 16")
     sizes: list[tuple[str, Size]] = [("rows", shape[0]), ("columns", shape[1]), *blocks]
     one = whole(context.constant(np.ones(1, dtype.numpy)), (1,))
@@ -97,7 +97,7 @@ def trilu(context: Context, node: Node, epilogue: Epilogue) -> None:
     if offset is not None:
         parameters.append(reads("offset", context.contiguous(offset)))
     parameters.append(writes("out", context.allocate(node.output), bits))
-    is_upper = bool(node.op.upper)  # pyright: ignore[reportAttributeAccessIssue]
+    is_upper = bool(node.op.upper)
     marks = {
         "diagonal": "0" if offset is None else "(int64_t)*offset",
         "edge": "place" if is_upper else "place + 1",

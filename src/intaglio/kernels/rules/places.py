@@ -48,7 +48,9 @@ def tuple_text(length: int, row: str, base: str) -> str:
     """C that leaves the offset of a row's index tuple in `at`, and in `is_inside` whether it is in range."""
     lines = [f"        int64_t at = {base}, is_inside = 1;"]
     for i in range(length):
-        lines.append(f"        const int64_t place{i} = IG_FUNCTION_place((int64_t)index[{row} * {length} + {i}], extent{i});")
+        lines.append(
+            f"        const int64_t place{i} = IG_FUNCTION_place((int64_t)index[{row} * {length} + {i}], extent{i});"
+        )
         lines.append(f"        is_inside &= place{i} >= 0;")
         lines.append(f"        at += place{i} * step{i};")
     return "\n".join(lines)

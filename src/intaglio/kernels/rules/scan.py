@@ -57,8 +57,8 @@ def cumulative(context: Context, node: Node, epilogue: Epilogue) -> None:
     ]  # fmt: skip
     parameters = [reads("data", context.contiguous(data)), writes("out", context.allocate(node.output))]
     routine = Routine(node.op.name.lower(), _SCAN_ROW if is_row else _SCAN_COLUMNS, parameters, sizes, tasks, cost)
-    is_exclusive = bool(node.op.exclusive)  # pyright: ignore[reportAttributeAccessIssue]
-    is_reverse = bool(node.op.reverse)  # pyright: ignore[reportAttributeAccessIssue]
+    is_exclusive = bool(node.op.exclusive)
+    is_reverse = bool(node.op.reverse)
     sign, identity = ("+", "0") if node.op.name == "CumSum" else ("*", "1")
     wrap = "" if data.dtype.is_float else "(uint64_t)"
     routine.marks = {
@@ -105,7 +105,7 @@ def reverse_sequence(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy each step of each sequence from its mirrored place; a row is what lies behind the two leading axes."""
     data, lengths = _data(node), node.inputs[1]
     assert lengths is not None
-    is_batch_first = node.op.batch_axis == 0  # pyright: ignore[reportAttributeAccessIssue]
+    is_batch_first = node.op.batch_axis == 0
     batch, time = (0, 1) if is_batch_first else (1, 0)
     row = f"inner * {data.dtype.itemsize}"
     blocks, tasks, cost = row_blocks(row, f"4 + {row} / 16")

@@ -69,7 +69,7 @@ def _combine_function(reduction: str, dtype: DType) -> str:
 
 
 def _reduction(node: Node) -> str:
-    return node.op.reduction  # pyright: ignore[reportAttributeAccessIssue]
+    return node.op.reduction
 
 
 def _parameters(context: Context, node: Node) -> list[Parameter]:
@@ -84,7 +84,7 @@ def _parameters(context: Context, node: Node) -> list[Parameter]:
 def scatter_elements(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Lines along the axis are independent: a task is a block of them."""
     data, indices, updates = inputs_of(node)
-    axis = resolve_axis(node.op.axis, data.rank)  # pyright: ignore[reportAttributeAccessIssue]
+    axis = resolve_axis(node.op.axis, data.rank)
     axes = element_axes(indices, data, axis)
     blocks, tasks, cost = row_blocks(f"count * {4 * data.dtype.itemsize}", "8 + count * 2")
     sizes: list[tuple[str, Size]] = [
@@ -184,7 +184,7 @@ $tuple
 def tensor_scatter(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy the cache, then rows of the update over it; a row is what lies behind the axis."""
     cache, update = inputs_of(node)[:2]
-    axis = resolve_axis(node.op.axis, cache.rank)  # pyright: ignore[reportAttributeAccessIssue]
+    axis = resolve_axis(node.op.axis, cache.rank)
     beside = [a for a in range(cache.rank) if a != axis]
     pairs = [(cache.shape[a], update.shape[a]) for a in beside]
     starts = node.inputs[2] if len(node.inputs) > 2 else None
@@ -209,7 +209,7 @@ def tensor_scatter(context: Context, node: Node, epilogue: Epilogue) -> None:
         SizeTerm(f"1 + count * (4 + inner * {cache.dtype.itemsize} / 16)"),
         checks=True,
     )
-    is_circular = node.op.mode == "circular"  # pyright: ignore[reportAttributeAccessIssue]
+    is_circular = node.op.mode == "circular"
     routine.marks = {
         "first": "0" if starts is None else "(int64_t)start[task / middle]",
         "fits": "1" if is_circular else "first <= extent - count",
@@ -248,7 +248,7 @@ def _refuse_one_hot(node: Node) -> str | None:
 def one_hot(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Fill the places of each index with the off value, then set one; a row is all that lies before the new axis."""
     indices, _, values = inputs_of(node)
-    axis = resolve_axis(node.op.axis, node.output.rank)  # pyright: ignore[reportAttributeAccessIssue]
+    axis = resolve_axis(node.op.axis, node.output.rank)
     outer, depth, inner = three_parts(node.output.shape, axis)
     item = node.output.dtype.itemsize
     blocks, tasks, cost = row_blocks(f"depth * inner * {item}", f"4 + depth * inner * {item} / 16 + inner")

@@ -32,7 +32,7 @@ def _refuse_extreme(node: Node) -> str | None:
 def arg_extreme(context: Context, node: Node, epilogue: Epilogue) -> None:
     """One pass that keeps the best element and its place in each lane; NaN is more extreme than any number."""
     data = _data(node)
-    axis = resolve_axis(node.op.axis, data.rank)  # pyright: ignore[reportAttributeAccessIssue]
+    axis = resolve_axis(node.op.axis, data.rank)
     outer, extent, inner = three_parts(data.shape, axis)
     sizes: list[tuple[str, Size]] = [("outer", outer), ("extent", extent), ("inner", inner)]
     if inner == 1:
@@ -55,7 +55,7 @@ def arg_extreme(context: Context, node: Node, epilogue: Epilogue) -> None:
 def _extreme_marks(node: Node, dtype: DType) -> dict[str, str]:
     """The comparisons of ArgMax or ArgMin for an element type, as C on vectors and on scalars."""
     kind, (element, suffix) = register_kind(dtype), MEMORY[dtype.name]
-    is_last = bool(node.op.select_last_index)  # pyright: ignore[reportAttributeAccessIssue]
+    is_last = bool(node.op.select_last_index)
     name, sign = ("gt", ">") if node.op.name == "ArgMax" else ("lt", "<")
     beats = f"x {sign} best"
     if not dtype.is_float:
@@ -178,7 +178,7 @@ def _refuse_top(node: Node) -> str | None:
 def top_k(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A heap of the best K so far; a key is an element's rank and then its place, so keys differ and order is total."""
     data, (values, places) = _data(node), node.outputs
-    axis = resolve_axis(node.op.axis, data.rank)  # pyright: ignore[reportAttributeAccessIssue]
+    axis = resolve_axis(node.op.axis, data.rank)
     outer, extent, inner = three_parts(data.shape, axis)
     is_wide = data.dtype.itemsize == 8
     blocks, tasks, cost = row_blocks(f"(extent + 4 * count) * {data.dtype.itemsize}", "20 + extent * 2 + count * 20")
@@ -194,7 +194,7 @@ def top_k(context: Context, node: Node, epilogue: Epilogue) -> None:
     ]
     routine = Routine("top_k", _TOP_K, parameters, sizes, tasks, cost, checks=True, helpers=_TOP_K_HELPERS)
     routine.scratch = SizeTerm(f"(count > 0 ? count : 1) * {16 if is_wide else 8}")
-    is_largest = bool(node.op.largest)  # pyright: ignore[reportAttributeAccessIssue]
+    is_largest = bool(node.op.largest)
     routine.marks = {
         "bits": bits, "rank": _rank_text(data.dtype), "half": "64" if is_wide else "32", "flip": "" if is_largest else "~",
         "key": "unsigned __int128" if is_wide else "uint64_t", "unsigned": "uint64_t" if is_wide else "uint32_t",
@@ -213,7 +213,9 @@ def _rank_text(dtype: DType) -> str:
     bits = 8 * dtype.itemsize
     sign = f"({bits_type(dtype)})1 << {bits - 1}"
     if dtype.is_float:
-        exponent = {"float16": "0x7c00", "bfloat16": "0x7f80", "float32": "0x7f800000u"}.get(dtype.name, "0x7ff0000000000000ull")
+        exponent = {"float16": "0x7c00", "bfloat16": "0x7f80", "float32": "0x7f800000u"}.get(
+            dtype.name, "0x7ff0000000000000ull"
+        )
         magnitude = f"(x & ~({sign}))"
         is_negative = f"(x >> {bits - 1})"
         nan = f"({bits_type(dtype)})~({bits_type(dtype)})0"
