@@ -22,8 +22,7 @@ Agree = Callable[..., list[Any]]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compiled code goes to a cache of the tests' own, which makes a second run quick."""
-    assert config.cache is not None
-    os.environ.setdefault("INTAGLIO_CACHE", str(config.cache.mkdir("intaglio")))
+    os.environ.setdefault("INTAGLIO_CACHE", str(config.rootpath / "build" / "test-cache"))
 
 
 def node_model(

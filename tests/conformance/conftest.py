@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +14,6 @@ COUNTED = {"passed": "passed", "failed": "failed", "xfailed": "known"}
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "onnx_coverage: set by ONNX's own suite")
-
-
-@pytest.fixture(scope="session")
-def cache_folder(pytestconfig: pytest.Config) -> Path:
-    assert pytestconfig.cache is not None
-    return pytestconfig.cache.mkdir("conformance")
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:

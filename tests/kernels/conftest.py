@@ -52,7 +52,7 @@ def make_model() -> Callable[..., onnx.ModelProto]:
 
 @pytest.fixture
 def judge() -> Judge:
-    """A function that runs a model natively on several feeds and compares each with the reference, then ONNX Runtime."""
+    """A function that runs a model natively on several feeds and compares with the reference and ONNX Runtime."""
     return run_and_compare
 
 

@@ -154,10 +154,18 @@ class Op:
 
     def subgraphs(self) -> Iterator[tuple[str, Any]]:
         """The attributes that are graphs, by name."""
-        for attribute in self.attributes():
-            value = getattr(self, attribute.name)
-            if hasattr(value, "nodes"):
-                yield attribute.name, value
+        for name in type(self)._graph_attributes():
+            value = getattr(self, name)
+            if value is not None:
+                yield name, value
+
+    @classmethod
+    def _graph_attributes(cls) -> tuple[str, ...]:
+        cached = cls.__dict__.get("_graphs")
+        if cached is None:
+            cached = tuple(each.name for each in cls.attributes() if "Graph" in str(each.type))
+            cls._graphs = cached  # pyright: ignore[reportAttributeAccessIssue]
+        return cached
 
 
 def _read_parameters(cls: type[Op]) -> Iterator[Parameter]:

@@ -1,8 +1,8 @@
 """Column reductions: loop kernels whose reduced axes are not the contiguous one.
 
-The kept axis along which the operands are contiguous runs over vectors. A task is a strip of columns: several vectors of
-accumulators stay in registers while the reduced axes are walked, then what follows from the sums alone is computed and
-stored. Sums are taken in runs and the runs added up, so that many rows lose little precision.
+The kept axis along which the operands are contiguous runs over vectors. A task is a strip of columns: several vectors
+of accumulators stay in registers while the reduced axes are walked, then what follows from the sums alone is computed
+and stored. Sums are taken in runs and the runs added up, so that many rows lose little precision.
 """
 
 from __future__ import annotations

@@ -55,8 +55,9 @@ def bits_type(dtype: DType) -> str:
 class Routine:
     """A C body and what the driver needs to call it.
 
-    The body sees its buffers and sizes by name, `begin`, `end` and `scratch`, and, where it `checks`, `fault`. `helpers`
-    stand before the function; names that begin with IG_FUNCTION_ stay private. `marks` fill in $names in both.
+    The body sees its buffers and sizes by name, `begin`, `end` and `scratch`, and, where it `checks`, `fault`.
+    `helpers` stand before the function; names that begin with IG_FUNCTION_ stay private. `marks` fill in $names in
+    both.
     """
 
     hint: str
@@ -115,8 +116,8 @@ class Routine:
 def row_blocks(row_bytes: str, cost: str) -> tuple[list[tuple[str, Size]], SizeTerm, SizeTerm]:
     """Sizes, tasks and cost for a routine over `rows` rows, cut into blocks of about TASK_BYTES.
 
-    `rows` is a size named before; `row_bytes` and `cost` (nanoseconds) are C expressions for one row. The body runs over
-    `ROWS`.
+    `rows` is a size named before; `row_bytes` and `cost` (nanoseconds) are C expressions for one row. The body runs
+    over `ROWS`.
     """
     block = SizeTerm(f"1 + {TASK_BYTES} / ({row_bytes} + 1)")
     return [("block", block)], SizeTerm("(rows + block - 1) / block"), SizeTerm(f"1 + block * ({cost})")

@@ -1,8 +1,8 @@
 """Blocked transposes: copies whose input is contiguous along another axis than their output.
 
-The two contiguous axes are cut into tiles that stay in the first cache. Within a tile squares of lanes by lanes go through
-registers, four at a time so that whole cache lines are read and written; single bytes, and what is left at the edges, go
-one by one.
+The two contiguous axes are cut into tiles that stay in the first cache. Within a tile squares of lanes by lanes go
+through registers, four at a time so that whole cache lines are read and written; single bytes, and what is left at the
+edges, go one by one.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _square(lanes: int, itemsize: int) -> str:
     lines = [
         f"typedef uint{8 * itemsize}_t IG_FUNCTION_vector",
         f"    __attribute__((vector_size({lanes * itemsize}), aligned({itemsize}), may_alias));",
-        f"static inline void IG_FUNCTION_square(const uint{8 * itemsize}_t *x, int64_t in_step, uint{8 * itemsize}_t *y,",
-        "                                      int64_t out_step)",
+        f"static inline void IG_FUNCTION_square(const uint{8 * itemsize}_t *x, int64_t in_step,",
+        f"                                      uint{8 * itemsize}_t *y, int64_t out_step)",
         "{",
     ]
     names = [f"v{row}" for row in range(lanes)]

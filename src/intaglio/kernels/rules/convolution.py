@@ -1,42 +1,76 @@
-"""Convolutions and pools with channels last."""
+"""Convolutions by channels-last kernels, and the pools that go with them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
 from intaglio.ir.dim import Dim, compare, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor
-from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.layout import ChannelsLast
+from intaglio.kernels.epilogue import Epilogue, EpilogueCode
+from intaglio.kernels.layout import ChannelsLast, to_first, to_last
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.rules.call import epilogue_code, structured_call
+from intaglio.kernels.rules.widen import computed, converted, packed_blocks, widened
 from intaglio.kernels.structured.conv import conv, conv_transpose, pack_conv, pack_conv_transpose
 from intaglio.kernels.structured.depthwise import depthwise, pack_depthwise
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.pool import pool
-from intaglio.kernels.structured.source import StructuredKernel
+from intaglio.kernels.structured.source import Element, StructuredKernel, plain_epilogue, register_tile
 from intaglio.kernels.structured.winograd import pack_winograd, preferred_output, winograd
-from intaglio.kernels.view import Buffer
+from intaglio.kernels.view import Buffer, View, whole
 from intaglio.ops.window import Window
 
 WINOGRAD_CHANNELS = 16
 """Winograd's transforms cost more than they save below so many channels."""
 
-
-def _refuse(node: Node) -> str | None:
-    inner = _op(node).inner
-    if inner.name in ("MaxPool", "AveragePool") and any(compare(w.kernel, 0) != 1 for w in _windows(node)):
-        return "its window's size is not known before the run"
-    return None
+FUSED = "float32"
+"""The element whose sums fill registers as epilogues expect them."""
 
 
-def _op(node: Node) -> ChannelsLast:
-    assert isinstance(node.op, ChannelsLast)
-    return node.op
+@dataclass
+class Layer:
+    """A convolution or pool ready to be called: `shape` is the input's with the channels first, `output` the result's
+    with them last; `data` lies in memory as the kernel wants it."""
+
+    node: Node
+    inner: Any
+    shape: tuple[Dim, ...]
+    output: tuple[Dim, ...]
+    data: View
+    epilogue: Epilogue
+    element: Element = FUSED
+    input_first: bool = False
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The windows along each spatial axis."""
+        if self.inner.name in ("MaxPool", "AveragePool"):
+            return self.inner.windows(self.shape[2:])
+        return self.inner.windows(self.shape[2:], self.weights.shape[2:])
+
+    @property
+    def weights(self) -> Value:
+        """The kernels of a convolution."""
+        return _input(self.node, 1)
+
+    @property
+    def bias(self) -> Value | None:
+        """One number for each output channel."""
+        return self.node.inputs[2] if len(self.node.inputs) > 2 else None
+
+    @property
+    def flops(self) -> Dim:
+        """Multiplications and additions of a convolution, each counted as one."""
+        weights = self.weights.shape
+        if self.inner.name == "ConvTranspose":
+            return product(self.shape) * product(weights[1:]) * 2
+        return product(self.output) * product(weights[1:]) * 2
 
 
 def _input(node: Node, position: int = 0) -> Value:
@@ -45,145 +79,231 @@ def _input(node: Node, position: int = 0) -> Value:
     return value
 
 
-def _first_shape(node: Node) -> tuple[Dim, ...]:
-    return _op(node).first_type(_input(node)).dims
+def _op(node: Node) -> ChannelsLast:
+    assert isinstance(node.op, ChannelsLast)
+    return node.op
 
 
-def _windows(node: Node) -> tuple[Window, ...]:
-    inner, spatial = _op(node).inner, _first_shape(node)[2:]
-    if inner.name in ("Conv", "ConvTranspose"):
-        return inner.windows(spatial, _input(node, 1).shape[2:])
-    return inner.windows(spatial)
+def _refuse_last(node: Node) -> str | None:
+    op = _op(node)
+    if op.inner.name not in ("MaxPool", "AveragePool"):
+        return None
+    windows: Sequence[Window] = op.inner.windows(op.first_type(_input(node)).dims[2:])  # pyright: ignore
+    is_known = all(compare(window.kernel, 0) == 1 for window in windows)
+    return None if is_known else "its window's size is not known before the run"
 
 
-@anchor("ChannelsLast", refuse=_refuse, fuses=lambda node: True)
+@anchor("ChannelsLast", refuse=_refuse_last, fuses=lambda node: True)
 def channels_last(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """A layer whose input and output have their channels last already."""
+    op, x = _op(node), _input(node)
+    if not epilogue.stores:
+        epilogue.stores[node.output] = context.allocate(node.output)
+    data = widened(context, x) if computed(x.dtype) != x.dtype else context.contiguous(x)
+    shape = op.first_type(x).dims
+    layer = Layer(node, op.inner, shape, node.output.shape, data, epilogue, input_first=op.input_first)
+    if op.inner.name in ("MaxPool", "AveragePool"):
+        _pool(context, layer)
+    else:
+        _convolve(context, layer)
+
+
+def _refuse_first(node: Node) -> str | None:
+    x, w = _input(node), _input(node, 1)
+    if computed(x.dtype).name not in ("float32", "float64"):
+        return f"{node.op.name} of {x.dtype} is not compiled yet"
+    return _refuse_shapes(x, w)
+
+
+def _refuse_shapes(x: Value, w: Value) -> str | None:
+    if not 3 <= x.rank <= 5:
+        return f"a convolution of rank {x.rank} is not compiled yet"
+    if w.constant is None and not all(isinstance(dim, int) for dim in w.shape[:2]):
+        return "its channels are not known before the run"
+    return None
+
+
+@anchor("Conv", "ConvTranspose", refuse=_refuse_first)
+def channels_first(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """A layer with its channels first: its input is copied, its output a view of one with the channels last."""
+    x = _input(node)
+    last = context.view(x).transpose(to_last(x.rank))
+    data = widened(context, x, last)
+    if not data.is_contiguous:
+        data = converted(context, data, computed(x.dtype), computed(x.dtype))
+    shape = tuple(node.output.shape[axis] for axis in to_last(x.rank))
+    result = whole(context.temporary(node.output.dtype, node.output.tensor.size, node.output.name), shape)
+    context.views[node.output] = result.transpose(to_first(x.rank))
+    store = Epilogue(node.output, stores={node.output: result})
+    element = cast(Element, computed(x.dtype).name)
+    _convolve(context, Layer(node, node.op, x.shape, shape, data, store, element))
+
+
+def _convolve(context: Context, layer: Layer) -> None:
     """Choose the kernel by the operator and its structure."""
-    name = _op(node).inner.name
-    if name in ("MaxPool", "AveragePool"):
-        _pool(context, node, epilogue)
-    elif name == "ConvTranspose":
-        _direct(context, node, epilogue, is_transposed=True)
+    windows, group = layer.windows, layer.inner.group
+    is_plain = group == 1 and not layer.input_first
+    if layer.inner.name == "ConvTranspose":
+        _direct(context, layer)
+    elif is_plain and all(_is_pointwise(window) for window in windows):
+        _pointwise(context, layer)
+    elif group > 1 and group == layer.shape[1] and layer.element == FUSED:
+        _depthwise(context, layer)
+    elif is_plain and _fits_winograd(layer, windows):
+        _winograd(context, layer, windows)
     else:
-        _conv(context, node, epilogue)
-
-
-def _conv(context: Context, node: Node, epilogue: Epilogue) -> None:
-    weights, windows, group = _input(node, 1), _windows(node), _op(node).inner.group
-    is_plain = group == 1 and not _op(node).input_first
-    if is_plain and all(_is_pointwise(window) for window in windows):
-        _pointwise(context, node, epilogue)
-    elif group > 1 and group == _first_shape(node)[1]:
-        _depthwise(context, node, epilogue)
-    elif is_plain and _fits_winograd(node, weights, windows):
-        _winograd(context, node, epilogue, windows)
-    else:
-        _direct(context, node, epilogue, is_transposed=False)
+        _direct(context, layer)
 
 
 def _is_pointwise(window: Window) -> bool:
     return (window.kernel, window.stride, window.begin, window.end) == (1, 1, 0, 0)
 
 
-def _fits_winograd(node: Node, weights: Value, windows: Sequence[Window]) -> bool:
+def _fits_winograd(layer: Layer, windows: Sequence[Window]) -> bool:
+    weights = layer.weights
+    if weights.constant is None or layer.element != FUSED:
+        return False
     is_square = len(windows) == 2 and all((w.kernel, w.stride, w.dilation) == (3, 1, 1) for w in windows)
     return is_square and all(isinstance(d, int) and d >= WINOGRAD_CHANNELS for d in weights.shape[:2])
 
 
 def _emit(
     context: Context,
-    node: Node,
-    epilogue: Epilogue,
+    layer: Layer,
     kernel: StructuredKernel,
     sizes: dict[str, Dim],
     weights: Buffer | None,
     flops: Dim,
 ) -> None:
-    """Call a kernel on the node's input, its packed weights and its epilogue with the bias in front."""
-    if not epilogue.stores:
-        epilogue.stores[node.output] = context.allocate(node.output)
-    data = context.contiguous(_input(node))
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
-    bias_view = None if bias is None else context.contiguous(bias).broadcast(node.output.shape)
-    code = epilogue_code(kernel, epilogue, bias=bias, bias_view=bias_view)
-    operands = [Operand(data.buffer, data.offset)] + ([] if weights is None else [Operand(weights)])
-    names = " + ".join([_op(node).inner.name, *(other.op.name for other in epilogue.nodes)])
+    """Call a kernel on the layer's input, its packed weights and its epilogue with the bias in front."""
+    node, epilogue = layer.node, layer.epilogue
+    if layer.element == FUSED:
+        bias = layer.bias
+        bias_view = None if bias is None else context.contiguous(bias).broadcast(layer.output)
+        code = epilogue_code(kernel, epilogue, bias=bias, bias_view=bias_view)
+    else:
+        code = _plain_code(context, layer, kernel)
+    operands = [Operand(layer.data.buffer, layer.data.offset)] + ([] if weights is None else [Operand(weights)])
+    names = " + ".join([layer.inner.name, *(other.op.name for other in epilogue.nodes)])
     title = f"{names} as {kernel.hint} -> {node.output.name}: {node.output.type}"
     context.emit(structured_call(kernel, operands, sizes, code, (node, *epilogue.nodes), flops, title))
 
 
-def _flops(node: Node) -> Dim:
-    """Multiplications and additions of a convolution, each counted as one."""
-    weights = _input(node, 1).shape
-    if _op(node).inner.name == "ConvTranspose":
-        return product(_input(node).shape) * product(weights[1:]) * 2
-    return product(node.output.shape) * product(weights[1:]) * 2
+def _plain_code(context: Context, layer: Layer, kernel: StructuredKernel) -> EpilogueCode:
+    """An epilogue that adds the bias and stores."""
+    bias = layer.bias
+    (result,) = layer.epilogue.stores.values()
+    operands = [Operand(result.buffer, result.offset, True)]
+    if bias is not None:
+        view = context.contiguous(bias)
+        operands.append(Operand(view.buffer, view.offset))
+    source = plain_epilogue(layer.element, len(kernel.buffers), len(kernel.sizes), has_bias=bias is not None)
+    return EpilogueCode(source, operands, [("out_step", layer.output[-1])])
 
 
-def _pointwise(context: Context, node: Node, epilogue: Epilogue) -> None:
-    shape, weights = _input(node).shape, _input(node, 1)
-    pixels = product(shape[:-1])
+def _pointwise(context: Context, layer: Layer) -> None:
+    weights, element = layer.weights, layer.element
+    channels = layer.shape[1]
     sizes: dict[str, Dim] = {
-        "M": pixels, "N": weights.shape[0], "K": shape[-1], "outer": 1, "inner": 1, "a_step": shape[-1],
-        "a_outer": 0, "a_inner": 0, "b_step": 0, "b_outer": 0, "b_inner": 0,
+        "M": product(layer.output[:-1]), "N": weights.shape[0], "K": channels, "outer": 1, "inner": 1,
+        "a_step": channels, "a_outer": 0, "a_inner": 0, "b_step": channels, "b_outer": 0, "b_inner": 0,
     }  # fmt: skip
     array = weights.constant
-    assert array is not None
-    matrix = array.reshape(array.shape[0], -1).T
-    packed = context.packed(weights, "pointwise", lambda: pack_b(matrix, context.target))
-    _emit(context, node, epilogue, gemm(context.target), sizes, packed, _flops(node))
+    if array is None:
+        kernel = gemm(context.target, element, b="columns")
+        buffer = _weight_view(context, layer).buffer
+    else:
+        kernel = gemm(context.target, element)
+        matrix = array.reshape(array.shape[0], -1).T.astype(computed(weights.dtype).numpy)
+        buffer = context.packed(weights, f"pointwise {element}", lambda: pack_b(matrix, context.target, element))
+    _emit(context, layer, kernel, sizes, buffer, layer.flops)
 
 
-def _window_sizes(node: Node, windows: Sequence[Window]) -> dict[str, Dim]:
+def _weight_view(context: Context, layer: Layer) -> View:
+    """Kernels that are no constant, contiguous from the start of their buffer, in the layer's element."""
+    view = widened(context, layer.weights)
+    if view.is_contiguous and view.offset == 0:
+        return view
+    return converted(context, view, view.buffer.dtype, view.buffer.dtype)
+
+
+def _window_sizes(layer: Layer) -> dict[str, Dim]:
     """The sizes of WINDOW_SIZES: missing axes in front have extent 1."""
+    windows = layer.windows
     padded = [Window(1, 1, 1, 1, 0, 0, 1)] * (3 - len(windows)) + list(windows)
-    sizes: dict[str, Dim] = {"images": node.output.shape[0], "C": _first_shape(node)[1]}
+    sizes: dict[str, Dim] = {"images": layer.output[0], "C": layer.shape[1]}
     for axis, window in zip("dhw", padded, strict=True):
         upper = axis.upper()
         sizes |= {upper: window.input, f"O{upper}": window.output, f"K{upper}": window.kernel}
         sizes |= {f"stride_{axis}": window.stride, f"dilation_{axis}": window.dilation}
         sizes |= {f"pad_{axis}": window.begin, f"end_{axis}": window.end}
-    return sizes | {"OC": node.output.shape[-1]}
+    return sizes | {"OC": layer.output[-1]}
 
 
-def _direct(context: Context, node: Node, epilogue: Epilogue, is_transposed: bool) -> None:
-    op, weights = _op(node), _input(node, 1)
-    group: int = op.inner.group
-    sizes = _window_sizes(node, _windows(node)) | {"groups": group}
-    array = np.asarray(weights.constant, np.float32)
-    if is_transposed:
-        kernel = conv_transpose(context.target)
-        packed = context.packed(weights, f"transpose{group}", lambda: pack_conv_transpose(array, group, context.target))
+def _direct(context: Context, layer: Layer) -> None:
+    group, element = layer.inner.group, layer.element
+    is_transposed = layer.inner.name == "ConvTranspose"
+    layout = "nchw" if layer.input_first else "nhwc"
+    kernel = conv_transpose(context.target, element) if is_transposed else conv(context.target, layout, element)
+    sizes = _window_sizes(layer) | {"groups": group}
+    weights = layer.weights
+    if weights.constant is None:
+        buffer = _packed_at_run_time(context, layer, is_transposed)
     else:
-        layout = "nchw" if op.input_first else "nhwc"
-        kernel = conv(context.target, layout)
-        packed = context.packed(weights, f"{layout}{group}", lambda: pack_conv(array, group, context.target, layout))
-    _emit(context, node, epilogue, kernel, sizes, packed, _flops(node))
+        array = weights.constant.astype(computed(weights.dtype).numpy)
+        form = f"{'transpose' if is_transposed else layout} {group} {element}"
+        if is_transposed:
+            buffer = context.packed(weights, form, lambda: pack_conv_transpose(array, group, context.target, element))
+        else:
+            buffer = context.packed(weights, form, lambda: pack_conv(array, group, context.target, layout, element))
+    _emit(context, layer, kernel, sizes, buffer, layer.flops)
 
 
-def _depthwise(context: Context, node: Node, epilogue: Epilogue) -> None:
-    weights = _input(node, 1)
-    array = np.asarray(weights.constant, np.float32)
-    packed = context.packed(weights, "depthwise", lambda: pack_depthwise(array))
-    sizes = _window_sizes(node, _windows(node))
-    _emit(context, node, epilogue, depthwise(context.target), sizes, packed, _flops(node))
+def _packed_at_run_time(context: Context, layer: Layer, is_transposed: bool) -> Buffer:
+    """Kernels in the order of `pack_conv`, made by copies."""
+    view = _weight_view(context, layer)
+    first, second, *kernel = view.shape
+    group, taps = layer.inner.group, product(kernel)
+    assert isinstance(first, int)
+    if is_transposed:
+        grouped = view.reshape((group, first // group, second, taps))
+    else:
+        grouped = view.reshape((group, first // group, second, taps))
+    assert grouped is not None
+    source = grouped.transpose((0, 2, 3, 1)) if is_transposed else grouped.transpose((0, 1, 3, 2))
+    columns = register_tile(context.target, layer.element).columns
+    outputs = source.shape[1]
+    assert isinstance(outputs, int)
+    shape = (group, -(-outputs // columns), taps, source.shape[3], columns)
+    target = whole(context.temporary(view.buffer.dtype, product(shape), "packed"), shape)
+    packed_blocks(context, source, 1, columns, target.transpose((0, 1, 4, 2, 3)))
+    return target.buffer
 
 
-def _winograd(context: Context, node: Node, epilogue: Epilogue, windows: Sequence[Window]) -> None:
-    weights = _input(node, 1)
-    array = np.asarray(weights.constant, np.float32)
+def _depthwise(context: Context, layer: Layer) -> None:
+    weights = layer.weights
+    if weights.constant is None:
+        view = _weight_view(context, layer).reshape((weights.shape[0], product(weights.shape[2:])))
+        assert view is not None
+        buffer = converted(context, view.transpose((1, 0)), view.buffer.dtype, view.buffer.dtype).buffer
+    else:
+        array = weights.constant.astype(np.float32)
+        buffer = context.packed(weights, "depthwise", lambda: pack_depthwise(array))
+    _emit(context, layer, depthwise(context.target), _window_sizes(layer), buffer, layer.flops)
+
+
+def _winograd(context: Context, layer: Layer, windows: Sequence[Window]) -> None:
+    weights = layer.weights
+    array = np.asarray(weights.constant).astype(np.float32)
     height, width = windows[0].output, windows[1].output
     is_fixed = isinstance(height, int) and isinstance(width, int)
     output = preferred_output(height, width, array.shape[0]) if is_fixed else 4
     packed = context.packed(weights, f"winograd{output}", lambda: pack_winograd(array, context.target, output))
-    sizes = _window_sizes(node, windows)
-    _emit(context, node, epilogue, winograd(context.target, output), sizes, packed, _flops(node))
+    _emit(context, layer, winograd(context.target, output), _window_sizes(layer), packed, layer.flops)
 
 
-def _pool(context: Context, node: Node, epilogue: Epilogue) -> None:
-    inner, windows = _op(node).inner, _windows(node)
-    counts = inner.name == "AveragePool" and inner.count_include_pad
-    kind = "max" if inner.name == "MaxPool" else "average_with_pads" if counts else "average"
-    sizes = _window_sizes(node, windows)
-    work = product(node.output.shape) * product(window.kernel for window in windows)
-    _emit(context, node, epilogue, pool(context.target, kind), sizes, None, work)
+def _pool(context: Context, layer: Layer) -> None:
+    counts = layer.inner.name == "AveragePool" and layer.inner.count_include_pad
+    kind = "max" if layer.inner.name == "MaxPool" else "average_with_pads" if counts else "average"
+    work = product(layer.output) * product(window.kernel for window in layer.windows)
+    _emit(context, layer, pool(context.target, kind), _window_sizes(layer), None, work)

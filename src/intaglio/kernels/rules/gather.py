@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from intaglio.ir.dim import Dim, bounds, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor
@@ -58,7 +60,7 @@ def _progression(indices: Value, extent: Dim) -> tuple[Dim, int, int] | None:
     if least is None or not (-least <= min(places) and max(places) < least) or min(places) < 0 <= max(places):
         return None
     step = places[1] - places[0] if len(places) > 1 else 1
-    if step == 0 or any(b - a != step for a, b in zip(places, places[1:], strict=False)):
+    if step == 0 or any(b - a != step for a, b in pairwise(places)):
         return None
     return (places[0] + extent if places[0] < 0 else places[0]), step, len(places)
 
@@ -162,7 +164,7 @@ $tuple
 
 @anchor("GatherElements")
 def gather_elements(context: Context, node: Node, epilogue: Epilogue) -> None:
-    """One element for each index, from the same position along all axes but one; a task is a block of lines along it."""
+    """One element for each index, from the same position along all axes but one; a row is a line along that one."""
     data, indices = inputs_of(node)
     axes = element_axes(indices, data, _axis(node))
     blocks, tasks, cost = row_blocks(f"count * {data.dtype.itemsize}", "4 + count")

@@ -23,7 +23,8 @@ def _data(node: Node) -> Value:
 def _ends(node: Node) -> list[Value]:
     """The start and the step of a range; its limit only tells how long it is."""
     start, _, delta = node.inputs
-    assert start is not None and delta is not None
+    assert start is not None
+    assert delta is not None
     return [start, delta]
 
 
@@ -51,7 +52,8 @@ def number_range(context: Context, node: Node, epilogue: Epilogue) -> None:
 _RANGE = f"""
     const ig_${{kind}}_element first = ig_load_n_$suffix(start, 1)[0], step = ig_load_n_$suffix(delta, 1)[0];
     for ({ROWS}) {{
-        const ig_${{kind}}_element distance = (ig_${{kind}}_element)(${{wrap}}(ig_${{kind}}_element)row * ${{wrap}}step);
+        const ig_${{kind}}_element count = (ig_${{kind}}_element)row;
+        const ig_${{kind}}_element distance = (ig_${{kind}}_element)(${{wrap}}count * ${{wrap}}step);
         const ig_${{kind}}_element number = (ig_${{kind}}_element)(${{wrap}}first + ${{wrap}}distance);
         ig_store_n_$suffix(out + row, ig_set_$kind(number), 1);
     }}
@@ -99,6 +101,7 @@ def trilu(context: Context, node: Node, epilogue: Epilogue) -> None:
     parameters.append(writes("out", context.allocate(node.output), bits))
     is_upper = bool(node.op.upper)
     marks = {
+        "bits": bits,
         "diagonal": "0" if offset is None else "(int64_t)*offset",
         "edge": "place" if is_upper else "place + 1",
         "from": "cut" if is_upper else "0",
@@ -114,8 +117,10 @@ _TRILU = f"""
         const int64_t place = row % height + diagonal, edge = $edge;
         const int64_t cut = edge < 0 ? 0 : edge > columns ? columns : edge;
         const int64_t from = $from, to = $to;
-        __builtin_memset(out + row * columns, 0, (unsigned long)from * sizeof *out);
-        __builtin_memcpy(out + row * columns + from, data + row * columns + from, (unsigned long)(to - from) * sizeof *out);
-        __builtin_memset(out + row * columns + to, 0, (unsigned long)(columns - to) * sizeof *out);
+        const $bits *const x = data + row * columns;
+        $bits *const y = out + row * columns;
+        __builtin_memset(y, 0, (unsigned long)from * sizeof *y);
+        __builtin_memcpy(y + from, x + from, (unsigned long)(to - from) * sizeof *y);
+        __builtin_memset(y + to, 0, (unsigned long)(columns - to) * sizeof *y);
     }}
 """

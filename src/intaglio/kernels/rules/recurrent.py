@@ -22,6 +22,7 @@ from intaglio.kernels.routine import reads as read
 from intaglio.kernels.routine import writes as written
 from intaglio.kernels.rules.call import epilogue_code
 from intaglio.kernels.rules.linear import MatrixOperand, Product, folded, gemm_call, single_matrix
+from intaglio.kernels.rules.widen import packed_blocks
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.recurrent import (
@@ -122,7 +123,7 @@ class _Weights:
         shape = (directions, gates, self.blocks, self.lanes, depth)
         target = whole(self.context.temporary(FLOAT32, product(shape)), tuple(shape[axis] for axis in permutation))
         inverse = [permutation.index(axis) for axis in range(5)]
-        self._copy(value, view, target.transpose(inverse))
+        packed_blocks(self.context, view, 2, self.lanes, target.transpose(inverse))
         return target.buffer
 
     def _array(self, array: Any, view: View, permutation: tuple[int, ...]) -> Any:
@@ -135,24 +136,6 @@ class _Weights:
         padded[:, :, :hidden] = source
         split = padded.reshape(directions, gates, self.blocks, self.lanes, depth)
         return np.ascontiguousarray(np.transpose(split, permutation))
-
-    def _copy(self, value: Value, view: View, target: View) -> None:
-        """Copy whole blocks of hidden units, and the last one where it is not whole with zeros behind it."""
-        directions, gates, hidden, depth = view.shape
-        assert isinstance(hidden, int)
-        full, left = divmod(hidden, self.lanes)
-        step = view.strides[2]
-        strides = (*view.strides[:2], step * self.lanes, *view.strides[2:])
-        if full:
-            blocks = View(view.buffer, view.offset, (directions, gates, full, self.lanes, depth), strides)
-            self.context.copy(value, blocks, into=target.window(2, 0, 1, full))
-        if left:
-            last = target.window(2, full, 1, 1)
-            zero = whole(self.context.constant(_ZERO), (1,) * 5).broadcast(last.shape)
-            self.context.copy(value, zero, into=last)
-            offset = view.offset + step * (full * self.lanes)
-            tail = View(view.buffer, offset, (directions, gates, 1, left, depth), strides)
-            self.context.copy(value, tail, into=last.window(3, 0, 1, left))
 
     def matrix(self, position: int, order: Order, gates: tuple[int, int]) -> Buffer:
         """Some gates of W or R, given by the first of them and their number."""

@@ -8,7 +8,17 @@ from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.expression import BITS, MEMORY, register_kind
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.routine import AT_LEAST_ONE, ROWS, Routine, bits_type, reads, row_blocks, three_parts, writes
+from intaglio.kernels.routine import (
+    AT_LEAST_ONE,
+    ROWS,
+    Routine,
+    bits_type,
+    memory_type,
+    reads,
+    row_blocks,
+    three_parts,
+    writes,
+)
 from intaglio.kernels.view import whole
 from intaglio.ops.indices import resolve_axis
 
@@ -82,14 +92,18 @@ static inline int IG_FUNCTION_beats(ig_${kind}_element x, ig_${kind}_element bes
 {
     return $beats;
 }
+static inline int IG_FUNCTION_is_better(ig_${kind}_element x, int64_t at, ig_${kind}_element best, int64_t place)
+{
+    return IG_FUNCTION_beats(x, best) || (!IG_FUNCTION_beats(best, x) && at $later place);
+}
 IG_INLINE ig_$mask IG_FUNCTION_takes(ig_$kind x, ig_$kind best)
 {
     return $takes;
 }
-IG_INLINE void IG_FUNCTION_columns(const $element *x, int64_t *out, int64_t extent, int64_t inner, int vectors, int64_t n)
+/* The best of `extent` elements in each of `vectors` * IG_LANES columns (in n of the only vector), and its number. */
+IG_INLINE void IG_FUNCTION_scan(const $element *x, int64_t extent, int64_t step, int vectors, int64_t n,
+                                ig_$kind *best, ig_$index *index)
 {
-    ig_$kind best[4];
-    ig_$index index[4];
     IG_UNROLL
     for (int v = 0; v < vectors; v++) {
         best[v] = vectors == 1 ? ig_load_n_$suffix(x, n) : ig_load_$suffix(x + v * IG_LANES);
@@ -98,13 +112,20 @@ IG_INLINE void IG_FUNCTION_columns(const $element *x, int64_t *out, int64_t exte
     for (int64_t k = 1; k < extent; k++) {
         IG_UNROLL
         for (int v = 0; v < vectors; v++) {
-            const $element *const p = x + k * inner + v * IG_LANES;
+            const $element *const p = x + k * step + v * IG_LANES;
             const ig_$kind now = vectors == 1 ? ig_load_n_$suffix(p, n) : ig_load_$suffix(p);
             const ig_$mask taken = IG_FUNCTION_takes(now, best[v]);
             best[v] = ig_select_$kind(taken, now, best[v]);
             index[v] = ig_select_$index($index_mask, ig_set_$index((ig_${index}_element)k), index[v]);
         }
     }
+}
+IG_INLINE void IG_FUNCTION_columns(const $element *x, int64_t *out, int64_t extent, int64_t inner, int vectors,
+                                   int64_t n)
+{
+    ig_$kind best[4];
+    ig_$index index[4];
+    IG_FUNCTION_scan(x, extent, inner, vectors, n, best, index);
     IG_UNROLL
     for (int v = 0; v < vectors; v++) {
         if (vectors == 1)
@@ -130,39 +151,36 @@ _ARG_COLUMNS = f"""{_ARG_FAULT}\
         const $element *const x = data + o * extent * inner;
         for (; c + 4 * IG_LANES <= last; c += 4 * IG_LANES)
             IG_FUNCTION_columns(x + c, out + o * inner + c, extent, inner, 4, IG_LANES);
-        for (; c < last; c += IG_LANES)
-            IG_FUNCTION_columns(x + c, out + o * inner + c, extent, inner, 1, last - c < IG_LANES ? last - c : IG_LANES);
+        for (; c < last; c += IG_LANES) {{
+            const int64_t n = last - c < IG_LANES ? last - c : IG_LANES;
+            IG_FUNCTION_columns(x + c, out + o * inner + c, extent, inner, 1, n);
+        }}
     }}
 """
 
 _ARG_ROWS = f"""{_ARG_FAULT}\
+    const int64_t width = 4 * IG_LANES;
     for ({ROWS}) {{
         const $element *const x = data + row * extent;
-        ig_$kind top = ig_load_n_$suffix(x, extent < IG_LANES ? extent : IG_LANES);
-        ig_$index index = {{0}};
-        int64_t j = IG_LANES;
-        for (; j + IG_LANES <= extent; j += IG_LANES) {{
-            const ig_$kind now = ig_load_$suffix(x + j);
-            const ig_$mask taken = IG_FUNCTION_takes(now, top);
-            top = ig_select_$kind(taken, now, top);
-            index = ig_select_$index($index_mask, ig_set_$index((ig_${{index}}_element)(j / IG_LANES)), index);
-        }}
-        ig_${{kind}}_element best = top[0];
-        int64_t place = index[0] * IG_LANES;
-        for (int64_t lane = 1; lane < (extent < IG_LANES ? extent : IG_LANES); lane++) {{
-            const int64_t other = index[lane] * IG_LANES + lane;
-            const int is_tie = !IG_FUNCTION_beats(best, top[lane]) && other $later place;
-            if (IG_FUNCTION_beats(top[lane], best) || is_tie) {{
-                best = top[lane];
+        ig_$kind top[4] = {{{{0}}}};
+        ig_$index index[4] = {{{{0}}}};
+        const int64_t steps = extent / width;
+        ig_${{kind}}_element best = ig_load_n_$suffix(x, 1)[0];
+        int64_t place = 0;
+        if (steps > 0)
+            IG_FUNCTION_scan(x, steps, width, 4, IG_LANES, top, index);
+        for (int64_t lane = 0; lane < (steps > 0 ? width : 0); lane++) {{
+            const int64_t v = lane / IG_LANES, l = lane % IG_LANES, other = index[v][l] * width + lane;
+            if (IG_FUNCTION_is_better(top[v][l], other, best, place)) {{
+                best = top[v][l];
                 place = other;
             }}
         }}
-        const ig_$kind left = ig_load_n_$suffix(x + (j < extent ? j : 0), j < extent ? extent - j : 0);
-        for (int64_t lane = 0; lane < extent - j; lane++) {{
-            const int is_tie = !IG_FUNCTION_beats(best, left[lane]) && j + lane $later place;
-            if (IG_FUNCTION_beats(left[lane], best) || is_tie) {{
-                best = left[lane];
-                place = j + lane;
+        for (int64_t j = steps * width; j < extent; j++) {{
+            const ig_${{kind}}_element now = ig_load_n_$suffix(x + j, 1)[0];
+            if (IG_FUNCTION_is_better(now, j, best, place)) {{
+                best = now;
+                place = j;
             }}
         }}
         out[row] = place;
@@ -188,16 +206,20 @@ def top_k(context: Context, node: Node, epilogue: Epilogue) -> None:
     ]  # fmt: skip
     bits = bits_type(data.dtype)
     parameters = [
-        reads("data", context.contiguous(data), bits),
-        writes("out", context.allocate(values), bits),
+        reads("data", context.contiguous(data)),
+        writes("out", context.allocate(values)),
         writes("place", _place_view(context, places)),
     ]
     routine = Routine("top_k", _TOP_K, parameters, sizes, tasks, cost, checks=True, helpers=_TOP_K_HELPERS)
     routine.scratch = SizeTerm(f"(count > 0 ? count : 1) * {16 if is_wide else 8}")
     is_largest = bool(node.op.largest)
+    is_half = data.dtype.name in ("float16", "bfloat16")
+    sign = "<=" if is_largest else ">="
     routine.marks = {
-        "bits": bits, "rank": _rank_text(data.dtype), "half": "64" if is_wide else "32", "flip": "" if is_largest else "~",
-        "key": "unsigned __int128" if is_wide else "uint64_t", "unsigned": "uint64_t" if is_wide else "uint32_t",
+        "element": memory_type(data.dtype), "rejects": "0" if is_half else f"x[j * inner] {sign} x[least * inner]",
+        "bits": bits, "rank": _rank_text(data.dtype), "half": "64" if is_wide else "32",
+        "flip": "" if is_largest else "~", "key": "unsigned __int128" if is_wide else "uint64_t",
+        "unsigned": "uint64_t" if is_wide else "uint32_t",
     }  # fmt: skip
     context.emit(routine.call(node, data))
 
@@ -226,8 +248,10 @@ def _rank_text(dtype: DType) -> str:
 
 _TOP_K_HELPERS = """
 __extension__ typedef $key IG_FUNCTION_key;
-static inline IG_FUNCTION_key IG_FUNCTION_make_key($bits x, int64_t place)
+static inline IG_FUNCTION_key IG_FUNCTION_make_key($element element, int64_t place)
 {
+    $bits x;
+    __builtin_memcpy(&x, &element, sizeof x);
     const $unsigned rank = $rank;
     return (IG_FUNCTION_key)($unsigned)${flip}rank << $half | ($unsigned)~($unsigned)place;
 }
@@ -254,15 +278,19 @@ _TOP_K = f"""
     }}
     for ({ROWS}) {{
         const int64_t o = row / inner, i = row % inner;
-        const $bits *const x = data + o * extent * inner + i;
+        const $element *const x = data + o * extent * inner + i;
         for (int64_t j = 0; j < count; j++)
             heap[j] = IG_FUNCTION_make_key(x[j * inner], j);
         for (int64_t j = count / 2 - 1; j >= 0; j--)
             IG_FUNCTION_sift(heap, count, j, heap[j]);
+        int64_t least = count > 0 ? ($unsigned)~($unsigned)heap[0] : 0;
         for (int64_t j = count; j < extent && count > 0; j++) {{
+            if ($rejects)
+                continue;
             const IG_FUNCTION_key key = IG_FUNCTION_make_key(x[j * inner], j);
             if (key > heap[0])
                 IG_FUNCTION_sift(heap, count, 0, key);
+            least = ($unsigned)~($unsigned)heap[0];
         }}
         for (int64_t j = count - 1; j >= 0; j--) {{
             const int64_t found = ($unsigned)~($unsigned)heap[0], to = (o * count + j) * inner + i;

@@ -9,12 +9,14 @@ import numpy.typing as npt
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.source import (
+    Element,
     StructuredKernel,
     Tile,
     VectorTarget,
     c_name,
     maximum,
     minimum,
+    own_types,
     quotient_up,
     register_tile,
     unpack_sizes,
@@ -33,24 +35,24 @@ pads are those before the first value, what is missing behind the last one follo
 _SIZES = (*WINDOW_SIZES, "groups", "OC", "row_block", "col_block", "panel_block")
 
 
-def conv(target: VectorTarget, input_layout: Layout = "nhwc") -> StructuredKernel:
-    """Convolution of an NDHWC (or, for few channels, NCDHW) float32 input with weights from `pack_conv`.
+def conv(target: VectorTarget, input_layout: Layout = "nhwc", element: Element = "float32") -> StructuredKernel:
+    """Convolution of an NDHWC (or, for few channels, NCDHW) input with weights from `pack_conv`.
 
     The epilogue gets the row (image * OD + od) * OH * OW + oh * OW + ow and the output channel. A 1x1 convolution with
     stride 1 and without pads and groups is `pointwise` instead.
     """
-    tile = register_tile(target)
+    tile = register_tile(target, element)
     names = _names(target, tile, input_layout)
     parts = (_SLAB, _COPIED, _TAPS, _BLOCK, _CONV)
     return _kernel("conv", target, tile, input_layout, names, parts, _slab_elements(_window_extent))
 
 
-def conv_transpose(target: VectorTarget) -> StructuredKernel:
-    """Transposed convolution of an NDHWC float32 input with weights from `pack_conv_transpose`.
+def conv_transpose(target: VectorTarget, element: Element = "float32") -> StructuredKernel:
+    """Transposed convolution of an NDHWC input with weights from `pack_conv_transpose`.
 
     Every output gathers its inputs, so that nothing is added twice; rows and columns of the epilogue as for `conv`.
     """
-    tile = register_tile(target)
+    tile = register_tile(target, element)
     names = _names(target, tile, "nhwc")
     parts = (_SLAB, _PHASES, _TRANSPOSED)
     return _kernel("conv_transpose", target, tile, "nhwc", names, parts, _slab_elements(_gather_extent))
@@ -62,21 +64,27 @@ def pointwise(target: VectorTarget) -> StructuredKernel:
 
 
 def pack_conv(
-    weights: npt.NDArray[Any], groups: int, target: VectorTarget, input_layout: Layout = "nhwc"
+    weights: npt.NDArray[Any],
+    groups: int,
+    target: VectorTarget,
+    input_layout: Layout = "nhwc",
+    element: Element = "float32",
 ) -> npt.NDArray[Any]:
     """Weights (OC, C / groups, *kernel) as (groups, panels, taps, C / groups, columns), or channels before taps."""
     grouped = weights.reshape(groups, weights.shape[0] // groups, weights.shape[1], -1)
     order = (0, 3, 2, 1) if input_layout == "nhwc" else (0, 2, 3, 1)
     ordered = grouped.transpose(order)
-    packed = pack_b(ordered.reshape(groups, -1, ordered.shape[-1]), target)
+    packed = pack_b(ordered.reshape(groups, -1, ordered.shape[-1]), target, element)
     return packed.reshape(groups, packed.shape[1], *ordered.shape[1:3], packed.shape[-1])
 
 
-def pack_conv_transpose(weights: npt.NDArray[Any], groups: int, target: VectorTarget) -> npt.NDArray[Any]:
+def pack_conv_transpose(
+    weights: npt.NDArray[Any], groups: int, target: VectorTarget, element: Element = "float32"
+) -> npt.NDArray[Any]:
     """Weights (C, OC / groups, *kernel) in the order of `pack_conv`."""
     channels, outputs, *kernel = weights.shape
     grouped = np.swapaxes(weights.reshape(groups, channels // groups, outputs, *kernel), 1, 2)
-    return pack_conv(grouped.reshape(groups * outputs, channels // groups, *kernel), groups, target)
+    return pack_conv(grouped.reshape(groups * outputs, channels // groups, *kernel), groups, target, element=element)
 
 
 def _names(target: VectorTarget, tile: Tile, layout: Layout) -> dict[str, object]:
@@ -104,7 +112,7 @@ def _kernel(hint: str, target: VectorTarget, tile: Tile, layout: Layout, names: 
     most = 8 * tile.rows
     return StructuredKernel(
         hint=hint,
-        source=tile_source(tile) + "\n" + "\n".join(part.substitute(names) for part in parts),
+        source=own_types(tile) + tile_source(tile) + "\n" + "\n".join(part.substitute(names) for part in parts),
         buffers=("x", "w"),
         sizes=_SIZES,
         tasks=f"{spatial} * {quotient_up(panels, 'panel_block')}",

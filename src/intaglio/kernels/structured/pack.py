@@ -28,8 +28,10 @@ def pack_b(array: npt.NDArray[Any], target: VectorTarget, element: Element = "fl
     columns = register_tile(target, element).columns
     *batch, depth, width = array.shape
     panels = -(-width // columns)
-    padded = np.zeros((*batch, depth, panels * columns), element)
-    padded[..., :width] = array
+    padded = np.asarray(array, element)
+    if width % columns:
+        padded = np.zeros((*batch, depth, panels * columns), element)
+        padded[..., :width] = array
     return np.ascontiguousarray(np.swapaxes(padded.reshape(*batch, depth, panels, columns), -3, -2))
 
 

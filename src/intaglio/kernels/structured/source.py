@@ -151,9 +151,20 @@ def vector_types(target: VectorTarget) -> str:
     return _TYPES.substitute(bytes=target.vector_bytes, lanes=target.vector_bytes // 4)
 
 
-def plain_epilogue(element: Element, buffers: int, sizes: int) -> str:
-    """The epilogue that only stores: to buffer[buffers], whose rows are size[sizes] elements apart."""
-    return _PLAIN.substitute(type=c_name(element), vector=result_name(element), buffer=buffers, size=sizes)
+def plain_epilogue(element: Element, buffers: int, sizes: int, *, has_bias: bool = False) -> str:
+    """The epilogue that only stores: to buffer[buffers], whose rows are size[sizes] elements apart.
+
+    With `has_bias`, the next buffer holds one value for each column, which is added first.
+    """
+    bias = _PLAIN_BIAS.substitute(type=c_name(element), vector=result_name(element), buffer=buffers + 1)
+    return _PLAIN.substitute(
+        type=c_name(element),
+        vector=result_name(element),
+        buffer=buffers,
+        size=sizes,
+        bias=bias.replace("$n", "sizeof acc / sizeof *bias") if has_bias else "",
+        bias_n=bias.replace("$n", "n") if has_bias else "",
+    )
 
 
 def plan_source(kernel: StructuredKernel, name: str) -> str:
@@ -230,14 +241,21 @@ typedef $type IG_FUNCTION_vector_at __attribute__((vector_size($bytes), aligned(
 _PLAIN = Template("""\
 static inline void ig_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, $vector acc)
 {
-    __builtin_memcpy(($type *)buffer[$buffer] + row * size[$size] + col, &acc, sizeof acc);
+$bias    __builtin_memcpy(($type *)buffer[$buffer] + row * size[$size] + col, &acc, sizeof acc);
 }
 static inline void ig_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, $vector acc,
                                  int64_t n)
 {
-    $type *out = ($type *)buffer[$buffer] + row * size[$size] + col;
+$bias_n    $type *out = ($type *)buffer[$buffer] + row * size[$size] + col;
     __builtin_memcpy(out, &acc, (uint64_t)n * sizeof *out);
 }
+""")
+
+_PLAIN_BIAS = Template("""\
+    const $type *bias = ($type *)buffer[$buffer] + col;
+    $vector addend = {0};
+    __builtin_memcpy(&addend, bias, (uint64_t)($$n) * sizeof *bias);
+    acc += addend;
 """)
 
 _PLAN = Template("""\

@@ -6,7 +6,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.source import (
     StructuredKernel,
     VectorTarget,
@@ -104,9 +103,13 @@ def winograd(target: VectorTarget, output: Output = 4) -> StructuredKernel:
 def pack_winograd(weights: npt.NDArray[Any], target: VectorTarget, output: Output = 4) -> npt.NDArray[Any]:
     """Weights (OC, C, 3, 3), transformed, as (panels, positions, C, columns)."""
     matrix = np.array(_FILTER[output])
-    transformed = np.einsum("ia,ocab,jb->ijco", matrix, weights.astype(np.float64), matrix)
-    packed = pack_b(transformed.reshape(-1, *transformed.shape[2:]), target)
-    return np.ascontiguousarray(np.swapaxes(packed, 0, 1))
+    outputs, channels = weights.shape[:2]
+    columns = register_tile(target).columns
+    panels = -(-outputs // columns)
+    padded = np.zeros((panels * columns, channels, 9), np.float32)
+    padded[:outputs] = weights.reshape(outputs, channels, 9)
+    transformed = np.kron(matrix, matrix).astype(np.float32) @ padded.reshape(-1, 9).T
+    return np.ascontiguousarray(transformed.reshape(-1, panels, columns, channels).transpose(1, 0, 3, 2))
 
 
 def preferred_output(height: int, width: int, channels: int) -> Output:

@@ -1,0 +1,205 @@
+"""The documentation tells the truth: its examples run, its links lead somewhere, its tables list what there is."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
+
+import intaglio
+from intaglio import errors
+from intaglio.cli import doctor
+from intaglio.cli.app import app
+from intaglio.cli.demo_model import demo_model
+from intaglio.passes import PIPELINE
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
+SOURCES = ROOT / "src" / "intaglio"
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str, language: str) -> list[str]:
+    """The fenced code of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", read(name), re.MULTILINE | re.DOTALL)
+
+
+def with_blocks(language: str) -> list[str]:
+    return [name for name in NAMES if blocks(name, language)]
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with the model that the examples use."""
+    (tmp_path / "model.onnx").write_bytes(demo_model().SerializeToString())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def examples_with_marks() -> list[Any]:
+    return [name for name in with_blocks("python") if "<!-- source:" not in read(name)]
+
+
+@pytest.mark.parametrize("name", examples_with_marks())
+def test_python_examples_run(name: str, model_folder: Path) -> None:
+    namespace: dict[str, Any] = {}
+    for index, code in enumerate(blocks(name, "python")):
+        exec(compile(code, f"{name}, block {index}", "exec"), namespace)
+
+
+def commands() -> list[str]:
+    lines = [line for name in NAMES for block in blocks(name, "sh") for line in block.splitlines()]
+    return sorted({line for line in lines if line.startswith("intaglio ")})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_run(line: str, model_folder: Path) -> None:
+    arguments = shlex.split(line, comments=True)[1:]
+    done = subprocess.run(
+        [sys.executable, "-m", "intaglio", *arguments], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def run(operator: str, *arrays: Any, engine: str | None = None, **attributes: Any) -> Any:
+    """One node on both engines, which must agree; the first input is fed, the others are constants."""
+    names = [f"x{index}" for index in range(len(arrays))]
+    first = np.asarray(arrays[0])
+    graph = helper.make_graph(
+        [helper.make_node(operator, names, ["y"], **attributes)],
+        operator,
+        [helper.make_tensor_value_info("x0", helper.np_dtype_to_tensor_dtype(first.dtype), first.shape)],
+        [ValueInfoProto(name="y")],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in zip(names[1:], arrays[1:], strict=True)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    engines = [engine] if engine else ["native", "reference"]
+    results = [intaglio.load(model, engine=each)(first) for each in engines]  # pyright: ignore[reportArgumentType]
+    np.testing.assert_array_equal(results[0], results[-1], strict=True)
+    return results[0].tolist()
+
+
+def sections(name: str) -> dict[str, str]:
+    parts = re.split(r"^## (.*)$", read(name), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("section", [title for title, text in sections("docs/semantics.md").items() if ">>>" in text])
+def test_semantics(section: str) -> None:
+    names = {"np": np, "nan": np.nan, "run": run, "TensorProto": TensorProto}
+    text = re.sub(r"^```.*$", "", sections("docs/semantics.md")[section], flags=re.MULTILINE)
+    check(doctest.DocTestParser().get_doctest(text, names, section, "docs/semantics.md", 0))
+
+
+def check(test: doctest.DocTest) -> None:
+    report: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+def documented_modules() -> list[str]:
+    found = [info.name for info in pkgutil.walk_packages([str(SOURCES)], "intaglio.")]
+    return [name for name in found if ">>> " in module_path(name).read_text(encoding="utf-8")]
+
+
+def module_path(name: str) -> Path:
+    path = ROOT / "src" / name.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@pytest.mark.parametrize("name", documented_modules())
+def test_docstrings(name: str) -> None:
+    tests = [test for test in doctest.DocTestFinder().find(importlib.import_module(name)) if test.examples]
+    assert tests
+    for test in tests:
+        check(test)
+
+
+def excerpts() -> Iterator[Any]:
+    for name in NAMES:
+        pattern = r"<!-- source: (\S+) -->\n```python\n(.*?)^```$"
+        for source, code in re.findall(pattern, read(name), re.MULTILINE | re.DOTALL):
+            yield pytest.param(source, code, id=f"{name}: {source}")
+
+
+@pytest.mark.parametrize(("source", "code"), list(excerpts()))
+def test_excerpts_are_what_the_code_says(source: str, code: str) -> None:
+    assert code in read(source)
+
+
+def anchors(name: str) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", read(name), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("name", [*NAMES, "CHANGELOG.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", read(name)):
+        path, _, anchor = target.partition("#")
+        if ":" in path:
+            continue
+        file = (ROOT / name).parent / path if path else ROOT / name
+        assert file.exists(), target
+        if anchor:
+            assert anchor in anchors(file.resolve().relative_to(ROOT).as_posix()), target
+
+
+def test_every_page_is_reached_from_the_index_and_the_readme() -> None:
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    for name, prefix in (("docs/index.md", ""), ("README.md", "docs/")):
+        linked = set(re.findall(rf"\]\({prefix}([\w-]+\.md)\)", read(name)))
+        assert pages <= linked, name
+
+
+def first_column(name: str, heading: str) -> list[str]:
+    """The code in the first column of the first table below a heading."""
+    text = read(name).split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return [
+        match for row in re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE) for match in re.findall(r"`([^`]+)`", row)
+    ]
+
+
+def test_options_of_load_are_all_listed() -> None:
+    listed = first_column("docs/reference.md", "`intaglio.load(source, **options) -> Model`")
+    assert listed == list(inspect.signature(intaglio.load).parameters)
+
+
+def test_exceptions_are_all_listed() -> None:
+    tree = ast.parse(inspect.getsource(errors))
+    assert first_column("docs/reference.md", "Exceptions") == [n.name for n in tree.body if isinstance(n, ast.ClassDef)]
+
+
+def test_passes_are_all_listed() -> None:
+    assert first_column("docs/reference.md", "Passes") == [each.name for each in PIPELINE]
+
+
+def test_commands_are_all_listed() -> None:
+    listed = {line.split()[1] for line in first_column("docs/reference.md", "Command line")}
+    names = {entry.name or entry.callback.__name__ for entry in app.registered_commands if entry.callback}
+    names |= {str(group.typer_instance.info.name) for group in app.registered_groups if group.typer_instance}
+    assert listed == names
+
+
+def test_environment_variables_are_all_listed() -> None:
+    listed = first_column("docs/guide.md", "Environment variables")
+    assert set(doctor.VARIABLES) <= set(listed)
+    used = {name for path in SOURCES.rglob("*.py") for name in re.findall(r"INTAGLIO_[A-Z]+", path.read_text())}
+    assert used <= set(listed)

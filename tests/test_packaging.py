@@ -1,0 +1,93 @@
+"""What a user gets from the wheel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import intaglio
+
+ROOT = Path(__file__).parent.parent
+SOURCES = ROOT / "src" / "intaglio"
+MEGABYTE = 1_000_000
+MOST_INSTALLED = 120 * MEGABYTE
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built in this environment: no isolation, so no downloads."""
+    folder = tmp_path_factory.mktemp("wheel")
+    code = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(folder)], cwd=ROOT, check=True, capture_output=True, timeout=300)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_is_pure_and_small(wheel: Path) -> None:
+    assert wheel.name == f"intaglio-{intaglio.__version__}-py3-none-any.whl"
+    assert wheel.stat().st_size < 2 * MEGABYTE
+
+
+def test_the_wheel_holds_the_whole_package(wheel: Path) -> None:
+    held = set(zipfile.ZipFile(wheel).namelist())
+    wanted = [
+        path for path in SOURCES.rglob("*") if path.suffix in (".py", ".c", ".h", ".typed") or path.name == "py.typed"
+    ]
+    assert {path.relative_to(ROOT / "src").as_posix() for path in wanted} <= held
+    for name in ("py.typed", "c/runtime/ig.h", "c/runtime/ig_math.h", "c/runtime/pool.c", "c/runtime/call.c"):
+        assert f"intaglio/{name}" in held
+    assert any(name.endswith("licenses/LICENSE") for name in held)
+
+
+def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
+    tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert tops == {"intaglio", f"intaglio-{intaglio.__version__}.dist-info"}
+
+
+def test_version_on_the_command_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "intaglio", "--version"], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.strip() == f"intaglio {intaglio.__version__}"
+
+
+def test_the_changelog_knows_the_version() -> None:
+    assert f"## [{intaglio.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_core_needs_few_packages() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert len(project["dependencies"]) == 5
+    assert project["scripts"] == {"intaglio": "intaglio.cli:main"}
+
+
+@pytest.mark.slow
+def test_the_wheel_installs_into_an_empty_environment_and_is_light(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile", str(wheel)]
+    subprocess.run(install, check=True, timeout=900)
+    (packages,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    installed = sum(path.lstat().st_size for path in packages.rglob("*") if path.is_file())
+    assert installed < MOST_INSTALLED, f"{installed / MEGABYTE:.0f} MB"
+
+    environment = {**os.environ, "INTAGLIO_CACHE": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("PYTHONPATH", None)
+    for arguments in (["-m", "intaglio", "--version"], ["-m", "intaglio", "demo"]):
+        done = subprocess.run(
+            [python, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
