@@ -40,17 +40,18 @@ TYPES = [DTYPES[name] for name in MEMORY]
 FLOATS = [dtype for dtype in TYPES if dtype.is_float]
 BOOL = DTYPES["bool"]
 
-UNARY = sorted(
-    "Abs Neg Sign Reciprocal Relu BitwiseNot Identity Ceil Floor Round Sqrt Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh "
-    "Tanh Asinh Acosh Atanh Erf Sigmoid Not IsNaN".split()
-)
-BINARY = sorted(
-    "Add Sub Mul Div Min Max Sum BitwiseAnd BitwiseOr BitwiseXor Equal Less LessOrEqual Greater GreaterOrEqual And Or "
-    "Xor Pow".split()
-)
+UNARY = [
+    "Abs", "Neg", "Sign", "Reciprocal", "Relu", "BitwiseNot", "Identity", "Ceil", "Floor", "Round", "Sqrt", "Exp", "Log",
+    "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Sigmoid",
+    "Not", "IsNaN",
+]  # fmt: skip
+BINARY = [
+    "Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Less",
+    "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Pow",
+]  # fmt: skip
 
 ULPS = {"Pow": 2, "Exp": 4, "Log": 4, "Sin": 4, "Cos": 4, "Tan": 8, "Tanh": 6, "Erf": 4, "Sigmoid": 4, "Sinh": 4}
-ULPS |= dict.fromkeys("Asin Acos Atan Cosh Asinh Acosh Atanh".split(), 4)
+ULPS |= dict.fromkeys(("Asin", "Acos", "Atan", "Cosh", "Asinh", "Acosh", "Atanh"), 4)
 """How far the approximations of a function may be from NumPy's, which is off by a few units itself."""
 
 
@@ -230,7 +231,8 @@ def check(got: Array, expected: Array, problem: Problem) -> None:
     else:
         tiny = float(ml_dtypes.finfo(got.dtype).smallest_normal)
         wide_got, wide_expected = got.astype(np.float64), expected.astype(np.float64)
-        is_flushed = (np.abs(wide_expected) <= tiny) & (np.abs(wide_got) <= tiny) if got.dtype != np.float16 else False
+        least = 8 * tiny if got.dtype != np.float16 else 0.0  # one term of a sum may be denormal where the sum is not
+        is_flushed = (np.abs(wide_expected) <= least) & (np.abs(wide_got) <= least)
         distance = np.abs(ordinals(got).astype(object) - ordinals(expected).astype(object))
         same = (distance <= problem.ulps) | is_flushed | (np.isnan(wide_got) & np.isnan(wide_expected))
         same &= np.isnan(wide_got) == np.isnan(wide_expected)
@@ -289,14 +291,18 @@ def elements(dtype: DType, count: int) -> st.SearchStrategy[Array]:
     bits = hnp.arrays(np.dtype(f"u{dtype.numpy.itemsize}"), count).map(lambda array: array.view(dtype.numpy))
     if dtype.is_integer:
         return bits
-    small = hnp.arrays(np.float64, count, elements=st.floats(-70000, 70000)).map(lambda a: a.astype(dtype.numpy))
+    small = hnp.arrays(np.float64, count, elements=st.floats(-65000, 65000)).map(lambda a: a.astype(dtype.numpy))
     return st.one_of(bits, small).map(flushed)
 
 
+SAMPLED = {"float32", "float64", "float16", "bfloat16", "int8", "int64", "uint64"}
 EXACT = [
     title
     for title, problem in PROBLEMS.items()
-    if problem.ulps == 0 and not title.startswith(("CastLike", "Clip", "Pow", "Identity", "IsInf"))
+    if problem.ulps == 0
+    and (title.startswith("Cast-") or len(problem.graph.inputs) == 2)
+    and not title.startswith(("CastLike", "Bitwise"))
+    and {str(value.dtype) for value in problem.graph.inputs} <= SAMPLED
 ]
 
 
@@ -324,9 +330,10 @@ def test_denormals_count_as_themselves_or_as_zero(operator: str, name: str, engi
     (got,) = engines[problem.title].run(inputs)
     kept, zeroed = (evaluate(problem.graph, list(arrays))[0] for arrays in (inputs, [flushed(a) for a in inputs]))
     is_same = [(got == either) | (np.isnan(got) & np.isnan(either)) for either in (kept, zeroed)]
-    is_flushed = np.abs(got.astype(np.float64) - kept.astype(np.float64)) <= float(
-        ml_dtypes.finfo(dtype).smallest_normal
-    )
+    with np.errstate(invalid="ignore"):
+        is_flushed = np.abs(got.astype(np.float64) - kept.astype(np.float64)) <= float(
+            ml_dtypes.finfo(dtype).smallest_normal
+        )
     assert np.all(is_same[0] | is_same[1] | is_flushed), (got, kept, zeroed)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from intaglio.c.target import Target
+from intaglio.c.target import Target, usable_cores
 from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.dtype import DType, from_numpy
@@ -18,6 +19,20 @@ from intaglio.kernels.loops import Program, loop_call
 from intaglio.kernels.plan import Action, HostStep, NativeStep, Step
 from intaglio.kernels.transpose import transpose_call
 from intaglio.kernels.view import Buffer, View, whole
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """An array that is still to be made."""
+
+    make: Callable[[], Any]
+
+
+def make_constants(constants: Sequence[Any]) -> list[Any]:
+    """The constants with every deferred one made, on as many threads as there are cores."""
+    with ThreadPoolExecutor(usable_cores(), thread_name_prefix="intaglio-pack") as executor:
+        futures = [executor.submit(item.make) if isinstance(item, Deferred) else item for item in constants]
+        return [item.result() if isinstance(item, Future) else item for item in futures]
 
 
 @dataclass
@@ -54,10 +69,14 @@ class Context:
         return self._constant_buffers[id(array)]
 
     def packed(self, value: Value, form: str, pack: Callable[[], Any]) -> Buffer:
-        """A constant in the form that a kernel wants; the same value in the same form once."""
+        """A constant in the form that a kernel wants; the same value in the same form once.
+
+        `pack` makes the array; it runs later, together with the others on several threads.
+        """
         key = (id(value.constant), form)
         if key not in self._packed:
-            self._packed[key] = self.constant(pack())
+            self._packed[key] = Buffer("packed", value.dtype, 0, "constant", len(self.constants))
+            self.constants.append(Deferred(pack))
         return self._packed[key]
 
     def _input_view(self, value: Value) -> View:

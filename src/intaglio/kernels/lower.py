@@ -11,7 +11,7 @@ from intaglio.ir.dim import Symbol, lone_atom, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.assume import assume_equal
-from intaglio.kernels.context import ANCHORS, Context
+from intaglio.kernels.context import ANCHORS, Context, make_constants
 from intaglio.kernels.epilogue import Epilogue, rows_and_columns
 from intaglio.kernels.expression import is_computable
 from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node
@@ -130,7 +130,8 @@ class _Lowering:
         for index, group in enumerate(groups):
             self._lower_group(group, index)
         self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= len(groups))
-        return Plan(self.context.steps, self.context.constants, list(self.graph.inputs), list(self.graph.outputs))
+        constants = make_constants(self.context.constants)
+        return Plan(self.context.steps, constants, list(self.graph.inputs), list(self.graph.outputs))
 
     def _classify(self) -> None:
         """Decide for each node how it runs; a size that only data tells is known once a host node has run."""

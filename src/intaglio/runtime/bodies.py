@@ -13,6 +13,7 @@ from intaglio.ir.dim import symbol
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.evaluate import evaluate
+from intaglio.runtime.deadline import Deadline
 
 
 def close_body(body: Graph) -> tuple[Graph, list[Value]]:
@@ -58,13 +59,15 @@ class Bodies:
         """The engines, for compiling and loading them with the model's."""
         return [engine for engine, _ in self._engines.values()]
 
-    def runner(self, known: Mapping[Value, Any]) -> Callable[[Graph, Sequence[Any]], list[Any]]:
+    def runner(
+        self, known: Mapping[Value, Any], deadline: Deadline | None
+    ) -> Callable[[Graph, Sequence[Any]], list[Any]]:
         """What evaluates a body for `interpret`: `run(graph, arrays)`."""
 
         def run(body: Graph, inputs: Sequence[Any]) -> list[Any]:
             if id(body) not in self._engines:
-                return evaluate(body, inputs, known)
+                return evaluate(body, inputs, known, None if deadline is None else deadline.check)
             engine, captured = self._engines[id(body)]
-            return engine.run([*inputs, *(known[value] for value in captured)])
+            return engine.run_until([*inputs, *(known[value] for value in captured)], deadline)
 
         return run

@@ -14,7 +14,7 @@ from intaglio.c.cache import CFunction
 from intaglio.c.compiler import require_compiler
 from intaglio.c.native import Prepared, Segment, invoke_function, plan_memory
 from intaglio.c.target import Target, host_target
-from intaglio.errors import OperatorError, RunTimeoutError, ShapeError
+from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import evaluate, symbols
@@ -30,6 +30,7 @@ from intaglio.passes import PIPELINE, simplify
 from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
+from intaglio.runtime.deadline import Deadline
 
 Progress = Callable[[int, int], None]
 
@@ -195,32 +196,37 @@ class NativeEngine:
 
     def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
         """The graph's outputs for arrays in the order of its inputs."""
-        nanoseconds = 0 if timeout is None else max(1, int(timeout * 1e9))
+        return self.run_until(inputs, Deadline.after(timeout))
+
+    def run_until(self, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
+        """`run` with a deadline instead of a timeout."""
         if self._is_single:
             fast = self._fast.get(tuple([array.shape for array in inputs]))
             if fast is not None and all(array.flags.c_contiguous for array in inputs):
-                return self._run_fast(fast, inputs, nanoseconds)
+                return self._run_fast(fast, inputs, deadline)
         bindings: dict[str, int] = {}
         for value, array in zip(self.graph.inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
                 bind(value.type.shape, array.shape, bindings, f"input {value.name!r}")
         if self._depends_on_shapes:
-            return self._specialised(inputs).run(inputs, timeout)
+            return self._specialised(inputs).run_until(inputs, deadline)
         try:
-            return self._run_steps(inputs, dict(bindings), nanoseconds)
+            return self._run_steps(inputs, dict(bindings), deadline)
         except _AssumptionError:
-            return self._specialised(inputs).run(inputs, timeout)
+            return self._specialised(inputs).run_until(inputs, deadline)
 
-    def _run_steps(self, inputs: Sequence[Any], bindings: dict[str, int], timeout: int) -> list[Any]:
+    def _run_steps(self, inputs: Sequence[Any], bindings: dict[str, int], deadline: Deadline | None) -> list[Any]:
         known: dict[Value, Any] = dict(zip(self.plan.inputs, inputs, strict=True))
         self._check_assumptions(bindings)
         if self._is_single:
             self._remember(inputs, bindings)
+        if deadline is not None:
+            deadline.check()
         for step in self.steps:
             if isinstance(step, HostStep):
-                self._run_host(step.node, known, bindings)
+                self._run_host(step.node, known, bindings, deadline)
             else:
-                self._run_native(step, known, bindings, timeout, inputs)
+                self._run_native(step, known, bindings, deadline, inputs)
         outputs = [value.constant if value.constant is not None else known[value] for value in self._outputs]
         return owned(outputs, inputs, self._constants)
 
@@ -250,19 +256,22 @@ class NativeEngine:
         ready = step.ready(bindings)
         self._fast[tuple([array.shape for array in inputs])] = _FastRun(ready.prepared.handle, ready.outputs)
 
-    def _run_fast(self, fast: _FastRun, inputs: Sequence[Any], timeout: int) -> list[Any]:
+    def _run_fast(self, fast: _FastRun, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """One segment, shapes seen before: allocate and call."""
         outputs = [np.empty(shape, dtype) for shape, dtype in fast.outputs]
-        status = self._invoke(fast.handle, timeout, *inputs, *outputs)
+        status = self._invoke(fast.handle, 0 if deadline is None else deadline.remaining(), *inputs, *outputs)
         if status:
             step = self.steps[0]
             assert isinstance(step, CompiledStep)
-            self._raise(status, step.step, inputs, timeout)
+            self._raise(status, step.step, inputs, deadline)
         return outputs
 
-    def _run_host(self, node: Node, known: dict[Value, Any], bindings: dict[str, int]) -> None:
+    def _run_host(
+        self, node: Node, known: dict[Value, Any], bindings: dict[str, int], deadline: Deadline | None
+    ) -> None:
         bodies = self.bodies.get(node)
-        results = run_node(node, known, run_body=None if bodies is None else bodies.runner(known))
+        run_body = None if bodies is None else bodies.runner(known, deadline)
+        results = run_node(node, known, None if deadline is None else deadline.check, run_body)
         for value, result in zip(node.outputs, results, strict=False):
             known[value] = result
             if isinstance(value.type, TensorType) and result is not None:
@@ -279,19 +288,24 @@ class NativeEngine:
             raise
 
     def _run_native(
-        self, step: CompiledStep, known: dict[Value, Any], bindings: dict[str, int], timeout: int, inputs: Sequence[Any]
+        self,
+        step: CompiledStep,
+        known: dict[Value, Any],
+        bindings: dict[str, int],
+        deadline: Deadline | None,
+        inputs: Sequence[Any],
     ) -> None:
         ready = step.ready(bindings)
         outputs = [np.empty(shape, dtype) for shape, dtype in ready.outputs]
         buffers = [exportable(known[value]) for value in step.step.inputs] + [exportable(a) for a in outputs]
-        status = self._invoke(ready.prepared.handle, timeout, *buffers)
+        status = self._invoke(ready.prepared.handle, 0 if deadline is None else deadline.remaining(), *buffers)
         if status:
-            self._raise(status, step.step, inputs, timeout)
+            self._raise(status, step.step, inputs, deadline)
         known.update(zip(step.step.outputs, outputs, strict=True))
 
-    def _raise(self, status: int, step: NativeStep, inputs: Sequence[Any], timeout: int) -> None:
-        if status == 1:
-            raise RunTimeoutError(f"the run took longer than its timeout of {timeout / 1e9:g} s")
+    def _raise(self, status: int, step: NativeStep, inputs: Sequence[Any], deadline: Deadline | None) -> None:
+        if status == 1 and deadline is not None:
+            raise deadline.error()
         action = step.actions[status - FAULT]
         evaluate_graph(self.graph, inputs)
         names = ", ".join(node.op.name for node in action.nodes)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from intaglio.errors import RunTimeoutError
-from intaglio.ir.graph import Graph, Node
+from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
+from intaglio.runtime.deadline import Deadline
 
 
 class ReferenceEngine:
@@ -27,15 +26,6 @@ class ReferenceEngine:
         for value, array in zip(self.graph.inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
                 bind(value.type.shape, array.shape, bindings, f"input {value.name!r}")
-        outputs = evaluate(self.graph, inputs, watch=None if timeout is None else _deadline(timeout))
+        deadline = Deadline.after(timeout)
+        outputs = evaluate(self.graph, inputs, watch=None if deadline is None else deadline.check)
         return owned(outputs, inputs, self._constants)
-
-
-def _deadline(timeout: float) -> Any:
-    end = time.monotonic() + timeout
-
-    def watch(node: Node) -> None:
-        if time.monotonic() > end:
-            raise RunTimeoutError(f"the run took longer than its timeout of {timeout:g} s")
-
-    return watch

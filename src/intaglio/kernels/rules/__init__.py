@@ -7,6 +7,7 @@ from intaglio.kernels.rules import linear as linear
 from intaglio.kernels.rules import movement as movement
 from intaglio.kernels.rules import pad as pad
 from intaglio.kernels.rules import pattern as pattern
+from intaglio.kernels.rules import pool as pool
 from intaglio.kernels.rules import recurrent as recurrent
 from intaglio.kernels.rules import resize as resize
 from intaglio.kernels.rules import scan as scan

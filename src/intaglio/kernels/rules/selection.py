@@ -22,6 +22,9 @@ from intaglio.kernels.routine import (
 from intaglio.kernels.view import whole
 from intaglio.ops.indices import resolve_axis
 
+GLANCE = 64
+"""Elements that are compared with the least of the best so far before any of them is looked at more closely."""
+
 STRIP = 64
 """Columns that one task reduces where the axis is not the last: a whole number of vectors of every target."""
 
@@ -216,7 +219,8 @@ def top_k(context: Context, node: Node, epilogue: Epilogue) -> None:
     is_half = data.dtype.name in ("float16", "bfloat16")
     sign = "<=" if is_largest else ">="
     routine.marks = {
-        "element": memory_type(data.dtype), "rejects": "0" if is_half else f"x[j * inner] {sign} x[least * inner]",
+        "element": memory_type(data.dtype), "inner": "1" if inner == 1 else "inner",
+        "rejects": "0" if is_half else f"x[j * {'1' if inner == 1 else 'inner'}] {sign} bound",
         "bits": bits, "rank": _rank_text(data.dtype), "half": "64" if is_wide else "32",
         "flip": "" if is_largest else "~", "key": "unsigned __int128" if is_wide else "uint64_t",
         "unsigned": "uint64_t" if is_wide else "uint32_t",
@@ -283,14 +287,18 @@ _TOP_K = f"""
             heap[j] = IG_FUNCTION_make_key(x[j * inner], j);
         for (int64_t j = count / 2 - 1; j >= 0; j--)
             IG_FUNCTION_sift(heap, count, j, heap[j]);
-        int64_t least = count > 0 ? ($unsigned)~($unsigned)heap[0] : 0;
-        for (int64_t j = count; j < extent && count > 0; j++) {{
-            if ($rejects)
-                continue;
-            const IG_FUNCTION_key key = IG_FUNCTION_make_key(x[j * inner], j);
-            if (key > heap[0])
-                IG_FUNCTION_sift(heap, count, 0, key);
-            least = ($unsigned)~($unsigned)heap[0];
+        $element bound = x[count > 0 ? (int64_t)($unsigned)~($unsigned)heap[0] * inner : 0];
+        for (int64_t from = count; from < extent && count > 0; from += {GLANCE}) {{
+            const int64_t to = from + {GLANCE} < extent ? from + {GLANCE} : extent;
+            int is_candidate = 0;
+            for (int64_t j = from; j < to; j++)
+                is_candidate |= !($rejects);
+            for (int64_t j = is_candidate ? from : to; j < to; j++) {{
+                const IG_FUNCTION_key key = IG_FUNCTION_make_key(x[j * $inner], j);
+                if (key > heap[0])
+                    IG_FUNCTION_sift(heap, count, 0, key);
+            }}
+            bound = x[(int64_t)($unsigned)~($unsigned)heap[0] * inner];
         }}
         for (int64_t j = count - 1; j >= 0; j--) {{
             const int64_t found = ($unsigned)~($unsigned)heap[0], to = (o * count + j) * inner + i;

@@ -1,0 +1,70 @@
+"""Pools and convolutions of every element type, against the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(11)
+SHAPES = [(1, 2, 7, 9), (2, 3, 5, 5), (0, 1, 6, 6)]
+
+
+def _array(dtype: Any, shape: Any) -> Any:
+    array = RNG.standard_normal(shape) * 20
+    return (np.abs(array) if np.dtype(dtype).kind == "u" else array).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8, np.uint8])
+@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 1], "pads": [1, 0, 1, 2], "ceil_mode": 1}, {"dilations": [2, 2]}])
+def test_max_pool(make_model: Any, judge: Any, dtype: Any, attributes: dict[str, Any]) -> None:
+    for order in (0, 1):
+        given = {"kernel_shape": [2, 3], "storage_order": order, **attributes}
+        outputs = [("y", dtype), ("i", np.int64)]
+        model = make_model("MaxPool", {"x": (dtype, ["n", "c", "h", "w"])}, given, outputs=outputs)
+        judge(model, [{"x": _array(dtype, shape)} for shape in SHAPES], ort=False)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.float32])
+@pytest.mark.parametrize(("op", "attributes"), [("AveragePool", {}), ("AveragePool", {"count_include_pad": 1}), ("LpPool", {}), ("LpPool", {"p": 3})])
+def test_means_and_norms(make_model: Any, judge: Any, op: str, dtype: Any, attributes: dict[str, Any]) -> None:
+    for window in ({"kernel_shape": [3, 2], "pads": [1, 1, 1, 0], "strides": [2, 1]}, {"kernel_shape": [2, 2], "ceil_mode": 1, "strides": [2, 2]}):
+        model = make_model(op, {"x": (dtype, ["n", "c", "h", "w"])}, attributes | window, outputs=[("y", dtype)])
+        judge(model, [{"x": _array(dtype, shape)} for shape in SHAPES], ort=False, exact=False)
+
+
+CONVOLUTIONS: list[tuple[str, Any, dict[str, Any]]] = [
+    ("Conv", (5, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
+    ("Conv", (6, 2, 3, 2), {"group": 2, "strides": [2, 1]}),
+    ("Conv", (40, 4, 1, 1), {}),
+    ("Conv", (8, 1, 3, 3), {"group": 4, "dilations": [1, 2]}),
+    ("ConvTranspose", (4, 3, 3, 3), {"strides": [2, 2], "output_padding": [1, 0]}),
+    ("ConvTranspose", (4, 33, 2, 3), {"group": 2, "pads": [0, 1, 1, 0]}),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("op", "weights", "attributes"), CONVOLUTIONS)
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_convolution(make_model: Any, judge: Any, op: str, weights: Any, attributes: dict[str, Any], dtype: Any, is_constant: bool) -> None:
+    channels = weights[0] if op == "Conv" else weights[1] * attributes.get("group", 1)
+    arrays = {"w": RNG.integers(-3, 4, weights).astype(dtype), "b": RNG.integers(-3, 4, channels).astype(dtype)}
+    shapes: dict[str, Any] = {"x": (dtype, ["n", 4, "h", "w"])}
+    if not is_constant:
+        shapes |= {name: (dtype, array.shape) for name, array in arrays.items()}
+    model = make_model(op, shapes, attributes, arrays if is_constant else None, outputs=[("y", dtype)])
+    feeds = [{"x": RNG.integers(-4, 5, (n, 4, h, w)).astype(dtype)} for n, h, w in ((1, 7, 9), (2, 6, 5), (0, 5, 5))]
+    judge(model, [feed | ({} if is_constant else arrays) for feed in feeds], ort=False, exact=False)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("shapes", [((3, 5), (5, 40)), ((2, 3, 4, 5), (5,)), ((7,), (2, 7, 3)), ((2, 1, 17, 3), (3, 3, 2)), ((4,), (4,))])
+def test_products(make_model: Any, judge: Any, dtype: Any, shapes: Any) -> None:
+    low = 0 if np.dtype(dtype).kind == "u" else -5
+    a, b = (RNG.integers(low, 6, shape).astype(dtype) for shape in shapes)
+    for is_constant in (False, True):
+        inputs = {"a": (dtype, a.shape)} | ({} if is_constant else {"b": (dtype, b.shape)})
+        model = make_model("MatMul", inputs, None, {"b": b} if is_constant else None, outputs=[("y", dtype)])
+        judge(model, [{"a": a} | ({} if is_constant else {"b": b})], ort=False, exact=False)
