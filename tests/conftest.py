@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from _pytest.terminal import TerminalReporter
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.ir import dim
@@ -17,12 +18,25 @@ from intaglio.ir.types import TensorType
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 
+from .conformance.report import summary
+
 Agree = Callable[..., list[Any]]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compiled code goes to a cache of the tests' own, which makes a second run quick."""
     os.environ.setdefault("INTAGLIO_CACHE", str(config.rootpath / "build" / "test-cache"))
+    config.addinivalue_line("markers", "onnx_coverage: set by ONNX's own suite on its tests")
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """The coverage of the conformance suite, where that was run.
+
+    It stands here because the first process of pytest-xdist reads no other conftest.
+    """
+    with_table = terminalreporter.config.get_verbosity() >= 0
+    for line in summary(terminalreporter.stats, with_table):
+        terminalreporter.write_line(line)
 
 
 def node_model(

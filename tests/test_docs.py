@@ -9,8 +9,6 @@ import inspect
 import pkgutil
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
+from typer.testing import CliRunner
 
 import intaglio
 from intaglio import errors
@@ -53,11 +52,11 @@ def model_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def examples_with_marks() -> list[Any]:
+def runnable() -> list[str]:
     return [name for name in with_blocks("python") if "<!-- source:" not in read(name)]
 
 
-@pytest.mark.parametrize("name", examples_with_marks())
+@pytest.mark.parametrize("name", runnable())
 def test_python_examples_run(name: str, model_folder: Path) -> None:
     namespace: dict[str, Any] = {}
     for index, code in enumerate(blocks(name, "python")):
@@ -66,20 +65,17 @@ def test_python_examples_run(name: str, model_folder: Path) -> None:
 
 def commands() -> list[str]:
     lines = [line for name in NAMES for block in blocks(name, "sh") for line in block.splitlines()]
-    return sorted({line for line in lines if line.startswith("intaglio ")})
+    return sorted({shlex.join(shlex.split(line, comments=True)) for line in lines if line.startswith("intaglio ")})
 
 
 @pytest.mark.parametrize("line", commands())
 def test_commands_run(line: str, model_folder: Path) -> None:
-    arguments = shlex.split(line, comments=True)[1:]
-    done = subprocess.run(
-        [sys.executable, "-m", "intaglio", *arguments], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+    assert done.exit_code == 0
     assert done.stdout
 
 
-def run(operator: str, *arrays: Any, engine: str | None = None, **attributes: Any) -> Any:
+def run(operator: str, *arrays: Any, **attributes: Any) -> Any:
     """One node on both engines, which must agree; the first input is fed, the others are constants."""
     names = [f"x{index}" for index in range(len(arrays))]
     first = np.asarray(arrays[0])
@@ -91,10 +87,9 @@ def run(operator: str, *arrays: Any, engine: str | None = None, **attributes: An
         [numpy_helper.from_array(np.asarray(a), name) for name, a in zip(names[1:], arrays[1:], strict=True)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    engines = [engine] if engine else ["native", "reference"]
-    results = [intaglio.load(model, engine=each)(first) for each in engines]  # pyright: ignore[reportArgumentType]
-    np.testing.assert_array_equal(results[0], results[-1], strict=True)
-    return results[0].tolist()
+    native, reference = (intaglio.load(model, engine=engine)(first) for engine in ("native", "reference"))
+    np.testing.assert_array_equal(native, reference, strict=True)
+    return native.tolist()
 
 
 def sections(name: str) -> dict[str, str]:

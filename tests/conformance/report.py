@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import onnx
 from onnx import defs
@@ -29,6 +29,10 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 yield from _nodes(attribute.g)
+
+
+COUNTED = {"passed": "passed", "xpassed": "passed", "failed": "failed", "xfailed": "known"}
+"""Pytest's words for outcomes, and what they count as."""
 
 
 @dataclass
@@ -95,3 +99,25 @@ def grid(header: tuple[str, str], rows: Iterable[tuple[str, str]]) -> list[str]:
         is_last = index == len(split) - 1
         lines.append(rule("╘", "═", "╧", "╛") if is_last else rule(*("╞═╪╡" if index == 0 else "├─┼┤")))
     return lines
+
+
+def summary(stats: Mapping[str, list[Any]], with_table: bool) -> list[str]:
+    """The report of each engine from the test reports of a run; the table of attributes for the first of them."""
+    lines: list[str] = []
+    for index, (engine, coverage) in enumerate(sorted(_coverages(stats).items())):
+        lines += coverage.lines(engine, with_table and index == 0)
+    return lines
+
+
+def _coverages(stats: Mapping[str, list[Any]]) -> dict[str, Coverage]:
+    found: dict[str, Coverage] = {}
+    for outcome, counted in COUNTED.items():
+        for report in stats.get(outcome, []):
+            properties = dict(getattr(report, "user_properties", ()))
+            if "engine" not in properties:
+                continue
+            coverage = found.setdefault(properties["engine"], Coverage())
+            coverage.counts[counted] += 1
+            coverage.counts["compiled"] += bool(properties.get("is_compiled"))
+            coverage.add(properties["usage"], counted == "passed")
+    return found

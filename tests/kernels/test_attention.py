@@ -32,10 +32,14 @@ def run(graph: Graph, shapes: dict[str, int], tolerance: float = 1e-5) -> None:
     with np.errstate(all="ignore"):
         expected = evaluate(graph, feeds)
     for got, wanted in zip(engine.run(feeds), expected, strict=True):
-        np.testing.assert_allclose(got.astype(np.float32), wanted.astype(np.float32), rtol=10 * tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            got.astype(np.float32), wanted.astype(np.float32), rtol=10 * tolerance, atol=tolerance
+        )
 
 
-def model(heads: int, key_heads: int, size: int, mask: Any = None, past: bool = False, dtype: Any = FLOAT32, **attributes: Any) -> Graph:
+def model(
+    heads: int, key_heads: int, size: int, mask: Any = None, past: bool = False, dtype: Any = FLOAT32, **attributes: Any
+) -> Graph:
     graph = Graph("attention")
     builder = Builder(graph)
     values = [graph.add_input("q", TensorType(dtype, (B, heads, S, size)))]
@@ -43,7 +47,11 @@ def model(heads: int, key_heads: int, size: int, mask: Any = None, past: bool = 
     values.append(None if mask is None else graph.add_input("mask", mask))  # pyright: ignore[reportArgumentType]
     if past:
         values += [graph.add_input(name, TensorType(dtype, (B, key_heads, P, size))) for name in ("past_k", "past_v")]
-    graph.set_outputs(builder.Attention(*values, outputs=3 if past else 1, **attributes) if past else [builder.Attention(*values, **attributes)])
+    graph.set_outputs(
+        builder.Attention(*values, outputs=3 if past else 1, **attributes)
+        if past
+        else [builder.Attention(*values, **attributes)]
+    )
     return graph
 
 

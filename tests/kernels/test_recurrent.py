@@ -22,7 +22,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("LSTM", {}),
     ("LSTM", {"direction": "bidirectional", "layout": 1}),
     ("LSTM", {"direction": "reverse", "input_forget": 1, "clip": 0.5}),
-    ("LSTM", {"direction": "bidirectional", "activations": ("HardSigmoid", "Relu", "Softsign", "Sigmoid", "Elu", "Tanh")}),
+    ("LSTM", {"direction": "bidirectional",
+              "activations": ("HardSigmoid", "Relu", "Softsign", "Sigmoid", "Elu", "Tanh")}),
     ("GRU", {"direction": "bidirectional"}),
     ("GRU", {"linear_before_reset": 1, "clip": 0.3, "layout": 1}),
     ("GRU", {"direction": "reverse", "linear_before_reset": 1}),
@@ -36,11 +37,17 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 def weights(kind: str, directions: int, inputs: int, hidden: int) -> list[Any]:
     rng, gates = np.random.default_rng(3), GATES[kind]
-    shapes = [(directions, gates * hidden, inputs), (directions, gates * hidden, hidden), (directions, 2 * gates * hidden)]
+    shapes = [
+        (directions, gates * hidden, inputs),
+        (directions, gates * hidden, hidden),
+        (directions, 2 * gates * hidden),
+    ]
     return [(rng.standard_normal(shape) * 0.4).astype(np.float32) for shape in shapes]
 
 
-def layer(kind: str, attributes: dict[str, Any], inputs: int, hidden: int, *, is_constant: bool, optional: bool) -> Graph:
+def layer(
+    kind: str, attributes: dict[str, Any], inputs: int, hidden: int, *, is_constant: bool, optional: bool
+) -> Graph:
     graph = Graph("layer")
     builder = Builder(graph)
     directions = 2 if attributes.get("direction") == "bidirectional" else 1

@@ -19,8 +19,17 @@ def feeds(dtype: Any = np.float32, shapes: Any = SHAPES) -> list[Any]:
     return [{"x": (rng.standard_normal(shape) * 9).astype(dtype)} for shape in shapes]
 
 
-def model(make_model: Any, attributes: dict[str, Any], dtype: Any = np.float32, shape: Any = ("n", "c", "h", "w"), **given: Any) -> Any:
-    constants = {"roi": np.array(given.get("roi", ()), np.float32), "scales": np.array(given.get("scales", ()), np.float32)}
+def model(
+    make_model: Any,
+    attributes: dict[str, Any],
+    dtype: Any = np.float32,
+    shape: Any = ("n", "c", "h", "w"),
+    **given: Any,
+) -> Any:
+    constants: dict[str, Any] = {
+        "roi": np.array(given.get("roi", ()), np.float32),
+        "scales": np.array(given.get("scales", ()), np.float32),
+    }
     if "sizes" in given:
         constants["sizes"] = np.array(given["sizes"], np.int64)
     return make_model("Resize", {"x": (dtype, shape)}, attributes, constants, outputs=[("y", dtype)])
@@ -60,8 +69,18 @@ def test_sizes_and_flags(make_model: Any, judge: Any, mode: str) -> None:
 
 def test_one_and_three_axes(make_model: Any, judge: Any) -> None:
     for shape, scales in (((1, 2, 5), (1, 1, 2)), ((1, 2, 3, 4, 5), (1, 1, 2, 1.5, 2)), ((2, 3, 4, 3), (1, 2, 1, 2))):
-        judge(model(make_model, {"mode": "linear"}, shape=shape, scales=scales), feeds(shapes=[shape]), ort=False, exact=False)
+        judge(
+            model(make_model, {"mode": "linear"}, shape=shape, scales=scales),
+            feeds(shapes=[shape]),
+            ort=False,
+            exact=False,
+        )
 
 
 def test_half_precision(make_model: Any, judge: Any) -> None:
-    judge(model(make_model, {"mode": "linear"}, np.float16, scales=(1, 1, 2, 2)), feeds(np.float16), ort=False, exact=False)
+    judge(
+        model(make_model, {"mode": "linear"}, np.float16, scales=(1, 1, 2, 2)),
+        feeds(np.float16),
+        ort=False,
+        exact=False,
+    )

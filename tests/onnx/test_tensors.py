@@ -10,7 +10,6 @@ from onnx import TensorProto, helper, numpy_helper
 from intaglio.errors import LoadError
 from intaglio.ir.dtype import DTYPES, STRING, DType
 from intaglio.onnx.external import ExternalData
-from intaglio.onnx.protobuf import ELEMENT_NUMBERS, ELEMENT_TYPES
 from intaglio.onnx.tensors import pack, read_sparse, read_tensor, unpack
 from intaglio.onnx.write_tensors import TensorWriter
 
@@ -33,9 +32,9 @@ def bits(array: np.ndarray) -> bytes:
 
 
 def test_every_element_type_of_onnx_is_known() -> None:
-    assert {number for number in TensorProto.DataType.values() if number} == set(ELEMENT_TYPES)
-    for name, number in ELEMENT_NUMBERS.items():
-        assert helper.tensor_dtype_to_np_dtype(number) == DTYPES[name].numpy
+    assert {number for number in TensorProto.DataType.values() if number} == set(NUMBERED)
+    for number, dtype in NUMBERED.items():
+        assert helper.tensor_dtype_to_np_dtype(number) == dtype.numpy
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3,), (2, 5), (7, 0, 2)])

@@ -14,7 +14,7 @@ from intaglio.ir.build import Builder, infer_types, reference_by_expansion
 from intaglio.ir.dtype import BOOL, DTYPES, FLOAT32, INT8, INT32, INT64, STRING, UINT8
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
-from intaglio.ops.cast import BitCast, Cast, CastLike, convert, dtype_number, integer_limits, to_power_of_two
+from intaglio.ops.cast import BitCast, Cast, CastLike, convert, integer_limits, to_power_of_two
 
 NUMERIC = ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 CASTABLE = [dtype for dtype in DTYPES.values() if dtype.kind != "complex"]
@@ -26,8 +26,8 @@ def test_conversions_in_range_agree_with_onnx_runtime(source, target, runtime):
     x = np.array([0, 1, 2, 100, 7]).astype(DTYPES[source].numpy)
     if DTYPES[source].is_float:
         x = x + x.dtype.type(0.5)
-    (expected,) = runtime("Cast", x, to=dtype_number(DTYPES[target]))
-    result = Cast(to=dtype_number(DTYPES[target])).reference(x)
+    (expected,) = runtime("Cast", x, to=DTYPES[target].number)
+    result = Cast(to=DTYPES[target].number).reference(x)
     assert result.dtype == expected.dtype
     np.testing.assert_array_equal(result, expected)
 
@@ -172,7 +172,7 @@ def test_cast_like_is_a_cast():
 @pytest.mark.parametrize("shape", [(), (2,), (0, 3)])
 def test_bits_are_kept(shape):
     x = np.full(shape, -1.5, np.float32)
-    result = BitCast(to=dtype_number(DTYPES["uint32"])).reference(x)
+    result = BitCast(to=DTYPES["uint32"].number).reference(x)
     assert result.shape == shape
     np.testing.assert_array_equal(BitCast(to=1).reference(result), x)
     assert np.all(result == 0xBFC00000)

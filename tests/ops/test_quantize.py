@@ -12,7 +12,6 @@ from intaglio.ir.build import infer_types, reference_by_expansion
 from intaglio.ir.dtype import DTYPES, FLOAT16, FLOAT32, INT8, INT32, UINT8
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
-from intaglio.ops.cast import dtype_number
 from intaglio.ops.quantize import (
     ConvInteger,
     DequantizeLinear,
@@ -258,4 +257,4 @@ def test_wrong_operands_are_refused(op, types, message):
 
 
 def test_numbers_of_types_are_onnx_numbers():
-    assert dtype_number(DTYPES["int2"]) == 26
+    assert DTYPES["int2"].number == 26

@@ -285,3 +285,10 @@ def test_a_constant_of_a_branch_is_not_given_away(make: Make, engine: str) -> No
     model = intaglio.load(make(text), engine=engine)
     model(np.array(True))[...] = 9
     np.testing.assert_array_equal(model(np.array(True)), [1, 2])
+
+
+def test_arguments_of_the_wrong_kind_are_named(affine: onnx.ModelProto) -> None:
+    with pytest.raises(intaglio.InputError, match="a dict of inputs by name and not a list"):
+        intaglio.load(affine, engine="reference").run([X, Y])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(intaglio.InputError, match="threads is -1, expected at least 1"):
+        intaglio.load(affine, threads=-1)

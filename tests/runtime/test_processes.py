@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -134,3 +135,19 @@ def test_a_run_leaves_the_lock_of_the_interpreter(endless: onnx.ModelProto) -> N
     done.set()
     thread.join()
     assert sum(start < moment < end for moment in ticks) > (end - start) / 0.1
+
+
+ENDLESS_LOOP = (
+    "g (int64 n, bool c) => (float y) { one = Constant<value = float {1.0}>() "
+    "y = Loop(n, c, one)<body = b (int64 i, bool go, float v) => (bool again, float w) "
+    "{ again = Identity(go) w = Add(v, v) }> }"
+)
+
+
+def test_an_endless_loop_stops_at_its_timeout(make: Callable[..., onnx.ModelProto], engine: str) -> None:
+    model = intaglio.load(make(ENDLESS_LOOP), engine=engine)
+    start = time.monotonic()
+    with pytest.raises(intaglio.RunTimeoutError, match=r"timeout of 0\.2 s"):
+        model.run({"n": np.int64(2**62), "c": np.bool_(True)}, timeout=0.2)
+    assert time.monotonic() - start < 2
+    assert float(model(np.int64(3), np.bool_(True))) == 8

@@ -178,6 +178,17 @@ def infer_node(node: Node) -> None:
     set_contents(node)
 
 
+Runner = Callable[[Graph, Sequence[Any]], list[Any]]
+"""What evaluates a subgraph on arrays."""
+
+_runners: list[Runner] = []
+
+
+def set_runner(run: Runner) -> None:
+    """Say what evaluates subgraphs for eager builders: the reference engine, which stands above the IR."""
+    _runners[:] = [run]
+
+
 class EagerBuilder(Builder):
     """A builder whose values are constants: each node is computed by its reference when it is added."""
 
@@ -196,7 +207,7 @@ class EagerBuilder(Builder):
         del names, source
         check_arity(op, inputs)
         arrays = [None if value is None else value.constant for value in inputs]
-        result = op.reference(*arrays)
+        result = op.interpret(_runners[0], *arrays) if op.has("interpret") else op.reference(*arrays)
         results = result if isinstance(result, tuple) else (result,)
         return tuple(constant_value(item) for item in results[:outputs])
 
@@ -264,6 +275,49 @@ def expand_node(node: Node, drop: bool = True) -> tuple[Value, ...]:
     if drop:
         graph.remove(node)
     return values[: len(node.outputs)]
+
+
+def expand_in_place(node: Node) -> None:
+    """Replace a node by its operator's expansion, which then gives the very values that the node gave.
+
+    Unlike after `expand_node`, who holds an output of the node holds it still, under its name and with its type.
+    """
+    graph, outputs = node.graph, node.outputs
+    if graph is None:
+        raise GraphError(f"{node!r} is in no graph")
+    builder = Builder(graph, before=node, source=node.source)
+    before = node.previous
+    with builder.active():
+        result = node.op.expand(builder, *node.inputs)
+        values = list(result if isinstance(result, tuple) else (result,))[: len(outputs)]
+        made = _outputs_between(graph, before, node)
+        for position, value in enumerate(values):
+            if value not in made or value in values[:position]:  # what was there before keeps its own name
+                values[position] = builder.Identity(value)
+    for old, new in zip(outputs, values, strict=True):
+        _take_place(old, new)
+    node.outputs = ()
+    graph.remove(node)
+
+
+def _outputs_between(graph: Graph, before: Node | None, end: Node) -> set[Value]:
+    found: set[Value] = set()
+    node = next(graph.nodes) if before is None else before.next
+    while node is not None and node is not end:
+        found.update(node.outputs)
+        node = node.next
+    return found
+
+
+def _take_place(old: Value, new: Value) -> None:
+    """Make `old` the output of the node that gives `new`."""
+    producer = new.producer
+    assert producer is not None
+    producer.outputs = tuple(old if value is new else value for value in producer.outputs)
+    old.producer = producer
+    new.replace_uses(old)
+    if old.contents is None:
+        old.contents = new.contents
 
 
 def with_output_count(op: Op, outputs: int) -> Op:

@@ -314,6 +314,8 @@ def bounds(value: Dim) -> tuple[int | None, int | None]:
 
 
 def _monomial_bounds(monomial: Monomial) -> tuple[int | None, int | None]:
+    if len(monomial) == 1:
+        return _atom_bounds(monomial[0])
     low, high = 1, 1
     for atom in monomial:
         least, most = _atom_bounds(atom)

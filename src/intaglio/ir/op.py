@@ -15,10 +15,14 @@ beside them, in methods that each consumer looks for:
 
 The parameter names of the first of infer, reference, expand that is written are ONNX's formal input names: a default of
 None marks an optional input, a star parameter a variadic one. Absent inputs arrive as None.
+
+Floating-point attributes are single-precision numbers, as in ONNX: whoever makes an operator, they are rounded, so that
+equal operators compare equal.
 """
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
@@ -65,6 +69,19 @@ class Tensor:
         return f"Tensor({self.array!r})"
 
 
+def single(number: float) -> float:
+    """A number rounded to single precision.
+
+    >>> single(0.2)
+    0.20000000298023224
+    """
+    return ctypes.c_float(number).value
+
+
+def _is_float(annotation: str) -> bool:
+    return annotation in ("float", "<class 'float'>", "float | None", "tuple[float, ...]", "tuple[float, ...] | None")
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A formal input of an operator."""
@@ -84,14 +101,29 @@ class Op:
     """Whether the number of outputs is the node's to say; such an operator has a field `output_count`."""
     symbolic: ClassVar[bool] = False
     """Whether `reference` also works on arrays of symbolic dimensions, so that small shapes can be tracked."""
+    pullback_outputs: ClassVar[int] = 0
+    """How many outputs `pullback` reads; those that the node does not ask for are added before it is called."""
     is_random: ClassVar[bool] = False
     """Whether two evaluations may differ; such a node is never folded or merged."""
+    _floats: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
+        own = [name for name, type in inspect.get_annotations(cls).items() if _is_float(str(type))]
+        for name in own:
+            if isinstance(cls.__dict__.get(name), float):
+                setattr(cls, name, single(cls.__dict__[name]))
+        cls._floats = (*cls._floats, *own)
         dataclass(frozen=True, kw_only=True)(cls)
         if not abstract:
             OPERATORS[(cls.domain, cls.__name__)] = cls
+
+    def __post_init__(self) -> None:
+        for name in self._floats:
+            value = getattr(self, name)
+            if value is not None:
+                rounded = tuple(map(single, value)) if isinstance(value, tuple) else single(value)
+                object.__setattr__(self, name, rounded)
 
     def infer(self, *inputs: Any, **named: Any) -> Any:
         """The types of all outputs; follows from `expand` unless a subclass says otherwise."""

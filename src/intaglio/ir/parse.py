@@ -45,6 +45,19 @@ def read_graph(text: str) -> Graph:
     return graph
 
 
+def read_type(text: str) -> Type:
+    """The type that a text such as `float32[N, 3]` spells; raises GraphError with the place of what is wrong.
+
+    >>> read_type("seq(float32[2*N, 3])")
+    SequenceType(element=TensorType(dtype=float32, shape=(2*N, 3)))
+    """
+    reader = _Reader(text)
+    found = reader.type()
+    if reader.kind != "end":
+        reader.fail("the end of the type")
+    return found
+
+
 class _Reader:
     """A recursive-descent parser; `kind` and `token` are those of the next token."""
 

@@ -31,7 +31,7 @@ from intaglio.errors import GraphError
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.ir.op import Array, Op, Tensor
+from intaglio.ir.op import Array, Op, Tensor, single
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
 INLINE_LIMIT = 16
@@ -147,7 +147,7 @@ class _Printer:
             case int() | np.integer():
                 return str(int(value))
             case float() | np.floating():
-                return repr(float(value))
+                return _shortest(float(value))
             case str():
                 return quote(value)
             case bytes():
@@ -247,6 +247,11 @@ def _number_text(item: Any) -> str:
 
 def _with_point(text: str) -> str:
     return text if any(sign in text for sign in ".en") else text + ".0"
+
+
+def _shortest(number: float) -> str:
+    """The fewest digits that are read back as the number; attributes have single precision."""
+    return _with_point(str(np.float32(number))) if single(number) == number else repr(number)
 
 
 def read_number(text: str) -> Any:

@@ -79,6 +79,13 @@ class Context:
             self.constants.append(Deferred(pack))
         return self._packed[key]
 
+    def constant_array(self, buffer: Buffer) -> Any:
+        """The array behind a constant's buffer, made now if it was deferred."""
+        item = self.constants[buffer.index]
+        if isinstance(item, Deferred):
+            item = self.constants[buffer.index] = item.make()
+        return item
+
     def _input_view(self, value: Value) -> View:
         buffer = Buffer(value.name, value.dtype, value.tensor.size, "input", len(self.segment.inputs))
         self.segment.inputs.append(value)

@@ -61,12 +61,12 @@ def reduction_axes(node: Node) -> tuple[int, ...] | None:
 
 def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node, str]) -> list[Group]:
     """The groups of all nodes in the order in which they run."""
-    places = {node: place for place, node in enumerate(nodes)}
-    readers = _readers(nodes)
+    order = _Order(nodes)
     group_of: dict[Value, Group] = {}
     groups: list[Group] = []
     for place, node in enumerate(nodes):
-        group = _find_group(node, place, places, readers, group_of) if kind_of[node] == "loop" else None
+        candidates = _candidates(node, group_of) if kind_of[node] == "loop" else []
+        group = next((g for g in candidates if _can_join(g, node) and order.is_unread(g.nodes, place)), None)
         if group is None:
             group = _new_group(node, place, kind_of[node], reasons.get(node, ""))
             groups.append(group)
@@ -74,8 +74,52 @@ def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node
             if node.op.name in REDUCTIONS:
                 group.reduced = reduction_axes(node) or ()
             group.add(node, place)
-        group_of.update((value, group) for value in node.outputs)
+            for other in (each for each in candidates if each is not group and _can_merge(group, each)):
+                if order.is_unread(group.nodes + other.nodes, place):
+                    _merge(group, other, order)
+                    groups.remove(other)
+        group_of.update((value, group) for value in group.values)
     return sorted(groups, key=lambda group: group.position)
+
+
+class _Order:
+    """Where nodes stand, and which ones read a value: themselves or from within their subgraphs."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.place = {node: place for place, node in enumerate(nodes)}
+        self.readers: dict[Value, list[Node]] = {}
+        for node in nodes:
+            for value in dict.fromkeys((*node.inputs, *node.captures())):
+                if value is not None:
+                    self.readers.setdefault(value, []).append(node)
+
+    def is_unread(self, nodes: list[Node], place: int) -> bool:
+        """Whether no other node before `place` reads what these nodes compute."""
+        members = set(nodes)
+        values = (value for node in nodes for value in node.outputs)
+        outside = (reader for value in values for reader in self.readers.get(value, ()) if reader not in members)
+        return all(self.place[reader] >= place for reader in outside)
+
+
+def _candidates(node: Node, group_of: dict[Value, Group]) -> list[Group]:
+    """The groups that compute what the node reads, the latest first."""
+    found = dict.fromkeys(group_of[value] for value in reads(node) if value in group_of)
+    return sorted(found, key=lambda group: -group.position)
+
+
+def _can_merge(group: Group, other: Group) -> bool:
+    """Whether two groups that a node has joined can be one kernel."""
+    if group.kind != "loop" or other.kind != "loop" or len(group.nodes) + len(other.nodes) > GROUP_LIMIT:
+        return False
+    reduced = group.reduced or other.reduced
+    is_along_rows = not reduced or len(group.shape) - 1 in reduced
+    return group.shape == other.shape and {group.reduced, other.reduced} <= {(), reduced} and is_along_rows
+
+
+def _merge(group: Group, other: Group, order: _Order) -> None:
+    group.nodes = sorted(group.nodes + other.nodes, key=lambda node: order.place[node])
+    group.values |= other.values
+    group.reduced = group.reduced or other.reduced
 
 
 def _new_group(node: Node, place: int, kind: Kind, reason: str) -> Group:
@@ -87,33 +131,6 @@ def _new_group(node: Node, place: int, kind: Kind, reason: str) -> Group:
     elif kind == "anchor" and ANCHORS[node.op.name].fuses(node):
         group.shape = node.output.shape
     return group
-
-
-def _readers(nodes: list[Node]) -> dict[Value, list[Node]]:
-    """The nodes that read each value, themselves or from within their subgraphs."""
-    readers: dict[Value, list[Node]] = {}
-    for node in nodes:
-        for value in dict.fromkeys((*node.inputs, *node.captures())):
-            if value is not None:
-                readers.setdefault(value, []).append(node)
-    return readers
-
-
-def _find_group(
-    node: Node, place: int, places: dict[Node, int], readers: dict[Value, list[Node]], group_of: dict[Value, Group]
-) -> Group | None:
-    candidates = {group_of[value] for value in reads(node) if value in group_of}
-    for group in sorted(candidates, key=lambda group: -group.position):
-        if _can_join(group, node) and _is_unread(group, place, places, readers):
-            return group
-    return None
-
-
-def _is_unread(group: Group, place: int, places: dict[Node, int], readers: dict[Value, list[Node]]) -> bool:
-    """Whether no node before `place` outside the group reads one of its values."""
-    members = set(group.nodes)
-    outside = (reader for value in group.values for reader in readers.get(value, ()) if reader not in members)
-    return all(places[reader] >= place for reader in outside)
 
 
 def _can_join(group: Group, node: Node) -> bool:

@@ -34,6 +34,9 @@ from intaglio.kernels.view import View
 CHUNK = 16384
 """Elements of a row that one task computes where nothing is reduced."""
 
+PARTS = 4
+"""Accumulators of a reduction that does little else, a power of two."""
+
 REDUCTIONS: dict[str, tuple[str, str]] = {
     "ReduceSum": ("add", "0"),
     "ReduceMean": ("add", "0"),
@@ -302,8 +305,10 @@ class _Emission:
         """The innermost loop over whole vectors, and once more for the elements left over."""
         full = self._body(targets, reductions, at, known, indent + "    ", None)
         tail = self._body(targets, reductions, at, known, indent + "    ", "left")
+        many = self._unrolled(count, targets, reductions, at, known, indent)
         return [
-            f"{indent}int64_t j = 0;",
+            *many,
+            f"{indent}int64_t j = {'start' if many else '0'};",
             f"{indent}for (; j + IG_LANES <= {count}; j += IG_LANES) {{",
             *full,
             f"{indent}}}",
@@ -313,15 +318,45 @@ class _Emission:
             f"{indent}}}",
         ]
 
+    def _unrolled(
+        self, count: str, targets: list[Value], reductions: list[Node], at: int, known: set[Value], indent: str
+    ) -> list[str]:
+        """A loop over several vectors at a time, each with accumulators of its own."""
+        parts = self._parts(targets, reductions, at, known)
+        if parts == 1:
+            return []
+        step = f"{parts} * IG_LANES"
+        lines = [f"{indent}int64_t start = 0;", f"{indent}for (; start + {step} <= {count}; start += {step}) {{"]
+        for part in range(parts):
+            body = self._body(targets, reductions, at, known, indent + "        ", None, part)
+            place = f"{indent}        const int64_t j = start + {part} * IG_LANES;"
+            lines += [f"{indent}    {{", place, *body, f"{indent}    }}"]
+        return [*lines, f"{indent}}}"]
+
+    def _parts(self, targets: list[Value], reductions: list[Node], at: int, known: set[Value]) -> int:
+        """How many accumulators a reduction has: several where waiting for one of them would be most of the work."""
+        needed = self._cone([*targets, *(_input(node) for node in reductions)], at, known)
+        producers = {node.output: node for node in self.program.nodes}
+        nodes = [producers[value] for value in needed if value in producers]
+        is_light = len(nodes) <= 4 and all(cost_of(node) <= 0.1 for node in nodes)
+        return PARTS if reductions and is_light and not targets else 1
+
     def _body(
-        self, targets: list[Value], reductions: list[Node], at: int, known: set[Value], indent: str, left: str | None
+        self,
+        targets: list[Value],
+        reductions: list[Node],
+        at: int,
+        known: set[Value],
+        indent: str,
+        left: str | None,
+        part: int = 0,
     ) -> list[str]:
         needed = self._cone([*targets, *(_input(node) for node in reductions)], at, known)
         lines: list[str] = []
         for value in needed:
             lines.append(indent + self._compute(value, at, left))
         for node in reductions:
-            lines.append(indent + self._accumulate(node, left))
+            lines.append(indent + self._accumulate(node, left, part))
         for value in targets:
             if value in self.spilled and self.levels[value] == at:
                 lines.append(indent + self._spill(value, left))
@@ -416,14 +451,18 @@ class _Emission:
         full = f"_{kind}({self._spill_pointer(value)}, {self._name(value)})"
         return f"ig_store{tail if left else full};"
 
-    def _accumulate(self, node: Node, left: str | None) -> str:
+    def _accumulate(self, node: Node, left: str | None, part: int) -> str:
+        """Add to an accumulator, which comes second: then only a fast instruction has to wait for it."""
         function, identity = REDUCTIONS[node.op.name]
         source, kind = self._register(_input(node)), accumulator_kind(node)
         text = source.text if source.kind == kind else f"ig_cast_{source.kind}_{kind}({source.text})"
         if left:
             text = f"ig_keep_{kind}({text}, {_identity(identity, kind)}, {left})"
-        name = f"sum_{self._name(node.output)}"
-        return f"{name} = {combine(function, kind, name, text)};"
+        name = self._accumulator(node, part)
+        return f"{name} = {combine(function, kind, text, name)};"
+
+    def _accumulator(self, node: Node, part: int) -> str:
+        return f"sum_{self._name(node.output)}" + (f"_{part}" if part else "")
 
     def _reduced_task(self) -> list[str]:
         lines = ["    for (int64_t task = begin; task < end; task++) {", *self._row_pointers("task")]
@@ -484,11 +523,20 @@ class _Emission:
         if not reductions and not targets:
             return []
         lines: list[str] = []
+        parts = self._parts(targets, reductions, at, known)
         for node in reductions:
             kind = accumulator_kind(node)
             identity = _identity(REDUCTIONS[node.op.name][1], kind)
-            lines.append(f"        ig_{kind} sum_{self._name(node.output)} = {identity};")
-        return lines + self._column_loops(targets, reductions, at, known)
+            lines += [f"        ig_{kind} {self._accumulator(node, part)} = {identity};" for part in range(parts)]
+        lines += self._column_loops(targets, reductions, at, known)
+        while parts > 1:
+            parts //= 2
+            lines += [self._join_parts(node, part, part + parts) for node in reductions for part in range(parts)]
+        return lines
+
+    def _join_parts(self, node: Node, left: int, right: int) -> str:
+        names = self._accumulator(node, left), self._accumulator(node, right)
+        return f"        {names[0]} = {combine(REDUCTIONS[node.op.name][0], accumulator_kind(node), *names)};"
 
     def _column_loops(self, targets: list[Value], reductions: list[Node], at: int, known: set[Value]) -> list[str]:
         outer = len(self.columns.extents) - 1

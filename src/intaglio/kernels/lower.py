@@ -19,6 +19,8 @@ from intaglio.kernels.layout import choose_layouts
 from intaglio.kernels.loops import REDUCTIONS, Program, loop_call, reads
 from intaglio.kernels.plan import Fill, Operand, Plan
 from intaglio.kernels.views import VIEWS, is_view
+from intaglio.ops.activation import Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU
+from intaglio.ops.operand import cast, wide
 from intaglio.passes import PIPELINE, simplify
 
 CLEANUP = tuple(
@@ -29,6 +31,9 @@ CLEANUP = tuple(
 """What expansions and layouts leave behind is tidied by the passes that change no rounding."""
 
 UNKNOWN_RANK = "is not known before the run"
+
+ROUNDS_ONCE = (Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU)
+"""Operators whose reference rounds narrow floats once and whose expansion computes in the type that it is given."""
 
 EXPANSION_LIMIT = 200_000
 """Nodes that expanding a model may add."""
@@ -67,7 +72,10 @@ def legalise(graph: Graph) -> None:
         if _must_expand(node):
             before = node.previous
             size = len(graph)
-            expand_node(node)
+            if isinstance(node.op, ROUNDS_ONCE) and node.output.dtype.name in ("float16", "bfloat16"):
+                _widen(node)
+            else:
+                expand_node(node)
             added += len(graph) - size
             if added > EXPANSION_LIMIT:
                 break
@@ -87,6 +95,16 @@ def _must_expand(node: Node) -> bool:
     if rule is not None and rule.refuse(node) is None:
         return False
     return all(isinstance(v.type, TensorType) and v.type.shape is not None for v in node.inputs if v is not None)
+
+
+def _widen(node: Node) -> None:
+    """A node on narrow floats is the same node in single precision, and one rounding: so are its constants exact."""
+    assert node.graph is not None
+    builder = Builder(node.graph, before=node, source=node.source)
+    inputs = [None if value is None else wide(builder, value) for value in node.inputs]
+    (result,) = builder.add(node.op, inputs)
+    node.output.replace_uses(cast(builder, result, node.output.dtype))
+    node.graph.remove(node)
 
 
 def _keep_dims(node: Node) -> None:

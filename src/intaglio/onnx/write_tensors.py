@@ -11,7 +11,7 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir import dtype as dtypes
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.op import Array
-from intaglio.onnx.protobuf import ELEMENT_NUMBERS, shorten
+from intaglio.onnx.protobuf import shorten
 from intaglio.onnx.tensors import pack, packed_size
 
 _PAGE = 4096
@@ -65,7 +65,7 @@ def tensor_header(name: str, array: Any) -> TensorProto:
         raise UnsupportedError(
             f"the constant {shorten(name)!r} is a {type(array).__name__}; only tensors can be stored"
         )
-    return TensorProto(name=name, data_type=ELEMENT_NUMBERS[from_numpy(array.dtype).name], dims=array.shape)
+    return TensorProto(name=name, data_type=from_numpy(array.dtype).number, dims=array.shape)
 
 
 def stored_size(array: Array) -> int:

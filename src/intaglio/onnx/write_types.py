@@ -6,7 +6,6 @@ from onnx import TypeProto
 
 from intaglio.ir.dim import Expr, Symbol
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
-from intaglio.onnx.protobuf import ELEMENT_NUMBERS
 from intaglio.onnx.types import is_made_up
 
 
@@ -23,13 +22,13 @@ def type_proto(type: Type | None) -> TypeProto:
     elif isinstance(type, OptionalType):
         proto.optional_type.elem_type.CopyFrom(type_proto(type.element))
     elif isinstance(type, MapType):
-        proto.map_type.key_type = ELEMENT_NUMBERS[type.key.name]
+        proto.map_type.key_type = type.key.number
         proto.map_type.value_type.CopyFrom(type_proto(type.value))
     return proto
 
 
 def _write_tensor(type: TensorType, proto: TypeProto.Tensor) -> None:
-    proto.elem_type = ELEMENT_NUMBERS[type.dtype.name]
+    proto.elem_type = type.dtype.number
     if type.shape is None:
         return
     proto.shape.SetInParent()

@@ -1,4 +1,10 @@
-"""The operators, by family: type rule, reference, expansion and gradient of one operator stand together."""
+"""The operators, by family: type rule, reference, expansion and gradient of one operator stand together.
+
+Each operator of ONNX's own domain is also a function here: `ops.Conv(x, w, strides=[2, 2])`; see `functions`.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 from intaglio.ops import activation as activation
 from intaglio.ops import arithmetic as arithmetic
@@ -10,6 +16,8 @@ from intaglio.ops import contrib_quantize as contrib_quantize
 from intaglio.ops import control as control
 from intaglio.ops import convolution as convolution
 from intaglio.ops import einsum as einsum
+from intaglio.ops import evaluate as evaluate
+from intaglio.ops import functions as functions
 from intaglio.ops import image as image
 from intaglio.ops import indexing as indexing
 from intaglio.ops import linear as linear
@@ -34,3 +42,13 @@ from intaglio.ops import text as text
 from intaglio.ops import training as training
 from intaglio.ops import unary as unary
 from intaglio.ops import vision_nn as vision_nn
+from intaglio.ops.functions import domain as domain
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    """The function of an operator of ONNX's own domain."""
+    return functions.find_function(name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *functions.operator_names()]

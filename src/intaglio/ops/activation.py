@@ -16,7 +16,7 @@ from intaglio.ir.dtype import FLOAT64, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Shape, Type
-from intaglio.ops.cast import convert, dtype_number
+from intaglio.ops.cast import convert
 from intaglio.ops.elementwise import (
     FLOATS,
     NUMBERS,
@@ -292,7 +292,7 @@ class Shrink(Op):
 
     def expand(self, b: Any, input: Value) -> Value:
         if not input.dtype.is_float:
-            wide = b.Cast(input, to=dtype_number(FLOAT64))
+            wide = b.Cast(input, to=FLOAT64.number)
             return b.CastLike(b.Shrink(wide, bias=self.bias, lambd=self.lambd), input)
         zero = b.constant(0, input.dtype)
         below = b.Where(input < -self.lambd, input + self.bias, zero)

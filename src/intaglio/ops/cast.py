@@ -10,28 +10,18 @@ import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
-from intaglio.ir.dtype import BOOL, DTYPES, FLOAT8E8M0, INT32, STRING, DType, from_numpy
+from intaglio.ir.dtype import BOOL, FLOAT8E8M0, INT32, STRING, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Type
 from intaglio.ops.elementwise import map_sizes
 from intaglio.ops.indices import numbered_dtype
 
-_NUMBERS: dict[DType, int] = {numbered_dtype(number): number for number in range(1, len(DTYPES) + 1)}
 _SATURATING = ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")
 _FINITE = ("float6e2m3", "float6e3m2", "float4e2m1")  # without infinity and NaN: they always saturate
 _SPECIAL = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
 _TRUTHS = {"true": 1, "false": 0}
 _ROUND_MODES = ("up", "down", "nearest")
-
-
-def dtype_number(dtype: DType) -> int:
-    """ONNX's number of an element type, as attributes such as `to` hold it.
-
-    >>> dtype_number(BOOL)
-    9
-    """
-    return _NUMBERS[dtype]
 
 
 def convert(array: Array, dtype: DType, saturate: bool = True, round_mode: str = "up") -> Array:
@@ -212,7 +202,7 @@ class CastLike(Op):
         return convert(input, from_numpy(target_type.dtype), bool(self.saturate), self.round_mode)
 
     def expand(self, b: Any, input: Value, target_type: Value) -> Value:
-        return b.Cast(input, to=dtype_number(target_type.dtype), saturate=self.saturate, round_mode=self.round_mode)
+        return b.Cast(input, to=target_type.dtype.number, saturate=self.saturate, round_mode=self.round_mode)
 
     def dims(self, *inputs: Any) -> Any:
         return _cast_sizes(inputs[0], inputs[1].dtype)

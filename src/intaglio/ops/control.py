@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
-from intaglio.ir.build import infer_node
+from intaglio.ir.build import Runner, infer_node
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op, output_count
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 from intaglio.ops.indices import join_types, known, resolve_axis, unify
-
-Run = Callable[[Graph, Sequence[Any]], list[Any]]
 
 
 class If(Op):
@@ -37,7 +35,7 @@ class If(Op):
         then, otherwise = ([outside(v.type, seen(branch)) for v in branch.outputs] for branch in branches)
         return tuple(join_types(a, b) for a, b in zip(then, otherwise, strict=True))
 
-    def interpret(self, run: Run, cond: Array) -> tuple[Any, ...]:
+    def interpret(self, run: Runner, cond: Array) -> tuple[Any, ...]:
         if cond.size != 1:
             raise OperatorError(f"the condition has {cond.size} elements, expected 1")
         return tuple(run(self.then_branch if cond.item() else self.else_branch, []))
@@ -80,7 +78,7 @@ class Loop(Op):
         return dims.maximum(limit[0], 0) if limit and goes_on and starts else dims.fresh()
 
     def interpret(
-        self, run: Run, M: Array | None = None, cond: Array | None = None, *v_initial: Any
+        self, run: Runner, M: Array | None = None, cond: Array | None = None, *v_initial: Any
     ) -> tuple[Any, ...]:
         limit = None if M is None else M.item()
         goes_on, carried, rounds = cond is None or bool(cond.item()), list(v_initial), 0
@@ -148,7 +146,7 @@ class Scan(Op):
             raise ShapeError(f"{name} has {len(flags)} entries, expected {count}")
         return (0,) * count if flags is None else flags
 
-    def interpret(self, run: Run, *initial_state_and_scan_inputs: Any) -> tuple[Any, ...]:
+    def interpret(self, run: Runner, *initial_state_and_scan_inputs: Any) -> tuple[Any, ...]:
         states = list(self._states(initial_state_and_scan_inputs))
         scanned = initial_state_and_scan_inputs[len(states) :]
         axes = self._flags("scan_input_axes", len(scanned))

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.errors import IntaglioError, OperatorError
+from intaglio.errors import IntaglioError, LimitError, OperatorError
+from intaglio.ir.build import Runner, set_runner
 from intaglio.ir.graph import Graph, Node, Value
 
 Watch = Callable[[Node], None]
-"""Called before each node; it may raise to stop the evaluation."""
+"""Called before each node and before each round of a node with subgraphs; it may raise to stop the evaluation."""
 
 
 def evaluate(
@@ -60,19 +61,15 @@ def _read(value: Value, known: Mapping[Value, Any]) -> Any:
     return value.constant if value.constant is not None else known[value]
 
 
-Run = Callable[[Graph, Sequence[Any]], list[Any]]
-"""What evaluates a subgraph on arrays."""
-
-
 def run_node(
-    node: Node, known: Mapping[Value, Any], watch: Watch | None = None, run_body: Run | None = None
+    node: Node, known: Mapping[Value, Any], watch: Watch | None = None, run_body: Runner | None = None
 ) -> tuple[Any, ...]:
     """One node's outputs; errors gain the node's path and the shapes that it met."""
     arrays = [None if value is None else _read(value, known) for value in node.inputs]
     try:
         with np.errstate(all="ignore"):
             if node.op.has("interpret"):
-                run = run_body or _subgraph_runner(known, watch)
+                run = run_body or _subgraph_runner(node, known, watch)
                 result = node.op.interpret(run, *arrays)
             else:
                 result = node.op.reference(*arrays)
@@ -80,6 +77,9 @@ def run_node(
         raise OperatorError(f"{describe(node)}: {error}") from None
     except IntaglioError:
         raise
+    except MemoryError as error:
+        shapes = ", ".join(_shape_text(array) for array in arrays)
+        raise LimitError(f"{describe(node)} needs more memory for ({shapes}) than there is: {error}") from error
     except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError) as error:
         shapes = ", ".join(_shape_text(array) for array in arrays)
         raise OperatorError(f"{describe(node)} cannot take ({shapes}): {error}") from error
@@ -87,8 +87,13 @@ def run_node(
     return tuple(_as_array(item) for item in results[: len(node.outputs)])
 
 
-def _subgraph_runner(known: Mapping[Value, Any], watch: Watch | None) -> Run:
-    return lambda graph, inputs: evaluate(graph, inputs, known, watch)
+def _subgraph_runner(node: Node, known: Mapping[Value, Any], watch: Watch | None) -> Runner:
+    def run(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+        if watch is not None:
+            watch(node)
+        return evaluate(graph, inputs, known, watch)
+
+    return run
 
 
 def _as_array(item: Any) -> Any:
@@ -104,3 +109,6 @@ def _shape_text(array: Any) -> str:
 def describe(node: Node) -> str:
     """The operator and the path of the ONNX node that it came from."""
     return f"{node.op.name} at {node.source}" if node.source else node.op.name
+
+
+set_runner(evaluate)

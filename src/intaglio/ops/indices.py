@@ -10,7 +10,7 @@ import numpy as np
 from intaglio.errors import IntaglioError, LimitError, OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
-from intaglio.ir.dtype import DTYPES, DType, from_numpy
+from intaglio.ir.dtype import NUMBERED, DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Value
 from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
@@ -21,14 +21,6 @@ BYTES_LIMIT = 1 << 38
 KNOWN_LIMIT = 1 << 16
 """Constants of at most this many integers are read by type rules: split sizes, for one, may be many."""
 
-# ONNX numbers its element types in the order in which they were added; 0 is "undefined".
-_NAMES = (
-    "float32 uint8 int8 uint16 int16 int32 int64 string bool float16 float64 uint32 uint64 complex64 complex128 "
-    "bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz uint4 int4 float4e2m1 float8e8m0 uint2 int2 "
-    "float6e2m3 float6e3m2"
-)
-_NUMBERED = tuple(_NAMES.split())
-
 
 def numbered_dtype(number: int) -> DType:
     """The element type with ONNX's number.
@@ -36,9 +28,9 @@ def numbered_dtype(number: int) -> DType:
     >>> numbered_dtype(1)
     float32
     """
-    if not 1 <= number <= len(_NUMBERED):
-        raise ShapeError(f"{number} is not the number of an ONNX element type (1 to {len(_NUMBERED)})")
-    return DTYPES[_NUMBERED[number - 1]]
+    if number not in NUMBERED:
+        raise ShapeError(f"{number} is not the number of an ONNX element type (1 to {max(NUMBERED)})")
+    return NUMBERED[number]
 
 
 def resolve_axis(axis: Any, rank: int, error: type[IntaglioError] = ShapeError) -> int:

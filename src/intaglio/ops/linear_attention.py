@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
-from intaglio.ir.build import Builder
+from intaglio.ir.build import Builder, Runner
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op
@@ -195,9 +195,6 @@ class CausalConvWithState(Op):
         return cast(b, output, input.dtype), b.Slice(whole, end - (kernel - 1), end, [2])
 
 
-Run = Callable[[Graph, Sequence[Any]], list[Any]]
-
-
 class FlexAttention(Op):
     """softmax(Q @ K' * scale) @ V per head, with subgraphs that change scores and probabilities."""
 
@@ -218,7 +215,7 @@ class FlexAttention(Op):
         group_size(q[1], k[1])
         return TensorType(dtype, (*q[:3], v[3]))
 
-    def interpret(self, run: Run, Q: Array, K: Array, V: Array) -> Array:
+    def interpret(self, run: Runner, Q: Array, K: Array, V: Array) -> Array:
         count = int(group_size(Q.shape[1], K.shape[1]))
         k, v = np.repeat(widen(K), count, axis=1), np.repeat(widen(V), count, axis=1)
         dtype = precision_of(from_numpy(Q.dtype), self.softmax_precision)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir.build import Builder
-from intaglio.ir.dtype import BOOL, FLOAT32, DType
+from intaglio.ir.dtype import BOOL, FLOAT64, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
@@ -291,6 +291,7 @@ class Dropout(Op):
     """The input itself, or in training the input with a random share of it zero and the rest scaled up."""
 
     output_names = ("output", "mask")
+    pullback_outputs = 2
     is_random = True
     seed: int | None = None
 
@@ -301,22 +302,54 @@ class Dropout(Op):
         return data.tensor, data.tensor.with_dtype(BOOL)
 
     def reference(self, data: Array, ratio: Array | None = None, training_mode: Array | None = None) -> Any:
-        share = 0.5 if ratio is None else float(ratio.reshape(()))
-        if training_mode is None or not bool(training_mode.reshape(())) or share == 0:
-            return data, np.ones(data.shape, np.bool_)
-        if not 0 <= share < 1:
-            raise OperatorError(f"ratio is {share}, it must be in [0, 1)")
-        mask = np.random.RandomState(self.seed).uniform(0, 1, data.shape) >= share
+        share = _dropped_share(ratio, training_mode)
+        mask = DropoutMask(seed=self.seed).reference(data, ratio, training_mode)
         scaled = widen(data) * widen(data).dtype.type(1 / (1 - share))
         return like(np.where(mask, scaled, 0), data), mask
 
     def expand(self, b: Builder, data: Value, ratio: Value | None = None, training_mode: Value | None = None) -> Any:
         if training_mode is None or (training_mode.constant is not None and not training_mode.constant.any()):
             return b.Identity(data), b.Expand(b.constant(True), b.Shape(data))
-        x = wide(b, data)
-        share = b.constant(0.5, FLOAT32) if ratio is None else cast(b, ratio, FLOAT32)
-        seed = {} if self.seed is None else {"seed": float(self.seed)}
-        noise = b.RandomUniformLike(x, dtype=1, **seed)
-        mask = b.Or(b.GreaterOrEqual(noise, share), b.Not(training_mode))
-        scaled = x / (1 - cast(b, share, x.dtype)) * cast(b, mask, x.dtype)
-        return b.Where(training_mode, cast(b, scaled, data.dtype), data), mask
+        mask = b.apply(DropoutMask, data, ratio, training_mode, seed=self.seed)
+        return self._kept(b, data, mask, ratio, training_mode), mask
+
+    def _kept(self, b: Builder, x: Value, mask: Value, ratio: Value | None, training_mode: Value | None) -> Value:
+        """What the mask keeps of x, scaled up in training."""
+        share = b.constant(0.5, FLOAT64) if ratio is None else cast(b, b.Reshape(ratio, []), FLOAT64)
+        training = b.constant(False) if training_mode is None else b.Reshape(training_mode, [])
+        scale = 1 / (1 - b.Where(training, share, 0))
+        scaled = wide(b, x) * cast(b, scale, wide_dtype(x.dtype))
+        return b.Where(mask, cast(b, scaled, x.dtype), b.constant(0, x.dtype))
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        ratio, training_mode = (*inputs[1:], None, None)[:2]
+        bar = output_bars[0]
+        kept = None if bar is None else self._kept(b, bar, outputs[1], ratio, training_mode)
+        return kept, *[None] * (len(inputs) - 1)
+
+
+class DropoutMask(Op):
+    """The second output of Dropout: false where an element is dropped."""
+
+    domain: ClassVar[str] = "intaglio"
+    is_random = True
+    seed: int | None = None
+
+    def infer(self, data: Value, ratio: Value | None = None, training_mode: Value | None = None) -> Any:
+        return data.tensor.with_dtype(BOOL)
+
+    def reference(self, data: Array, ratio: Array | None = None, training_mode: Array | None = None) -> Array:
+        share = _dropped_share(ratio, training_mode)
+        if share == 0:
+            return np.ones(data.shape, np.bool_)
+        return np.asarray(np.random.RandomState(self.seed).uniform(0, 1, data.shape) >= share)
+
+
+def _dropped_share(ratio: Array | None, training_mode: Array | None) -> float:
+    """The share of elements that is dropped: none outside of training."""
+    if training_mode is None or not bool(training_mode.reshape(())):
+        return 0.0
+    share = 0.5 if ratio is None else float(ratio.reshape(()))
+    if not 0 <= share < 1:
+        raise OperatorError(f"ratio is {share}, it must be in [0, 1)")
+    return share

@@ -14,7 +14,6 @@ from intaglio.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array
 from intaglio.ir.types import Shape
-from intaglio.ops.cast import dtype_number
 from intaglio.ops.indices import numbered_dtype
 
 EPSILON = float(np.float32(1e-5))
@@ -61,7 +60,7 @@ def like(result: Array, operand: Array) -> Array:
 
 def cast(b: Builder, x: Value, dtype: DType) -> Value:
     """The value in another element type; the value itself where it has that type already."""
-    return x if x.dtype == dtype else b.Cast(x, to=dtype_number(dtype))
+    return x if x.dtype == dtype else b.Cast(x, to=dtype.number)
 
 
 def wide_dtype(dtype: DType) -> DType:

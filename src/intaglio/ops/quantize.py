@@ -12,7 +12,7 @@ from intaglio.ir.dtype import FLOAT8E8M0, FLOAT32, FLOAT64, INT8, INT32, INT64, 
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Shape, TensorType, Type
-from intaglio.ops.cast import convert, dtype_number, integer_limits
+from intaglio.ops.cast import convert, integer_limits
 from intaglio.ops.convolution import Conv
 from intaglio.ops.indices import numbered_dtype, resolve_axis
 from intaglio.ops.linear import matmul_shape
@@ -141,7 +141,7 @@ def quantize(quotient: Array, zero: Array, target: DType, saturate: bool = True)
 def quantize_value(b: Any, quotient: Value, zero: Value | None, target: DType, saturate: int = 1) -> Value:
     """Like `quantize`, in operators."""
     if target.is_float:
-        return b.Cast(quotient if zero is None else quotient + zero, to=dtype_number(target), saturate=saturate)
+        return b.Cast(quotient if zero is None else quotient + zero, to=target.number, saturate=saturate)
     low, high = integer_limits(target)
     rounded = b.Round(b.Where(b.IsNaN(quotient), b.constant(0, quotient.dtype), quotient))
     shifted = rounded if zero is None else rounded + zero

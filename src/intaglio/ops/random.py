@@ -16,7 +16,7 @@ from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType, Type
-from intaglio.ops.cast import convert, dtype_number
+from intaglio.ops.cast import convert
 from intaglio.ops.elementwise import FLOATS, check_kind
 from intaglio.ops.indices import check_size, numbered_dtype
 
@@ -130,7 +130,7 @@ class Bernoulli(Op):
 
     def expand(self, b: Any, input: Value) -> Value:
         is_one = b.Less(b.RandomUniformLike(input, seed=self.seed), input)
-        return b.Cast(is_one, to=dtype_number(input.dtype) if self.dtype is None else self.dtype)
+        return b.Cast(is_one, to=input.dtype.number if self.dtype is None else self.dtype)
 
 
 class Multinomial(Op):

@@ -35,17 +35,25 @@ NEAREST = {
 
 @dataclass(frozen=True)
 class Axis:
-    """How one axis is resized: its sizes, the scale that coordinates are divided by, and the region of interest."""
+    """How one axis is resized: its sizes, the scale that coordinates are divided by, and the region of interest.
+
+    `length` is the resized size before it is rounded down.
+    """
 
     size: int
     resized: int
     scale: float
+    length: float
     start: float = 0.0
     end: float = 1.0
 
 
 class Resize(Op):
-    """The tensor resampled to other sizes, given as factors (`scales`) or as such (`sizes`)."""
+    """The tensor resampled to other sizes, given as factors (`scales`) or as such (`sizes`).
+
+    With aligned corners and scales, the last corner is that of the size before it is rounded down, as ONNX's own tests
+    have it; ONNX Runtime takes the rounded size there.
+    """
 
     antialias: int = 0
     axes: tuple[int, ...] | None = None
@@ -140,16 +148,18 @@ class Resize(Op):
             factors = [float(factor) for factor in scales]
             if any(not 0 < factor < np.inf for factor in factors):
                 raise OperatorError(f"the scales {factors} must be above 0")
+            lengths = [float(np.float32(size) * factor) for size, factor in zip(given, scales, strict=True)]
             resized = [int(scaled(size, factor)) for size, factor in zip(given, scales, strict=True)]
         else:
             resized, factors = self._keep_aspect_ratio(given, integers(np.zeros(0) if sizes is None else sizes))
+            lengths = [float(size) for size in resized]
         if len(resized) != len(axes):
             raise OperatorError(f"{len(resized)} scales or sizes for {len(axes)} axes")
         crop = [0.0] * len(axes) + [1.0] * len(axes)
         if roi is not None and roi.size and self.coordinate_transformation_mode == "tf_crop_and_resize":
             crop = [float(item) for item in roi]
         ends = list(zip(crop[: len(axes)], crop[len(axes) :], strict=True))
-        return {axis: Axis(given[i], resized[i], factors[i], *ends[i]) for i, axis in enumerate(axes)}
+        return {axis: Axis(given[i], resized[i], factors[i], lengths[i], *ends[i]) for i, axis in enumerate(axes)}
 
     def _coordinates(self, axis: Axis) -> Array:
         """Where each resized element lies in the original axis; in float32, whose rounding decides at ties."""
@@ -161,7 +171,7 @@ class Resize(Op):
             case "asymmetric":
                 return x / scale
             case "align_corners":
-                return x * (size - one) / (resized - one) if resized > 1 else x * 0
+                return x * (size - one) / (np.float32(axis.length) - one) if resized > 1 else x * 0
             case "tf_crop_and_resize":
                 if resized > 1:
                     return start * (size - one) + x * (end - start) * (size - one) / (resized - one)

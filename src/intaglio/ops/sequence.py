@@ -10,11 +10,12 @@ import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Runner
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op, output_count
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
-from intaglio.ops.control import Run, outside, retype, seen
+from intaglio.ops.control import outside, retype, seen
 from intaglio.ops.indices import (
     integers,
     join_types,
@@ -211,7 +212,7 @@ class SequenceMap(Op):
         inner.type = wanted
         return True
 
-    def interpret(self, run: Run, input_sequence: list[Any], *additional_inputs: Any) -> tuple[list[Any], ...]:
+    def interpret(self, run: Runner, input_sequence: list[Any], *additional_inputs: Any) -> tuple[list[Any], ...]:
         results: list[list[Any]] = [[] for _ in self.body.outputs]
         for position in range(len(input_sequence)):
             given = [self._pick(item, position) for item in (input_sequence, *additional_inputs)]

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from intaglio.c.compiler import find_compiler
@@ -17,9 +17,11 @@ from intaglio.ir.clone import clone, clone_with_values
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.state import graph_from_state, graph_state
 from intaglio.ir.types import Type
+from intaglio.onnx.opsets import target_opsets
 from intaglio.onnx.reader import Imported, ModelInfo, Source, read_model
 from intaglio.passes import Report, simplify
 from intaglio.runtime.arrays import as_input, order_feeds
+from intaglio.runtime.custom import Choice, Implementations, choose, refusals, warn_of_refusals
 from intaglio.runtime.explain import Explanation, explain_plan, explain_reference
 from intaglio.runtime.native import NativeEngine
 from intaglio.runtime.reference import ReferenceEngine
@@ -29,6 +31,10 @@ Progress = Callable[[int, int], None]
 
 VARIANT_LIMIT = 8
 """How many sets of outputs and overridden inputs a model keeps compiled."""
+
+
+BUILT_IR_VERSION = 10
+"""The IR version that a model which never was a file says it has."""
 
 
 class Engine(Protocol):
@@ -58,6 +64,7 @@ class Options:
     disable: tuple[str, ...] = ()
     exact: bool = False
     strict: bool = False
+    implementations: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -68,10 +75,11 @@ class _Variant:
     graph: Graph
     inputs: list[str]
     report: Report | None = field(default=None)
+    choices: tuple[Choice, ...] = ()
 
 
 def load(
-    source: Source,
+    source: Source | Graph,
     *,
     engine: EngineName | None = None,
     threads: int | None = None,
@@ -81,19 +89,31 @@ def load(
     strict: bool = False,
     base_folder: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    implementations: Implementations | None = None,
 ) -> Model:
     """Read an ONNX model and make it ready to run.
 
-    `source` is a path, bytes or a ModelProto. `engine` is "native" (compiled C, the default) or "reference" (NumPy);
+    `source` is a path, bytes, a ModelProto or a graph. `engine` is "native" (compiled C, the default) or "reference"
     the environment variable INTAGLIO_ENGINE changes the default. `threads` bounds the threads of a run.
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` those that can
     change rounding. `strict` refuses a model of which some node cannot be compiled. External data of a model given as
-    bytes is looked for in `base_folder` only. `progress(done, total)` is told of compiled functions.
+    bytes is looked for in `base_folder` only. `progress(done, total)` is told of compiled functions. `implementations`
+    chooses among those registered with `implementation`, by operator or node.
     """
-    imported = read_model(source, base_folder=base_folder)
+    if threads is not None and threads < 1:
+        raise InputError(f"threads is {threads}, expected at least 1")
+    imported = _import_graph(source) if isinstance(source, Graph) else read_model(source, base_folder=base_folder)
     chosen = _choose_engine(engine)
-    options = Options(chosen, threads or usable_cores(), simplify, tuple(disable), exact, strict)
-    return Model(imported, options, progress)
+    own = tuple((implementations or {}).items())
+    options = Options(chosen, threads or usable_cores(), simplify, tuple(disable), exact, strict, own)
+    model = Model(imported, options, progress)
+    warn_of_refusals(model.choices)
+    return model
+
+
+def _import_graph(graph: Graph) -> Imported:
+    info = ModelInfo(BUILT_IR_VERSION, target_opsets(graph, None), producer_name="intaglio", doc=graph.doc)
+    return Imported(clone(graph), info)
 
 
 def _choose_engine(engine: str | None) -> EngineName:
@@ -140,6 +160,11 @@ class Model:
         return self._main.report
 
     @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Which of the asked for `implementations` are used at which nodes, and why others are not."""
+        return self._main.choices
+
+    @property
     def inputs(self) -> tuple[Signature, ...]:
         """The inputs in order."""
         return tuple(Signature(v.name, v.type, v.default is not None) for v in self._graph.inputs)
@@ -177,6 +202,8 @@ class Model:
         `outputs` may name any tensor of the model, not only its outputs. A run that takes longer than `timeout` seconds
         raises RunTimeoutError. The arrays returned belong to the caller.
         """
+        if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(f"run takes a dict of inputs by name and not a {type(feeds).__name__}; or call the model")
         names = tuple(self._names if outputs is None else outputs)
         overridden = frozenset(v.name for v in self._graph.inputs if v.default is not None and v.name in feeds)
         variant = self._variant(names, overridden)
@@ -205,10 +232,14 @@ class Model:
         if list(names) != self._names:
             graph.set_outputs(values[value] for value in self._find(names))
         _settle_defaults(graph, overridden)
+        choices = choose(graph, dict(self.options.implementations))
+        if self.options.strict and refusals(choices):
+            refused = "\n".join(f"  {choice}" for choice in refusals(choices))
+            raise UnsupportedError(f"strict=True, and these implementations cannot be used:\n{refused}")
         report = None
         if self.options.simplify:
             report = simplify(graph, disable=self.options.disable, exact=self.options.exact)
-        return _Variant(self._make_engine(graph, progress), graph, [v.name for v in graph.inputs], report)
+        return _Variant(self._make_engine(graph, progress), graph, [v.name for v in graph.inputs], report, choices)
 
     def _find(self, names: Sequence[str]) -> list[Value]:
         known = {value.name: value for value in self._graph.values()}
@@ -238,8 +269,10 @@ class Model:
         """Kernels in the order they run, what each computes, and every node that is not compiled and why."""
         engine = self._main.engine
         if isinstance(engine, NativeEngine):
-            return explain_plan(engine.plan, engine.target, self.options.threads, self.report)
-        return explain_reference(self._main.graph, self.report)
+            found = explain_plan(engine.plan, engine.target, self.options.threads, self.report)
+        else:
+            found = explain_reference(self._main.graph, self.report)
+        return replace(found, notes=(*map(str, self.choices), *found.notes))
 
     def c_source(self) -> str:
         """The generated C of the model: every kernel, then the drivers that call them."""

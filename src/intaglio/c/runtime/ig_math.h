@@ -479,12 +479,21 @@ IG_INLINE void ig_stream_f32(void *p, ig_f32 v) {
         IG_FOLD(v, operation);                                                                                         \
         return v[0];                                                                                                   \
     }
+#define IG_OR(a, b) ((a) | (b))
+/* NaN is looked for beside the fast operation, which may lose it: then no step waits for a comparison. */
+#define IG_DEFINE_REDUCE_EXTREME(T, M, scalar, name, NAN)                                                              \
+    IG_INLINE scalar ig_reduce_##name##_##T(ig_##T v) {                                                                \
+        ig_##M is_nan = ig_is_nan_##T(v);                                                                              \
+        IG_FOLD(is_nan, IG_OR);                                                                                        \
+        IG_FOLD(v, ig_##name##_fast_##T);                                                                              \
+        return is_nan[0] ? NAN : v[0];                                                                                 \
+    }
 IG_DEFINE_REDUCE(f32, float, add, IG_ADD)
-IG_DEFINE_REDUCE(f32, float, max, ig_max_f32)
-IG_DEFINE_REDUCE(f32, float, min, ig_min_f32)
+IG_DEFINE_REDUCE_EXTREME(f32, i32, float, max, __builtin_nanf(""))
+IG_DEFINE_REDUCE_EXTREME(f32, i32, float, min, __builtin_nanf(""))
 IG_DEFINE_REDUCE(f64, double, add, IG_ADD)
-IG_DEFINE_REDUCE(f64, double, max, ig_max_f64)
-IG_DEFINE_REDUCE(f64, double, min, ig_min_f64)
+IG_DEFINE_REDUCE_EXTREME(f64, i64, double, max, __builtin_nan(""))
+IG_DEFINE_REDUCE_EXTREME(f64, i64, double, min, __builtin_nan(""))
 
 /* Functions of the C library, one lane after another. */
 #define IG_DEFINE_LIBRARY_1(name)                                                                                      \

@@ -192,9 +192,13 @@ def _routine(context: Context, node: Node, q: View, k: View, v: View, result: Vi
     scale = op.scale if op.scale is not None else float(size) ** -0.5  # pyright: ignore[reportArgumentType]
     numbers = context.constant(np.array([scale, op.softcap], np.float32))
     kind = _kind(node, mask)
-    parameters = [Parameter(name, "float", Operand(view.buffer, view.offset)) for name, view in zip("qkv", (q, k, v), strict=True)]
+    parameters = [
+        Parameter(name, "float", Operand(view.buffer, view.offset)) for name, view in zip("qkv", (q, k, v), strict=True)
+    ]
     element = "uint8_t" if kind.mask == "bool" else "float"
-    parameters.append(Parameter("mask", element, Operand(numbers) if mask is None else Operand(mask.buffer, mask.offset)))
+    parameters.append(
+        Parameter("mask", element, Operand(numbers) if mask is None else Operand(mask.buffer, mask.offset))
+    )
     parameters.append(Parameter("parameter", "float", Operand(numbers)))
     parameters.append(Parameter("y", "float", Operand(result.buffer, result.offset, True)))
     sizes: list[tuple[str, Size]] = [

@@ -265,10 +265,7 @@ def _packed_at_run_time(context: Context, layer: Layer, is_transposed: bool) -> 
     first, second, *kernel = view.shape
     group, taps = layer.inner.group, product(kernel)
     assert isinstance(first, int)
-    if is_transposed:
-        grouped = view.reshape((group, first // group, second, taps))
-    else:
-        grouped = view.reshape((group, first // group, second, taps))
+    grouped = view.reshape((group, first // group, second, taps))
     assert grouped is not None
     source = grouped.transpose((0, 2, 3, 1)) if is_transposed else grouped.transpose((0, 1, 3, 2))
     columns = register_tile(context.target, layer.element).columns
@@ -296,8 +293,9 @@ def _winograd(context: Context, layer: Layer, windows: Sequence[Window]) -> None
     weights = layer.weights
     array = np.asarray(weights.constant).astype(np.float32)
     height, width = windows[0].output, windows[1].output
-    is_fixed = isinstance(height, int) and isinstance(width, int)
-    output = preferred_output(height, width, array.shape[0]) if is_fixed else 4
+    output = 4
+    if isinstance(height, int) and isinstance(width, int):
+        output = preferred_output(height, width, array.shape[0])
     packed = context.packed(weights, f"winograd{output}", lambda: pack_winograd(array, context.target, output))
     _emit(context, layer, winograd(context.target, output), _window_sizes(layer), packed, layer.flops)
 

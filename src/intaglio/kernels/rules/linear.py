@@ -168,7 +168,7 @@ def _batch_shape(a: Value, b: Value) -> tuple[Dim, ...]:
 
 def _matrix(view: View, is_left: bool) -> View:
     """A vector as a matrix of one row or one column."""
-    if len(view.shape) > 1:
+    if len(view.shape) != 1:
         return view
     extent, stride = view.shape[0], view.strides[0]
     if is_left:

@@ -15,9 +15,11 @@ from intaglio.kernels.expression import is_computable
 from intaglio.kernels.plan import Operand, Size, SizeTerm
 from intaglio.kernels.routine import Parameter, Routine, memory_type
 from intaglio.kernels.rules.widen import computed, converted, widened
-from intaglio.kernels.structured.plain_pool import POOL_BODY, POOL_HELPERS, pool_marks
+from intaglio.kernels.structured.plain_pool import POOL_BODY, POOL_HELPERS, PlainPool, pool_marks
 from intaglio.kernels.view import whole
 from intaglio.ops.window import Window
+
+_KINDS: dict[str, PlainPool] = {"MaxPool": "max", "AveragePool": "average", "LpPool": "lp"}
 
 
 def _data(node: Node) -> Value:
@@ -38,6 +40,8 @@ def _refuse(node: Node) -> str | None:
     data = _data(node)
     if not 3 <= data.rank <= 5 or not is_computable(data.dtype):
         return f"{node.op.name} of {data.type} is not compiled yet"
+    if node.op.name == "LpPool" and data.dtype.name == "float32" and not _op(node).ceil_mode:
+        return "it is expanded to a mean of powers, whose kernel is faster"
     is_known = all(compare(window.kernel, 0) == 1 for window in _windows(node))
     return None if is_known else "its window's size is not known before the run"
 
@@ -62,11 +66,10 @@ def plain_pool(context: Context, node: Node, epilogue: Epilogue) -> None:
     places = context.allocate(node.outputs[1]) if has_indices else whole(context.temporary(INT64, 1), (1,))
     element = memory_type(dtype)
     op = _op(node)
-    kind = {"MaxPool": "max", "AveragePool": "average", "LpPool": "lp"}[op.name]
-    marks = pool_marks(
-        kind, element, _lowest(dtype), bool(getattr(op, "count_include_pad", 0)), getattr(op, "p", 2)
-    )  # fmt: skip  # pyright: ignore
-    sizes = _sizes(node) + [("storage", getattr(op, "storage_order", 0)), ("has_indices", int(has_indices))]
+    kind = _KINDS[op.name]
+    counts_pads = bool(getattr(op, "count_include_pad", 0))
+    marks = pool_marks(kind, element, _lowest(dtype), counts_pads, getattr(op, "p", 2))
+    sizes = [*_sizes(node), ("storage", getattr(op, "storage_order", 0)), ("has_indices", int(has_indices))]
     parameters = [
         Parameter("x", element, Operand(x.buffer, x.offset)),
         Parameter("out", element, Operand(wide.buffer, wide.offset, True)),

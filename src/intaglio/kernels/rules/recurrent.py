@@ -162,7 +162,10 @@ class _Weights:
         total = value.shape[1]
         hidden = self.layer.hidden
         view = View(
-            _buffer_of(self.context, value), start * hidden, (self.layer.directions, count, hidden, 1), (total, hidden, 1, 1)
+            _buffer_of(self.context, value),
+            start * hidden,
+            (self.layer.directions, count, hidden, 1),
+            (total, hidden, 1, 1),
         )
         return self.interleaved(value, view, "states")
 
@@ -175,7 +178,7 @@ class _Weights:
         first, second = self.vectors(3, 0, gates), self.vectors(3, gates, gates)
         shape = (self.layer.directions, self.blocks, gates, self.lanes)
         if first.kind == second.kind == "constant":
-            arrays = [np.array(self.context.constants[buffer.index]).reshape(shape) for buffer in (first, second)]
+            arrays = [np.array(self.context.constant_array(buffer)).reshape(shape) for buffer in (first, second)]
             arrays[1][:, :, joined:] = 0
             return self.context.constant(np.ascontiguousarray(arrays[0] + arrays[1]))
         total = whole(self.context.temporary(FLOAT32, product(shape)), shape)
@@ -305,7 +308,8 @@ def _strides(layer: _Layer, columns: int) -> dict[str, Dim]:
     }
     if layer.op.layout:
         strides: dict[str, Dim] = {
-            "x_time": columns, "x_batch": steps * columns, "start_direction": hidden, "start_batch": directions * hidden,
+            "x_time": columns, "x_batch": steps * columns,
+            "start_direction": hidden, "start_batch": directions * hidden,
             "y_time": directions * hidden, "y_direction": hidden, "y_batch": steps * (directions * hidden),
             "end_direction": hidden, "end_batch": directions * hidden,
         }  # fmt: skip

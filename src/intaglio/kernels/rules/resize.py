@@ -87,7 +87,9 @@ def _refuse(node: Node) -> str | None:
     is_fixed = all(isinstance(axis.size, int) and isinstance(axis.resized, int) for axis in axes)
     if op.antialias and not (is_fixed or scales is not None):
         return "Resize with antialias to symbolic sizes is not compiled yet"
-    return None if is_fixed or op.keep_aspect_ratio_policy == "stretch" else "its aspect ratio is not known before the run"
+    return (
+        None if is_fixed or op.keep_aspect_ratio_policy == "stretch" else "its aspect ratio is not known before the run"
+    )
 
 
 def _axes(node: Node) -> list[_Axis]:
@@ -228,7 +230,9 @@ def _nearest(
         Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))),
     ]
     marks = {"element": element, "crops": "1" if _sampling(node).crops else "0"}
-    return Routine("resize_nearest", NEAREST_BODY, parameters, [], 1, SizeTerm("1 + out_b * (1 + inner / 16)"), marks=marks)
+    return Routine(
+        "resize_nearest", NEAREST_BODY, parameters, [], 1, SizeTerm("1 + out_b * (1 + inner / 16)"), marks=marks
+    )
 
 
 def _mixed(

@@ -46,26 +46,30 @@ def cumulative(context: Context, node: Node, epilogue: Epilogue) -> None:
     data, axis = _data(node), _scan_axis(node)
     assert axis is not None
     outer, extent, inner = three_parts(data.shape, axis)
-    kind, (element, suffix) = register_kind(data.dtype), MEMORY[data.dtype.name]
     is_row = inner == 1
-    rows = SizeTerm("outer") if is_row else SizeTerm("outer * vectors")
-    lanes = context.target.lanes
-    blocks, tasks, cost = row_blocks(f"extent * {data.dtype.itemsize * (1 if is_row else lanes)}", "8 + extent")
+    lanes = 1 if is_row else context.target.lanes
+    blocks, tasks, cost = row_blocks(f"extent * {data.dtype.itemsize * lanes}", "8 + extent")
     sizes: list[tuple[str, Size]] = [
         ("outer", outer), ("extent", extent), ("inner", inner),
-        ("vectors", SizeTerm(f"(inner + {lanes - 1}) / {lanes}")), ("rows", rows), *blocks,
+        ("vectors", SizeTerm(f"(inner + {lanes - 1}) / {lanes}")), ("rows", SizeTerm("outer * vectors")), *blocks,
     ]  # fmt: skip
     parameters = [reads("data", context.contiguous(data)), writes("out", context.allocate(node.output))]
     routine = Routine(node.op.name.lower(), _SCAN_ROW if is_row else _SCAN_COLUMNS, parameters, sizes, tasks, cost)
-    is_exclusive = bool(node.op.exclusive)
-    is_reverse = bool(node.op.reverse)
-    sign, identity = ("+", "0") if node.op.name == "CumSum" else ("*", "1")
-    wrap = "" if data.dtype.is_float else "(uint64_t)"
-    routine.marks = {
-        "kind": kind, "element": element, "suffix": suffix, "sign": sign, "identity": identity, "wrap": wrap,
-        "k": "extent - 1 - step" if is_reverse else "step", "kept": "total" if is_exclusive else "after",
-    }  # fmt: skip
+    routine.marks = _scan_marks(node)
     context.emit(routine.call(node))
+
+
+def _scan_marks(node: Node) -> dict[str, str]:
+    dtype = _data(node).dtype
+    return {
+        "kind": register_kind(dtype),
+        "suffix": MEMORY[dtype.name][1],
+        "sign": "+" if node.op.name == "CumSum" else "*",
+        "identity": "0" if node.op.name == "CumSum" else "1",
+        "wrap": "" if dtype.is_float else "(uint64_t)",
+        "k": "extent - 1 - step" if node.op.reverse else "step",
+        "kept": "total" if node.op.exclusive else "after",
+    }
 
 
 _SCAN_ROW = f"""

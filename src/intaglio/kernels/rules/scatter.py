@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from intaglio.ir.dim import product
 from intaglio.ir.dtype import DType
-from intaglio.ir.graph import Node
+from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.expression import MEMORY
@@ -184,18 +184,8 @@ $tuple
 def tensor_scatter(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy the cache, then rows of the update over it; a row is what lies behind the axis."""
     cache, update = inputs_of(node)[:2]
-    axis = resolve_axis(node.op.axis, cache.rank)
-    beside = [a for a in range(cache.rank) if a != axis]
-    pairs = [(cache.shape[a], update.shape[a]) for a in beside]
     starts = node.inputs[2] if len(node.inputs) > 2 else None
-    if starts is not None:
-        pairs.append((starts.tensor.size, cache.shape[0]))
-    _, extent, inner = three_parts(cache.shape, axis)
     bits = bits_type(cache.dtype)
-    sizes: list[tuple[str, Size]] = [
-        ("mismatch", disagreement(pairs)), ("extent", extent), ("count", update.shape[axis]), ("inner", inner),
-        ("batches", cache.shape[0]), ("middle", product(cache.shape[1:axis])), ("tasks", SizeTerm("batches * middle")),
-    ]  # fmt: skip
     parameters = [reads("update", context.contiguous(update), bits)]
     if starts is not None:
         parameters.append(reads("start", context.contiguous(starts)))
@@ -204,17 +194,29 @@ def tensor_scatter(context: Context, node: Node, epilogue: Epilogue) -> None:
         "tensor_scatter",
         _TENSOR_SCATTER,
         [*parameters, writes("out", out, bits)],
-        sizes,
+        _cache_sizes(node, starts),
         SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks")),
         SizeTerm(f"1 + count * (4 + inner * {cache.dtype.itemsize} / 16)"),
         checks=True,
     )
-    is_circular = node.op.mode == "circular"
     routine.marks = {
         "first": "0" if starts is None else "(int64_t)start[task / middle]",
-        "fits": "1" if is_circular else "first <= extent - count",
+        "fits": "1" if node.op.mode == "circular" else "first <= extent - count",
     }
     context.emit(routine.call(node, update))
+
+
+def _cache_sizes(node: Node, starts: Value | None) -> list[tuple[str, Size]]:
+    cache, update = inputs_of(node)[:2]
+    axis = resolve_axis(node.op.axis, cache.rank)
+    pairs = [(cache.shape[a], update.shape[a]) for a in range(cache.rank) if a != axis]
+    if starts is not None:
+        pairs.append((starts.tensor.size, cache.shape[0]))
+    _, extent, inner = three_parts(cache.shape, axis)
+    return [
+        ("mismatch", disagreement(pairs)), ("extent", extent), ("count", update.shape[axis]), ("inner", inner),
+        ("batches", cache.shape[0]), ("middle", product(cache.shape[1:axis])), ("tasks", SizeTerm("batches * middle")),
+    ]  # fmt: skip
 
 
 _TENSOR_SCATTER = """

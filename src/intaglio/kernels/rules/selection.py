@@ -19,7 +19,7 @@ from intaglio.kernels.routine import (
     three_parts,
     writes,
 )
-from intaglio.kernels.view import whole
+from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
 
 GLANCE = 64
@@ -201,34 +201,39 @@ def top_k(context: Context, node: Node, epilogue: Epilogue) -> None:
     data, (values, places) = _data(node), node.outputs
     axis = resolve_axis(node.op.axis, data.rank)
     outer, extent, inner = three_parts(data.shape, axis)
-    is_wide = data.dtype.itemsize == 8
     blocks, tasks, cost = row_blocks(f"(extent + 4 * count) * {data.dtype.itemsize}", "20 + extent * 2 + count * 20")
     sizes: list[tuple[str, Size]] = [
         ("extent", extent), ("count", values.shape[axis]), ("inner", inner), ("outer", outer),
         ("rows", SizeTerm("outer * inner")), *blocks,
     ]  # fmt: skip
-    bits = bits_type(data.dtype)
     parameters = [
         reads("data", context.contiguous(data)),
         writes("out", context.allocate(values)),
         writes("place", _place_view(context, places)),
     ]
     routine = Routine("top_k", _TOP_K, parameters, sizes, tasks, cost, checks=True, helpers=_TOP_K_HELPERS)
-    routine.scratch = SizeTerm(f"(count > 0 ? count : 1) * {16 if is_wide else 8}")
-    is_largest = bool(node.op.largest)
-    is_half = data.dtype.name in ("float16", "bfloat16")
-    sign = "<=" if is_largest else ">="
-    routine.marks = {
-        "element": memory_type(data.dtype), "inner": "1" if inner == 1 else "inner",
-        "rejects": "0" if is_half else f"x[j * {'1' if inner == 1 else 'inner'}] {sign} bound",
-        "bits": bits, "rank": _rank_text(data.dtype), "half": "64" if is_wide else "32",
-        "flip": "" if is_largest else "~", "key": "unsigned __int128" if is_wide else "uint64_t",
-        "unsigned": "uint64_t" if is_wide else "uint32_t",
-    }  # fmt: skip
+    routine.scratch = SizeTerm(f"(count > 0 ? count : 1) * {16 if data.dtype.itemsize == 8 else 8}")
+    routine.marks = _top_marks(data.dtype, bool(node.op.largest), "1" if inner == 1 else "inner")
     context.emit(routine.call(node, data))
 
 
-def _place_view(context: Context, places: Value):
+def _top_marks(dtype: DType, is_largest: bool, step: str) -> dict[str, str]:
+    """How elements of a type are compared, as C; `step` is the distance between neighbours along the axis."""
+    is_wide, is_half = dtype.itemsize == 8, dtype.name in ("float16", "bfloat16")
+    return {
+        "element": memory_type(dtype),
+        "bits": bits_type(dtype),
+        "step": step,
+        "rejects": "0" if is_half else f"x[j * {step}] {'<=' if is_largest else '>='} bound",
+        "rank": _rank_text(dtype),
+        "flip": "" if is_largest else "~",
+        "half": "64" if is_wide else "32",
+        "key": "unsigned __int128" if is_wide else "uint64_t",
+        "unsigned": "uint64_t" if is_wide else "uint32_t",
+    }
+
+
+def _place_view(context: Context, places: Value) -> View:
     if places.uses or places.is_output:
         return context.allocate(places)
     return whole(context.temporary(places.dtype, places.tensor.size), places.shape)
@@ -280,6 +285,8 @@ _TOP_K = f"""
         *fault = 1;
         return;
     }}
+    if (count < 1)
+        return;
     for ({ROWS}) {{
         const int64_t o = row / inner, i = row % inner;
         const $element *const x = data + o * extent * inner + i;
@@ -287,14 +294,14 @@ _TOP_K = f"""
             heap[j] = IG_FUNCTION_make_key(x[j * inner], j);
         for (int64_t j = count / 2 - 1; j >= 0; j--)
             IG_FUNCTION_sift(heap, count, j, heap[j]);
-        $element bound = x[count > 0 ? (int64_t)($unsigned)~($unsigned)heap[0] * inner : 0];
-        for (int64_t from = count; from < extent && count > 0; from += {GLANCE}) {{
+        $element bound = x[(int64_t)($unsigned)~($unsigned)heap[0] * inner];
+        for (int64_t from = count; from < extent; from += {GLANCE}) {{
             const int64_t to = from + {GLANCE} < extent ? from + {GLANCE} : extent;
             int is_candidate = 0;
             for (int64_t j = from; j < to; j++)
                 is_candidate |= !($rejects);
             for (int64_t j = is_candidate ? from : to; j < to; j++) {{
-                const IG_FUNCTION_key key = IG_FUNCTION_make_key(x[j * $inner], j);
+                const IG_FUNCTION_key key = IG_FUNCTION_make_key(x[j * $step], j);
                 if (key > heap[0])
                     IG_FUNCTION_sift(heap, count, 0, key);
             }}

@@ -43,9 +43,9 @@ def converted(context: Context, view: View, dtype: DType, to: DType, into: View 
 
 
 def packed_blocks(context: Context, view: View, axis: int, width: int, into: View) -> None:
-    """Copy a view whose `axis` is split into blocks of `width`: `into` has two axes there, and zeros fill the last block.
+    """Copy a view whose `axis` is split into blocks of `width`: `into` has two axes there.
 
-    The extent along the axis is a number.
+    Zeros fill the last block. The extent along the axis is a number.
     """
     extent, step, dtype = view.shape[axis], view.strides[axis], view.buffer.dtype
     assert isinstance(extent, int)

@@ -29,14 +29,18 @@ def attention_helpers(target: VectorTarget) -> str:
     """C of the products that the body calls."""
     tile = register_tile(target)
     pack_v = panel_packer(tile, "rows").replace("IG_FUNCTION_pack", "IG_FUNCTION_pack_v")
-    return "\n".join((sum_source(tile), panel_packer(tile, "columns"), dot_source(tile), pack_v, _MIX)).replace("$", "$$")
+    return "\n".join((sum_source(tile), panel_packer(tile, "columns"), dot_source(tile), pack_v, _MIX)).replace(
+        "$", "$$"
+    )
 
 
 def attention_body(kind: AttentionKind, target: VectorTarget) -> str:
     """C of the kernel; a task is `row_block` queries of one head of one batch."""
     tile = register_tile(target)
     suffix = "u8" if kind.mask == "bool" else "f32"
-    loads = (f"ig_broadcast_{suffix}(bias)",) * 2 if kind.mask_repeats else (f"ig_load_{suffix}(bias + j)", f"ig_load_n_{suffix}(bias + j, n)")  # fmt: skip
+    loads = (f"ig_load_{suffix}(bias + j)", f"ig_load_n_{suffix}(bias + j, n)")
+    if kind.mask_repeats:
+        loads = (f"ig_broadcast_{suffix}(bias)",) * 2
     return Template(_BODY).substitute(
         columns=tile.columns,
         rows=tile.rows,
@@ -59,7 +63,9 @@ def scratch_bytes(target: VectorTarget) -> str:
     """C expression of the bytes of scratch memory, in the sizes of the kernel."""
     columns = register_tile(target).columns
     deepest = "(T > D ? T : D)"
-    return f"(row_block * ((T + {columns - 1}) / {columns} * {columns} + {columns} + 1) + {deepest} * {columns} + 64) * 4"
+    return (
+        f"(row_block * ((T + {columns - 1}) / {columns} * {columns} + {columns} + 1) + {deepest} * {columns} + 64) * 4"
+    )
 
 
 _BIAS = {
@@ -70,7 +76,8 @@ _BIAS = {
 _MIX = """
 /* out = over t: weight t x row t of v, a row of `columns` elements. */
 static inline void
-IG_FUNCTION_mix(const float *weight, const float *v, int64_t v_row, int64_t depth, int64_t columns, float scale, float *out)
+IG_FUNCTION_mix(const float *weight, const float *v, int64_t v_row, int64_t depth, int64_t columns, float scale,
+                float *out)
 {
     for (int64_t c = 0; c < columns; c += 4 * IG_LANES) {
         ig_f32 sum[4] = {{0}, {0}, {0}, {0}};
@@ -117,7 +124,8 @@ _BODY = """\
                 IG_FUNCTION_pack(keys + key * k_row, k_row, D, count, packed);
                 for (int64_t tile = 0; tile < tiles; tile++) {
                     const int64_t from = rows * tile / tiles, size = rows * (tile + 1) / tiles - from;
-                    IG_FUNCTION_tile(size, q_rows + from * q_row, q_row, packed, 0, here, 1, D, sum + from * $columns, 1);
+                    IG_FUNCTION_tile(size, q_rows + from * q_row, q_row, packed, 0, here, 1, D, sum + from * $columns,
+                                     1);
                 }
             }
             for (int64_t r = 0; r < rows; r++)

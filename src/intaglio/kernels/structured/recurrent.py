@@ -1,7 +1,7 @@
 """Recurrent layers: the steps of a sequence behind the projection of all its inputs, as C text.
 
-Gates stand interleaved: for each block of a vector's lanes of hidden units one vector a gate, in the projected inputs and in
-the recurrence weights, so that the activations follow the sums in registers.
+Gates stand interleaved: for each block of a vector's lanes of hidden units one vector a gate, in the projected inputs
+and in the recurrence weights, so that the activations follow the sums in registers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,10 +58,9 @@ def resolve_activations(
     alpha, beta = iter(alphas), iter(betas)
     found: list[Activation] = []
     for name, clip in zip(names, clips, strict=True):
-        text, *defaults = _ACTIVATIONS[name.lower()]
-        values = (_parameter(text, key, given, default) for key, given, default in zip(
-            ("alpha", "beta"), (alpha, beta), defaults, strict=True))  # fmt: skip
-        found.append(Activation(name.lower(), *values, clip))
+        text, default_alpha, default_beta = _ACTIVATIONS[name.lower()]
+        first = _parameter(text, "alpha", alpha, default_alpha)
+        found.append(Activation(name.lower(), first, _parameter(text, "beta", beta, default_beta), clip))
     return found
 
 
@@ -84,7 +83,9 @@ def recurrent_helpers(cell: Cell, activations: Sequence[Sequence[Activation]], t
 
 def _products(gates: int, target: VectorTarget) -> str:
     rows = row_tile(target)
-    cases = "\n".join(f"    case {r}: IG_FUNCTION_sum{gates}({r}, h, h_step, w, depth, sum); break;" for r in range(2, rows + 1))
+    cases = "\n".join(
+        f"    case {r}: IG_FUNCTION_sum{gates}({r}, h, h_step, w, depth, sum); break;" for r in range(2, rows + 1)
+    )
     return _PRODUCTS.substitute(gates=gates, rows=rows, cases=cases, unroll=max(1, 8 // gates))
 
 
@@ -168,7 +169,7 @@ IG_FUNCTION_step(const float *x, const float *sum, ig_f32 h, const float *extra,
 }
 """,
     "LSTM": """\
-/* The new hidden units of one block; `state` is its cell and `extra` the peepholes of its input, output and forget gate. */
+/* The new hidden units of one block; `state` is its cell, `extra` the peepholes of input, output and forget gate. */
 static inline ig_f32
 IG_FUNCTION_step(const float *x, const float *sum, ig_f32 h, const float *extra, float *state, int64_t direction)
 {
@@ -222,13 +223,14 @@ _RESET = """\
             for (int64_t b = 0; b < blocks; b++)
                 for (int64_t row = 0; row < rows; row += $tile) {
                     const int64_t count = rows - row < $tile ? rows - row : $tile;
-                    IG_FUNCTION_products2(count, h + row * width, width, reset_weights + (d * blocks + b) * H * 2 * IG_LANES,
-                                          H, sum);
+                    IG_FUNCTION_products2(count, h + row * width, width,
+                                          reset_weights + (d * blocks + b) * H * 2 * IG_LANES, H, sum);
                     for (int64_t r = row; r < row + count; r++) {
-                        const float *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * $gates * IG_LANES;
+                        const float *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * GATES;
                         const int64_t at = r * width + b * IG_LANES;
-                        ig_store_f32(kept + at, IG_FUNCTION_reset(x, sum + (r - row) * 2 * IG_LANES, ig_load_f32(h + at),
-                                                                  state + at, d));
+                        const ig_f32 old = ig_load_f32(h + at);
+                        const float *gates = sum + (r - row) * 2 * IG_LANES;
+                        ig_store_f32(kept + at, IG_FUNCTION_reset(x, gates, old, state + at, d));
                     }
                 }
 """
@@ -237,8 +239,8 @@ _RESET = """\
 def recurrent_body(cell: Cell, is_reverse: bool, has_lengths: bool) -> str:
     """C of the whole layer; the marks $$tile, $$gates and those of the cell's step remain to be filled in.
 
-    Buffers: projected, weights, (reset_weights), extra, start_h, start_c, (lengths), y, y_h, y_c. A task is one direction of
-    `block` sequences of the batch. `extra` is laid out like the gates that it belongs to.
+    Buffers: projected, weights, (reset_weights), extra, start_h, start_c, (lengths), y, y_h, y_c. A task is one
+    direction of `block` sequences of the batch. `extra` is laid out like the gates that it belongs to.
     """
     return Template(_BODY).safe_substitute(
         reset=_RESET if cell == "GRU" else "",
@@ -258,6 +260,7 @@ _CHECK = """\
 
 _BODY = """\
     const int64_t blocks = (H + IG_LANES - 1) / IG_LANES, width = blocks * IG_LANES, parts = (N + block - 1) / block;
+    enum { GATES = $gates * IG_LANES };
     float sum[$tile * $most * IG_LANES];
     float *h = scratch, *next = h + block * width, *state = next + block * width, *kept = state + block * width;
     for (int64_t task = begin; task < end; task++) {
@@ -268,7 +271,8 @@ $check        for (int64_t r = 0; r < rows; r++)
                 const int64_t left = H - b * IG_LANES < IG_LANES ? H - b * IG_LANES : IG_LANES;
                 const int64_t from = d * start_direction + (first + r) * start_batch + b * IG_LANES;
                 ig_store_f32(h + r * width + b * IG_LANES, has_h ? ig_load_n_f32(start_h + from, left) : (ig_f32){0});
-                ig_store_f32(state + r * width + b * IG_LANES, has_c ? ig_load_n_f32(start_c + from, left) : (ig_f32){0});
+                const ig_f32 cell = has_c ? ig_load_n_f32(start_c + from, left) : (ig_f32){0};
+                ig_store_f32(state + r * width + b * IG_LANES, cell);
             }
         for (int64_t s = 0; s < T; s++) {
             const int64_t t = $is_reverse || d ? T - 1 - s : s;
@@ -279,7 +283,7 @@ $reset            for (int64_t b = 0; b < blocks; b++) {
                     IG_FUNCTION_products$last(count, $source + row * width, width,
                                               weights + (d * blocks + b) * H * $last * IG_LANES, H, sum);
                     for (int64_t r = row; r < row + count; r++) {
-                        const float *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * $gates * IG_LANES;
+                        const float *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * GATES;
                         const int64_t at = r * width + b * IG_LANES;
                         const ig_f32 old = ig_load_f32(h + at);
                         const int is_active = $active;

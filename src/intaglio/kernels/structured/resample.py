@@ -52,7 +52,8 @@ class Sampling:
 
 def table_marks(sampling: Sampling, element: str) -> dict[str, str]:
     """What the table's C leaves open."""
-    outside = "if (place < 0 || place > (float)(extent - 1)) {\n            index[i * taps] = -1;\n            continue;\n        }"
+    test = "if (place < 0 || place > (float)(extent - 1)) {"
+    outside = f"{test}\n            index[i * taps] = -1;\n            continue;\n        }}"
     return {
         "element": element,
         "coordinate": COORDINATES[sampling.coordinates],
@@ -82,7 +83,8 @@ NEAREST_TABLE = """\
     const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
     (void)scratch, (void)taps;
     for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
-        const float place = IG_FUNCTION_place((float)i, (float)extent, (float)resized, scale, parameter[1], parameter[2]);
+        const float place =
+            IG_FUNCTION_place((float)i, (float)extent, (float)resized, scale, parameter[1], parameter[2]);
         const float nearest = $rounding, last = (float)(extent - 1);
         $outside
         index[i] = (int32_t)(nearest < 0 ? 0 : nearest > last ? last : nearest);
@@ -94,7 +96,8 @@ WEIGHT_TABLE = """\
     const double stretch = parameter[4], cubic = parameter[3];
     (void)scratch;
     for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
-        const float place = IG_FUNCTION_place((float)i, (float)extent, (float)resized, scale, parameter[1], parameter[2]);
+        const float place =
+            IG_FUNCTION_place((float)i, (float)extent, (float)resized, scale, parameter[1], parameter[2]);
         const double first = __builtin_floor((double)place) - (double)(taps / 2 - 1);
         double total = 0;
         $outside
@@ -245,4 +248,3 @@ def tap_count(mode: Mode, stretch: float) -> int:
     """
     reach = (2 if mode == "cubic" else 1) * stretch
     return 2 * int(-(-reach // 1))
-

@@ -9,7 +9,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dtype import DTYPES
 from intaglio.ir.graph import Value
 from intaglio.onnx.adapters import adapts
-from intaglio.ops.cast import convert, dtype_number
+from intaglio.ops.cast import convert
 
 UNARY_X = ("Abs", "Neg", "Ceil", "Floor", "Reciprocal", "Sqrt", "Relu", "Sigmoid")
 UNARY_INPUT = ("Exp", "Log", "Tanh")
@@ -118,4 +118,4 @@ def cast_1(b: Builder, input: Value, *, to: str) -> Value:
     name = {"FLOAT": "float32", "DOUBLE": "float64"}.get(to.upper(), to.lower())
     if name not in DTYPES:
         raise LoadError(f"Cast: {to!r} is not the name of an element type")
-    return b.Cast(input, to=dtype_number(DTYPES[name]))
+    return b.Cast(input, to=DTYPES[name].number)
