@@ -152,3 +152,10 @@ def test_fresh_symbols_are_named_after_the_value() -> None:
     with dims.naming("nonzero"):
         assert [str(dims.fresh()), str(dims.fresh())] == names
     assert names == ["'nonzero.0'", "'nonzero.1'"]
+
+
+def test_one_bound_of_a_single_term_is_kept() -> None:
+    n = dims.symbol("N")
+    assert dims.bounds(-dims.floordiv(-n, 2)) == (0, None)
+    assert dims.bounds(dims.minimum(n - 5, 3)) == (-5, 3)
+    assert dims.bounds(dims.maximum(-n, -4)) == (-4, 0)

@@ -5,11 +5,11 @@ import pytest
 
 import intaglio.ops  # noqa: F401  (registers the operators that the tests build)
 from intaglio.errors import GraphError, ShapeError
-from intaglio.ir.build import Builder, EagerBuilder, expand_node, infer_node
+from intaglio.ir.build import Builder, EagerBuilder, expand_in_place, expand_node, infer_node
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import DTYPES, FLOAT32, INT64, from_numpy
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.ir.op import Tensor
+from intaglio.ir.op import OPERATORS, Op, Tensor
 from intaglio.ir.text import parse_graph
 from intaglio.ir.types import TensorType
 from intaglio.ir.verify import verify
@@ -176,3 +176,50 @@ def test_a_value_that_is_no_tensor_says_so() -> None:
     with pytest.raises(GraphError, match=r"s is seq\(float32\[\]\), a tensor is needed"):
         _ = graph.inputs[0].shape
     assert isinstance(graph.inputs[0], Value)
+
+
+def test_expansion_in_place_keeps_values() -> None:
+    graph = parse_graph('graph "g" (%x: float32[N]) -> (%y, %z) { %y = Swish(%x) %z = Neg(%y) }')
+    value = graph.outputs[0]
+    expand_in_place(by_name(graph)["Swish"])
+    verify(graph)
+    assert graph.outputs[0] is value
+    assert (value.name, value.producer.op.name) == ("y", "Mul")
+    assert [reader.op.name for reader in value.readers] == ["Neg"]
+
+
+class Same(Op):
+    """Its first input twice, and a constant."""
+
+    domain = "test"
+    output_names = ("a", "b", "c")
+
+    def expand(self, b, x):
+        return x, x, b.constant(np.float32([1]))
+
+
+def test_expansion_in_place_copies_what_was_there_before() -> None:
+    graph = Graph("g")
+    x = graph.add_input("x", TensorType(FLOAT32, (1,)))
+    outputs = Builder(graph).add(Same(), [x], 3)
+    graph.set_outputs(outputs)
+    expand_in_place(outputs[0].producer)
+    verify(graph)
+    assert graph.outputs == outputs
+    assert [node.op.name for node in graph.nodes] == ["Identity"] * 3
+
+
+def test_float_attributes_are_single_precision() -> None:
+    single = float(np.float32(0.1))
+    made = {OPERATORS[("", "LeakyRelu")](alpha=alpha) for alpha in (0.1, single, np.float32(0.1))}
+    assert [op.alpha for op in made] == [single]
+    assert OPERATORS[("", "LeakyRelu")](alpha=0.01) == OPERATORS[("", "LeakyRelu")]()
+    text = 'graph "g" (%x: float32[1]) -> (%y) { %y = LeakyRelu(%x; alpha=0.1) }'
+    assert "alpha=0.1)" in str(parse_graph(text))
+    assert next(parse_graph(text).nodes).op in made
+
+
+def test_lists_of_floats_are_single_precision() -> None:
+    scaler = OPERATORS[("ai.onnx.ml", "Scaler")](offset=(0.1,), scale=(1, 2))
+    assert scaler.offset == (float(np.float32(0.1)),)
+    assert scaler.scale == (1.0, 2.0)

@@ -281,7 +281,8 @@ def flushed(array: Array) -> Array:
     if array.dtype.kind in "biu" or array.dtype == np.float16:
         return array
     tiny = ml_dtypes.finfo(array.dtype).smallest_normal
-    return np.where(np.abs(array.astype(np.float64)) < float(tiny), np.zeros((), array.dtype), array)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        return np.where(np.abs(array.astype(np.float64)) < float(tiny), np.zeros((), array.dtype), array)
 
 
 def elements(dtype: DType, count: int) -> st.SearchStrategy[Array]:
@@ -314,9 +315,10 @@ def test_agrees_on_any_elements(title: str, data: st.DataObject, engines: dict[s
     problem = PROBLEMS[title]
     count = data.draw(st.integers(0, 40))
     inputs = [data.draw(elements(value.dtype, count)) for value in problem.graph.inputs]
-    (expected,) = evaluate(problem.graph, inputs)
     (got,) = engines[title].run(inputs)
-    check(got, expected, Problem(title, problem.graph, inputs, signed_zero=problem.signed_zero))
+    with np.errstate(all="ignore"):
+        (expected,) = evaluate(problem.graph, inputs)
+        check(got, expected, Problem(title, problem.graph, inputs, signed_zero=problem.signed_zero))
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "bfloat16"])
@@ -373,7 +375,7 @@ def test_an_expanded_operator_rounds_once(operator: str, name: str) -> None:
     graph.set_outputs([builder.Add(y, y)])
     values = np.linspace(-3, 3, 200).astype(dtype.numpy)
     got, expected = run_both(graph, [values])
-    atol = float(ml_dtypes.finfo(dtype.numpy).eps) / 64  # near zero the expansions cancel in single precision
+    atol = float(ml_dtypes.finfo(dtype.numpy).eps) / 8  # near zero the expansions cancel in single precision
     problem = Problem(operator, graph, [values], ulps=1)
     check(np.where(np.abs(expected[0].astype(np.float64)) < atol, expected[0], got[0]), expected[0], problem)
 

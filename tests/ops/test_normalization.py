@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from intaglio.errors import OperatorError, ShapeError
-from intaglio.ir.build import Builder
+from intaglio.ir.build import Builder, reference_by_expansion
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
@@ -129,3 +129,14 @@ def test_wrong_operands(build: Any, message: str) -> None:
     vector = b.graph.add_input("v", TensorType(FLOAT32, (4,)))
     with pytest.raises(ShapeError, match=message):
         build(b, x, vector)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("is_training", [False, True])
+def test_dropout_expands_to_the_same_numbers(dtype: Any, is_training: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 5)).astype(dtype)
+    inputs = [x, np.array(0.3, np.float32), np.array(is_training)]
+    for found, expected in zip(
+        reference_by_expansion(Dropout(seed=1), inputs), Dropout(seed=1).reference(*inputs), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)

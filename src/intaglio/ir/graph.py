@@ -26,6 +26,7 @@ class Value:
     """
 
     __slots__ = ("_contents", "constant", "default", "name", "producer", "type", "uses")
+    __array_ufunc__ = None  # so that `array + value` asks the value, not NumPy
 
     def __init__(self, name: str, type: Type, producer: Node | None = None, constant: Array | None = None) -> None:
         self.name = name
@@ -114,8 +115,14 @@ class Value:
     def __pow__(self, other: Operand) -> Value:
         return _apply("Pow", self, other)
 
+    def __rpow__(self, other: Operand) -> Value:
+        return _apply("Pow", other, self)
+
     def __matmul__(self, other: Operand) -> Value:
         return _apply("MatMul", self, other)
+
+    def __rmatmul__(self, other: Operand) -> Value:
+        return _apply("MatMul", other, self)
 
     def __neg__(self) -> Value:
         return _apply("Neg", self)

@@ -105,6 +105,8 @@ class Op:
     """How many outputs `pullback` reads; those that the node does not ask for are added before it is called."""
     is_random: ClassVar[bool] = False
     """Whether two evaluations may differ; such a node is never folded or merged."""
+    host_reason: ClassVar[str] = ""
+    """Why the operator is not compiled, where `reference` is a user's function; its results are then checked."""
     _floats: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:

@@ -80,7 +80,7 @@ def legalise(graph: Graph) -> None:
             if added > EXPANSION_LIMIT:
                 break
             following = before.next if before is not None else next(graph.nodes, None)
-        elif node.op.name in REDUCTIONS and not node.op.keepdims:
+        elif node.op.domain == "" and node.op.name in REDUCTIONS and not node.op.keepdims:
             _keep_dims(node)
             following = node.next if node.graph is not None else following
         node = following
@@ -183,7 +183,7 @@ class _Lowering:
             return "loop", ""
         rule = ANCHORS.get(node.op.name) if node.op.domain in ("", "intaglio") else None
         if rule is None:
-            return "host", f"{node.op.name} is not compiled yet"
+            return "host", node.op.host_reason or f"{node.op.name} is not compiled yet"
         refusal = rule.refuse(node)
         return ("anchor", "") if refusal is None else ("host", refusal)
 

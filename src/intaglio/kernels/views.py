@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from intaglio.ir.dim import Dim, compare, maximum, minimum
+from intaglio.ir.dim import Dim, bounds, compare, maximum, minimum
 from intaglio.ir.graph import Node, Value
+from intaglio.kernels.loops import REDUCTIONS
 from intaglio.kernels.view import View
 from intaglio.ops.indices import known, known_integers, resolve_axis
 
@@ -34,7 +35,14 @@ def is_view(node: Node) -> bool:
         source, wanted = _data(node).shape, node.output.shape
         missing = len(wanted) - len(source)
         return all(dim in (1, wanted[missing + axis]) for axis, dim in enumerate(source))
-    return True
+    return node.op.name not in REDUCTIONS or _reduces_nothing(node)
+
+
+def _reduces_nothing(node: Node) -> bool:
+    """Whether a reduction has no axis to reduce along: its data has none, or none are given and that means none."""
+    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    is_empty = axes is None or known_integers(axes) == []
+    return _data(node).rank == 0 or (is_empty and bool(node.op.noop_with_empty_axes))
 
 
 def _data(node: Node) -> Value:
@@ -43,7 +51,7 @@ def _data(node: Node) -> Value:
     return value
 
 
-@_views("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+@_views("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", *REDUCTIONS)
 def _reshape(node: Node, view: View) -> list[View] | None:
     reshaped = view.reshape(node.output.shape)
     return None if reshaped is None else [reshaped]
@@ -101,8 +109,6 @@ def first_index(start: Dim, extent: Dim, step: int) -> Dim | None:
     """The first index of a slice after counting from the end and clamping; None where its sign is not known."""
     sign = compare(start, 0)
     if sign is None and not isinstance(start, int):
-        from intaglio.ir.dim import bounds
-
         low, high = bounds(start)
         sign = 1 if low is not None and low >= 0 else -1 if high is not None and high < 0 else None
     if sign is None:

@@ -18,6 +18,7 @@ from intaglio.onnx.attributes import AttributeReader
 from intaglio.onnx.constants import constant_array
 from intaglio.onnx.external import ExternalData
 from intaglio.onnx.functions import FunctionKey, FunctionTable, default_attributes, describe, subgraphs
+from intaglio.onnx.gradients import differentiate
 from intaglio.onnx.limits import ReadLimits
 from intaglio.onnx.order import sorted_nodes
 from intaglio.onnx.protobuf import shorten, text, texts
@@ -37,6 +38,7 @@ from intaglio.onnx.signatures import adapter_signature
 from intaglio.onnx.tensors import read_sparse, read_tensor
 from intaglio.onnx.types import contradiction, merged_type, read_type
 from intaglio.onnx.write_types import type_proto
+from intaglio.ops.training import Gradient
 
 
 class _ReportedError(IntaglioError):
@@ -247,6 +249,8 @@ class GraphReader:
             self._inline_branch(site, taken)
         elif found.adapter is not None:
             self._add_adapted(site, found, found.adapter, version)
+        elif found.operator is Gradient:
+            self._add_gradient(site, found, found.operator)
         elif found.operator is not None:
             self._add_operator(site, found, found.operator)
         elif found.has_body:
@@ -318,6 +322,21 @@ class GraphReader:
         for name, value in zip(names, site.builder.add(op, site.inputs, len(names), hints), strict=True):
             if name:
                 site.scope.define(name, value)
+
+    def _add_gradient(self, site: Site, found: Resolution, operator: type[Op]) -> None:
+        names = site.output_names(is_variadic=True)
+        op = Gradient(**self._attribute_values(site, found, _allowed(operator)))
+        results = differentiate(op, site.inputs, site.scope, site.builder)
+        if results is None:
+            _break_outputs(site.node, site.scope)
+            return
+        if len(site.scope.graph) > self._limits.nodes:  # a derivative of a derivative, and so on, grows fast
+            raise LimitError(f"the graph has more than {self._limits.nodes} nodes once it is differentiated")
+        if len(names) > len(results):
+            raise LoadError(f"has {len(names)} outputs for the {len(results)} tensors in xs")
+        for name, value in zip(names, results, strict=False):
+            if name:
+                self._define_copy(site, name, value)
 
     def _add_adapted(self, site: Site, found: Resolution, adapter: Adapter, version: int) -> None:
         names = site.output_names(output_is_variadic(found.schema))

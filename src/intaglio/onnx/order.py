@@ -10,6 +10,7 @@ from intaglio.errors import LoadError
 from intaglio.onnx.functions import subgraphs
 from intaglio.onnx.protobuf import shorten, texts
 from intaglio.onnx.scope import path_of
+from intaglio.onnx.tensors import decode
 
 Numbered = tuple[int, NodeProto]
 
@@ -35,6 +36,8 @@ def sorted_nodes(nodes: Sequence[NodeProto]) -> tuple[list[Numbered], str]:
 def reads(node: NodeProto) -> Iterable[str]:
     """The names that a node reads, those that its subgraphs take from outside included."""
     names = [name for name in texts(node.input) if name]
+    if node.op_type == "Gradient" and node.domain == "ai.onnx.preview.training":
+        names += [decode(item.s) for item in node.attribute if item.name == "y"]
     for _, graph in subgraphs(node):
         names.extend(_free_names(graph))
     return names

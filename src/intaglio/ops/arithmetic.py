@@ -153,7 +153,8 @@ class Pow(Op):
         if not Y.dtype.is_float:
             return X_bar, None
         is_defined = X > 0  # the logarithm of the base exists
-        slope = b.Where(is_defined, b.Log(b.Where(is_defined, X, 1)), 0)
+        zero, one = (b.constant(number, X.dtype) for number in (0, 1))
+        slope = b.Where(is_defined, b.Log(b.Where(is_defined, X, one)), zero)
         return X_bar, unbroadcast(b, b.CastLike(bar * Z * slope, Y), Y)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.errors import ShapeError
+from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
@@ -86,21 +86,44 @@ class Conv(_Convolution):
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         x, w = inputs[0], inputs[1]
         windows = self.windows(x.shape[2:], w.shape[2:])
-        x_bar = b.ConvTranspose(output_bars[0], w, **_transposed_attributes(windows), group=self.group)
-        bias_axes = [axis for axis in range(x.rank) if axis != 1]
-        bars = (x_bar, _weight_bar(b, x, output_bars[0], windows, self.group))
-        return bars if len(inputs) == 2 else (*bars, b.ReduceSum(output_bars[0], bias_axes, keepdims=0))
+        bars = (
+            windows_bar(b, x, w, output_bars[0], windows, self.group),
+            _weight_bar(b, x, output_bars[0], windows, self.group),
+        )
+        return bars if len(inputs) == 2 else (*bars, _bias_bar(b, output_bars[0]))
 
 
-def _transposed_attributes(windows: Sequence[Window]) -> dict[str, Any]:
-    """The attributes of the ConvTranspose that gives the gradient of a Conv's input; sizes must be static."""
-    rest = [(w.input + w.begin + w.end - (w.kernel - 1) * w.dilation - 1) % w.stride for w in windows]
-    return {
-        "strides": tuple(w.stride for w in windows),
-        "dilations": tuple(w.dilation for w in windows),
-        "pads": tuple(int(w.begin) for w in windows) + tuple(int(w.end) for w in windows),
-        "output_padding": tuple(int(r) for r in rest),
+def _bias_bar(b: Builder, y_bar: Value) -> Value:
+    return b.ReduceSum(y_bar, [axis for axis in range(y_bar.rank) if axis != 1], keepdims=0)
+
+
+def windows_bar(b: Builder, x: Value, w: Value, y_bar: Value, windows: Sequence[Window], group: int) -> Value:
+    """The gradient of a Conv's input: each window adds its part; what no window covers at the end is zero."""
+    attributes = {
+        "strides": tuple(window.stride for window in windows),
+        "dilations": tuple(window.dilation for window in windows),
+        "group": group,
     }
+    if all(isinstance(window.input, int) for window in windows):
+        rest = tuple(int(_uncovered(window)) for window in windows)
+        return b.ConvTranspose(y_bar, w, **attributes, pads=_pads(windows), output_padding=rest)
+    pads = (*_pads(windows)[: len(windows)], *[0] * len(windows))
+    covered = b.ConvTranspose(y_bar, w, **attributes, pads=pads)
+    behind = b.Shape(x, start=2) - b.Shape(covered, start=2)
+    return b.Pad(covered, b.Concat(b.constant([0] * len(windows)), behind, axis=0), None, list(range(2, x.rank)))
+
+
+def _uncovered(window: Window) -> Any:
+    return (window.input + window.begin + window.end - (window.kernel - 1) * window.dilation - 1) % window.stride
+
+
+def _pads(windows: Sequence[Window]) -> tuple[int, ...]:
+    """The pads as an attribute; raises UnsupportedError where they depend on sizes that are not known."""
+    pads = [*(window.begin for window in windows), *(window.end for window in windows)]
+    plain = tuple(pad for pad in pads if isinstance(pad, int))
+    if len(plain) != len(pads):
+        raise UnsupportedError(f"its gradient needs pads that are known before the run, got {pads}")
+    return plain
 
 
 def _weight_bar(b: Builder, x: Value, y_bar: Value, windows: Sequence[Window], group: int) -> Value:
@@ -109,15 +132,13 @@ def _weight_bar(b: Builder, x: Value, y_bar: Value, windows: Sequence[Window], g
     parts = [x], [y_bar]
     if group > 1:
         parts = tuple(b.Split(value, num_outputs=group, axis=1, outputs=group) for value in (x, y_bar))
-    ends = tuple(int(w.end) for w in windows)
-    pads = tuple(int(w.begin) for w in windows) + ends
     found = [
         b.Conv(
             b.Transpose(data, perm=swap),
             b.Transpose(bar, perm=swap),
             strides=tuple(w.dilation for w in windows),
             dilations=tuple(w.stride for w in windows),
-            pads=pads,
+            pads=_pads(windows),
         )
         for data, bar in zip(*parts, strict=True)
     ]
@@ -169,6 +190,17 @@ class ConvTranspose(_Convolution):
         windows = self.windows(X.shape[2:], W.shape[2:])
         result = convolve_transposed(widen(X), widen(W), windows, self.group)
         return like(result if B is None else result + along(widen(B), X.ndim), X)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        x, w, y_bar = inputs[0], inputs[1], output_bars[0]
+        windows = self.windows(x.shape[2:], w.shape[2:])
+        steps = {"strides": tuple(w.stride for w in windows), "dilations": tuple(w.dilation for w in windows)}
+        x_bar = b.Conv(y_bar, w, **steps, pads=_pads(windows), group=self.group)
+        if x_bar.type != x.type:  # an output that was made larger holds more windows
+            axes = list(range(2, x.rank))
+            x_bar = b.Slice(x_bar, [0] * len(axes), b.Shape(x, start=2), axes)
+        bars = (x_bar, _weight_bar(b, y_bar, x, windows, self.group))
+        return bars if len(inputs) == 2 else (*bars, _bias_bar(b, y_bar))
 
 
 def convolve_transposed(x: Array, w: Array, windows: Sequence[Window], group: int) -> Array:

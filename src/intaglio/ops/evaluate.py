@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import IntaglioError, LimitError, OperatorError
-from intaglio.ir.build import Runner, set_runner
+from intaglio.ir.build import Runner, set_runner, type_of
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.types import TensorType
+from intaglio.ir.verify import is_compatible
 
 Watch = Callable[[Node], None]
 """Called before each node and before each round of a node with subgraphs; it may raise to stop the evaluation."""
@@ -84,7 +86,21 @@ def run_node(
         shapes = ", ".join(_shape_text(array) for array in arrays)
         raise OperatorError(f"{describe(node)} cannot take ({shapes}): {error}") from error
     results = result if isinstance(result, tuple) else (result,)
+    if node.op.host_reason:
+        _check_results(node, results)
     return tuple(_as_array(item) for item in results[: len(node.outputs)])
+
+
+def _check_results(node: Node, results: Sequence[Any]) -> None:
+    """Raise OperatorError where a user's function breaks the operator's type rule, on which compiled code relies."""
+    if len(results) < len(node.outputs):
+        raise OperatorError(f"{describe(node)} gave {len(results)} results, expected {len(node.outputs)}")
+    for value, result in zip(node.outputs, results, strict=False):
+        if not isinstance(value.type, TensorType):
+            continue
+        is_right = isinstance(result, np.ndarray) and is_compatible(type_of(result), value.type)
+        if not is_right:
+            raise OperatorError(f"{describe(node)} gave {_shape_text(result)} for %{value.name}: {value.type}")
 
 
 def _subgraph_runner(node: Node, known: Mapping[Value, Any], watch: Watch | None) -> Runner:

@@ -101,13 +101,30 @@ def _signature(operator: type[Op]) -> inspect.Signature:
 
 def apply(operator: type[Op], operands: Sequence[Any], named: dict[str, Any], outputs: int = 1) -> Any:
     """An operator on arrays (computed) or values (a node added); a tuple where `outputs` is more than 1."""
+    given, op = _read_arguments(operator, operands, named, outputs)
+    return _finish(op, given, _builder_for(operator, given), outputs)
+
+
+def add_to(
+    builder: Builder, operator: type[Op], operands: Sequence[Any], named: dict[str, Any], outputs: int = 1
+) -> Any:
+    """Like `apply`, always as a node of the given builder's graph."""
+    given, op = _read_arguments(operator, operands, named, outputs)
+    return _finish(op, given, builder, outputs)
+
+
+def _read_arguments(
+    operator: type[Op], operands: Sequence[Any], named: dict[str, Any], outputs: int
+) -> tuple[list[Any], Op]:
     if outputs < 1:
         raise InputError(f"{operator.__name__} cannot have {outputs} outputs")
     attributes = dict(named)
     given = _place_inputs(operator, operands, attributes)
-    op = make_operator(operator, attributes, outputs)
-    builder = _builder_for(operator, given)
-    inputs = as_values(operator, given, builder)
+    return given, make_operator(operator, attributes, outputs)
+
+
+def _finish(op: Op, given: Sequence[Any], builder: Builder | None, outputs: int) -> Any:
+    inputs = as_values(type(op), given, builder)
     results = _compute(op, inputs, outputs) if builder is None else builder.add(op, inputs, outputs)
     return results[0] if outputs == 1 else tuple(results)
 

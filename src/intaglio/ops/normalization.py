@@ -317,7 +317,7 @@ class Dropout(Op):
         """What the mask keeps of x, scaled up in training."""
         share = b.constant(0.5, FLOAT64) if ratio is None else cast(b, b.Reshape(ratio, []), FLOAT64)
         training = b.constant(False) if training_mode is None else b.Reshape(training_mode, [])
-        scale = 1 / (1 - b.Where(training, share, 0))
+        scale = 1 / (1 - b.Where(training, share, b.constant(0, FLOAT64)))
         scaled = wide(b, x) * cast(b, scale, wide_dtype(x.dtype))
         return b.Where(mask, cast(b, scaled, x.dtype), b.constant(0, x.dtype))
 

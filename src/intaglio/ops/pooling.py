@@ -17,6 +17,7 @@ from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
+from intaglio.ops.convolution import windows_bar
 from intaglio.ops.indices import check_size, known
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, ints, known_shape, like, require_float, spatial_axes, wide
@@ -108,6 +109,29 @@ class AveragePool(_Pool):
         total = slide(pad_for_windows(widen(X), windows, 0), windows).sum(axis=axes, dtype=widen(X).dtype)
         counts = slide(self._counted(X.shape[2:], windows), windows).sum(axis=axes)
         return like(total / counts.astype(total.dtype), X)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        x = inputs[0]
+        windows = self.windows(x.shape[2:])
+        if self.ceil_mode:
+            pads = _pads_with_overhang(windows)
+            windows = [replace(w, end=end) for w, end in zip(windows, pads[len(windows) :], strict=True)]
+        kernel = b.constant(np.ones((1, 1, *self.kernel_shape)), x.dtype)
+        share = b.Div(output_bars[0], self._counts(b, x, kernel))
+        flat, bar = (b.Reshape(v, b.Concat(b.constant([-1, 1]), b.Shape(v, start=2), axis=0)) for v in (x, share))
+        return (b.Reshape(windows_bar(b, flat, kernel, bar, windows, 1), b.Shape(x)),)
+
+    def _counts(self, b: Builder, x: Value, kernel: Value) -> Value:
+        """How many elements each window's mean is of, in a shape that broadcasts."""
+        if all(isinstance(size, int) for size in x.shape[2:]):
+            windows = self.windows(x.shape[2:])
+            counts = slide(self._counted([int(size) for size in x.shape[2:]], windows), windows)
+            return b.constant(counts.sum(axis=kernel_axes(windows)), x.dtype)
+        if self.count_include_pad:
+            return b.constant(prod(self.kernel_shape), x.dtype)
+        ones = b.Expand(b.constant(1, x.dtype), b.Concat(b.constant([1, 1]), b.Shape(x, start=2), axis=0))
+        steps = {"strides": self.strides, "dilations": self.dilations, "pads": self.pads, "auto_pad": self.auto_pad}
+        return b.Conv(ones, kernel, **steps)
 
     def _counted(self, spatial: Sequence[int], windows: Sequence[Window]) -> Array:
         """One for each element of the padded image that counts, zero for the others; what hangs over never does."""

@@ -76,6 +76,9 @@ class RandomLike(Random, abstract=True):
     def reference(self, input: Array) -> Array:
         return self.sample(input.shape, from_numpy(input.dtype) if self.dtype is None else numbered_dtype(self.dtype))
 
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> tuple[None]:
+        return (None,)
+
 
 class RandomNormal(RandomOfShape):
     """Numbers from a normal distribution with the given mean and standard deviation."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import OperatorError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
@@ -15,7 +15,7 @@ from intaglio.ir.dtype import FLOAT64, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Shape, TensorType
-from intaglio.ops.indices import known, resolve_axes, resolve_axis
+from intaglio.ops.indices import known, known_integers, resolve_axes, resolve_axis
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, known_shape, like, wide
 
@@ -98,6 +98,23 @@ class ReduceProd(_Primitive):
 
     def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
         return np.prod(data, axis=axes, keepdims=bool(self.keepdims), dtype=data.dtype)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        axes = self._known_axes(inputs)
+        bar, partial = self._spread(b, output_bars[0], inputs), [inputs[0]]
+        for axis in axes[:-1]:
+            partial.append(b.ReduceProd(partial[-1], [axis]))
+        for data, axis in zip(partial[::-1], axes[::-1], strict=False):
+            others = [b.CumProd(data, b.constant(axis), exclusive=1, reverse=reverse) for reverse in (0, 1)]
+            bar = bar * others[0] * others[1]  # a quotient would not do where an element is zero
+        return bar, *[None] * (len(inputs) - 1)
+
+    def _known_axes(self, inputs: Sequence[Value | None]) -> list[int]:
+        axes = inputs[1] if len(inputs) > 1 else None
+        given, data = [] if axes is None else known_integers(axes), inputs[0]
+        if given is None or data is None or data.tensor.shape is None:
+            raise UnsupportedError("its gradient needs axes and a rank that are known before the run")
+        return resolve_axes(given, data.rank) or ([] if self.noop_with_empty_axes else list(range(data.rank)))
 
 
 class ReduceMean(_Primitive):

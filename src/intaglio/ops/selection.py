@@ -98,6 +98,7 @@ class TopK(Op):
     """The K largest or smallest elements along `axis` in order, and their indices; the first of equal ones wins."""
 
     output_names: ClassVar[tuple[str, ...]] = ("Values", "Indices")
+    pullback_outputs: ClassVar[int] = 2
     axis: int = -1
     largest: int = 1
     sorted: int = 1

@@ -1,7 +1,7 @@
 """Softmax and its relatives.
 
-Softmax and LogSoftmax are what their expansions are, also in narrow floats: each step is computed in single precision and
-rounded to the element type. The standard gives them as functions of other operators, and its tests round so.
+Softmax and LogSoftmax are what their expansions are, also in narrow floats: each step is computed in single precision
+and rounded to the element type. The standard gives them as functions of other operators, and its tests round so.
 """
 
 from __future__ import annotations

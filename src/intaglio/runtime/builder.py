@@ -1,9 +1,9 @@
 """`build`: models written by hand.
 
-    with intaglio.build("mlp", inputs={"x": "float32[N, 16]"}) as g:
-        h = ops.Relu(ops.Gemm(g["x"], w1, b1))
-        g.output(y=ops.Softmax(ops.Gemm(h, w2, b2)))
-    model = g.model()
+with intaglio.build("mlp", inputs={"x": "float32[N, 16]"}) as g:
+    h = ops.Relu(ops.Gemm(g["x"], w1, b1))
+    g.output(y=ops.Softmax(ops.Gemm(h, w2, b2)))
+model = g.model()
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto
 
 from intaglio.errors import GraphError, InputError, IntaglioError
 from intaglio.ir.build import Builder
@@ -25,7 +24,9 @@ from intaglio.ir.op import OPERATORS, Op
 from intaglio.ir.parse import read_type
 from intaglio.ir.types import Type
 from intaglio.ir.verify import verify
+from intaglio.onnx.reader import ModelProto
 from intaglio.onnx.writer import save_model, write_model
+from intaglio.ops.functions import add_to
 from intaglio.runtime.model import Model, load
 
 
@@ -39,7 +40,11 @@ def build(name: str = "model", inputs: Mapping[str, str | Type] | None = None, d
 
 
 class _NamingBuilder(Builder):
-    """A builder whose nodes are named after their first output."""
+    """A builder whose nodes are named after their first output, and that takes operands as `intaglio.ops` does."""
+
+    def apply(self, cls: type[Op], *operands: Any, outputs: int = 1, **named: Any) -> Any:
+        """Add one node; a Value, or a tuple of them where `outputs` is more than 1."""
+        return add_to(self, cls, operands, named, outputs)
 
     def add(
         self,

@@ -21,8 +21,8 @@ from intaglio.onnx.opsets import target_opsets
 from intaglio.onnx.reader import Imported, ModelInfo, Source, read_model
 from intaglio.passes import Report, simplify
 from intaglio.runtime.arrays import as_input, order_feeds
-from intaglio.runtime.custom import Choice, Implementations, choose, refusals, warn_of_refusals
 from intaglio.runtime.explain import Explanation, explain_plan, explain_reference
+from intaglio.runtime.implementations import Choice, Implementations, choose, refusals, warn_of_refusals
 from intaglio.runtime.native import NativeEngine
 from intaglio.runtime.reference import ReferenceEngine
 
@@ -94,7 +94,7 @@ def load(
     """Read an ONNX model and make it ready to run.
 
     `source` is a path, bytes, a ModelProto or a graph. `engine` is "native" (compiled C, the default) or "reference"
-    the environment variable INTAGLIO_ENGINE changes the default. `threads` bounds the threads of a run.
+    (NumPy); the environment variable INTAGLIO_ENGINE changes the default. `threads` bounds the threads of a run.
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` those that can
     change rounding. `strict` refuses a model of which some node cannot be compiled. External data of a model given as
     bytes is looked for in `base_folder` only. `progress(done, total)` is told of compiled functions. `implementations`

@@ -43,7 +43,6 @@ def attention_body(kind: AttentionKind, target: VectorTarget) -> str:
         loads = (f"ig_broadcast_{suffix}(bias)",) * 2
     return Template(_BODY).substitute(
         columns=tile.columns,
-        rows=tile.rows,
         visible="past + first + rows < T ? past + first + rows : T" if kind.is_causal else "T",
         limit="past + first + r + 1 < T ? past + first + r + 1 : T" if kind.is_causal else "visible",
         cap="x = cap * ig_tanh_f32(x / cap);" if kind.has_cap else "",
@@ -112,7 +111,7 @@ _BODY = """\
     for (int64_t task = begin; task < end; task++) {
         const int64_t block = task % row_blocks, b = task / row_blocks / heads, h = task / row_blocks % heads;
         const int64_t first = S * block / row_blocks, rows = S * (block + 1) / row_blocks - first;
-        const int64_t visible = $visible, tiles = (rows + $rows - 1) / $rows;
+        const int64_t visible = $visible;
         const float *q_rows = q + b * q_batch + h * q_head + first * q_row;
         const float *keys = k + b * k_batch + h / group * k_head, *values = v + b * v_batch + h / group * v_head;
         float *out = y + b * y_batch + h * y_head + first * y_row;
@@ -122,8 +121,8 @@ _BODY = """\
                 IG_FUNCTION_dots(q_rows, q_row, keys + key * k_row, k_row, rows, D, count, sum);
             } else {
                 IG_FUNCTION_pack(keys + key * k_row, k_row, D, count, packed);
-                for (int64_t tile = 0; tile < tiles; tile++) {
-                    const int64_t from = rows * tile / tiles, size = rows * (tile + 1) / tiles - from;
+                for (int64_t from = 0, size; from < rows; from += size) {
+                    size = IG_FUNCTION_next(rows - from);
                     IG_FUNCTION_tile(size, q_rows + from * q_row, q_row, packed, 0, here, 1, D, sum + from * $columns,
                                      1);
                 }
@@ -174,8 +173,8 @@ _BODY = """\
         for (int64_t col = 0; col < E; col += $columns) {
             const int64_t count = E - col < $columns ? E - col : $columns;
             IG_FUNCTION_pack_v(values + col, v_row, visible, count, packed);
-            for (int64_t tile = 0; tile < tiles; tile++) {
-                const int64_t from = rows * tile / tiles, size = rows * (tile + 1) / tiles - from;
+            for (int64_t from = 0, size; from < rows; from += size) {
+                size = IG_FUNCTION_next(rows - from);
                 IG_FUNCTION_tile(size, scores + from * width, width, packed, 0, here, 1, visible, sum, 1);
                 for (int64_t r = 0; r < size; r++) {
                     float *to = out + (from + r) * y_row + col;

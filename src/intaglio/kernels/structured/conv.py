@@ -254,8 +254,8 @@ IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const IG_FUNCTION_sl
     for (int64_t t = 0; t < taps; t += part) {
         const int64_t count = taps - t < part ? taps - t : part;
         for (int64_t h = 0; h < height; h++)
-            for (int64_t tile = 0; tile < tiles; tile++) {
-                const int64_t first = width * tile / tiles, pixels = width * (tile + 1) / tiles - first;
+            for (int64_t first = 0, pixels; first < width; first += pixels) {
+                pixels = IG_FUNCTION_next(width - first);
                 const $type *x = slab->data + h * stride_h * slab->row + first * pixel;
                 $type *tile_sum = sum + (h * width + first) * sum_step;
                 IG_FUNCTION_tile(pixels, x, pixel, w, 0, tap + 2 * t, count, depth, tile_sum, t == 0);
@@ -402,12 +402,12 @@ _TRANSPOSED = Template(
         for (int64_t h = 0; h < height; h++)
             for (int64_t phase = 0; phase < stride_w && phase < width; phase++) {
                 const int64_t taps = IG_FUNCTION_taps(&slab, size, channels, od, oh + h, ow + phase, d0, h0, w0, tap);
-                const int64_t pixels = (width - phase + stride_w - 1) / stride_w, tiles = (pixels + $rows - 1) / $rows;
+                const int64_t pixels = (width - phase + stride_w - 1) / stride_w;
 """
     + _PANELS.replace("        ", "                ")
     + """\
-                    for (int64_t tile = 0; tile < tiles; tile++) {
-                        const int64_t first = pixels * tile / tiles, count = pixels * (tile + 1) / tiles - first;
+                    for (int64_t first = 0, count; first < pixels; first += count) {
+                        count = IG_FUNCTION_next(pixels - first);
                         IG_FUNCTION_tile(count, slab.data + first * slab.pixel, slab.pixel,
                                          w + (group * panels + panel) * weights, 0, tap, taps, channels, sum, 1);
                         IG_FUNCTION_finish(buffer, size, row + h * OW + phase + first * stride_w, stride_w, count,

@@ -147,18 +147,18 @@ def _unpacked_blocks(target: VectorTarget, tile: Tile) -> dict[str, str]:
 
 
 _PANEL = Template("""\
-/* `rows` rows by one panel, in parts of the depth; the rows are shared evenly among the tiles. */
+/* `rows` rows by one panel, in parts of the depth; `sum` holds all of them where there are several. */
 static inline void
 IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const $type *a, int64_t a_step, const $type *b,
                   int64_t b_step, int64_t rows, int64_t depth, int64_t depth_block, int64_t row, int64_t col,
                   int64_t columns, $type *sum)
 {
     static const int64_t here[2] = {0, 0};
-    const int64_t tiles = (rows + $rows - 1) / $rows, sum_step = depth > depth_block ? $columns : 0;
+    const int64_t sum_step = depth > depth_block ? $columns : 0;
     for (int64_t k = 0; k == 0 || k < depth; k += depth_block) {
         const int64_t part = depth - k < depth_block ? depth - k : depth_block;
-        for (int64_t tile = 0; tile < tiles; tile++) {
-            const int64_t first = rows * tile / tiles, count = rows * (tile + 1) / tiles - first;
+        for (int64_t first = 0, count; first < rows; first += count) {
+            count = IG_FUNCTION_next(rows - first);
             $type *tile_sum = sum + first * sum_step;
             IG_FUNCTION_tile(count, a + first * $a_row + k * $a_depth, a_step, b + k * $b_row, b_step, here, 1, part,
                              tile_sum, k == 0);

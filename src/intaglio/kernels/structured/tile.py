@@ -4,6 +4,9 @@ from string import Template
 
 from intaglio.kernels.structured.source import Tile, c_name, result_name, vector_name
 
+_CHUNK_BYTES = 16384
+"""Bytes of weights that two tiles read one after the other."""
+
 
 def tile_source(tile: Tile, *, rows_adjacent: bool = False, weights_stride: bool = False) -> str:
     """C of `IG_FUNCTION_tile` as `sum_source` has it, and of `IG_FUNCTION_finish`, which calls the epilogue."""
@@ -23,10 +26,8 @@ def sum_source(tile: Tile, *, rows_adjacent: bool = False, weights_stride: bool 
     Row r at depth k of the left operand is a[r * a_step + k], or a[r + k * a_step] when `rows_adjacent`. The weights'
     rows are one panel wide, or `b_step` elements apart when `weights_stride`.
     """
-    cases = "\n".join(
-        f"    case {rows}: IG_FUNCTION_sum({rows}, a, a_step, b, b_step, tap, taps, depth, sum, is_first); break;"
-        for rows in range(2, tile.rows + 1)
-    )
+    arguments = "a, a_step, b, b_step, tap, taps, depth, sum, is_first"
+    cases = "\n".join(f"    case {rows}: IG_FUNCTION_sum({rows}, {arguments}); break;" for rows in _row_counts(tile))
     return _TILE.substitute(
         type=c_name(tile.element),
         vector=vector_name(tile.element),
@@ -35,9 +36,17 @@ def sum_source(tile: Tile, *, rows_adjacent: bool = False, weights_stride: bool 
         vectors=tile.vectors,
         columns=tile.columns,
         value="x[r + k * a_step]" if rows_adjacent else "x[r * a_step + k]",
+        a_row="1" if rows_adjacent else "a_step",
+        a_depth="a_step" if rows_adjacent else "1",
+        chunk=max(32, _CHUNK_BYTES // (tile.columns * tile.bytes)),
         b_step="b_step" if weights_stride else str(tile.columns),
         cases=cases,
     )
+
+
+def _row_counts(tile: Tile) -> list[int]:
+    """The row counts that have code of their own; others are two tiles, which costs no time from four rows on."""
+    return [rows for rows in range(1, tile.rows + 1) if rows <= 8 or rows == tile.rows]
 
 
 def row_source(tile: Tile, *, a_stride: bool = False, weights_stride: bool = False) -> str:
@@ -86,14 +95,41 @@ IG_FUNCTION_sum(const int rows, const $type *a, int64_t a_step, const $type *b, 
             *(${vector}_at *)(sum + r * $columns + v * $lanes) = c[r][v];
 }
 
+static void
+IG_FUNCTION_two_tiles(int64_t rows, const $type *a, int64_t a_step, const $type *b, int64_t b_step, const int64_t *tap,
+                      int64_t taps, int64_t depth, $type *sum, int is_first);
+
 static __attribute__((noinline)) void
 IG_FUNCTION_tile(int64_t rows, const $type *a, int64_t a_step, const $type *b, int64_t b_step, const int64_t *tap,
                  int64_t taps, int64_t depth, $type *sum, int is_first)
 {
     switch (rows) {
 $cases
-    default: IG_FUNCTION_sum(1, a, a_step, b, b_step, tap, taps, depth, sum, is_first);
+    default: IG_FUNCTION_two_tiles(rows, a, a_step, b, b_step, tap, taps, depth, sum, is_first);
     }
+}
+
+/* The same by two tiles, in parts of the depth whose weights stay in the first cache. */
+static void
+IG_FUNCTION_two_tiles(int64_t rows, const $type *a, int64_t a_step, const $type *b, int64_t b_step, const int64_t *tap,
+                      int64_t taps, int64_t depth, $type *sum, int is_first)
+{
+    const int64_t half = rows / 2;
+    for (int64_t t = 0; t < (taps ? taps : 1); t++)
+        for (int64_t k = 0; k == 0 || k < depth; k += $chunk) {
+            const int64_t part = taps == 0 ? 0 : depth - k < $chunk ? depth - k : $chunk;
+            const int64_t place[2] = {taps ? tap[2 * t] + k * $a_depth : 0, taps ? tap[2 * t + 1] + k * $b_step : 0};
+            const int is_start = is_first && t == 0 && k == 0;
+            IG_FUNCTION_tile(half, a, a_step, b, b_step, place, 1, part, sum, is_start);
+            IG_FUNCTION_tile(rows - half, a + half * $a_row, a_step, b, b_step, place, 1, part, sum + half * $columns,
+                             is_start);
+        }
+}
+
+/* How many of the rows that are left the next tile takes. Fewer than four would wait for their own sums. */
+static inline int64_t IG_FUNCTION_next(int64_t left)
+{
+    return left <= $rows ? left : left >= $rows + 4 ? $rows : (left + 1) / 2;
 }
 
 """)

@@ -1,0 +1,79 @@
+"""The reference engine: watching, cancelling, limits, and expansions that hold subgraphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from intaglio.errors import LimitError
+from intaglio.ir.build import Builder, EagerBuilder
+from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.op import OPERATORS, Op
+from intaglio.ir.types import TensorType
+from intaglio.ops.evaluate import evaluate
+
+
+class StopError(Exception):
+    """What a watch raises here."""
+
+
+def endless_loop() -> Graph:
+    """A loop without a limit whose body has no nodes."""
+    graph = Graph("endless")
+    body = Graph("body", outer=graph)
+    types = OPERATORS[("", "Loop")].body_types("body", [None, None], {})
+    condition = [body.add_input(name, type) for name, type in zip(("i", "go"), types, strict=True)][1]
+    x = graph.add_input("x", TensorType(FLOAT32, (2,)))
+    body.add_input("v", x.type)
+    body.set_outputs([condition, body.inputs[2]])
+    graph.set_outputs([Builder(graph).Loop(None, None, x, body=body)])
+    return graph
+
+
+def test_a_loop_with_an_empty_body_can_be_stopped() -> None:
+    seen: list[Node] = []
+
+    def watch(node: Node) -> None:
+        seen.append(node)
+        if len(seen) == 100:
+            raise StopError
+
+    with pytest.raises(StopError):
+        evaluate(endless_loop(), [np.zeros(2, np.float32)], watch=watch)
+    assert {node.op.name for node in seen} == {"Loop"}
+
+
+class Greedy(Op):
+    """An operator that asks for more memory than there is."""
+
+    domain = "test"
+
+    def infer(self, x: Value) -> Any:
+        return x.type
+
+    def reference(self, x: Any) -> Any:
+        raise MemoryError("Unable to allocate 8.00 EiB")
+
+
+def test_memory_that_is_not_there_is_a_limit() -> None:
+    graph = Graph("greedy")
+    x = graph.add_input("x", TensorType(FLOAT32, (2,)))
+    graph.set_outputs([Builder(graph, source="node 7").apply(Greedy, x)])
+    with pytest.raises(LimitError, match=r"Greedy at node 7 needs more memory for \(float32\[2\]\).*8.00 EiB"):
+        evaluate(graph, [np.zeros(2, np.float32)])
+
+
+def test_an_eager_builder_runs_operators_with_subgraphs() -> None:
+    b = EagerBuilder()
+    body = Graph("body")
+    state, item = (body.add_input(name, TensorType(FLOAT32, ())) for name in ("state", "item"))
+    inner = Builder(body)
+    total = inner.Add(state, inner.Mul(item, b.constant(np.float32(10))))
+    body.set_outputs([total, total])
+    items = np.float32([1, 2, 3])
+    last, all_sums = b.Scan(np.float32(0), items, body=body, num_scan_inputs=1, outputs=2)
+    assert last.constant == 60
+    assert all_sums.constant.tolist() == [10, 30, 60]
