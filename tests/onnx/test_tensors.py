@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import LoadError
-from intaglio.ir.dtype import DTYPES, STRING, DType
+from intaglio.ir.dtype import DTYPES, NUMBERED, STRING, DType
 from intaglio.onnx.external import ExternalData
 from intaglio.onnx.tensors import pack, read_sparse, read_tensor, unpack
 from intaglio.onnx.write_tensors import TensorWriter
@@ -57,7 +57,7 @@ def test_raw_data_is_written_as_onnx_writes_it(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", NUMERIC, ids=str)
 def test_typed_fields_read_as_numpy_helper_reads_them(dtype: DType) -> None:
     array = np.asarray([0, 1, 1, 0, 1], dtype.numpy)
-    proto = helper.make_tensor("t", ELEMENT_NUMBERS[dtype.name], [5], array)
+    proto = helper.make_tensor("t", dtype.number, [5], array)
     assert not proto.HasField("raw_data")
     assert bits(read_tensor(proto, NOWHERE)) == bits(numpy_helper.to_array(proto)) == bits(array)
 

@@ -267,7 +267,7 @@ def function_key(function: CFunction, compiler: Compiler | None, target: Target)
 @functools.cache
 def _environment_digest(compiler: Compiler | None, target: Target, optimize: str) -> str:
     flags = compiler.flags(target, optimize) if compiler else (optimize, *target.flags)
-    version = compiler.version if compiler else "none"
+    version = " ".join((compiler.version, *compiler.command[1:])) if compiler else "none"
     texts = [path.read_text(encoding="utf-8") for path in sorted(RUNTIME_FOLDER.glob("*.h"))]
     return hashlib.sha256("\0".join((target.name, version, *flags, *texts)).encode()).hexdigest()
 

@@ -21,6 +21,7 @@ from intaglio.kernels.plan import Fill, Operand, Plan
 from intaglio.kernels.views import VIEWS, is_view
 from intaglio.ops.activation import Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU
 from intaglio.ops.operand import cast, wide
+from intaglio.ops.indices import known_integers
 from intaglio.passes import PIPELINE, simplify
 
 CLEANUP = tuple(
@@ -108,22 +109,15 @@ def _widen(node: Node) -> None:
 
 
 def _keep_dims(node: Node) -> None:
-    """A reduction that drops its axes is one that keeps them, and a reshape."""
-    if node.output.tensor.shape is None or node.graph is None:
+    """A reduction that drops its axes is one that keeps them, and a squeeze; one with unknown axes stays."""
+    data, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+    chosen = [] if axes is None else known_integers(axes)
+    if data is None or data.tensor.shape is None or node.graph is None or chosen is None:
         return
     builder = Builder(node.graph, before=node, source=node.source)
     (kept,) = builder.add(node.op.changed(keepdims=1), node.inputs)
-    shape = node.output.shape
-    if not all(isinstance(dim, int) for dim in shape):
-        from intaglio.ops.indices import known_integers
-
-        axes = known_integers(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] is not None else None
-        if axes is None:
-            axes = list(range(kept.rank))
-        result = builder.Squeeze(kept, axes)
-    else:
-        result = builder.Reshape(kept, [int(dim) for dim in shape])
-    node.output.replace_uses(result)
+    dropped = chosen or ([] if node.op.noop_with_empty_axes else list(range(data.rank)))
+    node.output.replace_uses(builder.Squeeze(kept, dropped) if dropped else kept)
     node.graph.remove(node)
 
 

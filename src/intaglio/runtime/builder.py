@@ -22,6 +22,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import OPERATORS, Op
 from intaglio.ir.parse import read_type
+from intaglio.ir.text import summary
 from intaglio.ir.types import Type
 from intaglio.ir.verify import verify
 from intaglio.onnx.reader import ModelProto
@@ -156,7 +157,7 @@ class ModelBuilder:
         save_model(self.graph, path, opset=opset, external_data=external_data)
 
     def __str__(self) -> str:
-        return str(self.graph)
+        return summary(self.graph)
 
 
 def _parse_type(name: str, type: str | Type) -> Type:

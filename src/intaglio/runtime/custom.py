@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -63,7 +64,7 @@ def op(
         "output_names": names if len(names) > 1 else (),
         "host_reason": f"{title} is computed by a Python function",
         "__doc__": target.__doc__ or title,
-        "__module__": target.__module__,
+        "__module__": module_of(target),
         "__qualname__": target.__qualname__,
         "__reduce__": reduce_operator,
     }
@@ -75,6 +76,11 @@ def op(
         found = _from_function(title, target, infer, body)
     _own.add((found.domain, title))
     return found if isinstance(target, type) else operator_function(found)
+
+
+def module_of(target: Any) -> str:
+    """The module that something was defined in, or this one where it is none that can be imported."""
+    return target.__module__ if target.__module__ in sys.modules else __name__
 
 
 def _check_free(domain: str, name: str) -> None:

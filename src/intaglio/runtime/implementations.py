@@ -29,6 +29,7 @@ from intaglio.runtime.custom import (
     FunctionSignature,
     attribute_values,
     call_on_arrays,
+    module_of,
     read_signature,
     reduce_operator,
 )
@@ -118,7 +119,7 @@ def _wrapper(base: type[Op], name: str, function: Callable[..., Any], is_expansi
         "expand": expansion if is_expansion else Op.expand,
         "_parameters": base.parameters(),
         "__doc__": function.__doc__ or base.__doc__,
-        "__module__": function.__module__,
+        "__module__": module_of(function),
         "__reduce__": reduce_operator,
     }
     return types.new_class(base.__name__, (base,), {}, lambda namespace: namespace.update(body))

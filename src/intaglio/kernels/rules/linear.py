@@ -91,6 +91,7 @@ def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
     left = left.broadcast((*batch, *left.shape[-2:]))
     if right is None or all(dim == 1 for dim in right.shape[:-2]):
         left, batch = folded(context, a, left), ()
+        right = None if right is None else View(right.buffer, right.offset, right.shape[-2:], right.strides[-2:])
     extents = Product(left.shape[-2], n, left.shape[-1])
     if right is None:
         operands = single_matrix(context, a, left), MatrixOperand(Operand(_packed(context, b)), "packed", 0)

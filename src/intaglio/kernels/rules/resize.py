@@ -159,7 +159,8 @@ def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
     factor = axis.scale or _ratio(axis)
     stretch = max(1.0, 1 / factor) if op.antialias and factor else 1.0
     taps = 1 if sampling.mode == "nearest" else tap_count(sampling.mode, stretch)
-    numbers = np.array([axis.scale, axis.start, axis.end, op.cubic_coeff_a, stretch], np.float32)
+    is_scaled = float(_input(node, 2) is not None)
+    numbers = np.array([axis.scale, axis.start, axis.end, op.cubic_coeff_a, stretch, is_scaled], np.float32)
     index = context.temporary(INT32, axis.resized * taps, "places")
     weights = context.temporary(_dtype(element), axis.resized * taps if sampling.mode != "nearest" else 1, "weights")
     parameters = [Parameter("parameter", "float", Operand(context.constant(numbers)))]

@@ -8,7 +8,7 @@ Mode = Literal["nearest", "linear", "cubic"]
 COORDINATES = {
     "half_pixel": "return (x + 0.5f) / scale - 0.5f;",
     "asymmetric": "return x / scale;",
-    "align_corners": "return resized > 1 ? x * (size - 1) / (resized - 1) : 0;",
+    "align_corners": "return resized > 1 ? x * (size - 1) / (length - 1) : 0;",
     "pytorch_half_pixel": "return resized > 1 ? (x + 0.5f) / scale - 0.5f : 0;",
     "half_pixel_symmetric": """\
 const volatile float moved = size / 2 * (1 - resized / (scale * size));
@@ -18,7 +18,9 @@ const volatile float begin = from * (size - 1), middle = 0.5f * (from + to) * (s
     const volatile float way = x * (to - from) * (size - 1) / (resized - 1);
     return resized > 1 ? begin + way : middle;""",
 }
-"""Where a resized element lies, in float32 without fused operations: the rounding decides at ties."""
+"""Where a resized element lies, in float32 without fused operations: the rounding decides at ties.
+
+`length` is the resized size before it is rounded down."""
 
 _ROUNDING = {
     "round_prefer_floor": "__builtin_ceilf(place - 0.5f)",
@@ -65,9 +67,9 @@ def table_marks(sampling: Sampling, element: str) -> dict[str, str]:
 
 
 TABLE_HELPERS = """\
-static inline float IG_FUNCTION_place(float x, float size, float resized, float scale, float from, float to)
+static inline float IG_FUNCTION_place(float x, float size, float resized, float length, float scale, float from, float to)
 {
-    (void)size, (void)resized, (void)scale, (void)from, (void)to;
+    (void)size, (void)resized, (void)length, (void)scale, (void)from, (void)to;
     $coordinate
 }
 
@@ -81,10 +83,11 @@ static inline double IG_FUNCTION_weight(double distance, double cubic)
 NEAREST_TABLE = """\
     const int64_t taps = 1;
     const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
+    const float length = parameter[5] > 0 ? (float)extent * scale : (float)resized;
     (void)scratch, (void)taps;
     for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
         const float place =
-            IG_FUNCTION_place((float)i, (float)extent, (float)resized, scale, parameter[1], parameter[2]);
+            IG_FUNCTION_place((float)i, (float)extent, (float)resized, length, scale, parameter[1], parameter[2]);
         const float nearest = $rounding, last = (float)(extent - 1);
         $outside
         index[i] = (int32_t)(nearest < 0 ? 0 : nearest > last ? last : nearest);
@@ -93,11 +96,12 @@ NEAREST_TABLE = """\
 
 WEIGHT_TABLE = """\
     const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
+    const float length = parameter[5] > 0 ? (float)extent * scale : (float)resized;
     const double stretch = parameter[4], cubic = parameter[3];
     (void)scratch;
     for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
         const float place =
-            IG_FUNCTION_place((float)i, (float)extent, (float)resized, scale, parameter[1], parameter[2]);
+            IG_FUNCTION_place((float)i, (float)extent, (float)resized, length, scale, parameter[1], parameter[2]);
         const double first = __builtin_floor((double)place) - (double)(taps / 2 - 1);
         double total = 0;
         $outside

@@ -1,0 +1,155 @@
+"""What is computed together, and what must not be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import symbol
+from intaglio.ir.dtype import DTYPES
+from intaglio.ir.graph import Graph, Value
+from intaglio.ir.types import TensorType
+from intaglio.kernels.fusion import GROUP_LIMIT
+from intaglio.kernels.plan import HostStep
+from intaglio.onnx.reader import read_model
+from intaglio.ops.evaluate import evaluate
+from intaglio.runtime.native import NativeEngine
+
+F32 = DTYPES["float32"]
+SHAPE = (6, 20)
+
+
+def graph_of(build: Callable[..., Value | Sequence[Value]], *shapes: tuple[Any, ...]) -> Graph:
+    graph = Graph("fusion")
+    values = [graph.add_input(f"x{i}", TensorType(F32, shape)) for i, shape in enumerate(shapes or (SHAPE,))]
+    builder = Builder(graph)
+    with builder.active():
+        result = build(builder, *values)
+    graph.set_outputs([result] if isinstance(result, Value) else result)
+    return graph
+
+
+def kernels(graph: Graph) -> list[str]:
+    """The operators of each call in order; host nodes in brackets."""
+    titles: list[str] = []
+    for step in NativeEngine(graph, 1).plan.steps:
+        if isinstance(step, HostStep):
+            titles.append(f"[{step.node.op.name}]")
+        else:
+            titles += [action.title.split(" -> ")[0].split(" of ")[0] for action in step.actions]
+    return titles
+
+
+def check(graph: Graph) -> None:
+    generator = np.random.default_rng(1)
+    inputs = [generator.standard_normal([int(n) for n in v.shape]).astype(v.dtype.numpy) for v in graph.inputs]
+    for got, expected in zip(NativeEngine(graph, 1).load().run(inputs), evaluate(graph, inputs), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+CASES: dict[str, tuple[Callable[..., Any], list[str]]] = {
+    "a chain": (lambda b, x: b.Relu(b.Add(b.Exp(x), x)), ["Exp + Add + Relu"]),
+    "siblings that meet": (lambda b, x: b.Mul(b.Exp(b.Neg(x)), b.Tanh(b.Abs(x))), ["Neg + Exp + Abs + Tanh + Mul"]),
+    "a composite": (lambda b, x: b.Gelu(x), ["Mul + Erf + Add"]),
+    "two outputs": (lambda b, x: [b.Exp(x), b.Neg(b.Exp(x))], ["Exp + Neg"]),
+    "a row operator": (lambda b, x: b.Softmax(b.Neg(x)), ["Neg + ReduceMax + Sub + Exp + ReduceSum + Div"]),
+    "rows behind a reduction": (lambda b, x: b.Sqrt(b.ReduceSum(b.Mul(x, x), [1])), ["Mul + ReduceSum + Sqrt"]),
+    "siblings, one of them reduced": (
+        lambda b, x: b.Sub(b.Exp(x), b.ReduceMax(b.Abs(x), [1])), ["Exp + Abs + ReduceMax + Sub"]
+    ),
+    "strangers": (lambda b, x: [b.Exp(x), b.Tanh(x)], ["Exp", "Tanh"]),
+    "a value that a view reads in between": (
+        lambda b, x: (lambda y: [b.Neg(b.Transpose(y)), b.Add(y, x)])(b.Exp(x)), ["Exp", "Neg", "Add"],
+    ),
+    "a sibling that a view reads in between": (
+        lambda b, x: (lambda y: [b.Transpose(y), b.Mul(b.Tanh(x), y)])(b.Exp(x)), ["Exp", "Tanh + Mul", "transposed copy"],
+    ),
+    "two reductions along different axes": (
+        lambda b, x: b.ReduceSum(b.Sub(x, b.ReduceMax(x, [1])), [0]), ["ReduceMax + Sub", "ReduceSum"],
+    ),
+    "what was broadcast": (lambda b, x: b.Mul(b.Exp(b.Slice(x, [0], [1], [0])), x), ["Exp", "Mul"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_what_fuses(title: str) -> None:
+    build, expected = CASES[title]
+    graph = graph_of(build)
+    assert kernels(graph) == expected
+    check(graph)
+
+
+def test_a_cycle_through_another_kernel_is_not_closed() -> None:
+    """The sum reads both the exponential and a product of it, so it cannot be in the exponential's kernel."""
+    graph = graph_of(lambda b, x, w: (lambda y: b.Add(y, b.MatMul(y, w)))(b.Exp(x)), (8, 16), (16, 16))
+    assert [text.split(" 8 x")[0] for text in kernels(graph)] == ["Exp", "MatMul + Add"]
+    check(graph)
+
+
+def test_siblings_with_a_path_between_them_stay_apart() -> None:
+    def build(b: Any, x: Value, w: Value) -> Value:
+        left = b.Exp(x)
+        right = b.Neg(b.Transpose(b.MatMul(left, w)))
+        return b.Mul(left, b.Transpose(b.Abs(right)))
+
+    graph = graph_of(build, (16, 16), (16, 16))
+    assert kernels(graph)[0] == "Exp"
+    check(graph)
+
+
+def test_a_value_that_a_subgraph_reads_is_there_before_it_runs() -> None:
+    """The branch reads `y`, so the sum that reads `y` behind it must not draw the computation of `y` there."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 21]>
+        g (float[4] x, bool c) => (float[4] r, float[4] z) {
+            y = Exp(x)
+            r = If(c) <
+                then_branch = t () => (float[4] p) { p = Neg(y) },
+                else_branch = e () => (float[4] q) { q = Identity(y) }
+            >
+            z = Add(y, x)
+        }
+    """)
+    graph = read_model(model).graph
+    engine = NativeEngine(graph, 1).load()
+    x = np.arange(4, dtype=np.float32)
+    for condition in (True, False):
+        inputs = [x, np.array(condition)]
+        for got, expected in zip(engine.run(inputs), evaluate(graph, inputs), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_a_kernel_holds_so_many_nodes() -> None:
+    def build(b: Any, x: Value) -> Value:
+        for _ in range(GROUP_LIMIT + 5):
+            x = b.Sqrt(b.Abs(x))
+        return x
+
+    graph = graph_of(build)
+    plan = NativeEngine(graph, 1).plan
+    counts = [len(action.nodes) for step in plan.steps if not isinstance(step, HostStep) for action in step.actions]
+    assert max(counts) == GROUP_LIMIT
+    assert sum(counts) == 2 * GROUP_LIMIT + 10
+    check(graph)
+
+
+def test_symbolic_shapes_fuse_where_they_are_the_same() -> None:
+    n = symbol("n")
+    same = graph_of(lambda b, x, y: b.Mul(b.Exp(x), y), (n, 4), (n, 4))
+    assert kernels(same) == ["Exp + Mul"]
+    repeated = graph_of(lambda b, x, y: b.Mul(b.Exp(y), x), (n, 4), (1, 4))
+    assert kernels(repeated) == ["Exp", "Mul"]
+
+
+def test_the_mean_of_integers_is_compiled_where_there_are_some() -> None:
+    """The mean of no integers is an error, which the reference raises."""
+    for extent, expected in ((5, ["ReduceMean"]), (symbol("n"), ["[ReduceMean]"])):
+        graph = Graph("mean")
+        x = graph.add_input("x", TensorType(DTYPES["int32"], (3, extent)))
+        graph.set_outputs([Builder(graph).ReduceMean(x, [1])])
+        assert kernels(graph) == expected
