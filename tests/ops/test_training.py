@@ -29,26 +29,26 @@ RATE = np.array(0.1, np.float32)
 @pytest.mark.parametrize("step", [0, 1, 5])
 def test_adagrad(step: int) -> None:
     inputs = tensors(3)
-    results = Adagrad(decay_factor=0.2, norm_coefficient=0.3, epsilon=1e-3).reference(RATE, np.array(step), *inputs)
+    results = Adagrad(decay_factor=0.25, norm_coefficient=0.375, epsilon=2**-9).reference(RATE, np.array(step), *inputs)
     for i in range(2):
         x, g, h = inputs[i], inputs[i + 2], inputs[i + 4]
-        g = 0.3 * x + g
+        g = 0.375 * x + g
         h = h + g * g
-        np.testing.assert_allclose(results[i], x - float(RATE) / (1 + step * 0.2) * g / (np.sqrt(h) + 1e-3))
+        np.testing.assert_allclose(results[i], x - float(RATE) / (1 + step * 0.25) * g / (np.sqrt(h) + 2**-9))
         np.testing.assert_allclose(results[i + 2], h)
 
 
 @pytest.mark.parametrize("step", [0, 1, 5])
 def test_adam(step: int) -> None:
     inputs = tensors(4)
-    op = Adam(alpha=0.8, beta=0.7, norm_coefficient=0.1, norm_coefficient_post=0.2, epsilon=1e-3)
+    op = Adam(alpha=0.75, beta=0.625, norm_coefficient=0.125, norm_coefficient_post=0.25, epsilon=2**-9)
     results = op.reference(RATE, np.array(step), *inputs)
-    rate = float(RATE) * (np.sqrt(1 - 0.7**step) / (1 - 0.8**step) if step else 1)
+    rate = float(RATE) * (np.sqrt(1 - 0.625**step) / (1 - 0.75**step) if step else 1)
     for i in range(2):
         x, g, v, h = inputs[i], inputs[i + 2], inputs[i + 4], inputs[i + 6]
-        g = 0.1 * x + g
-        v, h = 0.8 * v + 0.2 * g, 0.7 * h + 0.3 * g * g
-        np.testing.assert_allclose(results[i], 0.8 * (x - rate * v / (np.sqrt(h) + 1e-3)))
+        g = 0.125 * x + g
+        v, h = 0.75 * v + 0.25 * g, 0.625 * h + 0.375 * g * g
+        np.testing.assert_allclose(results[i], 0.75 * (x - rate * v / (np.sqrt(h) + 2**-9)))
         np.testing.assert_allclose(results[i + 2], v)
         np.testing.assert_allclose(results[i + 4], h)
 
@@ -57,13 +57,13 @@ def test_adam(step: int) -> None:
 @pytest.mark.parametrize("step", [0, 3])
 def test_momentum(mode: str, step: int) -> None:
     inputs = tensors(3)
-    op = Momentum(alpha=0.9, beta=0.5, mode=mode, norm_coefficient=0.1)
+    op = Momentum(alpha=0.875, beta=0.5, mode=mode, norm_coefficient=0.125)
     results = op.reference(RATE, np.array(step), *inputs)
     for i in range(2):
         x, g, v = inputs[i], inputs[i + 2], inputs[i + 4]
-        g = 0.1 * x + g
-        v = 0.9 * v + (0.5 if step else 1) * g
-        np.testing.assert_allclose(results[i], x - float(RATE) * (v if mode == "standard" else g + 0.9 * v))
+        g = 0.125 * x + g
+        v = 0.875 * v + (0.5 if step else 1) * g
+        np.testing.assert_allclose(results[i], x - float(RATE) * (v if mode == "standard" else g + 0.875 * v))
         np.testing.assert_allclose(results[i + 2], v)
 
 

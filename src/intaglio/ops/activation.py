@@ -190,7 +190,7 @@ class HardSwish(Activation):
         return X * np.clip(X / 6 + 0.5, 0, 1)
 
     def expand(self, b: Any, X: Value) -> Value:
-        return X * b.HardSigmoid(X, alpha=1 / 6, beta=0.5)
+        return X * b.Clip(X / 6 + 0.5, 0, 1)
 
 
 class Softsign(Op):

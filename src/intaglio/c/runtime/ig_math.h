@@ -515,13 +515,13 @@ IG_DEFINE_REDUCE_EXTREME(f64, i64, double, min, __builtin_nan(""))
     double name(double, double);                                                                                       \
     static inline ig_f64 ig_##name##_f64(ig_f64 x, ig_f64 y) {                                                         \
         for (int i = 0; i < IG_LANES; i++)                                                                             \
-            x[i] = name(x[i], y[i]);                                                                                   \
-        return x;                                                                                                      \
+            y[i] = name(x[i], y[i]);                                                                                   \
+        return y;                                                                                                      \
     }                                                                                                                  \
     static inline ig_f32 ig_##name##_f32(ig_f32 x, ig_f32 y) {                                                         \
         for (int i = 0; i < IG_LANES; i++)                                                                             \
-            x[i] = name##f(x[i], y[i]);                                                                                \
-        return x;                                                                                                      \
+            y[i] = name##f(x[i], y[i]);                                                                                \
+        return y;                                                                                                      \
     }
 IG_DEFINE_LIBRARY_1(exp) IG_DEFINE_LIBRARY_1(expm1) IG_DEFINE_LIBRARY_1(log) IG_DEFINE_LIBRARY_1(log1p)
 IG_DEFINE_LIBRARY_1(tanh) IG_DEFINE_LIBRARY_1(erf) IG_DEFINE_LIBRARY_1(sin) IG_DEFINE_LIBRARY_1(cos)
