@@ -251,7 +251,7 @@ def test_mistakes_in_building() -> None:
         ops.Relu(g["image"])
     with intaglio.build("other") as other:
         other.output(y=ops.Relu(g["image"]))
-    with pytest.raises(GraphError, match="%image.* is neither an input nor defined"):
+    with pytest.raises(GraphError, match=r"%image.* is neither an input nor defined"):
         other.model()
 
 

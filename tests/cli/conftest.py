@@ -28,6 +28,8 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setenv("COLUMNS", "160")  # pytest-xdist sets a narrow one, which would fold what the tests look for
+
     def run(*arguments: object) -> Result:
         monkeypatch.setattr("sys.argv", ["intaglio", *map(str, arguments)])
         capsys.readouterr()

@@ -41,8 +41,8 @@ FLOATS = [dtype for dtype in TYPES if dtype.is_float]
 BOOL = DTYPES["bool"]
 
 UNARY = [
-    "Abs", "Neg", "Sign", "Reciprocal", "Relu", "BitwiseNot", "Identity", "Ceil", "Floor", "Round", "Sqrt", "Exp", "Log",
-    "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Sigmoid",
+    "Abs", "Neg", "Sign", "Reciprocal", "Relu", "BitwiseNot", "Identity", "Ceil", "Floor", "Round", "Sqrt", "Exp",
+    "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Sigmoid",
     "Not", "IsNaN",
 ]  # fmt: skip
 BINARY = [
@@ -82,8 +82,8 @@ def extremes(dtype: DType) -> Array:
         return np.array([False, True])
     if dtype.is_integer:
         low, high = integer_limits(dtype)
-        near = [low, low + 1, low // 2, -129, -128, -7, -3, -2, -1, 0, 1, 2, 3, 5, 7, 8, 15, 31, 63, 64, 65, 127, 128, 200,
-                high // 2, high // 2 + 1, high - 1, high]  # fmt: skip
+        near = [low, low + 1, low // 2, -129, -128, -7, -3, -2, -1, 0, 1, 2, 3, 5, 7, 8, 15, 31, 63, 64, 65, 127, 128,
+                200, high // 2, high // 2 + 1, high - 1, high]  # fmt: skip
         return np.array([n for n in dict.fromkeys(near) if low <= n <= high], dtype.numpy)
     info = ml_dtypes.finfo(dtype.numpy)
     tiny = float(info.smallest_normal)
@@ -91,8 +91,7 @@ def extremes(dtype: DType) -> Array:
              128.0, 255.5, 256.0, 1000.0, 32768.0, 65535.0, 2.0**31, 2.0**31 + 256, 2.0**32, 3e9, 2.0**63, 2.0**64,
              1e30, float(info.max), np.inf]  # fmt: skip
     with np.errstate(over="ignore"):
-        values = np.array([*sizes, *(-size for size in sizes), np.nan], np.float64).astype(dtype.numpy)
-    return values
+        return np.array([*sizes, *(-size for size in sizes), np.nan], np.float64).astype(dtype.numpy)
 
 
 def pairs(left: Array, right: Array) -> list[Array]:

@@ -67,7 +67,8 @@ CASES: dict[str, tuple[Callable[..., Any], list[str]]] = {
         lambda b, x: (lambda y: [b.Neg(b.Transpose(y)), b.Add(y, x)])(b.Exp(x)), ["Exp", "Neg", "Add"],
     ),
     "a sibling that a view reads in between": (
-        lambda b, x: (lambda y: [b.Transpose(y), b.Mul(b.Tanh(x), y)])(b.Exp(x)), ["Exp", "Tanh + Mul", "transposed copy"],
+        lambda b, x: (lambda y: [b.Transpose(y), b.Mul(b.Tanh(x), y)])(b.Exp(x)),
+        ["Exp", "Tanh + Mul", "transposed copy"],
     ),
     "two reductions along different axes": (
         lambda b, x: b.ReduceSum(b.Sub(x, b.ReduceMax(x, [1])), [0]), ["ReduceMax + Sub", "ReduceSum"],

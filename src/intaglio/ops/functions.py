@@ -270,7 +270,12 @@ def _dtype_of(item: Any) -> DType | None:
         return item.type.dtype if isinstance(item.type, TensorType) else None
     if isinstance(item, (bool, int, float, list, tuple, str)) and not isinstance(item, np.generic):
         return None
-    return None if item is None else from_numpy(_plain_array(item).dtype)
+    if item is None:
+        return None
+    try:
+        return from_numpy(_plain_array(item).dtype)
+    except (TypeError, ValueError):
+        return None  # reported where the operand itself is read
 
 
 def as_data(operator: type[Op], item: Any, known: Sequence[DType]) -> Any:

@@ -250,18 +250,36 @@ IG_INLINE ig_f64 ig_sqrt_f64(ig_f64 a) {
     IG_INLINE ig_##T ig_fma_##T(ig_##T a, ig_##T b, ig_##T c) { return a * b + c; }                                    \
     IG_INLINE ig_##T ig_reciprocal_##T(ig_##T x) { return 1 / x; }                                                     \
     IG_INLINE ig_##M ig_is_nan_##T(ig_##T x) { return ig_ne_##T(x, x); }                                               \
-    IG_INLINE ig_##T ig_min_##T(ig_##T a, ig_##T b) {                                                                  \
-        return ig_select_##T(ig_is_nan_##T(a), a, ig_min_fast_##T(a, b));                                              \
-    }                                                                                                                  \
-    IG_INLINE ig_##T ig_max_##T(ig_##T a, ig_##T b) {                                                                  \
-        return ig_select_##T(ig_is_nan_##T(a), a, ig_max_fast_##T(a, b));                                              \
-    }                                                                                                                  \
     IG_INLINE ig_##M ig_is_inf_##T(ig_##T x) {                                                                         \
         return ig_eq_##T(ig_abs_##T(x), ig_set_##T(__builtin_inff()));                                                 \
     }
 
 IG_DEFINE_SIGNS(f32, i32, (int32_t)0x80000000)
 IG_DEFINE_SIGNS(f64, i64, (int64_t)0x8000000000000000)
+
+/* The fast operation keeps a NaN in b; one in a is kept beside it, so that only the fast one waits for b. */
+#if IG_AVX512
+#define IG_IS_NUMBER_F32(a) __builtin_ia32_cmpps512_mask(a, a, 7, (uint16_t)-1, 4)
+#define IG_IS_NUMBER_F64(a) __builtin_ia32_cmppd512_mask(a, a, 7, (uint8_t)-1, 4)
+IG_INLINE ig_f32 ig_min_f32(ig_f32 a, ig_f32 b) {
+    return __builtin_ia32_minps512_mask(a, b, a, IG_IS_NUMBER_F32(a), 4);
+}
+IG_INLINE ig_f32 ig_max_f32(ig_f32 a, ig_f32 b) {
+    return __builtin_ia32_maxps512_mask(a, b, a, IG_IS_NUMBER_F32(a), 4);
+}
+IG_DEFINE_HALVES_2(ig_min_f64, __builtin_ia32_minpd512_mask(v, w, v, IG_IS_NUMBER_F64(v), 4))
+IG_DEFINE_HALVES_2(ig_max_f64, __builtin_ia32_maxpd512_mask(v, w, v, IG_IS_NUMBER_F64(v), 4))
+#else
+#define IG_DEFINE_EXTREMES(T)                                                                                          \
+    IG_INLINE ig_##T ig_min_##T(ig_##T a, ig_##T b) {                                                                  \
+        return ig_select_##T(ig_is_nan_##T(a), a, ig_min_fast_##T(a, b));                                              \
+    }                                                                                                                  \
+    IG_INLINE ig_##T ig_max_##T(ig_##T a, ig_##T b) {                                                                  \
+        return ig_select_##T(ig_is_nan_##T(a), a, ig_max_fast_##T(a, b));                                              \
+    }
+IG_DEFINE_EXTREMES(f32)
+IG_DEFINE_EXTREMES(f64)
+#endif
 
 #ifdef IG_ROUND_F32
 IG_INLINE ig_f32 ig_round_f32(ig_f32 a) { return IG_ROUND_F32(a, 0); }

@@ -228,9 +228,12 @@ def _weight_view(context: Context, layer: Layer) -> View:
 
 
 def _window_sizes(layer: Layer) -> dict[str, Dim]:
-    """The sizes of WINDOW_SIZES: missing axes in front have extent 1."""
-    windows = layer.windows
-    padded = [Window(1, 1, 1, 1, 0, 0, 1)] * (3 - len(windows)) + list(windows)
+    """The sizes of WINDOW_SIZES: missing axes in front have extent 1.
+
+    Axes of extent 1 take no memory, so they may stand in front too; the kernels' tiles then run along a longer one.
+    """
+    windows = [window for window in layer.windows if (window.input, window.kernel, window.output) != (1, 1, 1)]
+    padded = [Window(1, 1, 1, 1, 0, 0, 1)] * (3 - len(windows)) + windows
     sizes: dict[str, Dim] = {"images": layer.output[0], "C": layer.shape[1]}
     for axis, window in zip("dhw", padded, strict=True):
         upper = axis.upper()

@@ -67,7 +67,8 @@ def table_marks(sampling: Sampling, element: str) -> dict[str, str]:
 
 
 TABLE_HELPERS = """\
-static inline float IG_FUNCTION_place(float x, float size, float resized, float length, float scale, float from, float to)
+static inline float
+IG_FUNCTION_place(float x, float size, float resized, float length, float scale, float from, float to)
 {
     (void)size, (void)resized, (void)length, (void)scale, (void)from, (void)to;
     $coordinate
