@@ -190,8 +190,9 @@ _BINARY: dict[str, tuple[str, ...]] = {
 
 @cases(*_BINARY)
 def _binary(c: Chooser, operator: str) -> Case:
-    dtype = c.of(_BINARY[operator])
-    return Case(operator, [c.array(dtype, shape) for shape in c.operands(c.shape(), 2)])
+    dtype, shapes = c.of(_BINARY[operator]), c.operands(c.shape(), 2)
+    is_special = operator != "PRelu"  # the evaluator multiplies slopes that are infinite or NaN by zero
+    return Case(operator, [c.array(dtype, shapes[0]), c.array(dtype, shapes[1], is_special)])
 
 
 @cases("Div", "Mod")
@@ -208,7 +209,8 @@ def _power(c: Chooser, operator: str) -> Case:
     base, exponent = c.of(("float32", "float64", "int32", "int64")), c.of(("float32", "float64", "int32", "int64"))
     shapes = c.operands(c.shape(), 2)
     is_float = base in FLOATS
-    return Case(operator, [c.array(base, shapes[0], is_float), c.array(exponent, shapes[1], False, 0)])
+    data = c.array(base, shapes[0], is_float, -4 if is_float or exponent in INTEGERS else 0)
+    return Case(operator, [data, c.array(exponent, shapes[1], False, 0)])
 
 
 @cases("BitShift")
@@ -253,10 +255,10 @@ _REDUCTIONS = ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean"
 def _reduction(c: Chooser, operator: str) -> Case:
     shape = c.shape(sizes=SIZES if operator in ("ReduceSum", "ReduceProd") else SIZES[:-1])
     axes = int64(c.axes(len(shape))) if c.flag() else None
-    dtype = c.of(("float32", "float64", "int32", "int64", "float16"))
-    is_whole = dtype in INTEGERS
-    low = 0.5 if operator == "ReduceLogSum" else -4
-    data = c.array(dtype, shape, special=not is_whole, low=1 if is_whole and "Log" in operator else low)
+    dtypes = ("float32", "float64", "float16") if operator == "ReduceLogSumExp" else (*FLOATS[:3], "int32", "int64")
+    dtype = c.of(dtypes)
+    is_special = dtype in FLOATS and operator not in ("ReduceMax", "ReduceMin")  # ONNX Runtime may lose NaN
+    data = c.array(dtype, shape, is_special, low=1 if operator == "ReduceLogSum" else -4)
     flags = {"keepdims": c.flag(), "noop_with_empty_axes": c.flag()}
     return Case(operator, [data, axes], flags, rtol=1e-2 if dtype == "float16" else 1e-5)
 

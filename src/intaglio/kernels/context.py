@@ -40,6 +40,8 @@ class Context:
     """The state of lowering: finished steps, the segment under way, and where each value lies in it."""
 
     target: Target
+    exact: bool = False
+    """Whether kernels that round more than the operator's definition are ruled out."""
     steps: list[Step] = field(default_factory=list[Step])
     constants: list[Any] = field(default_factory=list[Any])
     views: dict[Value, View] = field(default_factory=dict[Value, View])

@@ -40,10 +40,11 @@ EXPANSION_LIMIT = 200_000
 """Nodes that expanding a model may add."""
 
 
-def lower(graph: Graph, target: Target, assume: bool = True) -> Plan:
+def lower(graph: Graph, target: Target, *, assume: bool = True, exact: bool = False) -> Plan:
     """The plan of a graph, which is changed on the way: composite operators are expanded in place.
 
-    With `assume`, dimensions that may or may not be broadcast are taken to be equal, and the plan says which.
+    With `assume`, dimensions that may or may not be broadcast are taken to be equal, and the plan says which. With
+    `exact`, kernels that round more than a plain sum (Winograd's) are not used.
     """
     register_rules()
 
@@ -54,7 +55,7 @@ def lower(graph: Graph, target: Target, assume: bool = True) -> Plan:
     simplify(graph, pipeline=CLEANUP)
     choose_layouts(graph)
     simplify(graph, pipeline=CLEANUP)
-    plan = _Lowering(graph, target).plan()
+    plan = _Lowering(graph, Context(target, exact)).plan()
     plan.assumptions = assumptions
     return plan
 
@@ -127,9 +128,9 @@ def _all_known(node: Node) -> bool:
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, target: Target) -> None:
+    def __init__(self, graph: Graph, context: Context) -> None:
         self.graph = graph
-        self.context = Context(target)
+        self.context = context
         self.kinds: dict[Node, Kind] = {}
         self.reasons: dict[Node, str] = {}
         self.binders: dict[str, Node] = {}

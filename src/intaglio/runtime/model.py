@@ -95,7 +95,7 @@ def load(
 
     `source` is a path, bytes, a ModelProto or a graph. `engine` is "native" (compiled C, the default) or "reference"
     (NumPy); the environment variable INTAGLIO_ENGINE changes the default. `threads` bounds the threads of a run.
-    `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` those that can
+    `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
     change rounding. `strict` refuses a model of which some node cannot be compiled. External data of a model given as
     bytes is looked for in `base_folder` only. `progress(done, total)` is told of compiled functions. `implementations`
     chooses among those registered with `implementation`, by operator or node.
@@ -257,7 +257,7 @@ class Model:
     def _make_engine(self, graph: Graph, progress: Progress | None) -> Engine:
         if self.options.engine == "reference":
             return ReferenceEngine(graph)
-        engine = NativeEngine(graph, self.options.threads)
+        engine = NativeEngine(graph, self.options.threads, exact=self.options.exact)
         if self.options.strict and engine.plan.host_steps:
             reasons = "\n".join(
                 f"  {step.node.op.name} at {step.node.source}: {step.reason}" for step in engine.plan.host_steps

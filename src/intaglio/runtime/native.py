@@ -131,17 +131,20 @@ def _lifetimes(step: NativeStep) -> tuple[list[int], list[int]]:
 class NativeEngine:
     """A graph compiled for this machine. Safe to run from several threads at once."""
 
-    def __init__(self, graph: Graph, threads: int, target: Target | None = None, is_special: bool = False) -> None:
+    def __init__(
+        self, graph: Graph, threads: int, target: Target | None = None, exact: bool = False, is_special: bool = False
+    ) -> None:
         self.graph = graph
         self.target = target or host_target()
-        self.plan: Plan = lower(clone(graph), self.target, assume=not is_special)
+        self.plan: Plan = lower(clone(graph), self.target, assume=not is_special, exact=exact)
         self.constants = [np.ascontiguousarray(array) for array in self.plan.constants]
         self.threads = threads
+        self.exact = exact
         self.steps: list[CompiledStep | HostStep] = []
         self._special: dict[tuple[Any, ...], NativeEngine] = {}
         self._depends_on_shapes = not is_special and any(UNKNOWN_RANK in step.reason for step in self.plan.host_steps)
         self.bodies = {
-            step.node: Bodies(step.node, lambda body: NativeEngine(body, threads, self.target))
+            step.node: Bodies(step.node, lambda body: NativeEngine(body, threads, self.target, exact))
             for step in self.plan.host_steps
             if step.node.op.has("interpret")
         }
@@ -245,7 +248,7 @@ class NativeEngine:
             _fix_sizes(graph, inputs)
             if len(self._special) >= SPECIAL_LIMIT:
                 self._special.clear()
-            self._special[key] = NativeEngine(graph, self.threads, self.target, is_special=True).load()
+            self._special[key] = NativeEngine(graph, self.threads, self.target, self.exact, is_special=True).load()
         return self._special[key]
 
     def _remember(self, inputs: Sequence[Any], bindings: dict[str, int]) -> None:

@@ -149,7 +149,7 @@ def _convolve(context: Context, layer: Layer) -> None:
         _pointwise(context, layer)
     elif group > 1 and group == layer.shape[1] and layer.element == FUSED:
         _depthwise(context, layer)
-    elif is_plain and _fits_winograd(layer, windows):
+    elif is_plain and not context.exact and _fits_winograd(layer, windows):
         _winograd(context, layer, windows)
     else:
         _direct(context, layer)
