@@ -15,22 +15,21 @@ from intaglio.c.compiler import require_compiler
 from intaglio.c.native import Prepared, Segment, invoke_function, plan_memory
 from intaglio.c.target import Target, host_target
 from intaglio.errors import OperatorError, ShapeError
-from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import evaluate, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
 from intaglio.kernels.driver import FAULT, driver_source, segment_symbols
-from intaglio.kernels.lower import CLEANUP, UNKNOWN_RANK, lower
+from intaglio.kernels.lower import UNKNOWN_RANK, lower
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.ops.evaluate import run_node
-from intaglio.passes import PIPELINE, simplify
 from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.deadline import Deadline
+from intaglio.runtime.special import parameter_positions, with_parameters, with_sizes
 
 Progress = Callable[[int, int], None]
 
@@ -40,8 +39,8 @@ PREPARED_LIMIT = 64
 SPECIAL_LIMIT = 16
 """How many plans for single sizes an engine keeps."""
 
-SIZE_PASSES = tuple(each for each in PIPELINE if each in CLEANUP or each.name == "constant-control")
-"""The passes that fixed sizes make worth repeating; none of them changes rounding."""
+PARAMETER_LIMIT = 8
+"""How many values of small inputs an engine makes plans for; behind that the host runs the nodes that need them."""
 
 KERNEL_HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
 
@@ -142,6 +141,10 @@ class NativeEngine:
         self.exact = exact
         self.steps: list[CompiledStep | HostStep] = []
         self._special: dict[tuple[Any, ...], NativeEngine] = {}
+        self._parameters = [] if is_special else parameter_positions(graph, self.plan)
+        self._by_parameters: dict[tuple[Any, ...], NativeEngine] = {}
+        self.host_runs = 0
+        """How many nodes the reference engine has run for this engine so far."""
         self._depends_on_shapes = not is_special and any(UNKNOWN_RANK in step.reason for step in self.plan.host_steps)
         self.bodies = {
             step.node: Bodies(step.node, lambda body: NativeEngine(body, threads, self.target, exact))
@@ -211,12 +214,36 @@ class NativeEngine:
         for value, array in zip(self.graph.inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
                 bind(value.type.shape, array.shape, bindings, f"input {value.name!r}")
+        if self._parameters:
+            engine = self._for_parameters(inputs)
+            if engine is not None:
+                kept = [array for place, array in enumerate(inputs) if place not in self._parameters]
+                return self._count(engine, kept, deadline)
         if self._depends_on_shapes:
-            return self._specialised(inputs).run_until(inputs, deadline)
+            return self._count(self._specialised(inputs), inputs, deadline)
         try:
             return self._run_steps(inputs, dict(bindings), deadline)
         except _AssumptionError:
-            return self._specialised(inputs).run_until(inputs, deadline)
+            return self._count(self._specialised(inputs), inputs, deadline)
+
+    def _count(self, engine: NativeEngine, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
+        """Run a special engine, and count the host nodes that it runs as this engine's."""
+        before = engine.host_runs
+        try:
+            return engine.run_until(inputs, deadline)
+        finally:
+            self.host_runs += engine.host_runs - before
+
+    def _for_parameters(self, inputs: Sequence[Any]) -> NativeEngine | None:
+        """The engine for the values of the parameter inputs; None once there were too many different ones."""
+        arrays = [inputs[place] for place in self._parameters]
+        key = tuple([(array.shape, array.tobytes()) for array in arrays])
+        found = self._by_parameters.get(key)
+        if found is None and len(self._by_parameters) < PARAMETER_LIMIT:
+            graph = with_parameters(self.graph, self._parameters, inputs)
+            found = NativeEngine(graph, self.threads, self.target, self.exact).load()
+            self._by_parameters[key] = found
+        return found
 
     def _run_steps(self, inputs: Sequence[Any], bindings: dict[str, int], deadline: Deadline | None) -> list[Any]:
         known: dict[Value, Any] = dict(zip(self.plan.inputs, inputs, strict=True))
@@ -244,8 +271,7 @@ class NativeEngine:
         """The engine for just these input sizes: where an assumption fails, or ranks depend on sizes."""
         key = tuple([getattr(array, "shape", None) for array in inputs])
         if key not in self._special:
-            graph = clone(self.graph)
-            _fix_sizes(graph, inputs)
+            graph = with_sizes(self.graph, inputs)
             if len(self._special) >= SPECIAL_LIMIT:
                 self._special.clear()
             self._special[key] = NativeEngine(graph, self.threads, self.target, self.exact, is_special=True).load()
@@ -272,6 +298,7 @@ class NativeEngine:
     def _run_host(
         self, node: Node, known: dict[Value, Any], bindings: dict[str, int], deadline: Deadline | None
     ) -> None:
+        self.host_runs += 1
         bodies = self.bodies.get(node)
         run_body = None if bodies is None else bodies.runner(known, deadline)
         results = run_node(node, known, None if deadline is None else deadline.check, run_body)
@@ -317,16 +344,6 @@ class NativeEngine:
 
 class _AssumptionError(Exception):
     """The sizes of this run break an assumption of the plan."""
-
-
-def _fix_sizes(graph: Graph, inputs: Sequence[Any]) -> None:
-    """Give the graph's inputs the shapes of these arrays, infer all types anew and simplify what that decides."""
-    for value, array in zip(graph.inputs, inputs, strict=True):
-        if isinstance(value.type, TensorType) and array is not None:
-            value.type = value.type.with_shape(array.shape)
-    for node in graph.nodes:
-        infer_node(node)
-    simplify(graph, pipeline=SIZE_PASSES)
 
 
 def kernel_function(kernel: Kernel) -> CFunction:

@@ -532,14 +532,16 @@ IG_DEFINE_REDUCE_EXTREME(f64, i64, double, min, __builtin_nan(""))
     float name##f(float, float);                                                                                       \
     double name(double, double);                                                                                       \
     static inline ig_f64 ig_##name##_f64(ig_f64 x, ig_f64 y) {                                                         \
+        ig_f64 r = {0};                                                                                                \
         for (int i = 0; i < IG_LANES; i++)                                                                             \
-            y[i] = name(x[i], y[i]);                                                                                   \
-        return y;                                                                                                      \
+            r[i] = name(x[i], y[i]);                                                                                   \
+        return r;                                                                                                      \
     }                                                                                                                  \
     static inline ig_f32 ig_##name##_f32(ig_f32 x, ig_f32 y) {                                                         \
+        ig_f32 r = {0};                                                                                                \
         for (int i = 0; i < IG_LANES; i++)                                                                             \
-            y[i] = name##f(x[i], y[i]);                                                                                \
-        return y;                                                                                                      \
+            r[i] = name##f(x[i], y[i]);                                                                                \
+        return r;                                                                                                      \
     }
 IG_DEFINE_LIBRARY_1(exp) IG_DEFINE_LIBRARY_1(expm1) IG_DEFINE_LIBRARY_1(log) IG_DEFINE_LIBRARY_1(log1p)
 IG_DEFINE_LIBRARY_1(tanh) IG_DEFINE_LIBRARY_1(erf) IG_DEFINE_LIBRARY_1(sin) IG_DEFINE_LIBRARY_1(cos)

@@ -1,0 +1,76 @@
+"""Graphs made for particular runs: with the sizes of their inputs fixed, or with small inputs turned into constants.
+
+Axes, shapes, pads, scales and counts may come into an ONNX operator as tensors. Where a model takes them from its own
+inputs, a plan cannot be made without their values; they rarely change, so there is one plan for each value met, up to a
+limit, and behind that the host runs what needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from intaglio.ir.build import infer_node
+from intaglio.ir.clone import clone
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.types import TensorType
+from intaglio.kernels.lower import CLEANUP
+from intaglio.kernels.plan import Plan
+from intaglio.passes import PIPELINE, simplify
+
+SIZE_PASSES = tuple(each for each in PIPELINE if each in CLEANUP or each.name == "constant-control")
+"""The passes that fixed sizes make worth repeating; none of them changes rounding."""
+
+PARAMETER_ELEMENTS = 64
+"""An input of at most so many numbers may be a parameter."""
+
+DATA_OPERANDS = 1
+"""The first operand of an operator is its data; Range has none."""
+
+
+def with_sizes(graph: Graph, inputs: Sequence[Any]) -> Graph:
+    """A copy whose inputs have the shapes of these arrays, with all types inferred anew."""
+    fixed = clone(graph)
+    for value, array in zip(fixed.inputs, inputs, strict=True):
+        if isinstance(value.type, TensorType) and array is not None:
+            value.type = value.type.with_shape(array.shape)
+    _infer(fixed)
+    return fixed
+
+
+def with_parameters(graph: Graph, positions: Sequence[int], inputs: Sequence[Any]) -> Graph:
+    """A copy in which the inputs at these positions are constants with these arrays' values."""
+    fixed = clone(graph)
+    for position in positions:
+        value, array = fixed.inputs[position], inputs[position].copy()
+        assert isinstance(value.type, TensorType)
+        value.replace_uses(Value(value.name, value.type.with_shape(array.shape), constant=array))
+    fixed.inputs = [value for position, value in enumerate(fixed.inputs) if position not in positions]
+    _infer(fixed)
+    return fixed
+
+
+def _infer(graph: Graph) -> None:
+    for node in graph.nodes:
+        infer_node(node)
+    simplify(graph, pipeline=SIZE_PASSES)
+
+
+def parameter_positions(graph: Graph, plan: Plan) -> list[int]:
+    """The places of the graph's inputs that host nodes read as parameters."""
+    wanted = {value.name for step in plan.host_steps for value in _parameters(step.node)}
+    return [place for place, value in enumerate(graph.inputs) if value.name in wanted and _is_small(value)]
+
+
+def _parameters(node: Node) -> list[Value]:
+    first = 0 if node.op.name == "Range" else DATA_OPERANDS
+    return [value for value in node.inputs[first:] if value is not None]
+
+
+def _is_small(value: Value) -> bool:
+    if not isinstance(value.type, TensorType) or value.type.dtype.kind not in ("int", "uint", "float", "bool"):
+        return False
+    size = 1
+    for dim in value.type.shape if value.type.shape is not None else (PARAMETER_ELEMENTS + 1,):
+        size = size * dim if isinstance(dim, int) else PARAMETER_ELEMENTS + 1
+    return size <= PARAMETER_ELEMENTS
