@@ -65,7 +65,7 @@ class MaxPool(_Pool):
         windows = self.windows(X.shape[2:])
         lowest = -np.inf if widen(X).dtype.kind == "f" else np.iinfo(X.dtype).min
         views = slide(pad_for_windows(widen(X), windows, lowest), windows)
-        flat = views.reshape(*views.shape[: X.ndim], -1)
+        flat = views.reshape(*views.shape[: X.ndim], int(np.prod(views.shape[X.ndim :])))
         best = np.argmax(flat, axis=-1)
         values = np.take_along_axis(flat, best[..., None], -1)[..., 0]
         return like(values, X), self._places(X.shape, windows, best)
