@@ -18,7 +18,7 @@ from intaglio.ir.types import TensorType
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 
-from .conformance.report import summary
+from .conformance.known import summary
 
 Agree = Callable[..., list[Any]]
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import fcntl
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from intaglio.c import cache
+from intaglio.conformance.suite import ENGINES, Case, cases, compile_all, engine_subject
 
-from .report import usage
-from .suite import ENGINES, RANDOM, Case, cases, compile_all, known_failures
+from .known import RANDOM, known_failures
+
+SUBJECTS = {engine: engine_subject(engine) for engine in ENGINES}
 
 
 def _parameters(engine: str) -> list[object]:
     known = known_failures(engine)
-    return [pytest.param(case, id=name, marks=_marks(known.get(name))) for name, case in sorted(cases(engine).items())]
+    return [pytest.param(case, id=name, marks=_marks(known.get(name))) for name, case in cases().items()]
 
 
 def _marks(reason: str | None) -> list[pytest.MarkDecorator]:
@@ -40,36 +43,38 @@ def models_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ONNX_HOME", str(tmp_path))
 
 
-def _run(case: Case, request: pytest.FixtureRequest) -> None:
-    try:
-        case.run()
-    finally:
-        model = case.holder[0]
-        request.node.user_properties.append(("engine", case.engine))
-        request.node.user_properties.append(("usage", usage(model) if model else []))
-    request.node.user_properties.append(("is_compiled", case.engine == "native" and not case.has_host_nodes))
+def _run(case: Case, engine: str, request: pytest.FixtureRequest) -> None:
+    result, error = case.run(SUBJECTS[engine])
+    request.node.user_properties += [("engine", engine), ("result", asdict(result))]
+    if error is not None:
+        raise error
 
 
 @pytest.mark.usefixtures("compiled", "models_folder")
 @pytest.mark.parametrize("case", _parameters("native"))
 def test_native(case: Case, request: pytest.FixtureRequest) -> None:
-    _run(case, request)
+    _run(case, "native", request)
 
 
 @pytest.mark.usefixtures("models_folder")
 @pytest.mark.parametrize("case", _parameters("reference"))
 def test_reference(case: Case, request: pytest.FixtureRequest) -> None:
-    _run(case, request)
+    _run(case, "reference", request)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_known_failures_are_tests_with_a_reason(engine: str) -> None:
     known = known_failures(engine)
-    assert set(known) <= set(cases(engine)), "the list names tests that the suite does not have"
+    assert set(known) <= set(cases()), "the list names tests that the suite does not have"
     assert all(known.values()), "each known failure needs its reason"
     assert list(known) == sorted(known)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_random_tests_are_those_that_are_listed_as_random(engine: str) -> None:
+    listed = {name for name, reason in known_failures(engine).items() if reason.startswith(RANDOM)}
+    assert listed == {name for name, case in cases().items() if case.is_random}
+
+
 def test_the_suite_is_whole() -> None:
-    assert len(cases("native")) == len(cases("reference"))
-    assert len(cases("native")) >= 2033
+    assert len(cases()) >= 2033

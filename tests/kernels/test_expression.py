@@ -42,8 +42,8 @@ BOOL = DTYPES["bool"]
 
 UNARY = [
     "Abs", "Neg", "Sign", "Reciprocal", "Relu", "BitwiseNot", "Identity", "Ceil", "Floor", "Round", "Sqrt", "Exp",
-    "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Sigmoid",
-    "Not", "IsNaN",
+    "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf",
+    "Sigmoid", "Not", "IsNaN",
 ]  # fmt: skip
 BINARY = [
     "Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Less",

@@ -236,7 +236,8 @@ def _where(c: Chooser, operator: str) -> Case:
 def _clip(c: Chooser, operator: str) -> Case:
     dtype = c.of(NUMBERS)
     ends = [c.array(dtype, (), False, *limits) if c.flag() else None for limits in ((0, 1), (2, 3))]
-    return Case(operator, [c.array(dtype, c.shape()), *ends])
+    is_special = dtype in INTEGERS or not any(end is None for end in ends)  # a missing bound: see the semantics page
+    return Case(operator, [c.array(dtype, c.shape(), is_special), *ends])
 
 
 @cases("Cast")

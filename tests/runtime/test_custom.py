@@ -32,9 +32,10 @@ pytestmark = pytest.mark.usefixtures("clean_tables")
 
 @pytest.fixture
 def clean_tables() -> Iterator[None]:
-    """What a test registers is gone after it."""
+    """What a test registers is gone after it, and what others registered is not there."""
     tables: list[Any] = [OPERATORS, IMPLEMENTATIONS, custom._own]
     saved = [copy.copy(table) for table in tables]
+    IMPLEMENTATIONS.clear()
     yield
     for table, before in zip(tables, saved, strict=True):
         table.clear()

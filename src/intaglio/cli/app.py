@@ -11,6 +11,7 @@ from intaglio import __version__
 from intaglio.cli.cache import cache_app
 from intaglio.cli.check import check
 from intaglio.cli.compile import compile_model
+from intaglio.cli.conformance import ConformanceCommand, conformance
 from intaglio.cli.demo import demo
 from intaglio.cli.doctor import doctor
 from intaglio.cli.explain import explain
@@ -35,6 +36,7 @@ app.command("compile")(compile_model)
 app.command()(explain)
 app.command()(demo)
 app.command()(doctor)
+app.command(cls=ConformanceCommand)(conformance)
 app.add_typer(cache_app)
 
 
