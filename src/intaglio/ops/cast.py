@@ -80,7 +80,8 @@ def _saturated(array: Array, dtype: DType) -> Array:
 def integer_limits(dtype: DType) -> tuple[int, int]:
     """The least and the greatest value of an integer type.
 
-    >>> integer_limits(DTYPES["int4"])
+    >>> from intaglio.ir.dtype import INT4
+    >>> integer_limits(INT4)
     (-8, 7)
     """
     if dtype.kind == "uint":

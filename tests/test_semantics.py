@@ -1,0 +1,638 @@
+"""Each rule of docs/semantics.md on both engines: the test of the rule `some-rule` is `test_some_rule`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
+
+import intaglio
+from intaglio.errors import IntaglioError
+
+PAGE = Path(__file__).parent.parent / "docs" / "semantics.md"
+ENGINES = ("native", "reference")
+NAN, INF = np.nan, np.inf
+f32, f64, f16 = np.float32, np.float64, np.float16
+i8, u8, i32, i64 = np.int8, np.uint8, np.int32, np.int64
+
+
+def bf16(values: Any) -> Any:
+    return np.array(values, ml_dtypes.bfloat16)
+
+
+def strings(*texts: str) -> Any:
+    return np.array(texts, object)
+
+
+def number_of(array: Any) -> int:
+    return TensorProto.STRING if array.dtype == object else helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def model_of(operator: str, inputs: tuple[Any, ...], outputs: int, attributes: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """A model of one node, and what is fed to it: arrays are fed, lists are int64 constants, None is left out."""
+    names = ["" if item is None else f"x{i}" for i, item in enumerate(inputs)]
+    arrays = {name: np.asarray(item) for name, item in zip(names, inputs, strict=True) if not isinstance(item, list)}
+    arrays.pop("", None)
+    fixed = [numpy_helper.from_array(i64(v), n) for n, v in zip(names, inputs, strict=True) if isinstance(v, list)]
+    infos = [helper.make_tensor_value_info(name, number_of(array), array.shape) for name, array in arrays.items()]
+    results = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(operator, names, results, **attributes)
+    graph = helper.make_graph([node], operator, infos, [ValueInfoProto(name=name) for name in results], fixed)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
+    return model, list(arrays.values())
+
+
+def run(operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+    """What one node gives on both engines, which must agree."""
+    model, feeds = model_of(operator, inputs, outputs, attributes)
+    native, reference = (intaglio.load(model, engine=engine)(*feeds) for engine in ENGINES)
+    for ours, theirs in zip(*((native, reference) if outputs > 1 else ([native], [reference])), strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+    return native
+
+
+def check(expected: Any, operator: str, *inputs: Any, **attributes: Any) -> None:
+    """The node gives what is expected on both engines; dtypes are compared where `expected` is an array."""
+    found = run(operator, *inputs, **attributes)
+    is_exact = isinstance(expected, np.ndarray)
+    np.testing.assert_array_equal(found, expected, strict=is_exact and expected.dtype != object)
+
+
+def check_error(text: str, operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> None:
+    """Both engines refuse the node, when the model is loaded or when it runs, with that text."""
+    model, feeds = model_of(operator, inputs, outputs, attributes)
+    for engine in ENGINES:
+        with pytest.raises(IntaglioError, match=text):
+            intaglio.load(model, engine=engine)(*feeds)
+
+
+# Integers
+
+
+def test_integer_overflow() -> None:
+    check([-(2**31)], "Add", i32([2**31 - 1]), i32([1]))
+    check([-2], "Mul", i64([2**63 - 1]), i64([2]))
+    check([255], "Sub", u8([0]), u8([1]))
+
+
+def test_integer_least() -> None:
+    check([-128], "Abs", i8([-128]))
+    check([-(2**31)], "Neg", i32([-(2**31)]))
+
+
+def test_integer_sum_overflow() -> None:
+    check([-(2**31)], "ReduceSum", i32([2**31 - 1, 1]), [0])
+    check([[-(2**31)]], "MatMul", i32([[2**30, 2**30]]), i32([[1], [1]]))
+    check([127, -2], "CumSum", i32([127, -129]), np.array(0))
+
+
+def test_integer_division() -> None:
+    check([3, -3, -3, 3], "Div", i32([7, -7, 7, -7]), i32([2, 2, -2, -2]))
+
+
+def test_integer_division_by_zero() -> None:
+    check([0, 0, 0], "Div", i32([7, -7, 0]), i32([0, 0, 0]))
+    check([0], "Div", np.uint64([9]), np.uint64([0]))
+
+
+def test_integer_division_overflow() -> None:
+    check([-(2**31)], "Div", i32([-(2**31)]), i32([-1]))
+    check([-(2**63)], "Div", i64([-(2**63)]), i64([-1]))
+    check([0], "Mod", i32([-(2**31)]), i32([-1]), fmod=1)
+
+
+def test_mod() -> None:
+    check([1, 2, -2, -1], "Mod", i32([7, -7, 7, -7]), i32([3, 3, -3, -3]))
+
+
+def test_mod_fmod() -> None:
+    check([1, -1, 1, -1], "Mod", i32([7, -7, 7, -7]), i32([3, 3, -3, -3]), fmod=1)
+    check([1.5, -1.5], "Mod", f32([5.5, -5.5]), f32([2, 2]), fmod=1)
+
+
+def test_mod_by_zero() -> None:
+    check([0], "Mod", i32([5]), i32([0]))
+    check([NAN], "Mod", f32([5]), f32([0]), fmod=1)
+
+
+def test_shift_past_the_width() -> None:
+    check([0, 254], "BitShift", u8([255, 255]), u8([8, 1]), direction="LEFT")
+    check([0, 127], "BitShift", u8([255, 255]), u8([200, 1]), direction="RIGHT")
+
+
+def test_integer_power() -> None:
+    check([0, 0, 9, -1, 1], "Pow", i32([2, 0, 3, -1, 0]), i32([-1, -1, 2, -3, 0]))
+    check([0], "Pow", i32([2]), i32([32]))
+
+
+def test_integer_mean() -> None:
+    check([[-3]], "ReduceMean", i32([[-3, -4]]), [1])
+    check([[3]], "ReduceMean", i32([[3, 4]]), [1])
+
+
+# Floats
+
+
+def test_float_division_by_zero() -> None:
+    check([INF, -INF, NAN], "Div", f32([1, -1, 0]), f32([0, 0, 0]))
+    check([INF, -INF], "Reciprocal", f32([0.0, -0.0]))
+
+
+def test_domain_errors() -> None:
+    check([-INF, NAN], "Log", f32([0, -1]))
+    check([NAN], "Sqrt", f32([-1]))
+    check([NAN, NAN], "Asin", f32([1.5, -2]))
+
+
+def test_float_overflow() -> None:
+    check([INF, 0], "Exp", f32([200, -200]))
+    check([INF], "Mul", f32([1e30]), f32([1e30]))
+
+
+def test_infinity_minus_infinity() -> None:
+    check([NAN, NAN], "Sub", f32([INF, -INF]), f32([INF, -INF]))
+    check([NAN], "Mul", f32([INF]), f32([0]))
+
+
+def test_saturating_functions() -> None:
+    check([0, 1], "Sigmoid", f32([-INF, INF]))
+    check([-1, 1], "Tanh", f32([-INF, INF]))
+    check([-1, 1], "Erf", f32([-INF, INF]))
+
+
+def test_round_half_to_even() -> None:
+    check([0, 2, 2, -2], "Round", f32([0.5, 1.5, 2.5, -1.5]))
+
+
+def test_negative_zero() -> None:
+    check([True], "Equal", f32([0.0]), f32([-0.0]))
+    check([0], "Sign", f32([-0.0]))
+    check([False], "Less", f32([-0.0]), f32([0.0]))
+
+
+def test_half_rounds_once() -> None:
+    x = f16([[2048, 1, 1]])
+    check(f16([[2050]]), "ReduceSum", x, [1])
+    check(f16([[2050]]), "MatMul", x, f16([[1], [1], [1]]))
+
+
+def test_bfloat16_rounds_once() -> None:
+    check(bf16([[258]]), "ReduceSum", bf16([[256, 1, 1]]), [1])
+    check(bf16([[258]]), "MatMul", bf16([[256, 1, 1]]), bf16([[1], [1], [1]]))
+
+
+def test_half_overflow() -> None:
+    check(f16([INF]), "Mul", f16([300]), f16([300]))
+    check(f16([[60000]]), "ReduceMean", f16([[60000, 60000]]), [1])
+
+
+# NaN
+
+
+def test_nan_comparisons() -> None:
+    for operator in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
+        check([False, False], operator, f32([NAN, NAN]), f32([NAN, 1]))
+
+
+def test_nan_min_max() -> None:
+    check([NAN, NAN, 1], "Max", f32([NAN, 1, 1]), f32([0, NAN, 0]))
+    check([NAN, NAN, 0], "Min", f32([NAN, 1, 1]), f32([0, NAN, 0]))
+
+
+def test_nan_clip() -> None:
+    check([NAN, 3, 1], "Clip", f32([NAN, 5, 0]), f32(1), f32(3))
+
+
+def test_nan_relu() -> None:
+    check([NAN, 0, 2], "Relu", f32([NAN, -1, 2]))
+
+
+def test_nan_sign() -> None:
+    check([NAN, -1, 1], "Sign", f32([NAN, -2, INF]))
+
+
+def test_nan_reduction() -> None:
+    x = f32([[1, NAN, 3], [1, 2, 3]])
+    check([[NAN], [3]], "ReduceMax", x, [1])
+    check([[NAN], [1]], "ReduceMin", x, [1])
+    check([[NAN], [6]], "ReduceSum", x, [1])
+
+
+def test_nan_pool() -> None:
+    check([[[NAN, NAN, 3]]], "MaxPool", f32([[[1, NAN, 2, 3]]]), kernel_shape=[2])
+
+
+def test_nan_argmax() -> None:
+    x = f32([[1, NAN, 2, NAN]])
+    check([[1]], "ArgMax", x, axis=1)
+    check([[1]], "ArgMin", x, axis=1)
+
+
+def test_nan_topk() -> None:
+    values, places = run("TopK", f32([1, NAN, 3, 2]), [3], outputs=2)
+    np.testing.assert_array_equal(values, [NAN, 3, 2])
+    assert places.tolist() == [1, 2, 3]
+
+
+def test_nan_topk_smallest() -> None:
+    values, places = run("TopK", f32([1, NAN, 3, 2]), [4], outputs=2, largest=0)
+    np.testing.assert_array_equal(values, [1, 2, 3, NAN])
+    assert places.tolist() == [0, 3, 2, 1]
+
+
+def test_nan_unique() -> None:
+    check([1, 2, NAN], "Unique", f32([2, NAN, 1, NAN]))
+
+
+def test_nan_softmax() -> None:
+    check([[NAN, NAN], [0.5, 0.5]], "Softmax", f32([[NAN, 1], [1, 1]]))
+
+
+def test_nan_truth() -> None:
+    check([True, False, False, True], "Cast", f32([NAN, 0, -0.0, 0.5]), to=TensorProto.BOOL)
+
+
+def test_nan_matmul() -> None:
+    check([[NAN]], "MatMul", f32([[0, 1]]), f32([[NAN], [1]]))
+    check([[NAN]], "MatMul", f32([[0, 1]]), f32([[INF], [1]]))
+
+
+def test_nan_where() -> None:
+    check([1, NAN], "Where", np.array([True, False]), f32([1, 1]), f32([NAN, NAN]))
+
+
+def test_nan_pad() -> None:
+    check([NAN, 1, NAN], "Pad", f32([1]), [1, 1], f32(NAN))
+
+
+# Infinities
+
+
+def test_infinite_softmax() -> None:
+    check([[0, 1]], "Softmax", f32([[-INF, 3]]))
+    check([[NAN, NAN]], "Softmax", f32([[-INF, -INF]]))
+
+
+def test_infinite_logsumexp() -> None:
+    check([[-INF], [INF]], "ReduceLogSumExp", f32([[-INF, -INF], [INF, 1]]), [1])
+
+
+def test_infinite_resize() -> None:
+    check([[[INF, INF, 1, 1]]], "Resize", f32([[[INF, 1]]]), None, f32([1, 1, 2]), mode="nearest")
+
+
+# Choice
+
+
+def test_clip_crossed() -> None:
+    check([1, 1], "Clip", f32([5, 0]), f32(3), f32(1))
+
+
+def test_clip_missing_bound() -> None:
+    check([INF, 1], "Clip", f32([INF, -INF]), f32(1))
+
+
+def test_ties_first() -> None:
+    check([[0]], "ArgMax", f32([[2, 1, 2]]), axis=1)
+    check([[1, 0, 0]], "Hardmax", f32([[1, 1, 0]]))
+    assert run("TopK", f32([2, 1, 2]), [2], outputs=2)[1].tolist() == [0, 2]
+
+
+def test_ties_last() -> None:
+    check([[2]], "ArgMax", f32([[2, 1, 2]]), axis=1, select_last_index=1)
+
+
+def test_quantize() -> None:
+    check(u8([0, 2, 2, 255, 0]), "QuantizeLinear", f32([0.5, 1.5, 2.5, 1e9, -5]), f32(1), u8(0))
+
+
+# Casts
+
+
+def test_cast_integer_wraps() -> None:
+    check(u8([44, 255]), "Cast", i32([300, -1]), to=TensorProto.UINT8)
+    check(i32([0, -1]), "Cast", i64([2**32, 2**32 - 1]), to=TensorProto.INT32)
+
+
+def test_cast_float_truncates() -> None:
+    check(i32([1, -1, 0]), "Cast", f32([1.9, -1.9, -0.5]), to=TensorProto.INT32)
+
+
+def test_cast_out_of_range() -> None:
+    check(i32([2**31 - 1, -(2**31), 2**31 - 1]), "Cast", f32([3e9, -3e9, INF]), to=TensorProto.INT32)
+    check(i64([2**63 - 1, -(2**63)]), "Cast", f32([1e19, -1e19]), to=TensorProto.INT64)
+
+
+def test_cast_nan_to_integer() -> None:
+    check(i32([0]), "Cast", f32([NAN]), to=TensorProto.INT32)
+    check(i64([0]), "Cast", f64([NAN]), to=TensorProto.INT64)
+
+
+def test_cast_narrow() -> None:
+    check(u8([44, 255]), "Cast", f32([300, -1]), to=TensorProto.UINT8)
+
+
+def test_cast_float_overflow() -> None:
+    check(f16([INF, -INF, NAN]), "Cast", f32([1e30, -1e30, NAN]), to=TensorProto.FLOAT16)
+
+
+def test_cast_float_rounds() -> None:
+    check(f16([2048, 2052]), "Cast", f32([2049, 2051]), to=TensorProto.FLOAT16)
+    check(bf16([1, 1.015625]), "Cast", f32([1.00390625, 1.01171875]), to=TensorProto.BFLOAT16)
+
+
+def test_cast_from_bool() -> None:
+    check(f32([1, 0]), "Cast", np.array([True, False]), to=TensorProto.FLOAT)
+
+
+def test_cast_to_string() -> None:
+    check(strings("1.5", "NaN", "INF", "-INF", "2"), "Cast", f32([1.5, NAN, INF, -INF, 2]), to=TensorProto.STRING)
+    check(strings("-7"), "Cast", i32([-7]), to=TensorProto.STRING)
+    check(strings("1", "0"), "Cast", np.array([True, False]), to=TensorProto.STRING)
+
+
+def test_cast_from_string() -> None:
+    check(f32([1.5, NAN, -INF, 1000]), "Cast", strings("1.5", "NaN", "-INF", "1e3"), to=TensorProto.FLOAT)
+    check(i32([-7]), "Cast", strings("-7"), to=TensorProto.INT32)
+
+
+def test_cast_from_string_error() -> None:
+    check_error("'seven' is not a number", "Cast", strings("seven"), to=TensorProto.INT32)
+    check_error("'300' is not a number of type uint8", "Cast", strings("300"), to=TensorProto.UINT8)
+
+
+def test_float8_saturates() -> None:
+    found = run("Cast", f32([1000, -1000, INF]), to=TensorProto.FLOAT8E4M3FN)
+    assert found.astype(f32).tolist() == [448, -448, 448]
+
+
+def test_float8_without_saturation() -> None:
+    found = run("Cast", f32([1000, -1000]), to=TensorProto.FLOAT8E4M3FN, saturate=0)
+    assert np.isnan(found.astype(f32)).all()
+    found = run("Cast", f32([1e6]), to=TensorProto.FLOAT8E5M2, saturate=0)
+    assert found.astype(f32).tolist() == [INF]
+
+
+def test_float4_saturates() -> None:
+    found = run("Cast", f32([1000, -1000, INF]), to=TensorProto.FLOAT4E2M1)
+    assert found.astype(f32).tolist() == [6, -6, 6]
+
+
+def test_int4_wraps() -> None:
+    assert run("Cast", i32([9, 7, -9]), to=TensorProto.INT4).astype(i32).tolist() == [-7, 7, 7]
+
+
+# Nothing
+
+
+EMPTY = np.zeros((1, 0), f32)
+
+
+def test_empty_sum() -> None:
+    check([[0]], "ReduceSum", EMPTY, [1])
+    check([[1]], "ReduceProd", EMPTY, [1])
+    check([[0]], "ReduceL2", EMPTY, [1])
+
+
+def test_empty_extreme() -> None:
+    check([[-INF]], "ReduceMax", EMPTY, [1])
+    check([[INF]], "ReduceMin", EMPTY, [1])
+    check([[-(2**31)]], "ReduceMax", np.zeros((1, 0), i32), [1])
+
+
+def test_empty_mean() -> None:
+    check([[NAN]], "ReduceMean", EMPTY, [1])
+
+
+def test_empty_logsumexp() -> None:
+    check([[-INF]], "ReduceLogSumExp", EMPTY, [1])
+
+
+def test_empty_argmax() -> None:
+    check_error("no elements", "ArgMax", EMPTY, axis=1)
+
+
+def test_empty_matmul() -> None:
+    check(f32([[0, 0]]), "MatMul", EMPTY, np.zeros((0, 2), f32))
+    check(f32([[3, 4]]), "Gemm", EMPTY, np.zeros((0, 2), f32), f32([6, 8]), beta=0.5)
+
+
+def test_empty_concat() -> None:
+    check(f32([1]), "Concat", np.zeros(0, f32), f32([1]), np.zeros(0, f32), axis=0)
+
+
+def test_empty_softmax() -> None:
+    check(EMPTY, "Softmax", EMPTY)
+
+
+def test_empty_elementwise() -> None:
+    check(np.zeros((0, 3), f32), "Add", np.zeros((0, 1), f32), f32([1, 2, 3]))
+
+
+def test_empty_pool() -> None:
+    check(np.zeros((0, 1, 2), f32), "MaxPool", np.zeros((0, 1, 3), f32), kernel_shape=[2])
+
+
+def test_empty_conv() -> None:
+    check(np.zeros((0, 1, 2), f32), "Conv", np.zeros((0, 1, 3), f32), np.ones((1, 1, 2), f32))
+
+
+def test_empty_gather() -> None:
+    check(np.zeros((0, 2), f32), "Gather", f32([[1, 2]]), np.zeros(0, i64))
+
+
+def test_empty_nonzero() -> None:
+    check(np.zeros((1, 0), i64), "NonZero", f32([0, 0]))
+
+
+def test_empty_topk() -> None:
+    assert [a.shape for a in run("TopK", f32([1, 2]), [0], outputs=2)] == [(0,), (0,)]
+
+
+def test_average_pool_padding() -> None:
+    x = f32([[[4, 8]]])
+    check([[[4, 6, 8]]], "AveragePool", x, kernel_shape=[2], pads=[1, 1])
+    check([[[2, 6, 4]]], "AveragePool", x, kernel_shape=[2], pads=[1, 1], count_include_pad=1)
+
+
+def test_max_pool_padding() -> None:
+    check([[[-4, -4, -8]]], "MaxPool", f32([[[-4, -8]]]), kernel_shape=[2], pads=[1, 1])
+
+
+# Indices
+
+
+def test_negative_index() -> None:
+    check([3, 1], "Gather", f32([1, 2, 3]), i64([-1, 0]))
+    check([1, 2, 9], "ScatterND", f32([1, 2, 3]), i64([[-1]]), f32([9]))
+
+
+def test_gather_out_of_range() -> None:
+    check_error("index 3 is out of range for size 3: expected -3 to 2", "Gather", f32([1, 2, 3]), i64([-1, 3]))
+    check_error("index -4 is out of range for size 3", "GatherElements", f32([1, 2, 3]), i64([-4]))
+    check_error("index 5 is out of range for size 3", "GatherND", f32([1, 2, 3]), i64([[5]]))
+
+
+def test_scatter_out_of_range() -> None:
+    check_error("index 3 is out of range for size 3", "ScatterND", f32([1, 2, 3]), i64([[3]]), f32([9]))
+    check_error("index -4 is out of range for size 3", "ScatterElements", f32([1, 2, 3]), i64([-4]), f32([9]))
+
+
+def test_slice_clamps() -> None:
+    check([2, 3], "Slice", f32([1, 2, 3]), i64([1]), i64([100]))
+    check([3, 2, 1], "Slice", f32([1, 2, 3]), i64([100]), i64([-100]), i64([0]), i64([-1]))
+    check(np.zeros(0, f32), "Slice", f32([1, 2, 3]), i64([2]), i64([1]))
+
+
+def test_slice_step_zero() -> None:
+    check_error("step is 0", "Slice", f32([1, 2, 3]), i64([0]), i64([1]), i64([0]), i64([0]))
+
+
+def test_split_mismatch() -> None:
+    check_error(r"the parts \[1, 1\] do not make up the size 3", "Split", f32([1, 2, 3]), i64([1, 1]), outputs=2)
+
+
+def test_split_uneven() -> None:
+    assert [a.size for a in run("Split", f32([1, 2, 3, 4, 5]), outputs=3, num_outputs=3)] == [2, 2, 1]
+
+
+def test_pad_negative() -> None:
+    check([2], "Pad", f32([1, 2, 3]), i64([-1, -1]))
+    check_error("pads of -2 and -2 cut more than the 3 elements", "Pad", f32([1, 2, 3]), i64([-2, -2]))
+
+
+def test_one_hot_out_of_range() -> None:
+    check([[0, 0], [0, 1], [0, 0]], "OneHot", i64([2, -1, -3]), i64(2), f32([0, 1]))
+
+
+def test_top_k_too_large() -> None:
+    check_error("K is 4", "TopK", f32([1, 2, 3]), i64([4]), outputs=2)
+
+
+def test_reshape_mismatch() -> None:
+    check_error("2", "Reshape", f32([1, 2, 3]), i64([2, 2]))
+    check_error("2", "Reshape", f32([1, 2, 3]), i64([2, -1]))
+
+
+def test_reshape_zero() -> None:
+    check([[1, 2], [3, 4]], "Reshape", f32([[1, 2], [3, 4]]), i64([0, -1]))
+    check(np.zeros((0, 7), f32), "Reshape", np.zeros((0, 3), f32), i64([0, 7]), allowzero=1)
+
+
+def test_expand_mismatch() -> None:
+    check_error("3", "Expand", f32([1, 2, 3]), i64([2]))
+
+
+def test_broadcast_mismatch() -> None:
+    check_error("2", "Add", f32([1, 2, 3]), f32([1, 2]))
+
+
+def test_axis_out_of_range() -> None:
+    check_error("axis 2", "Softmax", f32([[1, 2]]), axis=2)
+
+
+def test_compress_too_long() -> None:
+    check_error("length 3", "Compress", f32([1, 2]), np.array([True, False, True]), axis=0)
+
+
+def test_compress_short() -> None:
+    check([1], "Compress", f32([1, 2, 3]), np.array([True, False]), axis=0)
+
+
+def test_range_step_zero() -> None:
+    check_error("delta is 0", "Range", i64(0), i64(5), i64(0))
+
+
+def test_range_wrong_way() -> None:
+    check(np.zeros(0, i64), "Range", i64(5), i64(0), i64(1))
+
+
+def test_scatter_duplicates() -> None:
+    check([5, 0], "ScatterElements", f32([0, 0]), i64([0, 0]), f32([4, 5]), axis=0)
+
+
+# Defaults
+
+
+def test_softmax_axis() -> None:
+    check([[0.5, 0.5], [0.5, 0.5]], "Softmax", f32([[1, 1], [2, 2]]))
+
+
+def test_reduce_all_axes() -> None:
+    check([[10]], "ReduceSum", f32([[1, 2], [3, 4]]))
+
+
+def test_reduce_no_axes() -> None:
+    check([[1, 2]], "ReduceSum", f32([[1, 2]]), [], noop_with_empty_axes=1)
+
+
+def test_argmax_axis() -> None:
+    check([[1, 0]], "ArgMax", f32([[1, 5], [2, 3]]))
+
+
+def test_constant_of_shape() -> None:
+    check(np.zeros((2, 1), f32), "ConstantOfShape", i64([2, 1]))
+
+
+# Resize
+
+
+def test_resize_length() -> None:
+    check([[[1, 1, 2]]], "Resize", f32([[[1, 2]]]), None, f32([1, 1, 1.9]), mode="nearest")
+
+
+def test_resize_align_corners() -> None:
+    x, mode = f32([[[0, 3, 6]]]), {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    found = run("Resize", x, None, f32([1, 1, 1.5]), **mode)
+    np.testing.assert_allclose(found, [[[0, 6 / 3.5, 12 / 3.5, 18 / 3.5]]], rtol=1e-6)
+    check([[[0, 2, 4, 6]]], "Resize", x, None, None, [1, 1, 4], **mode)
+
+
+def test_resize_ties() -> None:
+    check([[[1, 2]]], "Resize", f32([[[1, 2, 3, 4]]]), None, None, [1, 1, 2], mode="nearest",
+          coordinate_transformation_mode="align_corners", nearest_mode="round_prefer_floor")  # fmt: skip
+
+
+# Random numbers
+
+
+@pytest.mark.parametrize("operator", ["RandomUniform", "RandomNormal"])
+def test_random_seed(operator: str) -> None:
+    first, second = (run(operator, shape=[4], seed=1.0) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert (first != run(operator, shape=[4], seed=2.0)).any()
+
+
+def test_random_without_seed() -> None:
+    model, _ = model_of("RandomNormal", (), 1, {"shape": [8]})
+    for engine in ENGINES:
+        loaded = intaglio.load(model, engine=engine)
+        assert (loaded() != loaded()).any()
+
+
+# The page and its tests
+
+
+def rules() -> list[str]:
+    return re.findall(r'^- <a id="([\w-]+)"></a>', PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+NOT_A_RULE = {"test_every_rule_is_tested", "test_every_line_is_a_rule"}
+
+
+def test_every_rule_is_tested() -> None:
+    tests = {name for name, item in globals().items() if name.startswith("test_") and callable(item)} - NOT_A_RULE
+    assert len(rules()) == len(set(rules()))
+    assert {"test_" + rule.replace("-", "_") for rule in rules()} == tests
+
+
+def test_every_line_is_a_rule() -> None:
+    text = PAGE.read_text(encoding="utf-8").split("\n## Where", 1)[0]
+    listed = re.findall(r"^- ", text, re.MULTILINE)
+    assert len(listed) == len(rules())
