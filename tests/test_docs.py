@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 from typer.testing import CliRunner
 
 import intaglio
@@ -73,35 +71,6 @@ def test_commands_run(line: str, model_folder: Path) -> None:
     done = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
     assert done.exit_code == 0
     assert done.stdout
-
-
-def run(operator: str, *arrays: Any, **attributes: Any) -> Any:
-    """One node on both engines, which must agree; the first input is fed, the others are constants."""
-    names = [f"x{index}" for index in range(len(arrays))]
-    first = np.asarray(arrays[0])
-    graph = helper.make_graph(
-        [helper.make_node(operator, names, ["y"], **attributes)],
-        operator,
-        [helper.make_tensor_value_info("x0", helper.np_dtype_to_tensor_dtype(first.dtype), first.shape)],
-        [ValueInfoProto(name="y")],
-        [numpy_helper.from_array(np.asarray(a), name) for name, a in zip(names[1:], arrays[1:], strict=True)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    native, reference = (intaglio.load(model, engine=engine)(first) for engine in ("native", "reference"))
-    np.testing.assert_array_equal(native, reference, strict=True)
-    return native.tolist()
-
-
-def sections(name: str) -> dict[str, str]:
-    parts = re.split(r"^## (.*)$", read(name), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-@pytest.mark.parametrize("section", [title for title, text in sections("docs/semantics.md").items() if ">>>" in text])
-def test_semantics(section: str) -> None:
-    names = {"np": np, "nan": np.nan, "run": run, "TensorProto": TensorProto}
-    text = re.sub(r"^```.*$", "", sections("docs/semantics.md")[section], flags=re.MULTILINE)
-    check(doctest.DocTestParser().get_doctest(text, names, section, "docs/semantics.md", 0))
 
 
 def check(test: doctest.DocTest) -> None:

@@ -44,4 +44,3 @@ def test_kinds() -> None:
     }
     assert native("com.microsoft", "Gelu") == "expanded"
     assert "intaglio" not in operators()
-

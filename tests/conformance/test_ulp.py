@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from intaglio.conformance.ulp import distance, worst
+from intaglio.conformance.ulp import distance, scaled, steps, worst
 from intaglio.ir.dtype import DTYPES, FLOAT8E8M0
 
 FLOATS = [dtype for dtype in DTYPES.values() if dtype.is_float]
@@ -28,7 +28,8 @@ def test_distance_counts_the_values_between(dtype) -> None:
     """All values of a type in order lie one apart, so two of them are as far apart as their places."""
     codes = np.arange(1 << dtype.bits, dtype=f"u{dtype.itemsize}")
     values = codes.view(dtype.numpy)
-    numbers = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # NaNs that signal
+        numbers = values.astype(np.float64)
     ordered = np.unique(numbers[~np.isnan(numbers)])
     chosen = np.random.default_rng(0).integers(0, len(ordered), (2, 300))
     left, right = (ordered[places].astype(dtype.numpy) for places in chosen)
@@ -38,8 +39,7 @@ def test_distance_counts_the_values_between(dtype) -> None:
 @pytest.mark.parametrize("dtype", [dtype for dtype in FLOATS if dtype.bits >= 8], ids=str)
 def test_nan_equals_nan_and_nothing_else(dtype) -> None:
     one, nan = np.ones(1, dtype.numpy), np.full(1, np.nan).astype(dtype.numpy)
-    if not np.isnan(nan.astype(np.float64)).all():
-        pytest.fail(f"{dtype} has no NaN")
+    assert np.isnan(nan.astype(np.float64)).all()
     assert distance(nan, nan).tolist() == [0.0]
     assert distance(nan, one).tolist() == distance(one, nan).tolist() == [math.inf]
 
@@ -70,6 +70,29 @@ def test_memory_order_and_rank_do_not_matter() -> None:
     assert distance(np.float32(1).reshape(()), np.float32(1).reshape(())).shape == ()
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_scaled_counts_steps_at_the_largest_number(dtype) -> None:
+    step = np.finfo(dtype).eps
+    expected = np.array([0, 1.5, -1.25, np.inf, np.nan], dtype)
+    assert scaled(expected, expected) == 0.0
+    found = np.array([step / 4, 1.5, -1.25 + 2 * step, np.inf, np.nan], dtype)
+    assert scaled(expected, found) == 2.0
+    found[2] = expected[2]
+    assert scaled(expected, found) == 0.25
+    assert steps(expected, found) > 1000
+    found[3] = 1
+    assert scaled(expected, found) == math.inf
+    assert scaled(expected[4:], expected[:1]) == math.inf
+    assert scaled(np.zeros(2, dtype), np.array([0, np.finfo(dtype).smallest_subnormal], dtype)) == 1.0
+
+
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+def test_scaled_and_plain_steps_agree_at_the_largest_number(dtype) -> None:
+    largest = np.ones(1, dtype.numpy)
+    below = (largest.view(f"u{dtype.itemsize}") - 1).astype(f"u{dtype.itemsize}").view(dtype.numpy)
+    assert scaled(largest, below) == steps(largest, below) == 1.0
+
+
 def test_worst_goes_into_sequences_and_complex_numbers() -> None:
     one, next_one = np.float32([1.0]), np.nextafter(np.float32([1.0]), np.float32(2))
     assert worst([one, [one, one]], [one, [one, next_one]]) == 1.0
@@ -79,8 +102,6 @@ def test_worst_goes_into_sequences_and_complex_numbers() -> None:
     assert worst([np.zeros((0, 2), np.float32)], [np.zeros((0, 2), np.float32)]) == 0.0
 
 
-@pytest.mark.parametrize(
-    "found", [[], [np.float64([1])], [np.float32([1, 1])], [[np.float32([1])]], [None]], ids=str
-)
+@pytest.mark.parametrize("found", [[], [np.float64([1])], [np.float32([1, 1])], [[np.float32([1])]], [None]], ids=str)
 def test_another_type_or_shape_is_infinitely_far(found) -> None:
     assert worst([np.float32([1])], found) == math.inf

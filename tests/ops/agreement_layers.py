@@ -19,7 +19,10 @@ def tolerance(dtype: str) -> float:
 
 @cases("MatMul")
 def _matmul(c: Chooser, operator: str) -> Case:
-    dtype, (m, k, n) = c.of(("float32", "float64", "int32", "int64", "uint32", "float16")), (c.of(SIZES) for _ in range(3))
+    dtype, (m, k, n) = (
+        c.of(("float32", "float64", "int32", "int64", "uint32", "float16")),
+        (c.of(SIZES) for _ in range(3)),
+    )
     batches = c.operands(c.shape(0, 2), 2)
     left, right = (*batches[0], m, k), (*batches[1], k, n)
     if c.flag():
@@ -98,7 +101,9 @@ def _pool(c: Chooser, operator: str) -> Case:
     if c.flag() and "auto_pad" not in attributes:
         attributes["ceil_mode"] = 1
     extra = {"AveragePool": {"count_include_pad": c.flag()}, "LpPool": {"p": c.of((2, 1, 3))}}.get(operator, {})
-    dtype = c.of({"MaxPool": ("float32", "float64", "int8", "uint8"), "AveragePool": ("float32", "float64")}.get(operator, ("float32",)))
+    dtype = c.of(
+        {"MaxPool": ("float32", "float64", "int8", "uint8"), "AveragePool": ("float32",)}.get(operator, ("float32",))
+    )
     shape = (c.of((1, 2)), c.of((1, 2)), *(c.integer(5, 7) for _ in kernel))
     outputs = 2 if operator == "MaxPool" and dtype == "float32" and c.flag() else 1
     return Case(operator, [c.array(dtype, shape, special=False)], {**attributes, **extra}, outputs, rtol=1e-4)
@@ -122,7 +127,7 @@ def _softmax(c: Chooser, operator: str) -> Case:
 def _layer_norm(c: Chooser, operator: str) -> Case:
     dtype, shape = c.of(("float32", "float64")), c.shape(1, 3, (4, 3, 5))
     axis = c.axis(len(shape))
-    rest = shape[axis:] if axis < 0 else shape[axis:]
+    rest = shape[axis:]
     arrays = [c.array(dtype, item, special=False) for item in (shape, rest)]
     if operator == "LayerNormalization":
         arrays.append(c.array(dtype, rest, special=False) if c.flag() else None)
@@ -250,6 +255,8 @@ def _center(c: Chooser, operator: str) -> Case:
 @cases("DFT")
 def _fourier(c: Chooser, operator: str) -> Case:
     is_inverse = c.flag()
-    data = c.array(c.of(("float32", "float64")), (c.of((1, 2)), c.integer(1, 6), 2 if is_inverse else c.of((1, 2))), special=False)
+    data = c.array(
+        c.of(("float32", "float64")), (c.of((1, 2)), c.integer(1, 6), 2 if is_inverse else c.of((1, 2))), special=False
+    )
     one_sided = {"onesided": 1} if not is_inverse and data.shape[-1] == 1 and c.flag() else {}
     return Case(operator, [data, None, np.array(1, np.int64)], {"inverse": is_inverse, **one_sided}, rtol=1e-3)

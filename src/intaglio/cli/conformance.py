@@ -37,7 +37,9 @@ class ConformanceCommand(TyperCommand):
         """Let a lone `--json` mean standard output."""
         following = [*args[1:], "--"]
         is_lone = [arg == "--json" and after.startswith("--") for arg, after in zip(args, following, strict=True)]
-        return super().parse_args(ctx, [f"--json={STDOUT}" if lone else a for a, lone in zip(args, is_lone, strict=True)])
+        return super().parse_args(
+            ctx, [f"--json={STDOUT}" if lone else a for a, lone in zip(args, is_lone, strict=True)]
+        )
 
 
 def conformance(

@@ -1,1 +1,1 @@
-"""ONNX's own backend tests, run on an engine or on any other backend: the suite, its runs, reports, and support table."""
+"""ONNX's own backend tests on our engines or any other backend: suite, runs, reports, and the table of operators."""

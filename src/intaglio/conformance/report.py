@@ -21,7 +21,7 @@ class Operator:
     """What the tests tell of one operator.
 
     `values` are the attributes in tests that passed, with what tells their values apart. `worst` is the test of this
-    operator alone that passed with the largest distance.
+    operator alone that passed with the largest distance, `worst_scaled` that with the largest scaled one.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Operator:
     passed: int = 0
     values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     worst: Result | None = None
+    worst_scaled: Result | None = None
 
     @property
     def title(self) -> str:
@@ -54,12 +55,13 @@ class Operator:
         self.passed += result.outcome == "passed"
         if len(result.usage) == 1:
             self.worst = farthest([self.worst, result])
+            self.worst_scaled = farthest([self.worst_scaled, result], is_scaled=True)
 
 
-def farthest(results: Iterable[Result | None]) -> Result | None:
+def farthest(results: Iterable[Result | None], is_scaled: bool = False) -> Result | None:
     """The result that passed with the largest distance; None where no test that passed has floating-point outputs."""
     passed = [each for each in results if each is not None and each.outcome == "passed" and each.ulp is not None]
-    return max(passed, key=lambda each: each.ulp or 0.0, default=None)
+    return max(passed, key=lambda each: (each.scaled if is_scaled else each.ulp) or 0.0, default=None)
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,9 @@ class Report:
         return sum(result.is_compiled for result in self.results)
 
     @property
-    def farthest(self) -> Result | None:
-        """The test that passed with the largest distance."""
-        return farthest(self.results)
+    def worst(self) -> tuple[Result | None, Result | None]:
+        """The tests that passed with the largest distance and with the largest scaled one."""
+        return farthest(self.results), farthest(self.results, is_scaled=True)
 
     def of(self, *outcomes: Outcome) -> list[Result]:
         """The results with these outcomes."""
@@ -126,8 +128,10 @@ class Report:
         yield "Operators (passed/loaded/total)", "/".join(map(str, self.coverage))
         if self.is_native:
             yield "Passed with no host node", str(self.compiled)
-        if self.farthest is not None:
-            yield "Worst error of a test that passed", f"{self.farthest.ulp:,.0f} ULP ({self.farthest.name})"
+        worst, scaled = self.worst
+        if worst is not None and scaled is not None:
+            yield "Worst error of a test that passed", f"{_text(worst.ulp)} ULP ({worst.name})"
+            yield "In ULP of an output's largest number", f"{_text(scaled.scaled)} ULP ({scaled.name})"
 
     def lines(self, with_table: bool = True) -> list[str]:
         """The report as text, as the ONNX documentation shows it."""
@@ -149,8 +153,8 @@ class Report:
             if found := self.of(outcome):
                 lines += ["", f"### {outcome.capitalize()}", "", "| test | reason |", "|---|---|"]
                 lines += [f"| `{result.name}` | {_cell(result.reason)} |" for result in found]
-        lines += ["", "### Operators", "", "| operator | passed | tests | attributes (#values) | worst ULP |"]
-        return [*lines, "|---|--:|--:|---|--:|", *(_markdown_row(each) for each in self.operators.values())]
+        lines += ["", "### Operators", "", "| operator | passed | tests | attributes (#values) | worst ULP | scaled |"]
+        return [*lines, "|---|--:|--:|---|--:|--:|", *(_markdown_row(each) for each in self.operators.values())]
 
     def to_dict(self) -> dict[str, Any]:
         """The report as data."""
@@ -160,7 +164,7 @@ class Report:
             "tests": {**self.counts, "total": len(self.results)},
             "passed_without_host_nodes": self.compiled if self.is_native else None,
             "operators": {"passed": passed, "loaded": loaded, "total": total},
-            "worst": _distance(self.farthest),
+            "worst": _distances(*self.worst),
             "by_operator": {each.title: _operator_data(each) for each in self.operators.values()},
             "not_passed": [
                 {"test": each.name, "outcome": each.outcome, "reason": each.reason}
@@ -178,18 +182,27 @@ def _cell(text: str) -> str:
 
 
 def _markdown_row(operator: Operator) -> str:
-    ulp = "" if operator.worst is None else f"{operator.worst.ulp:,.0f}"
+    ulp = "" if operator.worst is None else _text(operator.worst.ulp)
+    scaled = "" if operator.worst_scaled is None else _text(operator.worst_scaled.scaled)
     attributes = ", ".join(_attribute_texts(operator))
-    return f"| {operator.title} | {operator.passed} | {operator.tests} | {attributes} | {ulp} |"
+    return f"| {operator.title} | {operator.passed} | {operator.tests} | {attributes} | {ulp} | {scaled} |"
 
 
-def _distance(result: Result | None) -> dict[str, Any] | None:
-    return None if result is None else {"ulp": result.ulp, "test": result.name}
+def _text(number: float | None) -> str:
+    """A distance as people read it: whole where it is large."""
+    return f"{number or 0:,.0f}" if (number or 0) >= 10 else f"{number or 0:.2g}"
+
+
+def _distances(worst: Result | None, scaled: Result | None) -> dict[str, Any] | None:
+    if worst is None or scaled is None:
+        return None
+    return {"ulp": worst.ulp, "test": worst.name, "scaled_ulp": scaled.scaled, "scaled_test": scaled.name}
 
 
 def _operator_data(operator: Operator) -> dict[str, Any]:
     counts = {"passed": operator.passed, "tests": operator.tests}
-    return counts | {"attributes": operator.attributes, "worst": _distance(operator.worst)}
+    distances = _distances(operator.worst, operator.worst_scaled)
+    return counts | {"attributes": operator.attributes, "worst": distances}
 
 
 def markdown(reports: Iterable[Report]) -> str:

@@ -16,7 +16,8 @@ Usage: TypeAlias = list[tuple[str, str, list[tuple[str, str]]]]
 class Result:
     """What came of one test.
 
-    `ulp` is the largest distance of a floating-point output from what is expected, None where there are none.
+    `ulp` is the largest distance of a floating-point output from what is expected, None where there are none; `scaled`
+    the largest difference in units in the last place of the largest number of the output.
     `is_compiled` says that it passed in native code that needs no reference engine inside.
     """
 
@@ -25,5 +26,6 @@ class Result:
     reason: str = ""
     usage: Usage = field(default_factory=list[tuple[str, str, list[tuple[str, str]]]])
     ulp: float | None = None
+    scaled: float | None = None
     is_compiled: bool = False
     seconds: float = 0.0

@@ -24,7 +24,7 @@ from onnx.backend.test import BackendTest
 
 from intaglio.backend import IntaglioBackend, IntaglioBackendRep
 from intaglio.conformance.result import Outcome, Result, Usage
-from intaglio.conformance.ulp import worst
+from intaglio.conformance.ulp import scaled, steps, worst
 from intaglio.errors import CompileError, InputError, UnsupportedError
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
@@ -40,6 +40,7 @@ RANDOM_OPERATORS = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 """Operators whose numbers every implementation draws for itself: ONNX stores those that its own happened to draw."""
+
 
 class Subject:
     """What is tested: one of our engines, or another ONNX backend. It remembers what it has prepared."""
@@ -136,17 +137,21 @@ class Case:
         return result, AssertionError(result.reason) if isinstance(error, unittest.SkipTest) else error
 
     def _result(self, subject: Subject, error: Exception | None, seconds: float) -> Result:
-        distances = [worst(expected, found) for expected, found in self.suite.compared]
         nodes = list(_nodes(self.model()))
         return Result(
             self.name,
             self._outcome(error),
             "" if error is None else reason_of(error),
             usage(nodes),
-            max((d for d in distances if d is not None), default=None),
+            self._worst(steps),
+            self._worst(scaled),
             error is None and subject.is_compiled,
             seconds,
         )
+
+    def _worst(self, measure: Any) -> float | None:
+        found = [worst(*outputs, measure) for outputs in self.suite.compared]
+        return max((each for each in found if each is not None), default=None)
 
     def _outcome(self, error: Exception | None) -> Outcome:
         """A random test may give other numbers, and no more than that: shapes and types must be right."""

@@ -29,12 +29,12 @@ WRITTEN_OUT = frozenset({("ai.onnx.preview.training", "Gradient")})
 HEAD = """\
 # Support
 
-Every operator of ONNX {onnx} in every version, and the operators of ONNX Runtime that Intaglio knows. This page is written
-by `intaglio conformance --support FILE` from the tables that the reader and the engines work with, and a test compares the
-two; do not edit it.
+Every operator of ONNX {onnx} in every version, and the operators of ONNX Runtime that Intaglio knows. This page is
+written by `intaglio conformance --support FILE` from the tables that the reader and the engines work with, and a test
+compares the two; do not edit it.
 
-**Versions** are those of the operator set at which ONNX changed the operator. A plain number has the newest meaning, with
-fewer types, inputs or attributes at most; a version in *italics* has another meaning, which an adapter translates.
+**Versions** are those of the operator set at which ONNX changed the operator. A plain number has the newest meaning,
+with fewer types, inputs or attributes at most; a version in *italics* has another meaning, which an adapter translates.
 
 **Reference** says whether the reference engine runs the operator. **Native** says what the native engine does with it:
 
@@ -46,9 +46,9 @@ fewer types, inputs or attributes at most; a version in *italics* has another me
 | control | the host decides what runs, and how often; the bodies are compiled |
 | host | it runs in the reference engine, between compiled segments |
 
-What is compiled for numbers runs on the host where an element type has no C (strings, and floats and integers below eight
-bits), where the rank is not known before the run, or where a rule refuses a case. `intaglio explain MODEL` tells how each node
-of a model runs and why.
+What is compiled for numbers runs on the host where an element type has no C (strings, complex numbers, and floats and
+integers below eight bits or of unusual formats), where the rank is not known before the run, or where a rule refuses a
+case. `intaglio explain MODEL` tells how each node of a model runs and why.
 """
 
 
@@ -98,7 +98,7 @@ def operators() -> dict[str, list[str]]:
 
 def page() -> str:
     """The whole page."""
-    lines = [HEAD.format(onnx=onnx.__version__)]
+    lines = [HEAD.format(onnx=".".join(onnx.__version__.split(".")[:2]))]
     for domain, names in operators().items():
         lines += [f"## {domain or 'ai.onnx'}", "", _counts(domain, names), ""]
         lines += ["| operator | versions | reference | native |", "|---|---|---|---|"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -38,15 +38,47 @@ def _magnitude(array: Array, dtype: DType) -> tuple[Array, Array]:
     return bits & ~sign, (bits & sign) != 0
 
 
-def worst(expected: Sequence[Any], found: Sequence[Any]) -> float | None:
-    """The largest distance over all floating-point outputs, those in sequences and complex ones included.
+def steps(expected: Array, found: Array) -> float:
+    """The largest distance between the elements of two arrays; zero where there are none."""
+    return float(distance(expected, found).max(initial=0.0))
+
+
+def scaled(expected: Array, found: Array) -> float:
+    """The largest difference in steps of the type at the largest number that is expected.
+
+    This is what to look at where numbers cancel: next to zero the steps are so small that any rounding is many.
+
+    >>> scaled(np.float32([0, 1]), np.float32([2**-30, 1]))
+    0.015625
+    """
+    is_different = distance(expected, found) > 0
+    if not is_different.any():
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(expected[is_different].astype(np.float64) - found[is_different].astype(np.float64))
+    return float(np.nan_to_num(apart / _largest_step(expected), nan=np.inf, posinf=np.inf).max())
+
+
+def _largest_step(array: Array) -> float:
+    """From the largest finite number of an array to the next one towards zero; of zero, to the next one away."""
+    dtype = from_numpy(array.dtype)
+    magnitudes, _ = _magnitude(array[np.isfinite(array)], dtype)
+    code = max(int(magnitudes.max(initial=0)), 1)
+    below, above = np.array([code - 1, code], f"u{dtype.itemsize}").view(dtype.numpy).astype(np.float64)
+    return float(above - below)
+
+
+def worst(
+    expected: Sequence[Any], found: Sequence[Any], measure: Callable[[Array, Array], float] = steps
+) -> float | None:
+    """The largest of a measure over all floating-point outputs, those in sequences and complex ones included.
 
     None where there are none; infinity where an output has another type or shape, or is missing.
 
     >>> worst([np.float32([0, 1])], [np.float32([0, 1])])
     0.0
     """
-    return max((_worst_of(*pair) for pair in _pairs(expected, found)), default=None)
+    return max((_worst_of(*pair, measure) for pair in _pairs(expected, found)), default=None)
 
 
 def _pairs(expected: Sequence[Any], found: Sequence[Any]) -> Iterator[tuple[Array, Any]]:
@@ -60,10 +92,10 @@ def _pairs(expected: Sequence[Any], found: Sequence[Any]) -> Iterator[tuple[Arra
             yield np.asarray(item), other
 
 
-def _worst_of(expected: Array, found: Any) -> float:
-    array = None if found is None else np.asarray(found)
+def _worst_of(expected: Array, found: Any, measure: Callable[[Array, Array], float]) -> float:
+    array: Any = None if found is None else np.asarray(found)
     if array is None or array.dtype != expected.dtype or array.shape != expected.shape:
         return math.inf
-    if expected.dtype.kind == "c":
-        return max(_worst_of(expected.real, array.real), _worst_of(expected.imag, array.imag))
-    return float(distance(expected, array).max(initial=0.0))
+    if expected.dtype.kind != "c":
+        return measure(expected, array)
+    return max(measure(np.real(expected), np.real(array)), measure(np.imag(expected), np.imag(array)))

@@ -27,7 +27,7 @@ def run_cases(
     cases()
     told = progress or (lambda done, total: None)
     with _data_folder():
-        return _run_here(names, make(), told) if jobs == 1 else _Pool(names, make, told).run(jobs)
+        return _run_here(names, make, told) if jobs == 1 else _Pool(names, make, told).run(jobs)
 
 
 @contextmanager
@@ -49,8 +49,10 @@ def _quiet() -> Generator[None]:
         yield
 
 
-def _run_here(names: Sequence[str], subject: Subject, progress: Progress) -> list[Result]:
+def _run_here(names: Sequence[str], make: Callable[[], Subject], progress: Progress) -> list[Result]:
     results: list[Result] = []
+    with _quiet():
+        subject = make()
     for name in names:
         with _quiet():
             results.append(cases()[name].run(subject)[0])
@@ -98,7 +100,8 @@ def _serve(own: Connection, make: Callable[[], Subject], others: list[Connection
         other.close()
     os.dup2(2, 1)
     try:
-        subject: Any = make()
+        with _quiet():
+            subject: Any = make()
     except Exception as error:
         subject = error
     while True:

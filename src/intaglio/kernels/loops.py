@@ -601,6 +601,3 @@ def _identity(identity: str, kind: str) -> str:
     if identity in ("lowest", "highest"):
         return f"ig_set_{kind}(ig_{identity}_{kind})"
     return literal(int(identity), kind)
-
-
-_combine = combine

@@ -20,8 +20,8 @@ from intaglio.kernels.loops import REDUCTIONS, Program, loop_call, reads
 from intaglio.kernels.plan import Fill, Operand, Plan
 from intaglio.kernels.views import VIEWS, is_view
 from intaglio.ops.activation import Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU
-from intaglio.ops.operand import cast, wide
 from intaglio.ops.indices import known_integers
+from intaglio.ops.operand import cast, wide
 from intaglio.passes import PIPELINE, simplify
 
 CLEANUP = tuple(

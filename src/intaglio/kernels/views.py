@@ -34,7 +34,9 @@ def is_view(node: Node) -> bool:
     if node.op.name == "Expand":
         source, wanted = _data(node).shape, node.output.shape
         missing = len(wanted) - len(source)
-        return all(dim in (1, wanted[missing + axis]) for axis, dim in enumerate(source))
+        return known(node.inputs[1]) is not None and all(
+            dim in (1, wanted[missing + axis]) for axis, dim in enumerate(source)
+        )
     return node.op.name not in REDUCTIONS or _reduces_nothing(node)
 
 

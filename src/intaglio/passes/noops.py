@@ -5,6 +5,7 @@ from __future__ import annotations
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node
+from intaglio.ops.indices import known
 from intaglio.passes.driver import Result, rule
 from intaglio.passes.match import first, integers, operand, produced, rank_of, same_type
 from intaglio.passes.shapes import reshape_target
@@ -66,9 +67,14 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 @rule("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand")
 def same_shape(b: Builder, node: Node) -> Result:
-    """reshape(x, shape of x), expand(x, shape of x) -> x"""
+    """reshape(x, shape of x), expand(x, shape of x) -> x
+
+    A shape to expand to that is known only at run time stays, for it may not fit.
+    """
     del b
     x = first(node)
+    if node.op.name == "Expand" and known(node.inputs[1]) is None:
+        return None
     return x if same_type(x, node.output) else None
 
 
