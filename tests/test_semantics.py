@@ -309,7 +309,7 @@ def test_clip_missing_bound() -> None:
 
 def test_ties_first() -> None:
     check([[0]], "ArgMax", f32([[2, 1, 2]]), axis=1)
-    check([[1, 0, 0]], "Hardmax", f32([[1, 1, 0]]))
+    check([[1, 0, 0], [0, 1, 0]], "Hardmax", f32([[1, 1, 0], [1, NAN, NAN]]))
     assert run("TopK", f32([2, 1, 2]), [2], outputs=2)[1].tolist() == [0, 2]
 
 
@@ -437,7 +437,8 @@ def test_empty_concat() -> None:
 
 
 def test_empty_softmax() -> None:
-    check(EMPTY, "Softmax", EMPTY)
+    for operator in ("Softmax", "LogSoftmax", "Hardmax"):
+        check(EMPTY, operator, EMPTY)
 
 
 def test_empty_elementwise() -> None:
@@ -497,6 +498,13 @@ def test_slice_clamps() -> None:
     check([2, 3], "Slice", f32([1, 2, 3]), i64([1]), i64([100]))
     check([3, 2, 1], "Slice", f32([1, 2, 3]), i64([100]), i64([-100]), i64([0]), i64([-1]))
     check(np.zeros(0, f32), "Slice", f32([1, 2, 3]), i64([2]), i64([1]))
+
+
+def test_slice_backwards() -> None:
+    for target in (i64([-9]), [-9]):
+        check([1], "Slice", f32([1, 2, 3]), target, target, [0], [-1])
+    check(np.zeros(0, f32), "Slice", np.zeros(0, f32), [-9], [-9], [0], [-1])
+    check([3, 2, 1], "Slice", f32([1, 2, 3]), [-1], [-9], [0], [-1])
 
 
 def test_slice_step_zero() -> None:

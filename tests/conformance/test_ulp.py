@@ -83,7 +83,15 @@ def test_scaled_counts_steps_at_the_largest_number(dtype) -> None:
     found[3] = 1
     assert scaled(expected, found) == math.inf
     assert scaled(expected[4:], expected[:1]) == math.inf
-    assert scaled(np.zeros(2, dtype), np.array([0, np.finfo(dtype).smallest_subnormal], dtype)) == 1.0
+
+
+def test_denormals_count_as_zero_in_scaled_distances_alone() -> None:
+    for dtype in (np.float32, np.float64):
+        zero, denormal = np.zeros(1, dtype), np.full(1, np.finfo(dtype).smallest_subnormal, dtype) * 1000
+        assert (steps(zero, denormal), scaled(zero, denormal)) == (1000.0, 0.0)
+        assert scaled(zero, np.full(1, np.finfo(dtype).tiny)) > 1000
+    half = np.array([0, 6e-8], np.float16)
+    assert scaled(half[:1], half[1:]) == 1.0
 
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)

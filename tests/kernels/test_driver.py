@@ -21,7 +21,7 @@ from intaglio.runtime.native import NativeEngine
 
 HOSTILE = [
     "*/ int x = (1/0); /*",
-    "line\nbreak\r\n#include </etc/passwd>",
+    "line\nbreak\r\n#include \"secret.h\"",
     "ends with a backslash\\",
     "trigraph ??/",
     '"quoted" \'text\'',
@@ -51,7 +51,7 @@ def test_a_hostile_name_compiles_and_runs(name: str) -> None:
     engine = hostile_engine(name)
     for function in engine.functions():
         bodies = re.split(r"/\*.*?\*/", function.source, flags=re.DOTALL)
-        assert "passwd" not in "".join(bodies)
+        assert "secret" not in "".join(bodies)
         assert "1/0" not in "".join(bodies)
         assert function.source.isascii()
     x = np.ones((2, 3), np.float32)

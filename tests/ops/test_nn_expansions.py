@@ -136,11 +136,10 @@ def test_expansion_agrees(op: Op, arrays: list[Any], dtype: Any) -> None:
 
 
 ALL = COMPOSITES + ONLY_EXPANDED + PRIMITIVES
-NARROW = [case for case in ALL if not isinstance(case[0], (Softmax, LogSoftmax))]  # they round at every step
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize(("op", "arrays"), NARROW, ids=labels(NARROW))
+@pytest.mark.parametrize(("op", "arrays"), ALL, ids=labels(ALL))
 def test_narrow_floats_are_rounded_once(op: Op, arrays: list[Any], dtype: Any) -> None:
     inputs = narrowed(arrays, dtype)
     wide = [array.astype(np.float32) if array.dtype == dtype else array for array in inputs]

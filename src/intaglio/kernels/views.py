@@ -117,4 +117,4 @@ def first_index(start: Dim, extent: Dim, step: int) -> Dim | None:
         return None
     index = start + extent if sign < 0 else start
     last = extent if step > 0 else extent - 1
-    return maximum(0 if step > 0 else -1, minimum(index, last))
+    return maximum(0, minimum(index, last))

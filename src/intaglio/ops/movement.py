@@ -223,14 +223,17 @@ class Slice(Op):
 
 
 def clamped_slice(size: int, start: int, end: int, step: int) -> slice:
-    """ONNX's slice as Python's; they agree except that ONNX's end of -size-1 or less means "before the first"."""
+    """ONNX's slice as Python's.
+
+    They differ backwards: ONNX's end of -size-1 or less means "before the first", and its start there the first.
+    """
     if step == 0:
         raise OperatorError("a slice step is 0")
     first, last = (start + size if start < 0 else start), (end + size if end < 0 else end)
     if step > 0:
         return slice(min(max(first, 0), size), min(max(last, 0), size), step)
-    first, last = min(max(first, -1), size - 1), min(max(last, -1), size - 1)
-    return slice(first, None if last < 0 else last, step) if first >= 0 else slice(0, 0)
+    first, last = min(max(first, 0), size - 1), min(max(last, -1), size - 1)
+    return slice(first, None if last < 0 else last, step) if size else slice(0, 0)
 
 
 def slice_size(size: Dim, start: Dim | None, end: Dim | None, step: Dim | None) -> Dim:
@@ -250,10 +253,11 @@ def slice_size(size: Dim, start: Dim | None, end: Dim | None, step: Dim | None) 
         return dims.fresh()
     if step > 0 and last == size and isinstance(start, int) and start < 0:
         return dims.ceildiv(dims.minimum(size, -start), step)
-    # Each end needs clamping on one side only: beyond the other side the length comes out below zero anyway.
+    # Ends need clamping on one side only: beyond the other side the length comes out below zero anyway.
     if step > 0:
         span = dims.minimum(last, size) - dims.maximum(first, 0)
     else:
+        first = first if start == -1 else dims.maximum(first, 0)  # -1 is the last element, or nothing of nothing
         span = dims.minimum(first, size - 1) - dims.maximum(last, -1)
     return dims.ceildiv(dims.maximum(span, 0), abs(step))
 

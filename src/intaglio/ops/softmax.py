@@ -1,8 +1,4 @@
-"""Softmax and its relatives.
-
-Softmax and LogSoftmax are what their expansions are, also in narrow floats: each step is computed in single precision
-and rounded to the element type. The standard gives them as functions of other operators, and its tests round so.
-"""
+"""Softmax and its relatives."""
 
 from __future__ import annotations
 
@@ -11,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from intaglio.ir.build import Builder
+from intaglio.ir.dtype import INT32
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.elementwise import compute_wide
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import known_shape, require_float
+from intaglio.ops.operand import cast, known_shape, like, require_float, wide
 
 
 class _AlongAxis(Op, abstract=True):
@@ -31,9 +27,9 @@ class _AlongAxis(Op, abstract=True):
         return input.tensor
 
     def reference(self, input: Array) -> Array:
-        x = np.atleast_1d(input)
+        x = np.atleast_1d(widen(input))
         axis = resolve_axis(self.axis, x.ndim)
-        return (self.along(x, axis) if x.size else x).reshape(input.shape)
+        return like(self.along(x, axis) if x.size else x, input).reshape(input.shape)
 
     def along(self, x: Array, axis: int) -> Array:
         """The operator on a tensor with at least one element, along one axis."""
@@ -44,37 +40,30 @@ class Softmax(_AlongAxis):
     """exp(x) divided by its sum along `axis`."""
 
     def along(self, x: Array, axis: int) -> Array:
-        weight = compute_wide(np.exp, _shifted(x, axis))
-        return compute_wide(np.divide, weight, _sum(weight, axis))
+        weight = np.exp(x - np.max(x, axis, keepdims=True))
+        return weight / np.sum(weight, axis, keepdims=True)
 
     def expand(self, b: Builder, input: Value) -> Value:
-        weight = b.Exp(input - b.ReduceMax(input, [self.axis]))  # without the shift exp() overflows
-        return weight / b.ReduceSum(weight, [self.axis])
+        x = wide(b, input)
+        weight = b.Exp(x - b.ReduceMax(x, [self.axis]))  # without the shift exp() overflows
+        return cast(b, weight / b.ReduceSum(weight, [self.axis]), input.dtype)
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         y, y_bar = outputs[0], output_bars[0]
         return (y * (y_bar - b.ReduceSum(y * y_bar, [self.axis])),)
 
 
-def _shifted(x: Array, axis: int) -> Array:
-    return compute_wide(lambda wide: wide - np.max(wide, axis, keepdims=True), x)
-
-
-def _sum(x: Array, axis: int) -> Array:
-    return compute_wide(lambda wide: np.sum(wide, axis, keepdims=True), x)
-
-
 class LogSoftmax(_AlongAxis):
     """The logarithm of Softmax along `axis`."""
 
     def along(self, x: Array, axis: int) -> Array:
-        shifted = _shifted(x, axis)
-        total = _sum(compute_wide(np.exp, shifted), axis)
-        return compute_wide(np.subtract, shifted, compute_wide(np.log, total))
+        shifted = x - np.max(x, axis, keepdims=True)
+        return shifted - np.log(np.sum(np.exp(shifted), axis, keepdims=True))
 
     def expand(self, b: Builder, input: Value) -> Value:
-        shifted = input - b.ReduceMax(input, [self.axis])
-        return shifted - b.Log(b.ReduceSum(b.Exp(shifted), [self.axis]))
+        x = wide(b, input)
+        shifted = x - b.ReduceMax(x, [self.axis])
+        return cast(b, shifted - b.Log(b.ReduceSum(b.Exp(shifted), [self.axis])), input.dtype)
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         y, y_bar = outputs[0], output_bars[0]
@@ -85,16 +74,16 @@ class Hardmax(_AlongAxis):
     """One at the first maximum along `axis`, zero elsewhere."""
 
     def along(self, x: Array, axis: int) -> Array:
-        places = np.expand_dims(np.argmax(widen(x), axis), axis)
+        places = np.expand_dims(np.argmax(x, axis), axis)
         result = np.zeros_like(x)
         np.put_along_axis(result, places, 1, axis)
         return result
 
     def expand(self, b: Builder, input: Value) -> Value:
-        size = b.Gather(b.Shape(input), [self.axis])
-        places = b.ArgMax(input, axis=self.axis, keepdims=0)
-        zero_one = b.constant([0, 1], input.dtype)
-        return b.OneHot(places, size, zero_one, axis=self.axis)
+        # ArgMax would refuse an axis of size 0.
+        is_top = b.Or(b.Equal(input, b.ReduceMax(input, [self.axis])), b.IsNaN(input))
+        count = b.CumSum(b.Cast(is_top, to=INT32.number), b.constant(self.axis))
+        return b.Cast(b.And(is_top, b.Equal(count, 1)), to=input.dtype.number)
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         return (None,)
