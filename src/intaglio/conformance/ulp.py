@@ -46,8 +46,8 @@ def steps(expected: Array, found: Array) -> float:
 def scaled(expected: Array, found: Array) -> float:
     """The largest difference in steps of the type at the largest number that is expected.
 
-    This is what to look at where numbers cancel: next to zero the steps are so small that any rounding is many. Denormal
-    numbers of the types that processors compute in count as zero, which is what fast modes take them for.
+    This is what to look at where numbers cancel: next to zero the steps are so small that any rounding is many.
+    Denormal numbers of the types that processors compute in count as zero, which is what fast modes take them for.
 
     >>> scaled(np.float32([0, 1]), np.float32([2**-30, 1]))
     0.015625
@@ -64,7 +64,7 @@ def scaled(expected: Array, found: Array) -> float:
 def _without_denormals(array: Array) -> Array:
     if array.dtype not in (np.float32, np.float64):
         return array
-    return np.where(np.abs(array) < np.finfo(array.dtype).tiny, array.dtype.type(0), array)
+    return np.where(np.abs(array) < np.finfo(array.dtype).tiny, np.zeros_like(array), array)
 
 
 def _largest_step(array: Array) -> float:
