@@ -47,8 +47,8 @@ with fewer types, inputs or attributes at most; a version in *italics* has anoth
 | host | it runs in the reference engine, between compiled segments |
 
 What is compiled for numbers runs on the host where an element type has no C (strings, complex numbers, and floats and
-integers below eight bits or of unusual formats), where the rank is not known before the run, or where a rule refuses a
-case. `intaglio explain MODEL` tells how each node of a model runs and why.
+integers of eight bits and fewer that C does not know), where a rank, a shape, axes or the like are known only during
+the run, or where a rule refuses a case. `intaglio explain MODEL` tells how each node of a model runs and why.
 """
 
 
