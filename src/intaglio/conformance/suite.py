@@ -69,10 +69,9 @@ class Subject:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether what was prepared last is native code and needs no reference engine inside."""
-        reps = [rep for rep in self.prepared if isinstance(rep, IntaglioBackendRep)]
-        explanations = [rep.model.explain() for rep in reps]
-        return bool(reps) and not any(e.host_nodes or e.engine != "native" for e in explanations)
+        """Whether what was prepared last is native code and has run no node on the host."""
+        models = [rep.model for rep in self.prepared if isinstance(rep, IntaglioBackendRep)]
+        return bool(models) and all(m.options.engine == "native" and m.host_runs == 0 for m in models)
 
 
 class _Prepared:

@@ -165,6 +165,12 @@ class Model:
         return self._main.choices
 
     @property
+    def host_runs(self) -> int:
+        """How many nodes the reference engine has run for this model so far, beside the compiled ones."""
+        engines = [variant.engine for variant in self._variants.values()]
+        return sum(engine.host_runs for engine in engines if isinstance(engine, NativeEngine))
+
+    @property
     def inputs(self) -> tuple[Signature, ...]:
         """The inputs in order."""
         return tuple(Signature(v.name, v.type, v.default is not None) for v in self._graph.inputs)
