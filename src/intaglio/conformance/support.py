@@ -89,7 +89,7 @@ def since_versions(domain: str, name: str) -> list[int]:
 def operators() -> dict[str, list[str]]:
     """Every operator that a model can name, by domain: ONNX's in all versions, and those that ours adds."""
     known = {(schema.domain, schema.name) for schema in defs.get_all_schemas_with_history()}
-    known |= {key for key in OPERATORS if key[0] != PRIVATE}
+    known |= {key for key, cls in OPERATORS.items() if key[0] != PRIVATE and cls.__module__.startswith("intaglio.ops.")}
     found: dict[str, list[str]] = {}
     for domain, name in sorted(known):
         found.setdefault(domain, []).append(name)
