@@ -6,7 +6,7 @@ Every file appears by rename, so processes may race, and a unit is hashed again 
 
     <root>/units/<sha256 of the bytes>.so
     <root>/index/<two digits>/<key>          "<unit> <symbol>"
-    <root>/work/                             where compilers run
+    <root>/work                              where compilers run
 """
 
 import atexit
