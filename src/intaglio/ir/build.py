@@ -11,9 +11,9 @@ import numpy as np
 
 from intaglio.errors import GraphError, IntaglioError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
-from intaglio.ir.dtype import INT64, DType, from_numpy
+from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Graph, Node, Operand, Value
-from intaglio.ir.op import OPERATORS, Array, Op
+from intaglio.ir.op import OPERATORS, Op
 from intaglio.ir.types import SequenceType, TensorType, Type
 
 
@@ -323,8 +323,3 @@ def _take_place(old: Value, new: Value) -> None:
 def with_output_count(op: Op, outputs: int) -> Op:
     """The operator for a node with so many outputs, where that number is the node's to say."""
     return op.changed(output_count=outputs) if op.variadic_outputs else op
-
-
-def int64(values: Sequence[int]) -> Array:
-    """A one-dimensional int64 array, as axes, shapes and pads are given."""
-    return np.asarray(values, dtype=INT64.numpy).reshape(-1)

@@ -9,8 +9,7 @@ between them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from intaglio.ir.dim import Dim, product
@@ -29,7 +28,7 @@ from intaglio.kernels.expression import (
     scalar_constant,
 )
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
-from intaglio.kernels.view import View
+from intaglio.kernels.view import Loops, View, collapse_strides
 
 CHUNK = 16384
 """Elements of a row that one task computes where nothing is reduced."""
@@ -69,32 +68,6 @@ class Program:
         return kept + list(self.reduced)
 
 
-@dataclass
-class _Loops:
-    """Collapsed loops: extents and, for each operand, its strides along them."""
-
-    extents: list[Dim] = field(default_factory=list[Dim])
-    strides: list[list[Dim]] = field(default_factory=list[list[Dim]])
-
-
-def _collapse(extents: Sequence[Dim], strides: Sequence[Sequence[Dim]]) -> _Loops:
-    """Merge neighbouring loops along which every operand advances evenly, and drop loops of extent 1."""
-    loops = _Loops([], [[] for _ in strides])
-    for axis, extent in enumerate(extents):
-        if extent == 1:
-            continue
-        columns = [rows[axis] for rows in strides]
-        if loops.extents and all(r[-1] == c * extent for r, c in zip(loops.strides, columns, strict=True)):
-            loops.extents[-1] = loops.extents[-1] * extent
-            for rows, column in zip(loops.strides, columns, strict=True):
-                rows[-1] = column
-            continue
-        loops.extents.append(extent)
-        for rows, column in zip(loops.strides, columns, strict=True):
-            rows.append(column)
-    return loops
-
-
 def loop_call(program: Program) -> Call:
     """The kernel of a program and the driver's call of it."""
     from intaglio.kernels.columns import columns_call  # it prints with this module's tables
@@ -123,12 +96,13 @@ class _Emission:
         border = len(order) - len(program.reduced) if program.reduced else len(order)
         extents = [program.shape[axis] for axis in order]
         strides = [[view.strides[axis] for axis in order] for _, view in self.operands]
-        rows = _collapse(extents[:border], [row[:border] for row in strides])
-        columns = _collapse(extents[border:], [row[border:] for row in strides])
+        rows = collapse_strides(extents[:border], [row[:border] for row in strides])
+        columns = collapse_strides(extents[border:], [row[border:] for row in strides])
         if not program.reduced and rows.extents:
-            columns = _Loops([rows.extents.pop()], [[row.pop()] for row in rows.strides])
+            columns = Loops(rows.extents[-1:], tuple(row[-1:] for row in rows.strides))
+            rows = Loops(rows.extents[:-1], tuple(row[:-1] for row in rows.strides))
         if not columns.extents:
-            columns = _Loops([1], [[0 if program.reduced else 1] for _ in strides])
+            columns = Loops((1,), ((0 if program.reduced else 1,),) * len(strides))
         self.rows, self.columns = rows, columns
 
     def _is_row(self, value: Value) -> bool:

@@ -233,9 +233,9 @@ class _Lowering:
         elif group.kind == "view":
             self._lower_view(node)
         elif group.kind == "loop":
-            self._lower_loop(group, index)
+            self._lower_loop(group)
         else:
-            self._lower_anchor(group, index)
+            self._lower_anchor(group)
 
     def _lower_fill(self, node: Node) -> None:
         for value in node.outputs:
@@ -257,7 +257,7 @@ class _Lowering:
             assert views is not None, "a contiguous tensor has every view"
         self.context.views.update(zip(node.outputs, views, strict=True))
 
-    def _outputs_of(self, group: Group, index: int) -> list[Value]:
+    def _outputs_of(self, group: Group) -> list[Value]:
         """The group's values that are read outside it."""
         members = set(group.nodes)
         outside: list[Value] = []
@@ -269,7 +269,6 @@ class _Lowering:
                 )
                 if is_read or value.is_output or self._is_captured(value, members):
                     outside.append(value)
-        del index
         return outside
 
     def _reads(self, reader: Node, value: Value) -> bool:
@@ -279,13 +278,13 @@ class _Lowering:
         """Whether a node inside a subgraph reads the value."""
         return any(reader not in self.kinds for reader in value.readers if reader not in members)
 
-    def _lower_loop(self, group: Group, index: int) -> None:
+    def _lower_loop(self, group: Group) -> None:
         context = self.context
         loads: dict[Value, object] = {}
         for node in group.nodes:
             loads.update((value, None) for value in reads(node) if value not in group.values)
         views = {value: context.view(value).broadcast(group.shape) for value in loads}
-        stores = {value: context.allocate(value) for value in self._outputs_of(group, index)}
+        stores = {value: context.allocate(value) for value in self._outputs_of(group)}
         program = Program(
             group.nodes,
             group.shape,
@@ -296,7 +295,7 @@ class _Lowering:
         )
         context.emit(loop_call(program))
 
-    def _lower_anchor(self, group: Group, index: int) -> None:
+    def _lower_anchor(self, group: Group) -> None:
         context, node = self.context, group.nodes[0]
         rule = ANCHORS[node.op.name]
         epilogue = Epilogue(node.output, group.nodes[1:])
@@ -305,7 +304,7 @@ class _Lowering:
                 for value in reads(member):
                     if value not in group.values and value not in epilogue.loads:
                         epilogue.loads[value] = self._even_view(value, group)
-            epilogue.stores = {value: context.allocate(value) for value in self._outputs_of(group, index)}
+            epilogue.stores = {value: context.allocate(value) for value in self._outputs_of(group)}
         rule.lower(context, node, epilogue)
 
     def _even_view(self, value: Value, group: Group):

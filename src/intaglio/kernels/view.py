@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from intaglio.ir.dim import Dim, product
@@ -21,7 +21,6 @@ class Buffer:
     size: Dim
     kind: BufferKind = "arena"
     index: int = -1
-    alias: Buffer | None = field(default=None, repr=False)
 
     @property
     def bytes(self) -> Dim:
@@ -140,26 +139,32 @@ class Loops:
 
 
 def collapse(shape: tuple[Dim, ...], views: Sequence[View], keep: int = 0) -> Loops:
-    """Merge neighbouring axes along which all views advance evenly; axes from `keep` on (if given) stay apart.
+    """Merge neighbouring axes along which all views advance evenly, and drop axes of extent 1.
 
     `keep` is the number of trailing axes that must not merge with those before them.
     """
-    extents: list[Dim] = []
-    strides: list[list[Dim]] = [[] for _ in views]
     border = len(shape) - keep
-    is_open = False
-    for axis, extent in enumerate(shape):
+    strides = [view.strides for view in views]
+    front = collapse_strides(shape[:border], [row[:border] for row in strides])
+    back = collapse_strides(shape[border:], [row[border:] for row in strides])
+    joined = tuple(left + right for left, right in zip(front.strides, back.strides, strict=True))
+    return Loops(front.extents + back.extents, joined)
+
+
+def collapse_strides(extents: Sequence[Dim], strides: Sequence[Sequence[Dim]]) -> Loops:
+    """Merge neighbouring loops along which every operand advances evenly, and drop loops of extent 1."""
+    merged: list[Dim] = []
+    kept: list[list[Dim]] = [[] for _ in strides]
+    for axis, extent in enumerate(extents):
         if extent == 1:
             continue
-        columns = [view.strides[axis] for view in views]
-        merges = is_open and extents and not (keep and axis == border)
-        if merges and all(rows[-1] == column * extent for rows, column in zip(strides, columns, strict=True)):
-            extents[-1] = extents[-1] * extent
-            for rows, column in zip(strides, columns, strict=True):
+        columns = [rows[axis] for rows in strides]
+        if merged and all(rows[-1] == column * extent for rows, column in zip(kept, columns, strict=True)):
+            merged[-1] = merged[-1] * extent
+            for rows, column in zip(kept, columns, strict=True):
                 rows[-1] = column
-        else:
-            extents.append(extent)
-            for rows, column in zip(strides, columns, strict=True):
-                rows.append(column)
-        is_open = True
-    return Loops(tuple(extents), tuple(tuple(rows) for rows in strides))
+            continue
+        merged.append(extent)
+        for rows, column in zip(kept, columns, strict=True):
+            rows.append(column)
+    return Loops(tuple(merged), tuple(tuple(rows) for rows in kept))
