@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from intaglio.c.cache import Cache, CFunction, Loaded, function_key, partition
+from intaglio.c.cache import Cache, CFunction, Loaded
 from intaglio.c.compiler import Compiler, require_compiler
 from intaglio.c.target import TARGETS, host_target, named_target
+from intaglio.c.units import Key, function_key, partition
 from intaglio.errors import CompileError
 
 SOURCE_ROOT = str(Path(__file__).parents[2] / "src")
@@ -82,6 +83,8 @@ def test_key_depends_on_everything() -> None:
         function_key(function, compiler, replace(PLAIN, flags=("-DX",))),
     }
     assert len(keys) == 7
+    assert len({key.source for key in keys}) == 6  # all but the other compiler
+    assert len({key.compiler for key in keys}) >= 2
 
 
 def test_folders_are_private(tmp_path: Path) -> None:
@@ -95,7 +98,10 @@ def test_folders_are_private(tmp_path: Path) -> None:
 
 
 def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    if os.getuid() == 0:
+        os.chown(tmp_path, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(CompileError, match="belongs to another user"):
         Cache(tmp_path)
 
@@ -169,12 +175,12 @@ def test_symbol_hints_are_identifiers(hint: str) -> None:
 
 
 def test_partition_is_balanced_and_splits_levels() -> None:
-    functions = {str(i): CFunction("f", "x" * (i % 7 + 1)) for i in range(60)}
-    functions["driver"] = CFunction("driver", "x", "-O1")
+    functions = {Key(str(i), ""): CFunction("f", "x" * (i % 7 + 1)) for i in range(60)}
+    functions[Key("driver", "")] = CFunction("driver", "x", "-O1")
     units = partition(functions, 2)
-    assert sorted(key for unit in units for key in unit) == sorted(functions)
+    assert sorted(key.source for unit in units for key in unit) == sorted(key.source for key in functions)
     assert all(len({function.optimize for function in unit.values()}) == 1 for unit in units)
-    lengths = [sum(len(f.source) for f in unit.values()) for unit in units if "driver" not in unit]
+    lengths = [sum(len(f.source) for f in unit.values()) for unit in units if Key("driver", "") not in unit]
     assert len(lengths) == 3
     assert max(lengths) - min(lengths) <= 7
 

@@ -27,7 +27,7 @@ from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import DTYPES, DType
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
-from intaglio.kernels.expression import EMITTERS, MEMORY, can_emit, float_literal, literal, scalar_constant
+from intaglio.kernels.expression import EMITTERS, MEMORY, OPAQUE, can_emit, float_literal, literal, scalar_constant
 from intaglio.ops.cast import integer_limits
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.batch import compile_together
@@ -36,7 +36,7 @@ from intaglio.runtime.native import NativeEngine
 Array = np.ndarray[Any, Any]
 Build = Callable[[Any, Sequence[Value]], Value]
 
-TYPES = [DTYPES[name] for name in MEMORY]
+TYPES = [DTYPES[name] for name in MEMORY if name not in OPAQUE]
 FLOATS = [dtype for dtype in TYPES if dtype.is_float]
 BOOL = DTYPES["bool"]
 
@@ -202,6 +202,8 @@ def cast_problems() -> Iterator[Problem]:
             like: Build = lambda b, v: b.CastLike(*v)  # noqa: E731
             empty = np.zeros(values.shape, to.numpy)
             yield from try_problem(f"CastLike-{source}-{to}", like, [values, empty], [source, to])
+        if source.bits == 8:
+            yield from try_problem(f"BitCast-{source}", lambda b, v: b.BitCast(v[0], to=BOOL.number), [values], [source])
 
 
 PROBLEMS = {problem.title: problem for problem in [*operator_problems(), *cast_problems()]}

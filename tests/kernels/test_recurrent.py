@@ -9,7 +9,7 @@ import pytest
 
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import symbol
-from intaglio.ir.dtype import FLOAT32, INT32
+from intaglio.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, DType
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
@@ -46,25 +46,32 @@ def weights(kind: str, directions: int, inputs: int, hidden: int) -> list[Any]:
 
 
 def layer(
-    kind: str, attributes: dict[str, Any], inputs: int, hidden: int, *, is_constant: bool, optional: bool
+    kind: str,
+    attributes: dict[str, Any],
+    inputs: int,
+    hidden: int,
+    *,
+    is_constant: bool,
+    optional: bool,
+    dtype: DType = FLOAT32,
 ) -> Graph:
     graph = Graph("layer")
     builder = Builder(graph)
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
     is_batch_first = attributes.get("layout", 0)
-    x = graph.add_input("x", TensorType(FLOAT32, (N, T, inputs) if is_batch_first else (T, N, inputs)))
-    arrays = weights(kind, directions, inputs, hidden)
+    x = graph.add_input("x", TensorType(dtype, (N, T, inputs) if is_batch_first else (T, N, inputs)))
+    arrays = [array.astype(dtype.numpy) for array in weights(kind, directions, inputs, hidden)]
     names = ("w", "r", "b")
     if is_constant:
         given = [graph.constant(array, name) for name, array in zip(names, arrays, strict=True)]
     else:
-        given = [graph.add_input(n, TensorType(FLOAT32, a.shape)) for n, a in zip(names, arrays, strict=True)]
+        given = [graph.add_input(n, TensorType(dtype, a.shape)) for n, a in zip(names, arrays, strict=True)]
     values = [x, *given]
     if optional:
-        state = TensorType(FLOAT32, (N, directions, hidden) if is_batch_first else (directions, N, hidden))
+        state = TensorType(dtype, (N, directions, hidden) if is_batch_first else (directions, N, hidden))
         values += [graph.add_input("lengths", TensorType(INT32, (N,))), graph.add_input("h", state)]
         if kind == "LSTM":
-            values += [graph.add_input("c", state), graph.add_input("p", TensorType(FLOAT32, (directions, 3 * hidden)))]
+            values += [graph.add_input("c", state), graph.add_input("p", TensorType(dtype, (directions, 3 * hidden)))]
     count = 3 if kind == "LSTM" else 2
     graph.set_outputs(getattr(builder, kind)(*values, outputs=count, **attributes))
     return graph
@@ -80,7 +87,8 @@ def feeds(graph: Graph, kind: str, attributes: dict[str, Any], steps: int, batch
         if value.name == "lengths":
             found.append(rng.integers(0, steps + 1, batch).astype(np.int32))
         else:
-            found.append(arrays.get(value.name, rng.standard_normal(shape).astype(np.float32)))  # pyright: ignore[reportArgumentType, reportCallIssue]
+            array: Any = arrays.get(value.name, rng.standard_normal(shape))  # pyright: ignore[reportArgumentType, reportCallIssue]
+            found.append(array.astype(value.dtype.numpy))
     return found
 
 
@@ -97,3 +105,21 @@ def test_layer(kind: str, attributes: dict[str, Any], is_constant: bool, optiona
             expected, found = evaluate(graph, given), engine.run(given)
             for wanted, got in zip(expected, found, strict=True):
                 np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(("kind", "attributes"), CASES)
+@pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, FLOAT64], ids=str)
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("optional", [False, True])
+def test_layer_in_other_element_types(
+    kind: str, attributes: dict[str, Any], dtype: DType, is_constant: bool, optional: bool
+) -> None:
+    graph = layer(kind, attributes, 5, 13, is_constant=is_constant, optional=optional, dtype=dtype)
+    engine = NativeEngine(graph, 2).load()
+    assert not engine.plan.host_steps
+    tolerance = {"float16": 1e-3, "bfloat16": 8e-3, "float64": 1e-12}[dtype.name]  # one unit in the last place
+    for steps, batch in ((4, 1), (3, 7), (0, 2), (2, 0)):
+        given = feeds(graph, kind, attributes, steps, batch, 13)
+        for wanted, got in zip(evaluate(graph, given), engine.run(given), strict=True):
+            assert got.dtype == wanted.dtype == dtype.numpy
+            np.testing.assert_allclose(got.astype(float), wanted.astype(float), rtol=tolerance, atol=tolerance / 10)

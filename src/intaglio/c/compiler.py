@@ -15,7 +15,7 @@ import threading
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from intaglio.c.target import Target
 from intaglio.errors import CompileError
@@ -26,7 +26,7 @@ TIME_LIMIT_SECONDS = 300
 MEMORY_LIMIT_BYTES = 16 << 30
 SOURCE_LIMIT_CHARACTERS = 64 << 20
 
-_FLAGS = (
+COMMON_FLAGS = (
     "-std=gnu11",
     "-ffp-contract=fast",
     "-fno-math-errno",
@@ -54,6 +54,25 @@ _REMEDY = (
     "Intaglio compiles models to native code and found no C compiler. Install gcc or clang (on Debian and Ubuntu: "
     "`apt install gcc`), or run `pip install intaglio[zig]`, or set CC to the command of one."
 )
+_STORAGE_SIGNS = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "File too large",
+    "File size limit exceeded",
+)
+_LEAST_FREE_BYTES = 1 << 20
+
+
+class NoCompilerError(CompileError):
+    """There is no C compiler, and the cache lacks something."""
+
+    def __init__(self, what: str = "") -> None:
+        super().__init__(f"{_REMEDY} {what}".rstrip())
+
+
+class StorageError(CompileError):
+    """The folder where compiled code goes is full or cannot be written."""
 
 
 class RunningCompilers:
@@ -100,7 +119,7 @@ class Compiler:
     def flags(self, target: Target, optimize: str = "-O3") -> tuple[str, ...]:
         """Every option that the machine code depends on; part of a function's key in the cache."""
         machine = _zig_flags(target.flags) if self.kind == "zig" else target.flags
-        return (optimize, *_FLAGS, *_FLAGS_OF_KIND[self.kind], *machine, f"-DIG_LANES={target.lanes}")
+        return (optimize, *COMMON_FLAGS, *_FLAGS_OF_KIND[self.kind], *machine, f"-DIG_LANES={target.lanes}")
 
     def compile_unit(
         self, source: str, output: Path, target: Target, optimize: str = "-O3", running: RunningCompilers | None = None
@@ -108,18 +127,27 @@ class Compiler:
         """Compile C text to the shared library `output`, which appears complete or not at all.
 
         The source and the half-written library live in a private folder beside `output`. Raises CompileError with the
-        command and the first messages. An interrupt kills the compiler and leaves nothing behind. `running` lets
-        another thread kill the compiler.
+        command and the first messages, and StorageError where the folder is full or cannot be written. An interrupt
+        kills the compiler and leaves nothing behind. `running` lets another thread kill the compiler.
         """
         if len(source) > SOURCE_LIMIT_CHARACTERS:
             raise CompileError(f"generated source of {len(source)} characters is over {SOURCE_LIMIT_CHARACTERS}")
-        with tempfile.TemporaryDirectory(prefix="unit-", dir=output.parent, ignore_cleanup_errors=True) as folder:
-            unit, library = Path(folder) / "unit.c", Path(folder) / "unit.so"
-            unit.write_text(source, encoding="ascii", errors="backslashreplace")
-            include = f"-I{RUNTIME_FOLDER}"
-            options = (*self.flags(target, optimize), include, "-o", str(library), str(unit), "-lm")
-            _run((*self.command, *options), Path(folder), self.kind, running or RunningCompilers())
-            os.replace(library, output)
+        try:
+            with tempfile.TemporaryDirectory(prefix="unit-", dir=output.parent, ignore_cleanup_errors=True) as folder:
+                self._compile_in(Path(folder), source, output, self.flags(target, optimize), running)
+        except OSError as error:
+            raise StorageError(f"{output.parent} cannot be written: {error}") from error
+
+    def _compile_in(
+        self, folder: Path, source: str, output: Path, flags: tuple[str, ...], running: RunningCompilers | None
+    ) -> None:
+        unit, library = folder / "unit.c", folder / "unit.so"
+        unit.write_text(source, encoding="ascii", errors="backslashreplace")
+        command = (*self.command, *flags, f"-I{RUNTIME_FOLDER}", "-o", str(library), str(unit), "-lm")
+        _run(command, folder, self.kind, running or RunningCompilers())
+        if not library.exists():
+            raise CompileError(f"the C compiler said it had succeeded and wrote nothing\n  command: {shlex.join(command)}")
+        os.replace(library, output)
 
 
 @functools.cache
@@ -141,7 +169,7 @@ def require_compiler() -> Compiler:
     """`find_compiler`, or a CompileError that says what to install."""
     compiler = find_compiler()
     if compiler is None:
-        raise CompileError(_REMEDY)
+        raise NoCompilerError
     return compiler
 
 
@@ -187,7 +215,22 @@ def _zig_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
 def _run(command: tuple[str, ...], folder: Path, kind: str, running: RunningCompilers) -> None:
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
     with (folder / "messages").open("w+b") as messages:
-        process = subprocess.Popen(
+        process = _start(command, folder, environment, messages)
+        with _killed_on_error(process, running):
+            _limit(process.pid, kind)
+            process.wait(TIME_LIMIT_SECONDS)
+        if process.returncode != 0:
+            messages.seek(0)
+            text = messages.read(1 << 16).decode(errors="replace")
+            kind_of_error = StorageError if _ran_out_of_space(folder, text) else CompileError
+            raise kind_of_error(_failure(command, process.returncode, text))
+
+
+def _start(
+    command: tuple[str, ...], folder: Path, environment: dict[str, str], messages: BinaryIO
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=messages,
@@ -196,12 +239,12 @@ def _run(command: tuple[str, ...], folder: Path, kind: str, running: RunningComp
             cwd=folder,
             start_new_session=True,
         )
-        with _killed_on_error(process, running):
-            _limit(process.pid, kind)
-            process.wait(TIME_LIMIT_SECONDS)
-        if process.returncode != 0:
-            messages.seek(0)
-            raise CompileError(_failure(command, process.returncode, messages.read(1 << 16).decode(errors="replace")))
+    except OSError as error:
+        raise CompileError(f"the C compiler could not be started: {error}\n  command: {shlex.join(command)}") from error
+
+
+def _ran_out_of_space(folder: Path, messages: str) -> bool:
+    return any(sign in messages for sign in _STORAGE_SIGNS) or shutil.disk_usage(folder).free < _LEAST_FREE_BYTES
 
 
 @contextlib.contextmanager
@@ -210,7 +253,9 @@ def _killed_on_error(process: subprocess.Popen[bytes], running: RunningCompilers
     try:
         yield
     except subprocess.TimeoutExpired as error:
-        raise CompileError(f"the C compiler ran longer than {TIME_LIMIT_SECONDS} s and was stopped") from error
+        raise CompileError(
+            f"the C compiler ran longer than {TIME_LIMIT_SECONDS} s and was stopped; set CC to another one"
+        ) from error
     finally:
         if process.poll() is None:
             _kill_group(process.pid)
@@ -225,10 +270,12 @@ def _limit(pid: int, kind: str) -> None:
     """
     if not hasattr(resource, "prlimit") or kind == "zig":  # zig reserves far more addresses than it uses
         return
-    with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
-        _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
-        most = MEMORY_LIMIT_BYTES if hard == resource.RLIM_INFINITY else min(hard, MEMORY_LIMIT_BYTES)
-        resource.prlimit(pid, resource.RLIMIT_AS, (most, hard))
+    limits = ((resource.RLIMIT_AS, MEMORY_LIMIT_BYTES), (resource.RLIMIT_CPU, max(1, int(TIME_LIMIT_SECONDS))))
+    for limit, wanted in limits:
+        with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
+            _, hard = resource.prlimit(pid, limit)
+            most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+            resource.prlimit(pid, limit, (most, hard))
 
 
 def _failure(command: tuple[str, ...], status: int, messages: str) -> str:

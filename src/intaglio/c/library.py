@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from intaglio.c import cache
 from intaglio.c.cache import CFunction
-from intaglio.c.compiler import RUNTIME_FOLDER, require_compiler
+from intaglio.c.compiler import RUNTIME_FOLDER, find_compiler
 from intaglio.c.target import TARGETS
 
 
@@ -33,6 +33,6 @@ def runtime_function() -> CFunction:
 @functools.cache
 def runtime() -> Runtime:
     """The loaded runtime; CompileError when it is not in the cache and there is no compiler."""
-    (loaded,) = cache.ensure([runtime_function()], require_compiler(), TARGETS["c"])
+    (loaded,) = cache.ensure([runtime_function()], find_compiler(), TARGETS["c"])
     functions: Any = ctypes.PYFUNCTYPE(ctypes.py_object)(loaded.address)()
     return Runtime(*cast("tuple[Any, ...]", functions))

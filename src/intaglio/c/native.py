@@ -25,7 +25,9 @@ class Segment:
     """A driver with its kernels and constants.
 
     The caller keeps the arrays behind `constants` (addresses) alive. `threads` bounds the threads of a run, the calling
-    one included. Arenas are filled with 0xA5 before each run when $INTAGLIO_POISON is 1.
+    one included. Where `late` says so, an output's shape is known only in the run; `invoke` is then given a callable in
+    its place, which makes a writable buffer for a shape. Arenas are filled with 0xA5 before each run when
+    $INTAGLIO_POISON is 1.
     """
 
     def __init__(
@@ -36,13 +38,21 @@ class Segment:
         inputs: int,
         outputs: int,
         threads: int,
+        late: Sequence[bool] = (),
     ) -> None:
         poison = os.environ.get("INTAGLIO_POISON") == "1"
         self.inputs: Final = inputs
         self.outputs: Final = outputs
         self.threads: Final = threads
         self._handle = runtime().new_segment(
-            driver, _integers(kernels), _integers(constants), inputs, outputs, max(1, threads), int(poison)
+            driver,
+            _integers(kernels),
+            _integers(constants),
+            inputs,
+            outputs,
+            max(1, threads),
+            int(poison),
+            _integers(late or [0] * outputs),
         )
 
     def prepare(

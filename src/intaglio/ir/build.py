@@ -244,9 +244,27 @@ def reference_by_expansion(op: Op, inputs: Sequence[Any]) -> Any:
 
 
 def infer_by_expansion(op: Op, inputs: Sequence[Value | None]) -> Any:
-    """The types of a composite operator: those of its expansion, built in a scratch graph."""
+    """The types of a composite operator: those of its expansion, built in a scratch graph.
+
+    Where the expansion needs a rank that is not known, only the element types are.
+    """
     if not op.has("expand"):
         raise UnsupportedError(f"{op.name} has no type rule")
+    try:
+        return _expansion_types(op, inputs)
+    except ShapeError:
+        if not any(value is not None and _is_unranked(value) for value in inputs):
+            raise
+    named = zip((parameter.name for parameter in op.parameters()), inputs, strict=False)
+    given = {name: value for name, value in named if value is not None}
+    return tuple(TensorType(dtype, None) for dtype in op.element_types(given))
+
+
+def _is_unranked(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.shape is None
+
+
+def _expansion_types(op: Op, inputs: Sequence[Value | None]) -> Any:
     scratch = Graph("scratch")
     values = [None if value is None else _scratch_input(scratch, value) for value in inputs]
     builder = Builder(scratch)

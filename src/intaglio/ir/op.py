@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, dataclass_transform
 
@@ -138,6 +138,14 @@ class Op:
         from intaglio.ir.build import reference_by_expansion
 
         return reference_by_expansion(self, inputs)
+
+    def element_types(self, given: Mapping[str, Any]) -> Sequence[DType]:
+        """The element types of the outputs where `infer` follows from `expand`, which needs a rank that is not known.
+
+        `given` are the inputs by name. Unless a subclass says otherwise, all outputs are like the first input.
+        """
+        first = next(iter(given.values()))
+        return [first.dtype] * max(1, len(self.output_names))
 
     def expand(self, b: Any, *inputs: Any, **named: Any) -> Any:
         """The outputs in simpler operators, for composite operators only."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from intaglio.ir.dim import Atom, Call, Dim, Expr, broadcast, lone_atom, replace_atoms
+from intaglio.ir.dim import Atom, Call, Dim, Expr, broadcast, lone_atom, replace_atoms, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.expression import EMITTERS
@@ -60,12 +60,27 @@ class _Rewrite:
 
 
 def _ambiguous(graph: Graph) -> Iterator[Assumption]:
-    for value in graph.values():
+    """Pairs of dimensions of which it is open if one is broadcast; only such as have a meaning outside of subgraphs."""
+    outside = set[str]().union(*(symbols(dim) for value in graph.values() for dim in _shape(value)))
+    for pair in _all_ambiguous(graph):
+        if all(symbols(dim) <= outside for dim in pair):
+            yield pair
+
+
+def _all_ambiguous(graph: Graph) -> Iterator[Assumption]:
+    for value in _all_values(graph):
         for dim in _shape(value):
             yield from _broadcasts(dim)
-    for node in graph.nodes:
+    for node in graph.all_nodes():
         if node.op.name in EMITTERS and node.op.domain == "":
             yield from _unequal_operands(node)
+
+
+def _all_values(graph: Graph) -> Iterator[Value]:
+    yield from graph.values()
+    for node in graph.nodes:
+        for _, inner in node.op.subgraphs():
+            yield from _all_values(inner)
 
 
 def _broadcasts(dim: Dim) -> Iterator[Assumption]:
@@ -100,7 +115,7 @@ def _rank(dim: Dim) -> tuple[int, str]:
 
 
 def _rewrite(graph: Graph, rewrite: _Rewrite) -> None:
-    for value in graph.values():
+    for value in _all_values(graph):
         if isinstance(value.type, TensorType) and value.type.shape is not None:
             value.type = value.type.with_shape(tuple(rewrite.apply(dim) for dim in value.type.shape))
         if value.constant is None and value.contents is not None:

@@ -24,6 +24,7 @@ from intaglio.kernels.expression import (
     literal,
     register_kind,
     scalar_constant,
+    with_headers,
 )
 from intaglio.kernels.loops import REDUCTIONS, Program, _identity, reads
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
@@ -165,7 +166,7 @@ class _Printer:
 
     def source(self) -> str:
         """A function for a few vectors of columns, and the kernel that calls it."""
-        return "\n".join([*self._block(), *self._kernel(), ""])
+        return with_headers("\n".join([*self._block(), *self._kernel(), ""]))
 
     @property
     def vectors(self) -> int:

@@ -9,30 +9,48 @@ from typing import Any
 
 import numpy as np
 
+from intaglio.c.constants import drop_pages, share
 from intaglio.c.target import Target, usable_cores
 from intaglio.errors import GraphError
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Node, Value
+from intaglio.kernels.driver import ASSUMPTION
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.loops import Program, loop_call
-from intaglio.kernels.plan import Action, HostStep, NativeStep, Step
+from intaglio.kernels.plan import Action, Allocate, Assign, Bind, Check, HostStep, NativeStep, Operand, Size, Step
 from intaglio.kernels.transpose import transpose_call
 from intaglio.kernels.view import Buffer, View, whole
 
 
 @dataclass(frozen=True)
 class Deferred:
-    """An array that is still to be made."""
+    """An array that is still to be made, from another one that need not stay in memory."""
 
     make: Callable[[], Any]
+    source: Any = None
+
+    def made(self) -> Any:
+        """The array, the same for all models of the process that make an equal one."""
+        array = share(self.make())
+        drop_pages(self.source)
+        return array
 
 
-def make_constants(constants: Sequence[Any]) -> list[Any]:
-    """The constants with every deferred one made, on as many threads as there are cores."""
+def make_constants(constants: list[Any]) -> list[Any]:
+    """The constants with every deferred one made, on as many threads as there are cores; in the list itself too."""
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="intaglio-pack") as executor:
-        futures = [executor.submit(item.make) if isinstance(item, Deferred) else item for item in constants]
-        return [item.result() if isinstance(item, Future) else item for item in futures]
+        futures = [executor.submit(item.made) if isinstance(item, Deferred) else item for item in constants]
+        constants[:] = [item.result() if isinstance(item, Future) else item for item in futures]
+    return constants
+
+
+@dataclass(frozen=True)
+class _Outer:
+    """The state of lowering around a block."""
+
+    actions: list[Action] | None
+    views: dict[Value, View]
 
 
 @dataclass
@@ -46,6 +64,17 @@ class Context:
     constants: list[Any] = field(default_factory=list[Any])
     views: dict[Value, View] = field(default_factory=dict[Value, View])
     segment: NativeStep = field(default_factory=NativeStep)
+    assumptions: Sequence[tuple[Dim, Dim]] = ()
+    """Dimensions that are taken to be equal; the driver checks those that it binds itself."""
+    notes: dict[Node, Any] = field(default_factory=dict[Node, Any])
+    """What the rule that binds a node's sizes leaves for the one that lowers it."""
+    late_symbols: set[str] = field(default_factory=set[str])
+    """All symbols that drivers bind."""
+    told: set[str] = field(default_factory=set[str])
+    """Those of them that have a meaning outside of subgraphs, which later segments may use."""
+    _bound: set[str] = field(default_factory=set[str])
+    _known: set[str] = field(default_factory=set[str])
+    _actions: list[Action] | None = None
     _constant_buffers: dict[int, Buffer] = field(default_factory=dict[int, Buffer])
     _packed: dict[tuple[int, str], Buffer] = field(default_factory=dict[tuple[int, str], Buffer])
 
@@ -78,14 +107,14 @@ class Context:
         key = (id(value.constant), form)
         if key not in self._packed:
             self._packed[key] = Buffer("packed", value.dtype, 0, "constant", len(self.constants))
-            self.constants.append(Deferred(pack))
+            self.constants.append(Deferred(pack, value.constant))
         return self._packed[key]
 
     def constant_array(self, buffer: Buffer) -> Any:
         """The array behind a constant's buffer, made now if it was deferred."""
         item = self.constants[buffer.index]
         if isinstance(item, Deferred):
-            item = self.constants[buffer.index] = item.make()
+            item = self.constants[buffer.index] = item.made()
         return item
 
     def _input_view(self, value: Value) -> View:
@@ -101,10 +130,76 @@ class Context:
         return view
 
     def temporary(self, dtype: DType, size: Dim, name: str = "temporary") -> Buffer:
-        """Fresh memory in the arena."""
-        buffer = Buffer(name, dtype, size)
+        """Fresh memory: in the arena, or allocated now where this segment itself finds out the size."""
+        buffer = self.late_buffer(dtype, size, name) if self._is_late(size) else Buffer(name, dtype, size)
         self.segment.arena.append(buffer)
+        if buffer.is_late:
+            self.emit(Allocate(buffer, title=name))
         return buffer
+
+    def late_buffer(self, dtype: DType, size: Dim, name: str) -> Buffer:
+        """A buffer that is allocated in the run, which the caller has to ask for."""
+        return Buffer(name, dtype, size, "late", is_late=True)
+
+    def adopt(self, buffer: Buffer) -> None:
+        """Let the segment know a late buffer that was not made by `temporary`."""
+        self.segment.arena.append(buffer)
+
+    def unbound(self, value: Value) -> list[tuple[int, str]]:
+        """The axes of a value whose sizes are symbols that a driver binds and has not bound yet, with those symbols."""
+        found: list[tuple[int, str]] = []
+        for axis, dim in enumerate(value.shape):
+            atom = lone_atom(dim)
+            if isinstance(atom, Symbol) and atom.name in self.late_symbols and atom.name not in self._known:
+                found.append((axis, atom.name))
+        return found
+
+    def _is_late(self, dim: Dim) -> bool:
+        return not self._bound.isdisjoint(symbols(dim))
+
+    def bind(
+        self,
+        node: Node,
+        names: Sequence[str],
+        body: str,
+        operands: Sequence[tuple[str, str, View]] = (),
+        sizes: Sequence[tuple[str, Size]] = (),
+    ) -> None:
+        """Give symbols values that C statements take from data; see `Bind`."""
+        read = [(name, element, Operand(view.buffer, view.offset)) for name, element, view in operands]
+        title = f"sizes of {node.op.name} -> {node.outputs[0].name}"
+        self.emit(Bind(tuple(names), body, read, list(sizes), (node,), title))
+        self.declare(names)
+
+    def assign(self, items: Sequence[tuple[str, Dim]]) -> None:
+        """Give symbols the values of dimensions."""
+        if items:
+            self.emit(Assign(list(items)))
+            self.declare([name for name, _ in items])
+
+    def declare(self, names: Sequence[str]) -> None:
+        """Symbols that have a value from here on; what is assumed of them is checked."""
+        self._bound.update(names)
+        self._known.update(names)
+        self.segment.late += [name for name in names if name not in self.segment.late]
+        for left, right in self.assumptions:
+            used = symbols(left) | symbols(right)
+            if not used.isdisjoint(names) and used & self.late_symbols <= self._known:
+                self.emit(Check(left, right, ASSUMPTION, title=f"{left} = {right}"))
+
+    def begin_block(self) -> _Outer:
+        """Start a block of actions of its own; `end_block` gives them and returns to the one around."""
+        outer = _Outer(self._actions, dict(self.views))
+        self._actions = []
+        return outer
+
+    def end_block(self, outer: _Outer) -> list[Action]:
+        """The actions since `begin_block`; views of values that were made in the block are forgotten."""
+        actions = self._actions
+        assert actions is not None
+        kept = {value: view for value, view in self.views.items() if view.buffer.kind in ("input", "constant")}
+        self._actions, self.views = outer.actions, kept | outer.views
+        return actions
 
     def contiguous(self, value: Value) -> View:
         """The value in row-major order, copied where it is not."""
@@ -123,35 +218,42 @@ class Context:
         return target
 
     def emit(self, action: Action) -> None:
-        """Add a call to the segment."""
-        self.segment.actions.append(action)
+        """Add an action to the block under way."""
+        (self.segment.actions if self._actions is None else self._actions).append(action)
 
     def add_host(self, node: Node, reason: str) -> None:
         """Add a host node; the segment must have been closed."""
         self.steps.append(HostStep(node, reason))
 
-    def close_segment(self, needed: Callable[[Value], bool]) -> None:
+    def close_segment(self, needed: Callable[[Value], bool], *, is_last: bool = False) -> None:
         """End the segment: values that are needed later become its outputs, and it starts afresh."""
         segment = self.segment
         exported: dict[Buffer, Value] = {}
         for value, view in list(self.views.items()):
             if value.constant is None and value not in segment.inputs and needed(value):
                 self._export(value, view, exported)
-        for index, buffer in enumerate(buffer for buffer in segment.arena if buffer.kind == "arena"):
-            buffer.index = index
+        for kind in ("arena", "late"):
+            for index, buffer in enumerate(buffer for buffer in segment.arena if buffer.kind == kind):
+                buffer.index = index
         segment.arena = [buffer for buffer in segment.arena if buffer.kind == "arena"]
+        told = [name for name in segment.late if name in self.told]
+        segment.late = told + [name for name in segment.late if name not in self.told]
+        segment.told = 0 if is_last else len(told)
         if segment.actions or segment.outputs:
             self.steps.append(segment)
         self.segment = NativeStep()
         self.views = {}
+        self._bound = set()
 
     def _export(self, value: Value, view: View, exported: dict[Buffer, Value]) -> None:
         """Let a value leave the segment: in the memory where it lies if that is its own, else in a copy."""
         is_whole = view.is_contiguous and view.offset == 0 and view.buffer.size == value.tensor.size
-        if not is_whole or view.buffer.kind != "arena" or view.buffer in exported:
+        is_own = view.buffer.kind in ("arena", "late") and not view.buffer.is_shared
+        if not is_whole or not is_own or view.buffer in exported:
             view = self.copy(value, view)
         exported[view.buffer] = value
         view.buffer.kind = "output"
+        view.buffer.shape = value.shape
         view.buffer.index = len(self.segment.outputs)
         self.segment.outputs.append(value)
         self.segment.output_buffers.append(view.buffer)
@@ -174,6 +276,40 @@ class Anchor:
 
 ANCHORS: dict[str, Anchor] = {}
 """The structured operators by name."""
+
+
+@dataclass(frozen=True)
+class LateSizes:
+    """How the sizes of a node's outputs are found in the run.
+
+    `bind(context, node)` emits actions that give a value to every symbol of the outputs that has none, by
+    `context.bind`; the node is then lowered as if they had been known all along. `reads` are the inputs that it needs.
+    """
+
+    bind: Callable[[Context, Node], None]
+    refuse: Callable[[Node], str | None] = lambda node: None
+    reads: Callable[[Node], Sequence[Value]] = lambda node: [v for v in node.inputs if v is not None]
+
+
+LATE: dict[str, LateSizes] = {}
+"""The operators whose outputs' sizes may depend on data, by name."""
+
+
+def late_sizes(
+    *names: str,
+    refuse: Callable[[Node], str | None] = lambda node: None,
+    reads: Callable[[Node], Sequence[Value]] = lambda node: [v for v in node.inputs if v is not None],
+) -> Callable[[Callable[[Context, Node], None]], Callable[[Context, Node], None]]:
+    """Register what binds the sizes of operators' outputs."""
+
+    def register(bind: Callable[[Context, Node], None]) -> Callable[[Context, Node], None]:
+        for name in names:
+            if name in LATE:
+                raise GraphError(f"{name} has two rules for its sizes")
+            LATE[name] = LateSizes(bind, refuse, reads)
+        return bind
+
+    return register
 
 
 def anchor(

@@ -1,55 +1,276 @@
-"""The driver of a segment: C that computes sizes and calls the kernels in order."""
+"""The driver of a segment: C that computes sizes, calls the kernels in order, and decides branches and loops."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from intaglio.ir.dim import Atom, Dim, Expr, Symbol, symbols
-from intaglio.kernels.plan import Action, Call, Fill, Kernel, NativeStep, Operand, Size, SizeTerm
+from intaglio.kernels.plan import (
+    Action,
+    Allocate,
+    Assign,
+    Bind,
+    Branch,
+    Call,
+    Check,
+    Fill,
+    Grow,
+    Kernel,
+    Move,
+    NativeStep,
+    Operand,
+    Repeat,
+    Size,
+    SizeTerm,
+    operands_of,
+    walk,
+)
 from intaglio.kernels.view import Buffer
 
-FAULT = 16
-"""A driver returns FAULT + i when action i met a value that its operator forbids."""
+CANCELLED, ROUNDS, ASSUMPTION, FAULT = 1, 2, 3, 16
+"""What a driver returns: stopped, a loop with too many rounds, sizes that break an assumption, and FAULT + i when the
+i-th action (in the order of `walk`) met a value that its operator forbids."""
 
 
 def segment_symbols(step: NativeStep) -> list[str]:
     """The symbols whose values the driver reads from `call->dim`, in order."""
     found: set[str] = set()
-    for action in step.actions:
+    for action in walk(step.actions):
         for dim in _dims(action):
             found |= symbols(dim)
-    return sorted(found)
+    return sorted(found - set(step.late))
 
 
 def _dims(action: Action) -> list[Dim]:
-    if isinstance(action, Fill):
-        return [action.operand.offset, *action.items]
-    sizes = [size for _, size in action.sizes] + [action.tasks, action.cost, action.scratch]
-    found: list[Dim] = [operand.offset for operand in action.operands]
-    for size in sizes:
-        found += size.dims if isinstance(size, SizeTerm) else (size,)
+    found: list[Dim] = [operand.offset for operand in operands_of(action)]
+    match action:
+        case Call():
+            for size in (*(size for _, size in action.sizes), action.tasks, action.cost, action.scratch):
+                found += _size_dims(size)
+        case Bind():
+            for _, size in action.sizes:
+                found += _size_dims(size)
+        case Fill():
+            found += action.items
+        case Assign():
+            found += [dim for _, dim in action.items]
+        case Allocate():
+            found += [action.buffer.size, *action.buffer.shape]
+        case Grow():
+            found += [action.used, action.needed]
+        case Check():
+            found += [action.left, action.right]
+        case Repeat():
+            found += [] if action.limit is None or isinstance(action.limit, Operand) else [action.limit]
+        case Move() | Branch():
+            pass
     return found
+
+
+def _size_dims(size: Size) -> Sequence[Dim]:
+    return size.dims if isinstance(size, SizeTerm) else (size,)
 
 
 def driver_source(step: NativeStep, kernels: Mapping[Kernel, int]) -> str:
     """The C text of a segment's driver; `kernels` gives each kernel's place in `call->kernel`."""
-    names = {name: f"n{index}" for index, name in enumerate(segment_symbols(step))}
-    lines = ["int32_t IG_FUNCTION(const ig_call *call)", "{"]
-    for index, (name, variable) in enumerate(names.items()):
-        lines.append(f"    const int64_t {variable} = call->dim[{index}]; /* {comment(name)} */")
-        lines.append(f"    (void){variable};")
-    for index, action in enumerate(step.actions):
-        lines += _call_lines(action, index, names, kernels) if isinstance(action, Call) else _fill_lines(action, names)
-    lines += ["    return 0;", "}", ""]
-    return "\n".join([_HELPERS, *lines])
+    return _Driver(step, kernels).text()
 
 
+class _Driver:
+    def __init__(self, step: NativeStep, kernels: Mapping[Kernel, int]) -> None:
+        self.step = step
+        self.kernels = kernels
+        given = segment_symbols(step)
+        self.names = {name: f"n{index}" for index, name in enumerate((*given, *step.late))}
+        self.given = len(given)
+        self.places = {id(action): place for place, action in enumerate(walk(step.actions))}
+        self.releases = _releases(step.actions)
+
+    def text(self) -> str:
+        lines = ["int32_t IG_FUNCTION(const ig_call *call)", "{"]
+        for index, (name, variable) in enumerate(self.names.items()):
+            if index < self.given:
+                lines.append(f"    const int64_t {variable} = call->dim[{index}]; /* {comment(name)} */")
+            else:
+                lines.append(f"    int64_t {variable} = 0; /* {comment(name)} */")
+            lines.append(f"    (void){variable};")
+        for buffer in late_buffers(self.step.actions):
+            lines.append(f"    void *{buffer_text(buffer)} = 0; /* {comment(buffer.name)} */")
+        lines += _indented(self._block(self.step.actions))
+        for place, name in enumerate(self.step.late[: self.step.told]):
+            lines.append(f"    ((int64_t *)call->output[{len(self.step.outputs)}])[{place}] = {self.names[name]};")
+        lines += ["    return 0;", "}", ""]
+        return "\n".join([_HELPERS, *lines])
+
+    def _block(self, actions: Sequence[Action]) -> list[str]:
+        lines: list[str] = []
+        for action in actions:
+            lines += self._action(action)
+            for buffer in self.releases.get(id(action), ()):
+                lines += [f"call->release(call, {buffer_text(buffer)});", f"{buffer_text(buffer)} = 0;"]
+        return lines
+
+    def _action(self, action: Action) -> list[str]:
+        match action:
+            case Call():
+                return self._call(action)
+            case Fill():
+                return _fill_lines(action, self.names)
+            case Bind():
+                return self._bind(action)
+            case Assign():
+                return self._assign(action)
+            case Allocate():
+                return self._allocate(action.buffer)
+            case Grow():
+                return self._grow(action)
+            case Move():
+                source, target = buffer_text(action.source), buffer_text(action.target)
+                return [f"call->release(call, {target});", f"{target} = {source};", f"{source} = 0;"]
+            case Check():
+                left, right = dim_text(action.left, self.names), dim_text(action.right, self.names)
+                return [f"if ({left} != {right})", f"    return {action.status};"]
+            case Branch():
+                return self._branch(action)
+            case Repeat():
+                return self._repeat(action)
+
+    def _call(self, call: Call) -> list[str]:
+        names = self.names
+        pointers = [_pointer(operand, names) for operand in call.operands]
+        lines = [f"{{ /* {comment(call.title)} */"]
+        if call.checks:
+            lines.append("    int64_t fault = 0;")
+            pointers.append("&fault")
+        lines += [f"    const int64_t {name} = {_size_text(size, names)};" for name, size in call.sizes]
+        lines.append(f"    void *const buffer[] = {{{', '.join(pointers)}}};")
+        order = [name for name, _ in call.sizes] if call.order is None else call.order
+        lines += [f"    (void){name};" for name, _ in call.sizes]
+        lines.append(f"    const int64_t size[] = {{{', '.join(order) or '0'}}};")
+        arguments = ", ".join(_size_text(size, names) for size in (call.tasks, call.cost, call.scratch))
+        place = self.kernels[call.kernel]
+        lines.append(f"    if (call->parallel(call, call->kernel[{place}], buffer, size, {arguments}))")
+        lines.append("        return 1;")
+        if call.checks:
+            lines += ["    if (fault)", f"        return {FAULT + self.places[id(call)]};"]
+        return [*lines, "}"]
+
+    def _bind(self, bind: Bind) -> list[str]:
+        lines = [f"{{ /* {comment(bind.title)} */"]
+        lines.append(f"    int64_t fault = 0, value[{max(1, len(bind.symbols))}] = {{0}};")
+        for name, element, operand in bind.operands:
+            lines.append(f"    const {element} *const {name} = (const void *){_pointer(operand, self.names)};")
+        lines += [f"    const int64_t {name} = {_size_text(size, self.names)};" for name, size in bind.sizes]
+        lines += _indented(bind.body.strip("\n").split("\n"))
+        lines += ["    if (fault)", f"        return {FAULT + self.places[id(bind)]};"]
+        lines += [f"    {self.names[name]} = value[{index}];" for index, name in enumerate(bind.symbols)]
+        return [*lines, "}"]
+
+    def _assign(self, assign: Assign) -> list[str]:
+        if len(assign.items) == 1:
+            name, dim = assign.items[0]
+            return [f"{self.names[name]} = {dim_text(dim, self.names)};"]
+        items = list(enumerate(assign.items))
+        lines = [f"    const int64_t value{index} = {dim_text(dim, self.names)};" for index, (_, dim) in items]
+        lines += [f"    {self.names[name]} = value{index};" for index, (name, _) in items]
+        return ["{", *lines, "}"]
+
+    def _allocate(self, buffer: Buffer) -> list[str]:
+        text = buffer_text(buffer)
+        if buffer.kind == "output":
+            dims = ", ".join(dim_text(dim, self.names) for dim in buffer.shape) or "0"
+            request = f"call->result(call, {buffer.index}, {len(buffer.shape)}, (const int64_t[]){{{dims}}})"
+            return [f"{text} = {request};", f"if (!{text})", "    return 1;"]
+        size = safe_text(buffer.bytes, self.names)
+        lines = [f"call->release(call, {text});", f"{text} = call->allocate(call, {size});"]
+        return [*lines, f"if (!{text})", "    return 1;"]
+
+    def _grow(self, grow: Grow) -> list[str]:
+        text, item = buffer_text(grow.buffer), grow.buffer.dtype.itemsize
+        used, needed = dim_text(grow.used * item, self.names), safe_text(grow.needed * item, self.names)
+        request = f"{text} = call->grow(call, {text}, {used}, {needed});"
+        return [request, f"if (!{text})", "    return 1;"]
+
+    def _branch(self, branch: Branch) -> list[str]:
+        head = f"if (*(const uint8_t *){_cast_pointer(branch.condition, self.names)}) {{ /* {comment(branch.title)} */"
+        then, otherwise = (_indented(self._block(block)) for block in branch.blocks)
+        return [head, *then, *(["} else {", *otherwise] if otherwise else []), "}"]
+
+    def _repeat(self, repeat: Repeat) -> list[str]:
+        counter, names = self.names[repeat.counter], self.names
+        if repeat.limit is None:
+            limit = "__INT64_MAX__"
+        elif isinstance(repeat.limit, Operand):
+            limit = f"*(const int64_t *){_cast_pointer(repeat.limit, names)}"
+        else:
+            limit = dim_text(repeat.limit, names)
+        first = "1" if repeat.condition is None else f"*(const uint8_t *){_cast_pointer(repeat.condition, names)}"
+        lines = [
+            f"{{ /* {comment(repeat.title)} */",
+            f"    const int64_t limit = {limit};",
+            f"    int32_t goes_on = {first};",
+            f"    for ({counter} = 0; goes_on && {counter} < limit; {counter}++) {{",
+            f"        const int32_t stop = call->round(call, {counter});",
+            "        if (stop)",
+            "            return stop;",
+            *_indented(_indented(self._block(repeat.body))),
+        ]
+        if repeat.again is not None:
+            lines.append(f"        goes_on = *(const uint8_t *){_cast_pointer(repeat.again, names)};")
+        return [*lines, "    }", "}"]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _cast_pointer(operand: Operand, names: Mapping[str, str]) -> str:
+    return f"({_pointer(operand, names)})"
+
+
+def late_buffers(actions: Sequence[Action]) -> list[Buffer]:
+    """The buffers that the driver allocates, each once, in order."""
+    found: dict[Buffer, None] = {}
+    for action in walk(actions):
+        found.update((operand.buffer, None) for operand in operands_of(action) if operand.buffer.is_late)
+    return list(found)
+
+
+def _releases(actions: Sequence[Action]) -> dict[int, list[Buffer]]:
+    """The buffers to give back after each action: the last that touches them in the innermost block around all uses."""
+    blocks: dict[Buffer, list[tuple[int, ...]]] = {}
+    chain: dict[tuple[int, ...], Action] = {}
+    for path, action in _paths(actions, ()):
+        chain[path] = action
+        for operand in operands_of(action):
+            if operand.buffer.kind == "late":
+                blocks.setdefault(operand.buffer, []).append(path)
+    found: dict[int, list[Buffer]] = {}
+    for buffer, paths in blocks.items():
+        depth = 0
+        while all(len(path) > depth + 2 and path[: depth + 2] == paths[0][: depth + 2] for path in paths):
+            depth += 2
+        last = max(path[: depth + 1] for path in paths)
+        found.setdefault(id(chain[last]), []).append(buffer)
+    return found
+
+
+def _paths(actions: Sequence[Action], prefix: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Action]]:
+    """Each action with its place: index, then the number of a block inside and the index there, and so on."""
+    for index, action in enumerate(actions):
+        yield (*prefix, index), action
+        if isinstance(action, (Branch, Repeat)):
+            for number, block in enumerate(action.blocks):
+                yield from _paths(block, (*prefix, index, number))
+
+
+# Divisions stay calls: with thousands of them inlined, the compiler took ten times as long for larger code.
 _HELPERS = """\
-static inline int64_t IG_FUNCTION_floordiv(int64_t a, int64_t b)
+static __attribute__((noinline, const)) int64_t IG_FUNCTION_floordiv(int64_t a, int64_t b)
 {
     return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
-static inline int64_t IG_FUNCTION_mod(int64_t a, int64_t b)
+static __attribute__((noinline, const)) int64_t IG_FUNCTION_mod(int64_t a, int64_t b)
 {
     return b == 0 ? 0 : a - b * IG_FUNCTION_floordiv(a, b);
 }
@@ -65,36 +286,22 @@ static inline int64_t IG_FUNCTION_broadcast(int64_t a, int64_t b)
 {
     return a == 1 ? b : a;
 }
+static inline int64_t IG_FUNCTION_times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) || product > __INT64_MAX__ / 4 ? __INT64_MAX__ / 4 : product;
+}
 """
-
-
-def _call_lines(call: Call, index: int, names: Mapping[str, str], kernels: Mapping[Kernel, int]) -> list[str]:
-    pointers = [_pointer(operand, names) for operand in call.operands]
-    lines = [f"    {{ /* {comment(call.title)} */"]
-    if call.checks:
-        lines.append("        int64_t fault = 0;")
-        pointers.append("&fault")
-    lines += [f"        const int64_t {name} = {_size_text(size, names)};" for name, size in call.sizes]
-    lines.append(f"        void *const buffer[] = {{{', '.join(pointers)}}};")
-    order = [name for name, _ in call.sizes] if call.order is None else call.order
-    lines += [f"        (void){name};" for name, _ in call.sizes]
-    lines.append(f"        const int64_t size[] = {{{', '.join(order) or '0'}}};")
-    arguments = ", ".join(_size_text(size, names) for size in (call.tasks, call.cost, call.scratch))
-    lines.append(f"        if (call->parallel(call, call->kernel[{kernels[call.kernel]}], buffer, size, {arguments}))")
-    lines.append("            return 1;")
-    if call.checks:
-        lines += ["        if (fault)", f"            return {FAULT + index};"]
-    return [*lines, "    }"]
 
 
 def _fill_lines(fill: Fill, names: Mapping[str, str]) -> list[str]:
     element = {"bool": "uint8_t"}.get(fill.operand.buffer.dtype.name, f"{fill.operand.buffer.dtype.name}_t")
     lines = [
-        f"    {{ /* {comment(fill.title)} */",
-        f"        {element} *out = (void *){_pointer(fill.operand, names)};",
+        f"{{ /* {comment(fill.title)} */",
+        f"    {element} *out = (void *){_pointer(fill.operand, names)};",
     ]
-    lines += [f"        out[{i}] = ({element})({dim_text(item, names)});" for i, item in enumerate(fill.items)]
-    return [*lines, "        (void)out;", "    }"]
+    lines += [f"    out[{i}] = ({element})({dim_text(item, names)});" for i, item in enumerate(fill.items)]
+    return [*lines, "    (void)out;", "}"]
 
 
 def _pointer(operand: Operand, names: Mapping[str, str]) -> str:
@@ -109,6 +316,8 @@ def buffer_text(buffer: Buffer) -> str:
     """Where a buffer lies, in C."""
     if buffer.kind == "arena":
         return f"(call->arena + call->offset[{buffer.index}])"
+    if buffer.is_late:
+        return f"{'r' if buffer.kind == 'output' else 'b'}{buffer.index}"
     return f"call->{buffer.kind}[{buffer.index}]"
 
 
@@ -123,6 +332,19 @@ def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
     if not isinstance(dim, Expr):
         return f"{dim}" if abs(dim) < 2**31 else _long_text(dim)
     terms = [_term_text(monomial, factor, names) for monomial, factor in dim.terms]
+    return "(" + " + ".join(terms) + ")"
+
+
+def safe_text(dim: Dim, names: Mapping[str, str]) -> str:
+    """A size in C that no overflow makes small: products that are too large become a size that cannot be had."""
+    if not isinstance(dim, Expr):
+        return dim_text(dim, names)
+    terms: list[str] = []
+    for monomial, factor in dim.terms:
+        text = _long_text(factor)
+        for atom in monomial:
+            text = f"IG_FUNCTION_times({text}, {_atom_text(atom, names)})"
+        terms.append(text)
     return "(" + " + ".join(terms) + ")"
 
 

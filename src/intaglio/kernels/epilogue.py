@@ -15,6 +15,7 @@ from intaglio.kernels.expression import (
     register_kind,
     round_once,
     scalar_constant,
+    with_headers,
 )
 from intaglio.kernels.loops import reads
 from intaglio.kernels.plan import Operand, Size
@@ -84,7 +85,7 @@ class _Printer:
         full, tail = self._function(None), None
         self.operands, self.sizes = [], []
         tail = self._function("n")
-        return EpilogueCode(full + tail, self.operands, self.sizes)
+        return EpilogueCode(with_headers(full + tail), self.operands, self.sizes)
 
     def _function(self, left: str | None) -> str:
         self.names = {self.epilogue.result: "acc"}

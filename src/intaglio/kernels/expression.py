@@ -3,7 +3,8 @@
 A register holds IG_LANES elements of one type. Its `kind` names the vector type behind `ig_`: f32, f64, i8 to i64, u8
 to u64; float16 and bfloat16 are computed as f32 and rounded at the end of each ONNX node. A boolean register is a mask:
 lanes of 0 or -1 as wide as the operands that were compared (`mask` is that width in bits), or 0 and 1 in bytes as in
-memory (`mask` is 0).
+memory (`mask` is 0). Of opaque types, the floats and integers of few bits and complex64, registers hold the bits as they
+are in memory: most operators only move them, and a cast takes them apart.
 """
 
 from __future__ import annotations
@@ -31,8 +32,29 @@ MEMORY: dict[str, tuple[str, str]] = {
     "uint32": ("uint32_t", "u32"),
     "uint64": ("uint64_t", "u64"),
     "bool": ("uint8_t", "u8"),
+    "complex64": ("uint64_t", "u64"),
 }
 """The C type of an element in memory and the suffix of the functions that load and store it."""
+
+NARROW_FLOATS = {
+    "float8e4m3fn": "e4m3fn",
+    "float8e4m3fnuz": "e4m3fnuz",
+    "float8e5m2": "e5m2",
+    "float8e5m2fnuz": "e5m2fnuz",
+    "float8e8m0": "e8m0",
+    "float6e2m3": "e2m3",
+    "float6e3m2": "e3m2",
+    "float4e2m1": "e2m1",
+}
+"""The floats of at most 8 bits, and how functions of ig_narrow.h name them."""
+
+NARROW_INTEGERS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
+"""The integers of less than 8 bits, and how many they have."""
+
+MEMORY |= dict.fromkeys((*NARROW_FLOATS, *NARROW_INTEGERS), ("uint8_t", "u8"))
+
+OPAQUE = frozenset({*NARROW_FLOATS, *NARROW_INTEGERS, "complex64"})
+"""The types whose registers hold bits instead of numbers."""
 
 BITS = {"f32": 32, "f64": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
 
@@ -55,13 +77,32 @@ class Register:
 
 
 def register_kind(dtype: DType) -> str:
-    """The kind of register that computes an element type."""
+    """The kind of register that computes an element type, or holds its bits."""
     return "f32" if dtype.name in _HALVES else MEMORY[dtype.name][1]
 
 
 def is_computable(dtype: DType) -> bool:
     """Whether generated code can hold the element type at all."""
     return dtype.name in MEMORY
+
+
+_MOVING = frozenset(
+    {"BitCast", "Compress", "Concat", "ConstantOfShape", "EyeLike", "Gather", "GatherElements", "GatherND", "Identity",
+     "If", "Loop", "OneHot", "Pad", "ReverseSequence", "Scan", "ScatterElements", "ScatterND", "TensorScatter", "Tile",
+     "Trilu", "Where"}
+)  # fmt: skip
+"""Operators other than views that may only move their operands."""
+
+_DECODING = frozenset({"Cast", "CastLike", "IsInf", "IsNaN"})
+"""Operators that take narrow numbers apart or make them."""
+
+
+def handles(node: Node, dtype: DType) -> bool:
+    """Whether the operator, where it is not a view, makes sense of an element type: not all do of opaque ones."""
+    if dtype.name not in OPAQUE:
+        return is_computable(dtype)
+    is_moving = node.op.name in _MOVING and getattr(node.op, "reduction", "none") == "none"
+    return is_moving or (node.op.name in _DECODING and dtype.kind != "complex")
 
 
 Emitter = Callable[[Node, Sequence[Register]], Register]
@@ -78,11 +119,11 @@ def can_emit(node: Node) -> bool:
     if node.op.name not in EMITTERS or node.op.domain != "" or len(node.outputs) != 1:
         return False
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-    if not all(hasattr(v.type, "dtype") and v.tensor.shape is not None and is_computable(v.dtype) for v in values):
+    if not all(hasattr(v.type, "dtype") and v.tensor.shape is not None and handles(node, v.dtype) for v in values):
         return False
     allowed = _KINDS.get(node.op.name)
     inputs = [value for value in node.inputs if value is not None]
-    if allowed is not None and not all(register_kind(v.dtype) in allowed for v in inputs):
+    if allowed is not None and not all(_number_kind(v.dtype) in allowed for v in inputs):
         return False
     guard = _GUARDS.get(node.op.name)
     return guard is None or guard(node)
@@ -114,6 +155,34 @@ def round_once(text: str, node: Node) -> str:
 def _is_one_node(left: Node | None, right: Node) -> bool:
     """Whether two nodes came from one ONNX node."""
     return left is not None and bool(left.source) and left.source == right.source
+
+
+def _number_kind(dtype: DType) -> str:
+    """The kind of register that holds numbers of an element type."""
+    if dtype.name in NARROW_FLOATS:
+        return "f32"
+    return ("i8" if dtype.kind == "int" else "u8") if dtype.name in NARROW_INTEGERS else register_kind(dtype)
+
+
+def _decoded(x: Register, dtype: DType) -> Register:
+    """The numbers behind the bits of a narrow type; what is in a register of another type is returned as it is."""
+    if dtype.name in NARROW_FLOATS:
+        return Register(f"ig_f32_from_{NARROW_FLOATS[dtype.name]}({x.text})", "f32")
+    if dtype.name not in NARROW_INTEGERS:
+        return x
+    is_signed = dtype.kind == "int"
+    return Register(f"ig_i8_from_{dtype.name}({x.text})" if is_signed else _low_bits(x.text, dtype), _number_kind(dtype))
+
+
+def _low_bits(text: str, dtype: DType) -> str:
+    return f"({text} & {(1 << NARROW_INTEGERS[dtype.name]) - 1})"
+
+
+def with_headers(source: str) -> str:
+    """The C text with the headers that its functions need beyond those that every kernel has."""
+    suffixes = [*NARROW_FLOATS.values(), "int4", "int2"]
+    is_narrow = any(f"_from_{name}(" in source or f"ig_{name}_from_" in source for name in suffixes)
+    return f'#include "ig_narrow.h"\n{source}' if is_narrow else source
 
 
 def _emits(*names: str, kinds: frozenset[str] | None = None) -> Callable[[Emitter], Emitter]:
@@ -330,13 +399,13 @@ def _not(node: Node, arguments: Sequence[Register]) -> Register:
 
 @_emits("IsNaN", kinds=_FLOATS)
 def _is_nan(node: Node, arguments: Sequence[Register]) -> Register:
-    (x,) = arguments
+    x = _decoded(arguments[0], _given(node))
     return bool_register(f"ig_is_nan_{x.kind}({x.text})", BITS[x.kind])
 
 
 @_emits("IsInf", kinds=_FLOATS)
 def _is_inf(node: Node, arguments: Sequence[Register]) -> Register:
-    (x,) = arguments
+    x = _decoded(arguments[0], _given(node))
     tests: list[str] = []
     if node.op.detect_positive:
         tests.append(f"ig_eq_{x.kind}({x.text}, {literal(np.inf, x.kind)})")
@@ -362,29 +431,63 @@ def _bit_shift(node: Node, arguments: Sequence[Register]) -> Register:
     return Register(f"ig_{function}_{x.kind}({x.text}, {y.text})", x.kind)
 
 
+@_emits("BitCast")
+def _bit_cast(node: Node, arguments: Sequence[Register]) -> Register:
+    """Truth values from bytes of any bits; between other types a copy serves."""
+    (x,) = arguments
+    return x if x.is_bool else bool_register(f"ig_ne_{x.kind}({x.text}, {literal(0, x.kind)})", 8)
+
+
 @_emits("Cast", "CastLike")
 def _cast(node: Node, arguments: Sequence[Register]) -> Register:
-    x, to = arguments[0], node.output.dtype
-    kind = register_kind(to)
+    given, to = _given(node), node.output.dtype
+    if given == to:
+        return arguments[0]
+    if given.name == "float8e8m0" and to.name in ("bool", "float64"):
+        return _cast_power(arguments[0], to)
+    x, kind = _decoded(arguments[0], given), register_kind(to)
     if to.name == "bool":
-        return x if x.is_bool else bool_register(f"ig_ne_{x.kind}({x.text}, {literal(0, x.kind)})", BITS[x.kind])
+        return bool_register(f"ig_ne_{x.kind}({x.text}, {literal(0, x.kind)})", BITS[x.kind])
     if x.is_bool:
-        text = as_bytes(x)
-        return Register(text if kind == "u8" else f"ig_cast_u8_{kind}({text})", kind)
+        x = Register(as_bytes(x), "u8")
+    if to.name in NARROW_INTEGERS:
+        return Register(_low_bits(_converted(x, "u8"), to), "u8")
+    if to.name in NARROW_FLOATS:
+        return Register(_encoded(node, x), "u8")
     return Register(_narrowed(x, to) or _converted(x, kind), kind)
 
 
+def _given(node: Node) -> DType:
+    """The element type of the first operand."""
+    assert node.inputs[0] is not None
+    return node.inputs[0].dtype
+
+
+def _cast_power(x: Register, to: DType) -> Register:
+    """A power of two, of which the least is a denormal float32: it must not be computed with in single precision."""
+    if to.name == "bool":
+        return bool_register(f"(ig_set_i8(-1) | (ig_i8){x.text})", 8)  # none of them is zero
+    return Register(f"ig_f64_from_e8m0({x.text})", "f64")
+
+
+def _encoded(node: Node, x: Register) -> str:
+    """Numbers as the bits of a narrow float, rounded once."""
+    name = NARROW_FLOATS[node.output.dtype.name]
+    saturate = int(bool(node.op.saturate))
+    if name == "e8m0":
+        wide = "f32" if x.kind == "f32" or BITS[x.kind] < 32 else "f64"
+        return f"ig_e8m0_from_{wide}({_converted(x, wide)}, IG_{node.op.round_mode.upper()}, {saturate})"
+    single = f"ig_odd_f32({x.text})" if x.kind == "f64" else _converted(x, "f32")
+    return f"ig_{name}_from_f32({single}, {saturate})"
+
+
 def _narrowed(x: Register, to: DType) -> str | None:
-    """The casts in which single precision on the way to 16 bits would round otherwise than the reference does."""
-    if to.name == "float16" and x.kind == "f64":
+    """The casts in which single precision on the way to 16 bits would round twice."""
+    if to.name in _HALVES and x.kind == "f64":
         return f"ig_odd_f32({x.text})"
-    if to.name == "bfloat16" and x.kind in ("i64", "u64"):
-        return f"ig_cast_f64_f32(ig_cast_{x.kind}_f64({x.text}))"
+    if to.name == "bfloat16" and x.kind in ("i32", "u32", "i64", "u64"):
+        return f"ig_odd_f32(ig_cast_{x.kind}_f64({x.text}))"
     return None
-
-
-def _cast_is_plain(node: Node) -> bool:
-    return all(value is not None and is_computable(value.dtype) for value in node.inputs[:1])
 
 
 def _base_is_float(node: Node) -> bool:
@@ -396,9 +499,8 @@ def _is_integer(node: Node) -> bool:
 
 
 _GUARDS: dict[str, Callable[[Node], bool]] = {
-    "Cast": _cast_is_plain,
-    "CastLike": _cast_is_plain,
     "Pow": _base_is_float,
+    "BitCast": lambda node: node.output.dtype.kind == "bool",
     "BitShift": _is_integer,
     "Neg": lambda node: node.output.dtype.kind != "bool",
     "Reciprocal": lambda node: node.output.dtype.is_float,
@@ -422,6 +524,8 @@ def cost_of(node: Node) -> float:
 def scalar_constant(value: Value) -> float | None:
     """The number that a literal may stand for: constants that the compiler can make use of."""
     if value.constant is None or value.constant.size != 1 or value.constant.dtype.kind not in "fiu":
+        return None
+    if value.dtype.name in OPAQUE:
         return None
     number = float(value.constant.reshape(()))
     return number if number in (0.0, 1.0, -1.0, 2.0, 0.5) and not (number == 0 and np.signbit(number)) else None

@@ -13,12 +13,12 @@ from intaglio.ir.dim import Dim, compare
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import ANCHORS
 from intaglio.kernels.epilogue import rows_and_columns
-from intaglio.kernels.expression import can_emit, is_computable
+from intaglio.kernels.expression import can_emit, handles
 from intaglio.kernels.loops import REDUCTIONS, reads
 from intaglio.kernels.view import Buffer, whole
 from intaglio.ops.indices import known_integers, resolve_axes
 
-Kind = Literal["fill", "view", "loop", "anchor", "host"]
+Kind = Literal["fill", "view", "loop", "anchor", "control", "host"]
 
 GROUP_LIMIT = 48
 """Nodes in one kernel at most: beyond that registers spill and the compiler slows down."""
@@ -193,7 +193,7 @@ def is_loop_node(node: Node) -> bool:
 def can_reduce(node: Node) -> bool:
     """Whether the reduction's element type can be computed; the mean of no integers is an error that kernels miss."""
     dtype = node.output.dtype
-    if not is_computable(dtype) or dtype.kind == "bool":
+    if not handles(node, dtype) or dtype.kind == "bool":
         return False
     extents = [reads(node)[0].shape[axis] for axis in reduction_axes(node) or ()]
     return dtype.is_float or node.op.name != "ReduceMean" or all(compare(dim, 0) == 1 for dim in extents)

@@ -8,6 +8,7 @@ remain only where the layout begins and ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
+from intaglio.kernels.context import ANCHORS
 from intaglio.kernels.expression import EMITTERS
 from intaglio.kernels.fusion import reduction_axes
 from intaglio.kernels.loops import REDUCTIONS
@@ -54,17 +56,21 @@ class ChannelsLast(Op):
     inner: Op
     input_first: bool = False
 
-    def infer(self, X: Value, W: Value | None = None, B: Value | None = None) -> TensorType:
+    def infer(
+        self, X: Value, W: Value | None = None, B: Value | None = None, w_zero_point: Value | None = None
+    ) -> TensorType:
         """The inner operator's type with the channels moved."""
         data = Value(X.name, self.first_type(X))
-        result = self.inner.infer(data, *(v for v in (W, B) if v is not None))
+        result = self.inner.infer(data, *_trimmed((W, B, w_zero_point)))
         found = result[0] if isinstance(result, tuple) else result
         return found.with_shape(tuple(found.dims[axis] for axis in to_last(found.rank)))
 
-    def reference(self, X: Array, W: Array | None = None, B: Array | None = None) -> Array:
+    def reference(
+        self, X: Array, W: Array | None = None, B: Array | None = None, w_zero_point: Array | None = None
+    ) -> Array:
         """The inner operator between two transposes."""
         data = X if self.input_first else np.transpose(X, to_first(X.ndim))
-        result = self.inner.reference(data, *(a for a in (W, B) if a is not None))
+        result = self.inner.reference(data, *_trimmed((W, B, w_zero_point)))
         found = result[0] if isinstance(result, tuple) else result
         return np.transpose(found, to_last(found.ndim))
 
@@ -217,8 +223,8 @@ class _Layout:
         self.graph.remove(node)
 
 
-def _trimmed(inputs: Sequence[Value | None]) -> list[Value | None]:
-    kept = list(inputs)
+def _trimmed(inputs: Sequence[Any]) -> list[Any]:
+    kept: list[Any] = list(inputs)
     while kept and kept[-1] is None:
         kept.pop()
     return kept
@@ -234,6 +240,8 @@ _MOVERS: dict[str, Callable[[_Layout, Node], None]] = {
 
 def _is_spatial(node: Node) -> bool:
     """Whether a channels-last kernel exists for the node."""
+    if node.op.name == "ConvInteger":
+        return ANCHORS["ConvInteger"].refuse(node) is None
     if node.op.name not in ("Conv", "ConvTranspose", "MaxPool", "AveragePool"):
         return False
     tensors = [value.type for value in node.inputs if value is not None]

@@ -26,6 +26,7 @@ from intaglio.kernels.expression import (
     register_kind,
     round_once,
     scalar_constant,
+    with_headers,
 )
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
 from intaglio.kernels.view import Loops, View, collapse_strides
@@ -152,7 +153,7 @@ class _Emission:
         """Print the kernel and describe its call."""
         self._declare_sizes()
         body = self._reduced_task() if self.program.reduced else self._chunk_task()
-        source = "\n".join([*self._header(), "{", *self._prologue(), *body, "}", ""])
+        source = with_headers("\n".join([*self._header(), "{", *self._prologue(), *body, "}", ""]))
         columns = product(self.columns.extents)
         rows = product(self.rows.extents)
         elements = 0.02 + sum(cost_of(node) for node in self.program.nodes) + 0.05 * len(self.operands)
@@ -390,7 +391,7 @@ class _Emission:
     def _load(self, value: Value, position: str, left: str | None) -> str:
         index = self.load_index[value]
         step = self._inner_step(index)
-        suffix, kind = MEMORY[value.dtype.name][1], register_kind(value.dtype)
+        suffix, kind = self._access(value)
         pointer = self._pointer(index)
         if step == "0":
             text = f"ig_broadcast_{suffix}({pointer})"
@@ -400,12 +401,19 @@ class _Emission:
             text = f"ig_gather_{suffix}({pointer} + {position} * {step}, {step}, {left or 'IG_LANES'})"
         return f"const ig_{kind} {self._name(value)} = {text};"
 
+    def _access(self, value: Value) -> tuple[str, str]:
+        """The suffix of the functions that load and store a value, and the kind of its register; a copy moves bits."""
+        element, suffix = MEMORY[value.dtype.name]
+        if element == "uint16_t" and not self.program.nodes and scalar_constant(value) is None:
+            return "u16", "u16"
+        return suffix, register_kind(value.dtype)
+
     def _pointer(self, index: int) -> str:
         return f"q{index}" if len(self.columns.extents) > 1 else f"p{index}"
 
     def _store(self, value: Value, left: str | None) -> str:
         index = self.store_index[value]
-        step, suffix = self._inner_step(index), MEMORY[value.dtype.name][1]
+        step, suffix = self._inner_step(index), self._access(value)[0]
         pointer, name = self._pointer(index), self._name(value)
         if scalar_constant(value) is not None and value in self.load_index:
             name = self._register(value).text

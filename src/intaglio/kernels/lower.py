@@ -11,9 +11,10 @@ from intaglio.ir.dim import Symbol, lone_atom, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.assume import assume_equal
-from intaglio.kernels.context import ANCHORS, Context, make_constants
+from intaglio.kernels.context import ANCHORS, LATE, Context, make_constants
+from intaglio.kernels.control import CONTROL, body_symbols, lower_control, nested_graphs, refuse_control
 from intaglio.kernels.epilogue import Epilogue, rows_and_columns
-from intaglio.kernels.expression import is_computable
+from intaglio.kernels.expression import handles, is_computable
 from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node
 from intaglio.kernels.layout import choose_layouts
 from intaglio.kernels.loops import REDUCTIONS, Program, loop_call, reads
@@ -50,12 +51,13 @@ def lower(graph: Graph, target: Target, *, assume: bool = True, exact: bool = Fa
 
     simplify(graph, pipeline=CLEANUP)
     assumptions = assume_equal(graph) if assume else []
-    legalise(graph)
+    for each in (graph, *nested_graphs(graph)):
+        legalise(each)
     assumptions += assume_equal(graph) if assume else []
     simplify(graph, pipeline=CLEANUP)
     choose_layouts(graph)
     simplify(graph, pipeline=CLEANUP)
-    plan = _Lowering(graph, Context(target, exact)).plan()
+    plan = _Lowering(graph, Context(target, exact, assumptions=assumptions)).plan()
     plan.assumptions = assumptions
     return plan
 
@@ -128,37 +130,82 @@ def _all_known(node: Node) -> bool:
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, context: Context) -> None:
+    """The lowering of a graph; that of a subgraph emits into the segment of the graph around."""
+
+    def __init__(self, graph: Graph, context: Context, bound: set[str] | None = None) -> None:
         self.graph = graph
         self.context = context
         self.kinds: dict[Node, Kind] = {}
         self.reasons: dict[Node, str] = {}
         self.binders: dict[str, Node] = {}
+        self.late: set[Node] = set()
+        self.bodies: dict[Graph, _Lowering] = {}
+        self.bound = set[str]() if bound is None else set(bound)
 
     def plan(self) -> Plan:
-        self._classify()
+        for value in self.graph.inputs:
+            self.bound |= _bound_by(value)
+        self.classify()
+        self.context.told = {name for name, node in self.binders.items() if self.kinds[node] != "host"}
+        groups = self.lower_groups()
+        self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= groups, is_last=True)
+        constants = make_constants(self.context.constants)
+        return Plan(self.context.steps, constants, list(self.graph.inputs), list(self.graph.outputs))
+
+    def lower_groups(self) -> int:
+        """Emit all groups, and say how many there were."""
         nodes = self._demanded()
         groups = form_groups(nodes, self.kinds, self.reasons)
         self._find_last_readers(groups)
         for index, group in enumerate(groups):
             self._lower_group(group, index)
-        self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= len(groups))
-        constants = make_constants(self.context.constants)
-        return Plan(self.context.steps, constants, list(self.graph.inputs), list(self.graph.outputs))
+        return len(groups)
 
-    def _classify(self) -> None:
-        """Decide for each node how it runs; a size that only data tells is known once a host node has run."""
-        bound: set[str] = set()
-        for value in self.graph.inputs:
-            bound |= _bound_by(value)
+    def classify(self) -> None:
+        """Decide for each node how it runs, and who finds out the sizes that only data tells."""
         for node in self.graph.nodes:
             kind, reason = self._kind(node)
-            unknown = set[str]().union(*(_symbols_of(value) for value in node.outputs)) - bound
+            unknown = set[str]().union(*(_symbols_of(value) for value in node.outputs)) - self.bound
+            if unknown and kind not in ("host", "control"):
+                kind, reason = self._late_kind(node, kind, unknown)
             if unknown and kind != "host":
-                kind, reason = "host", f"the size {', '.join(sorted(unknown))} depends on data"
-            bound |= unknown
+                self.context.late_symbols |= unknown
+            self.bound |= unknown
             self.binders.update(dict.fromkeys(unknown, node))
             self.kinds[node], self.reasons[node] = kind, reason
+
+    def _late_kind(self, node: Node, kind: Kind, unknown: set[str]) -> tuple[Kind, str]:
+        """How a node runs of which some sizes depend on data."""
+        rule = LATE.get(node.op.name) if node.op.domain in ("", "intaglio") else None
+        if rule is None:
+            return "host", f"the size {', '.join(sorted(unknown))} depends on data"
+        refusal = rule.refuse(node)
+        if refusal is not None:
+            return "host", refusal
+        self.late.add(node)
+        return kind, ""
+
+    def host_reason(self) -> str | None:
+        """Why this subgraph cannot be C: its first node that is to run on the host."""
+        for node in self._demanded():
+            if self.kinds[node] == "host":
+                return f"{node.op.name} in its body: {self.reasons[node]}"
+        return None
+
+    def _control_kind(self, node: Node) -> tuple[Kind, str]:
+        refusal = refuse_control(node)
+        if refusal is not None:
+            return "host", refusal
+        own = body_symbols(node, self.bound)
+        inner = [_Lowering(graph, self.context, self.bound | own) for _, graph in node.op.subgraphs()]
+        for body in inner:
+            body.classify()
+            reason = body.host_reason()
+            if reason is not None:
+                return "host", reason
+        self.context.late_symbols |= own
+        self.bodies.update((body.graph, body) for body in inner)
+        return "control", ""
 
     def _kind(self, node: Node) -> tuple[Kind, str]:
         if _all_known(node):
@@ -172,6 +219,8 @@ class _Lowering:
         if not all(is_computable(value.dtype) for value in (*node.outputs, *self._read_by(node))):
             names = sorted({str(v.dtype) for v in values if not is_computable(v.dtype)})
             return "host", f"{', '.join(names)} is not compiled yet"
+        if node.op.name in CONTROL and node.op.domain == "":
+            return self._control_kind(node)
         if is_view(node):
             return "view", ""
         if is_loop_node(node):
@@ -179,11 +228,16 @@ class _Lowering:
         rule = ANCHORS.get(node.op.name) if node.op.domain in ("", "intaglio") else None
         if rule is None:
             return "host", node.op.host_reason or f"{node.op.name} is not compiled yet"
-        refusal = rule.refuse(node)
+        opaque = sorted({str(v.dtype) for v in (*node.outputs, *rule.reads(node)) if not handles(node, v.dtype)})
+        refusal = f"{node.op.name} of {', '.join(opaque)} is not compiled yet" if opaque else rule.refuse(node)
         return ("anchor", "") if refusal is None else ("host", refusal)
 
     def _read_by(self, node: Node) -> Sequence[Value]:
         """The inputs whose elements the node's kernel reads."""
+        found = self._read_by_kernel(node)
+        return [*found, *LATE[node.op.name].reads(node)] if node in self.late else found
+
+    def _read_by_kernel(self, node: Node) -> Sequence[Value]:
         kind = self.kinds.get(node)
         if kind == "fill":
             return []
@@ -210,7 +264,10 @@ class _Lowering:
 
     def _sizes_from(self, node: Node) -> set[Value]:
         """Outputs of the host nodes that must run first because the node's sizes are known only from them."""
-        values = (*node.outputs, *self._read_by(node))
+        values = [*node.outputs, *self._read_by(node)]
+        for _, graph in node.op.subgraphs():
+            for inner in (graph, *nested_graphs(graph)):
+                values += [*inner.values(), *inner.outputs]
         names = set[str]().union(*(_symbols_of(value) | _symbols_in(value) for value in values))
         found = {self.binders[name] for name in names if name in self.binders}
         return {binder.outputs[0] for binder in found if binder is not node}
@@ -225,7 +282,11 @@ class _Lowering:
 
     def _lower_group(self, group: Group, index: int) -> None:
         node = group.nodes[0]
-        if group.kind == "host":
+        if node in self.late:
+            LATE[node.op.name].bind(self.context, node)
+        if group.kind == "control":
+            lower_control(self.context, node, lambda graph: self.bodies[graph].lower_groups())
+        elif group.kind == "host":
             self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= index)
             self.context.add_host(node, group.reason)
         elif group.kind == "fill":

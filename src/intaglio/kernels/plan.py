@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,7 +72,142 @@ class Fill:
     title: str = ""
 
 
-Action = Call | Fill
+@dataclass
+class Bind:
+    """Sizes that data decides: C statements that set `value[i]` for the i-th of `symbols`.
+
+    The statements see their `operands` by name as pointers to the given C type, and `sizes` by name; `fault = 1` stops
+    the run, and the node's reference says what is wrong.
+    """
+
+    symbols: tuple[str, ...]
+    body: str
+    operands: list[tuple[str, str, Operand]]
+    sizes: list[tuple[str, Size]] = field(default_factory=list[tuple[str, Size]])
+    nodes: tuple[Node, ...] = ()
+    title: str = ""
+
+
+@dataclass
+class Assign:
+    """Symbols that take the values of dimensions, all at once."""
+
+    items: list[tuple[str, Dim]]
+    nodes: tuple[Node, ...] = ()
+    title: str = ""
+
+
+@dataclass
+class Allocate:
+    """Memory for a buffer whose size is known only now; a buffer that has some gets other."""
+
+    buffer: Buffer
+    nodes: tuple[Node, ...] = ()
+    title: str = ""
+
+
+@dataclass
+class Grow:
+    """More memory for a buffer, of which `used` elements are kept, where it does not hold `needed` elements."""
+
+    buffer: Buffer
+    used: Dim
+    needed: Dim
+    nodes: tuple[Node, ...] = ()
+    title: str = ""
+
+
+@dataclass
+class Move:
+    """The memory of one buffer becomes that of another, whose own is given back."""
+
+    source: Buffer
+    target: Buffer
+    nodes: tuple[Node, ...] = ()
+    title: str = ""
+
+
+@dataclass
+class Check:
+    """Dimensions that must be equal for what follows; the driver returns where they are not."""
+
+    left: Dim
+    right: Dim
+    status: int
+    nodes: tuple[Node, ...] = ()
+    title: str = ""
+
+
+@dataclass
+class Branch:
+    """One of two blocks, as a tensor of one element says."""
+
+    condition: Operand
+    then: list[Action]
+    otherwise: list[Action]
+    nodes: tuple[Node, ...] = ()
+    title: str = ""
+
+    @property
+    def blocks(self) -> tuple[list[Action], ...]:
+        """The blocks inside."""
+        return self.then, self.otherwise
+
+
+@dataclass
+class Repeat:
+    """A block run while `counter`, a symbol that counts from 0, is below `limit` and the condition holds.
+
+    `condition` is looked at before the first round, `again` after each; None is no condition. After the loop the
+    counter is the number of rounds.
+    """
+
+    counter: str
+    limit: Operand | Dim | None
+    condition: Operand | None
+    again: Operand | None
+    body: list[Action]
+    nodes: tuple[Node, ...] = ()
+    title: str = ""
+
+    @property
+    def blocks(self) -> tuple[list[Action], ...]:
+        """The blocks inside."""
+        return (self.body,)
+
+
+Action = Call | Fill | Bind | Assign | Allocate | Grow | Move | Check | Branch | Repeat
+
+
+def walk(actions: Sequence[Action]) -> Iterator[Action]:
+    """All actions in the order in which they stand in the driver, those of inner blocks behind the action around."""
+    for action in actions:
+        yield action
+        if isinstance(action, (Branch, Repeat)):
+            for block in action.blocks:
+                yield from walk(block)
+
+
+def operands_of(action: Action) -> list[Operand]:
+    """What an action itself touches, its inner blocks aside."""
+    match action:
+        case Call():
+            return action.operands
+        case Fill():
+            return [action.operand]
+        case Bind():
+            return [operand for _, _, operand in action.operands]
+        case Allocate() | Grow():
+            return [Operand(action.buffer, 0, True)]
+        case Move():
+            return [Operand(action.source), Operand(action.target, 0, True)]
+        case Branch():
+            return [action.condition]
+        case Repeat():
+            candidates = (action.limit, action.condition, action.again)
+            return [item for item in candidates if isinstance(item, Operand)]
+        case Assign() | Check():
+            return []
 
 
 @dataclass
@@ -85,6 +220,15 @@ class NativeStep:
     input_buffers: list[Buffer] = field(default_factory=list[Buffer])
     output_buffers: list[Buffer] = field(default_factory=list[Buffer])
     arena: list[Buffer] = field(default_factory=list[Buffer])
+    late: list[str] = field(default_factory=list[str])
+    """Symbols that the driver itself binds; those at the outermost level first."""
+    told: int = 0
+    """How many of the late symbols the driver tells the runtime, in an output of their own behind the others."""
+
+    @property
+    def late_outputs(self) -> list[bool]:
+        """Whether each output's size is known only in the run."""
+        return [buffer.is_late for buffer in self.output_buffers]
 
 
 @dataclass
@@ -115,7 +259,7 @@ class Plan:
         found: dict[Kernel, None] = {}
         for step in self.steps:
             if isinstance(step, NativeStep):
-                found.update((action.kernel, None) for action in step.actions if isinstance(action, Call))
+                found.update((action.kernel, None) for action in walk(step.actions) if isinstance(action, Call))
         return list(found)
 
     @property

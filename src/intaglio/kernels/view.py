@@ -9,18 +9,25 @@ from typing import Literal
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.dtype import DType
 
-BufferKind = Literal["input", "output", "constant", "arena"]
+BufferKind = Literal["input", "output", "constant", "arena", "late"]
 
 
 @dataclass(eq=False)
 class Buffer:
-    """Contiguous memory of one materialised value; `size` counts elements. Where it lies is decided by the plan."""
+    """Contiguous memory of one materialised value; `size` counts elements. Where it lies is decided by the plan.
+
+    A buffer that `is_late` is allocated in the run, when its size becomes known; one that `is_shared` may hold another
+    buffer's memory after a while, so it cannot become an output.
+    """
 
     name: str
     dtype: DType
     size: Dim
     kind: BufferKind = "arena"
     index: int = -1
+    is_late: bool = False
+    is_shared: bool = False
+    shape: tuple[Dim, ...] = ()
 
     @property
     def bytes(self) -> Dim:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from intaglio.onnx.external import ExternalData
 from intaglio.onnx.functions import FunctionTable, describe, walk_nodes
 from intaglio.onnx.graph_reader import GraphReader
 from intaglio.onnx.limits import ReadLimits
+from intaglio.onnx.mapped import ModelFile
 from intaglio.onnx.protobuf import printable, shorten, text
 from intaglio.onnx.schema import NEWEST, defs_has, known_names, normal_domain, resolve
 from intaglio.onnx.scope import Problem
@@ -116,9 +116,7 @@ def _map_file(path: Path, title: str) -> memoryview:
             raise ModelNotFoundError(f"there is no file {title}")
         if not path.is_file():
             raise LoadError(f"{title} is not a regular file, so not a model")
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+        return memoryview(ModelFile.open(path) or b"")
     except OSError as error:
         if isinstance(error, IntaglioError):
             raise

@@ -46,7 +46,7 @@ def read_tensor(
 ) -> Array:
     """The array that a TensorProto holds, read-only and without a copy where the file's layout allows it.
 
-    `raw_data` is what was cut out of the message; it is copied, since the file under it may change.
+    `raw_data` is what was cut out of the message, of which the array is a view.
     """
     owner = owner or f"tensor {shorten(text(proto.name))!r}"
     dtype = element_type(proto.data_type, owner)
@@ -61,7 +61,7 @@ def read_tensor(
     if is_external:
         array = _from_bytes(_external_bytes(proto, dtype, shape, external, owner), dtype, shape, owner)
     elif raw_data is not None:
-        array = _from_bytes(raw_data, dtype, shape, owner).copy()
+        array = _from_bytes(raw_data, dtype, shape, owner)
     elif is_raw:
         array = _from_bytes(proto.raw_data, dtype, shape, owner)
     else:

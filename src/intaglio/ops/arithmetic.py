@@ -85,7 +85,7 @@ class Div(Binary):
     symbolic: ClassVar[bool] = True
 
     def compute(self, A: Array, B: Array) -> Any:
-        return _truncated_quotient(A, B) if A.dtype.kind in "iu" else np.divide(A, B)
+        return truncated_quotient(A, B) if A.dtype.kind in "iu" else np.divide(A, B)
 
     def size(self, A: Any, B: Any) -> Any:
         if B == 0:
@@ -97,7 +97,8 @@ class Div(Binary):
         return [bar / inputs[1], -bar * output / inputs[1]]
 
 
-def _truncated_quotient(A: Array, B: Array) -> Array:
+def truncated_quotient(A: Array, B: Array) -> Array:
+    """The quotient of integers rounded towards zero, and 0 where B is 0."""
     quotient = np.asarray(np.floor_divide(A, B))  # NumPy gives 0 for a zero divisor
     is_rounded_down = (quotient * B != A) & ((A < 0) != (B < 0)) & (B != 0)
     return quotient + is_rounded_down.astype(quotient.dtype)
@@ -141,8 +142,7 @@ class Pow(Op):
         if base.is_integer and exponent.is_integer:
             return _integer_power(X, Y)
         with np.errstate(all="ignore"):
-            power = np.asarray(np.power(X.astype(np.float64), Y.astype(np.float64)))
-            return convert(power, base)
+            return convert(np.asarray(_float_power(X.astype(np.float64), Y.astype(np.float64))), base)
 
     def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
         from intaglio.ops.gradient import unbroadcast
@@ -158,6 +158,12 @@ class Pow(Op):
         return X_bar, unbroadcast(b, b.CastLike(bar * Z * slope, Y), Y)
 
 
+def _float_power(X: Array, Y: Array) -> Any:
+    """The power; NumPy takes the root for a single exponent of one half, which differs at -0 and minus infinity."""
+    power = np.power(X, Y)
+    return np.where(Y == 0.5, np.where(X == -np.inf, np.inf, power + 0), power)
+
+
 def _integer_power(X: Array, Y: Array) -> Array:
     """The power modulo 2**64, cut to the base's width."""
     is_negative = Y < 0
@@ -165,7 +171,7 @@ def _integer_power(X: Array, Y: Array) -> Array:
     power = np.power(X.astype(np.int64).astype(np.uint64), exponent).astype(X.dtype)
     is_odd = (Y & 1).astype(bool)
     reciprocal = np.where((X == 1) | ((X == -1) & ~is_odd), 1, np.where(X == -1, -1, 0))
-    return np.asarray(np.where(is_negative, reciprocal, power).astype(X.dtype))
+    return np.asarray(np.where(is_negative, reciprocal.astype(X.dtype), power))
 
 
 class Min(Variadic):

@@ -97,7 +97,20 @@ def _to_float(array: Array, dtype: DType, saturate: bool, round_mode: str) -> Ar
     if dtype.name in _FINITE or (saturate and dtype.name in _SATURATING):
         limit = float(ml_dtypes.finfo(dtype.numpy).max)
         array = np.clip(array, -limit, limit)
+    if array.dtype == np.float64 and dtype.is_narrow:
+        array = _rounded_to_odd(array)  # ml_dtypes would round twice
     return array.astype(dtype.numpy)
+
+
+def _rounded_to_odd(array: Array) -> Array:
+    """Doubles in single precision, towards zero and with the last bit set where that is not exact.
+
+    Rounding the result once more, to a type of fewer bits, gives what rounding the double to that type would.
+    """
+    near = np.asarray(array.astype(np.float32))
+    back = near.astype(np.float64)
+    bits = (near.view(np.int32) - (np.abs(back) > np.abs(array))) | (back != array)
+    return np.where(np.isnan(array), near, np.asarray(bits, np.int32).view(np.float32))
 
 
 def to_power_of_two(array: Array, saturate: bool, round_mode: str) -> Array:
@@ -182,7 +195,7 @@ def _castable(dtype: DType) -> DType:
 
 
 def _cast_sizes(input: Value, dtype: DType) -> Array | None:
-    if input.dtype.kind not in ("int", "uint", "bool"):
+    if input.dtype.kind not in ("int", "uint", "bool") or dtype.bits < 8:
         return None
     if dtype == BOOL:
         return map_sizes(lambda item: not dims.decide_equal(item, 0), BOOL, input)
@@ -210,7 +223,7 @@ class CastLike(Op):
 
 
 class BitCast(Op):
-    """The same bits as elements of another type of the same width."""
+    """The same bits as elements of another type of the same width; as bool, whether any is set."""
 
     to: int
 
@@ -221,4 +234,5 @@ class BitCast(Op):
         return input.tensor.with_dtype(wanted)
 
     def reference(self, input: Array) -> Array:
-        return np.ascontiguousarray(input).view(numbered_dtype(self.to).numpy).reshape(input.shape)
+        wanted, bits = numbered_dtype(self.to), np.ascontiguousarray(input).reshape(input.shape)
+        return bits.view(np.uint8) != 0 if wanted == BOOL else bits.view(wanted.numpy)

@@ -5,15 +5,16 @@ Each is an expansion into standard operators; ONNX Runtime is the judge of what 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from intaglio.errors import ShapeError, UnsupportedError
-from intaglio.ir.dtype import FLOAT32, INT32, UINT8
+from intaglio.ir.dtype import FLOAT32, INT32, INT64, UINT8, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
-from intaglio.ops.operand import EPSILON, cast
+from intaglio.ops.operand import EPSILON, cast, wide_dtype
 from intaglio.ops.quantize import ConvolutionAttributes
 
 DOMAIN = "com.microsoft"
@@ -72,6 +73,9 @@ class SimplifiedLayerNormalization(Op):
     epsilon: float = EPSILON
     stash_type: int = 1
 
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return given["X"].dtype, FLOAT32
+
     def expand(self, b: Any, X: Value, scale: Value) -> tuple[Value, ...]:
         y = b.RMSNormalization(X, scale, axis=self.axis, epsilon=self.epsilon, stash_type=self.stash_type)
         axis = self.axis + X.rank if self.axis < 0 else self.axis
@@ -91,6 +95,9 @@ class SkipLayerNormalization(Op):
     output_names: ClassVar[tuple[str, ...]] = ("output", "mean", "inv_std_var", "input_skip_bias_sum")
     epsilon: float = TINY
 
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return given["input"].dtype, FLOAT32, FLOAT32, given["input"].dtype
+
     def expand(
         self, b: Any, input: Value, skip: Value, gamma: Value, beta: Value | None = None, bias: Value | None = None
     ) -> tuple[Value, ...]:
@@ -105,6 +112,9 @@ class SkipSimplifiedLayerNormalization(Op):
     domain: ClassVar[str] = DOMAIN
     output_names: ClassVar[tuple[str, ...]] = ("output", "mean", "inv_std_var", "input_skip_bias_sum")
     epsilon: float = TINY
+
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return given["input"].dtype, FLOAT32, FLOAT32, given["input"].dtype
 
     def expand(self, b: Any, input: Value, skip: Value, gamma: Value, bias: Value | None = None) -> tuple[Value, ...]:
         total = input + skip if bias is None else input + skip + bias
@@ -121,6 +131,9 @@ class EmbedLayerNormalization(Op):
     output_names: ClassVar[tuple[str, ...]] = ("output", "mask_index", "embedding_sum")
     epsilon: float = TINY
     mask_index_type: int | None = None
+
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return given["word_embedding"].dtype, INT32, given["word_embedding"].dtype
 
     def expand(
         self,
@@ -281,27 +294,40 @@ class MatMulNBits(Op):
         g_idx: Value | None = None,
         bias: Value | None = None,
     ) -> Value:
-        if self.bits not in (2, 4, 8) or self.weight_prepacked or g_idx is not None:
-            raise UnsupportedError("MatMulNBits is supported for 2, 4 and 8 bits without g_idx and prepacked weights")
+        if self.bits not in (2, 4, 8) or self.weight_prepacked:
+            raise UnsupportedError(
+                f"MatMulNBits with bits={self.bits} and weight_prepacked={self.weight_prepacked}: ONNX Runtime's CPU "
+                "kernel, too, takes weights of 2, 4 and 8 bits only, and none that are prepacked for a GPU"
+            )
         if min(self.K, self.N, self.block_size) < 1:
             raise ShapeError(f"K={self.K}, N={self.N} and block_size={self.block_size} must be at least 1")
+        dtype = wide_dtype(A.dtype)
         blocks = -(-self.K // self.block_size)
         packed = b.Reshape(B, [self.N, blocks, self.block_size * self.bits // 8])
-        numbers = cast(b, unpack_bits(b, packed, self.bits), A.dtype)
-        zeros = self._zeros(b, A, zero_points, blocks)
-        weights = (numbers - zeros) * b.Reshape(scales, [self.N, blocks, 1])
-        rows = b.Slice(b.Reshape(weights, [self.N, blocks * self.block_size]), [0], [self.K], [1])
-        product = b.MatMul(A, b.Transpose(rows, perm=(1, 0)))
-        return product if bias is None else product + bias
+        numbers = cast(b, unpack_bits(b, packed, self.bits), dtype)
+        steps = cast(b, b.Reshape(scales, [self.N, blocks]), dtype)
+        weights = self._scaled(b, numbers, steps, self._zeros(b, dtype, zero_points, blocks), g_idx)
+        product = b.MatMul(cast(b, A, dtype), b.Transpose(weights, perm=(1, 0)))
+        return cast(b, product if bias is None else product + cast(b, bias, dtype), A.dtype)
 
-    def _zeros(self, b: Any, A: Value, zero_points: Value | None, blocks: int) -> Value:
+    def _zeros(self, b: Any, dtype: DType, zero_points: Value | None, blocks: int) -> Value:
+        """The zero points of all blocks, or one for all."""
         if zero_points is None:
-            return b.constant(1 << (self.bits - 1), A.dtype)
+            return b.constant(np.full((1, 1), 1 << (self.bits - 1)), dtype)
         if zero_points.dtype != UINT8:
-            return b.Reshape(zero_points, [self.N, blocks, 1])
+            return cast(b, b.Reshape(zero_points, [self.N, blocks]), dtype)
         packed = b.Reshape(zero_points, [self.N, -1])
-        whole = b.Slice(unpack_bits(b, packed, self.bits), [0], [blocks], [1])
-        return cast(b, b.Unsqueeze(whole, [2]), A.dtype)
+        return cast(b, b.Slice(unpack_bits(b, packed, self.bits), [0], [blocks], [1]), dtype)
+
+    def _scaled(self, b: Any, numbers: Value, steps: Value, zeros: Value, g_idx: Value | None) -> Value:
+        """The weights [N, K]; `g_idx` names the block whose scale and zero point each of the K columns has."""
+        if g_idx is None:
+            weights = (numbers - b.Unsqueeze(zeros, [2])) * b.Unsqueeze(steps, [2])
+            return b.Slice(b.Reshape(weights, [self.N, -1]), [0], [self.K], [1])
+        columns = b.Slice(b.Reshape(numbers, [self.N, -1]), [0], [self.K], [1])
+        block = b.Slice(g_idx, [0], [self.K], [0])
+        own = zeros if zeros.shape[1] == 1 else b.Gather(zeros, block, axis=1)
+        return (columns - own) * b.Gather(steps, block, axis=1)
 
 
 def unpack_bits(b: Any, packed: Value, bits: int) -> Value:
@@ -311,6 +337,56 @@ def unpack_bits(b: Any, packed: Value, bits: int) -> Value:
     shifts = b.constant(np.arange(0, 8, bits, dtype=np.uint8))
     parts = b.BitwiseAnd(b.BitShift(b.Unsqueeze(packed, [packed.rank]), shifts, direction="RIGHT"), (1 << bits) - 1)
     return b.Reshape(parts, [*([0] * (packed.rank - 1)), -1])
+
+
+_FLOAT4 = (0, 1 / 192, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4)
+_NORMAL4 = (
+    -1, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.091050036, 0,
+    0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1,
+)  # fmt: skip
+FOUR_BITS = {0: (*_FLOAT4, *(-number for number in _FLOAT4)), 1: _NORMAL4}
+"""What four bits mean, by `quant_type`: a small floating-point number, or a quantile of the normal distribution."""
+
+
+class MatMulBnb4(Op):
+    """A times weights of four bits that index a table, each block of them with the largest number it was scaled by.
+
+    Bytes hold two weights, the first in the high bits. The weights are a matrix [N, K], transposed if `transB`.
+    """
+
+    domain: ClassVar[str] = DOMAIN
+    K: int
+    N: int
+    block_size: int
+    quant_type: int
+    training_mode: int = 0
+    transB: int = 1
+
+    def expand(self, b: Any, A: Value, B: Value, absmax: Value) -> Value:
+        if self.quant_type not in FOUR_BITS or min(self.K, self.N, self.block_size) < 1:
+            raise ShapeError(f"quant_type={self.quant_type}, K={self.K}, N={self.N}, block_size={self.block_size}")
+        dtype, count = wide_dtype(A.dtype), self.N * self.K
+        shifts = b.constant(np.array([4, 0], np.uint8))
+        pairs = b.BitwiseAnd(b.BitShift(b.Reshape(B, [-1, 1]), shifts, direction="RIGHT"), 15)
+        index = cast(b, b.Slice(b.Reshape(pairs, [-1]), [0], [count], [0]), INT64)
+        table = b.constant(np.array(FOUR_BITS[self.quant_type], np.float32), dtype)
+        block = b.constant(np.arange(count) // self.block_size)
+        flat = b.Gather(table, index, axis=0) * b.Gather(cast(b, b.Reshape(absmax, [-1]), dtype), block, axis=0)
+        weights = b.Reshape(flat, [self.N, self.K])
+        weights = b.Transpose(weights, perm=(1, 0)) if self.transB else weights
+        return cast(b, b.MatMul(cast(b, A, dtype), weights), A.dtype)
+
+
+class MatMulInteger16(Op):
+    """The matrix product of 16-bit integers in int32."""
+
+    domain: ClassVar[str] = DOMAIN
+
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return (INT32,)
+
+    def expand(self, b: Any, A: Value, B: Value) -> Value:
+        return b.MatMul(cast(b, A, INT32), cast(b, B, INT32))
 
 
 class NhwcMaxPool(Op):
@@ -341,7 +417,11 @@ def channels_last(b: Any, x: Value) -> Value:
 
 
 class RotaryEmbedding(Op):
-    """Pairs of elements of each head rotated by the angle of their position."""
+    """Pairs of elements of each head rotated by the angle of their position.
+
+    `scale` has no effect, as in ONNX Runtime, and neither has `is_packed_batching`, which only allows a sequence to be
+    longer than the caches.
+    """
 
     domain: ClassVar[str] = DOMAIN
     interleaved: int = 0
@@ -351,8 +431,6 @@ class RotaryEmbedding(Op):
     scale: float = 1.0
 
     def expand(self, b: Any, input: Value, position_ids: Value, cos_cache: Value, sin_cache: Value) -> Value:
-        if self.is_packed_batching or self.scale != 1:
-            raise UnsupportedError("RotaryEmbedding is not supported for packed batches and for a scale")
         heads = self.num_heads or (None if input.rank == 4 else self._count_heads(input, cos_cache))
         return b.RotaryEmbedding(
             input,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,14 +14,14 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
 from intaglio.ops.contrib import DOMAIN, needed
 from intaglio.ops.contrib_quantize import MatMulIntegerToFloat
-from intaglio.ops.operand import cast, wide
+from intaglio.ops.operand import cast
 
 
-def split_heads(b: Any, x: Value, heads: int) -> Value:
-    """[batch, places, heads * size] as [batch, heads, places, size]."""
+def split_heads(b: Any, x: Value, heads: int, size: int = -1) -> Value:
+    """[batch, places, heads * size] as [batch, heads, places, size]; without places the size must be given."""
     if heads < 1:
         raise ShapeError(f"the number of heads is {heads}, it must be at least 1")
-    return b.Transpose(b.Reshape(x, [0, 0, heads, -1]), perm=(0, 2, 1, 3))
+    return b.Transpose(b.Reshape(x, [0, 0, heads, size]), perm=(0, 2, 1, 3))
 
 
 def merge_heads(b: Any, x: Value) -> Value:
@@ -46,8 +47,9 @@ def filled(b: Any, is_visible: Value, fill: float, dtype: DType) -> Value:
 def key_mask(b: Any, mask: Value, batch: Any, queries: Value, keys: Value) -> Value:
     """Whether each key is visible, from one of ONNX Runtime's mask formats; broadcasts to [batch, heads, places, keys].
 
-    One axis: the length of each sequence, or the ends of all followed by their starts. Two axes: batch and key. Three:
-    batch, query and key. Four: batch, 1, place and place, of which the last queries and the first keys count.
+    One axis: the length of each sequence, which the starts of all queries and keys in a packed batch may follow, or the
+    ends of all followed by their starts. Two axes: batch and key. Three: batch, query and key. Four: batch, 1, place
+    and place, of which the last queries and the first keys count.
     """
     if mask.rank == 1:
         return _visible_range(b, mask, batch, keys)
@@ -63,17 +65,19 @@ def key_mask(b: Any, mask: Value, batch: Any, queries: Value, keys: Value) -> Va
 def _visible_range(b: Any, mask: Value, batch: Any, keys: Value) -> Value:
     key = places(b, keys)
     bounds = cast(b, mask, INT64)
-    if dims.compare(mask.shape[0], batch) == 0:
-        return b.Less(key, b.Reshape(bounds, [-1, 1, 1, 1]))
-    if dims.compare(mask.shape[0], batch * 2) != 0:
+    if dims.compare(mask.shape[0], batch * 2) == 0:
+        ends, starts = (b.Reshape(part, [-1, 1, 1, 1]) for part in b.Split(bounds, num_outputs=2, axis=0, outputs=2))
+        return b.And(b.Less(key, ends), b.GreaterOrEqual(key, starts))
+    if dims.compare(mask.shape[0], batch * 3 + 2) == 0:
+        bounds = b.Slice(bounds, [0], b.Div(b.Shape(mask) - 2, 3), [0])
+    elif dims.compare(mask.shape[0], batch) in (-1, 1):
         raise ShapeError(f"a mask of shape {list(mask.shape)} does not fit a batch of {batch}")
-    ends, starts = (b.Reshape(part, [-1, 1, 1, 1]) for part in b.Split(bounds, num_outputs=2, axis=0, outputs=2))
-    return b.And(b.Less(key, ends), b.GreaterOrEqual(key, starts))
+    return b.Less(key, b.Reshape(bounds, [-1, 1, 1, 1]))
 
 
-def causal(b: Any, queries: Value, keys: Value) -> Value:
-    """Whether each query sees each key, where the last query is at the place of the last key."""
-    row = b.Unsqueeze(places(b, queries) + (keys - queries), [1])
+def causal(b: Any, queries: Value, keys: Value, past: Value) -> Value:
+    """Whether each query sees each key, where the first query is at the place behind the past keys."""
+    row = b.Unsqueeze(places(b, queries) + past, [1])
     return b.LessOrEqual(places(b, keys), row)
 
 
@@ -86,6 +90,21 @@ def score_bias(b: Any, parts: list[Value | None]) -> Value | None:
     if total is not None and total.rank < 4:
         total = b.Unsqueeze(total, list(range(4 - total.rank)))
     return total
+
+
+def scalar(b: Any, number: Value) -> Value:
+    """A number in a tensor of one element as an int64 scalar."""
+    return b.Reshape(cast(b, number, INT64), np.zeros(0, np.int64))
+
+
+def in_buffer(b: Any, buffer: Value, new: Value, start: Value) -> Value:
+    """A cache [batch, heads, places, size] that is longer than what it holds, with new rows from `start` on."""
+    return b.TensorScatter(buffer, new, b.Expand(start, b.Shape(new, start=0, end=1)), axis=2)
+
+
+def held_rows(b: Any, buffer: Value, count: Value) -> Value:
+    """The first rows of a cache."""
+    return b.Slice(buffer, [0], b.Unsqueeze(count, [0]), [2])
 
 
 class SelfAttention(Op, abstract=True):
@@ -101,26 +120,47 @@ class SelfAttention(Op, abstract=True):
     unidirectional: int = 0
 
     def attend(
-        self, b: Any, heads: list[Value], mask_index: Value | None, past: Value | None, attention_bias: Value | None
+        self,
+        b: Any,
+        heads: list[Value],
+        mask_index: Value | None,
+        past: Value | None,
+        attention_bias: Value | None,
+        past_sequence_length: Value | None = None,
     ) -> tuple[Value, ...]:
         """The output and the new cache, from queries, keys and values as [batch, heads, places, size]."""
-        if self.do_rotary or self.past_present_share_buffer:
-            raise UnsupportedError(f"com.microsoft.{self.name} with do_rotary or past_present_share_buffer")
+        if self.do_rotary:
+            raise UnsupportedError(
+                f"com.microsoft.{self.name} with do_rotary, which ONNX Runtime's CPU kernel refuses too"
+            )
         q, k, v = heads
-        if past is not None:
-            k = b.Concat(b.Gather(past, b.constant(0, INT64), axis=0), k, axis=2)
-            v = b.Concat(b.Gather(past, b.constant(1, INT64), axis=0), v, axis=2)
+        before, (k, v), present = self._cached(b, k, v, past, past_sequence_length)
         queries, keys = length(b, q, 2), length(b, k, 2)
         parts: list[Value | None] = [attention_bias]
-        if mask_index is not None:
+        if mask_index is not None and not (mask_index.rank == 2 and mask_index.shape[1] == 1):
             visible = key_mask(b, mask_index, q.shape[0], queries, keys)
             parts.append(filled(b, visible, self.mask_filter_value, q.dtype))
         if self.unidirectional:
-            parts.append(filled(b, causal(b, queries, keys), lowest(q.dtype), q.dtype))
+            parts.append(filled(b, causal(b, queries, keys, before), lowest(q.dtype), q.dtype))
         y = merge_heads(b, b.Attention(q, k, v, score_bias(b, parts), scale=self.scale))
-        if dims.compare(k.shape[3], v.shape[3]) != 0:
+        if dims.compare(k.shape[3], v.shape[3]) in (-1, 1):
             return (y,)  # keys and values of different sizes have no common cache
-        return y, b.Concat(b.Unsqueeze(k, [0]), b.Unsqueeze(v, [0]), axis=0)
+        return y, b.Concat(*(b.Unsqueeze(part, [0]) for part in present), axis=0)
+
+    def _cached(
+        self, b: Any, k: Value, v: Value, past: Value | None, past_sequence_length: Value | None
+    ) -> tuple[Value, tuple[Value, Value], tuple[Value, Value]]:
+        """The number of past keys, keys and values with the past ones, and what becomes the new cache."""
+        if past is None:
+            return b.constant(0, INT64), (k, v), (k, v)
+        old = [b.Gather(past, b.constant(index, INT64), axis=0) for index in (0, 1)]
+        if not self.past_present_share_buffer:
+            both = b.Concat(old[0], k, axis=2), b.Concat(old[1], v, axis=2)
+            return length(b, old[0], 2), both, both
+        start = scalar(b, needed(past_sequence_length, "past_sequence_length"))
+        total = start + length(b, k, 2)
+        present = in_buffer(b, old[0], k, start), in_buffer(b, old[1], v, start)
+        return start, (held_rows(b, present[0], total), held_rows(b, present[1], total)), present
 
     def split(self, b: Any, projected: Value, sizes: tuple[int, ...] | None = None) -> list[Value]:
         """The queries, keys and values that stand side by side in the last axis, by heads."""
@@ -150,11 +190,14 @@ class Attention(SelfAttention):
     ) -> tuple[Value, ...]:
         projected = b.MatMul(input, weights)
         heads = self.split(b, projected if bias is None else projected + bias, self.qkv_hidden_sizes)
-        return self.attend(b, heads, mask_index, past, attention_bias)
+        return self.attend(b, heads, mask_index, past, attention_bias, past_sequence_length)
 
 
 class QAttention(SelfAttention):
     """Self-attention of a quantized input with quantized weights, in floating point behind the projection."""
+
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return (given["input_scale"].dtype,) * 2
 
     def expand(
         self,
@@ -179,7 +222,11 @@ def lowest(dtype: DType) -> float:
 
 
 class MultiHeadAttention(Op):
-    """Attention of projected queries, keys and values, which may be packed together, with biases, masks and caches."""
+    """Attention of projected queries, keys and values, which may be packed together, with biases, masks and caches.
+
+    Where `past_sequence_length` is given, the caches are buffers that hold so many rows, and where there is a single
+    query, `cache_indirection` names for each of them the beam that it comes from.
+    """
 
     domain: ClassVar[str] = DOMAIN
     output_names: ClassVar[tuple[str, ...]] = ("output", "present_key", "present_value", "qk")
@@ -202,20 +249,28 @@ class MultiHeadAttention(Op):
         past_sequence_length: Value | None = None,
         cache_indirection: Value | None = None,
     ) -> tuple[Value, ...]:
-        if past_sequence_length is not None or cache_indirection is not None:
-            raise UnsupportedError("MultiHeadAttention with past_sequence_length or cache_indirection")
         q, k, v = self._heads(b, query, key, value, bias)
-        if past_key is not None and past_value is not None:
-            k, v = b.Concat(past_key, k, axis=2), b.Concat(past_value, v, axis=2)
-        queries, keys = length(b, q, 2), length(b, k, 2)
+        queries, before, present = length(b, q, 2), b.constant(0, INT64), (k, v)
+        if past_key is not None and past_value is not None and past_sequence_length is not None:
+            before = scalar(b, past_sequence_length)
+            total = before + length(b, k, 2)
+            present = in_buffer(b, past_key, k, before), in_buffer(b, past_value, v, before)
+            k, v = held_rows(b, present[0], total), held_rows(b, present[1], total)
+            if cache_indirection is not None and (not isinstance(q.shape[2], int) or q.shape[2] == 1):
+                source = beam_sources(b, cache_indirection, queries, before)
+                k, v = from_beams(b, k, source), from_beams(b, v, source)
+        elif past_key is not None and past_value is not None:
+            before = length(b, past_key, 2)
+            k, v = present = b.Concat(past_key, k, axis=2), b.Concat(past_value, v, axis=2)
+        keys = length(b, k, 2)
         parts: list[Value | None] = [attention_bias]
         if key_padding_mask is not None:
             visible = key_mask(b, key_padding_mask, query.shape[0], queries, keys)
             parts.append(filled(b, visible, self.mask_filter_value, q.dtype))
         if self.unidirectional:
-            parts.append(filled(b, causal(b, queries, keys), lowest(q.dtype), q.dtype))
-        y, k, v, qk = b.Attention(q, k, v, score_bias(b, parts), scale=self.scale, qk_matmul_output_mode=3, outputs=4)
-        return merge_heads(b, y), k, v, qk
+            parts.append(filled(b, causal(b, queries, keys, before), lowest(q.dtype), q.dtype))
+        y, _, _, qk = b.Attention(q, k, v, score_bias(b, parts), scale=self.scale, qk_matmul_output_mode=3, outputs=4)
+        return merge_heads(b, y), *present, qk
 
     def _heads(
         self, b: Any, query: Value, key: Value | None, value: Value | None, bias: Value | None
@@ -251,28 +306,34 @@ class MultiHeadAttention(Op):
         return [x + part if x.rank == 3 else x for x, part in zip((query, key, value), parts, strict=True)]
 
 
-class GroupQueryAttention(Op):
-    """Causal attention whose keys and values have fewer heads than the queries, with a cache and rotary embedding.
+def beam_sources(b: Any, indirection: Value, queries: Value, past: Value) -> Value:
+    """The sample that each key of each sample comes from: its beam's for past keys of a single query, else its own."""
+    samples = b.Mul(length(b, indirection, 0), length(b, indirection, 1))
+    own = b.Unsqueeze(places(b, samples), [1])
+    first = own - b.Mod(own, length(b, indirection, 1))
+    beam = b.Reshape(cast(b, indirection, INT64), b.Concat(b.Unsqueeze(samples, [0]), b.constant([-1]), axis=0))
+    beam = first + b.Slice(beam, [0], b.Unsqueeze(past, [0]), [1])
+    shape = b.Concat(b.Unsqueeze(samples, [0]), b.Unsqueeze(queries, [0]), axis=0)
+    return b.Concat(b.Where(b.Equal(queries, 1), beam, own), b.Expand(own, shape), axis=1)
 
-    The cache of each sample is filled up to its own length, `seqlens_k` + 1; what lies behind is zero.
-    """
+
+def from_beams(b: Any, cache: Value, source: Value) -> Value:
+    """[batch, heads, places, size] with each row taken from the sample that `source` [batch, places] names."""
+    row = b.Expand(places(b, length(b, cache, 2)), b.Shape(source))
+    index = b.Concat(b.Unsqueeze(source, [2]), b.Unsqueeze(row, [2]), axis=2)
+    return b.Transpose(b.GatherND(b.Transpose(cache, perm=(0, 2, 1, 3)), index), perm=(0, 2, 1, 3))
+
+
+class DecoderMaskedMultiHeadAttention(Op):
+    """MultiHeadAttention of a single query, whose past keys and values may come from other beams."""
 
     domain: ClassVar[str] = DOMAIN
-    output_names: ClassVar[tuple[str, ...]] = ("output", "present_key", "present_value", "output_qk")
-    causal: int = 1
-    do_rotary: int = 0
-    k_quant_type: str = "NONE"
-    kv_cache_bit_width: int = 0
-    kv_num_heads: int
-    local_window_size: int = -1
+    output_names: ClassVar[tuple[str, ...]] = ("output", "present_key", "present_value", "qk")
+    mask_filter_value: float = -10000.0
     num_heads: int
-    qk_output: int = 0
-    rotary_interleaved: int = 0
+    output_qk: int = 0
+    past_present_share_buffer: int = 0
     scale: float | None = None
-    sliding_window_cache: int = 0
-    smooth_softmax: int = -1
-    softcap: float = 0.0
-    v_quant_type: str = "NONE"
 
     def expand(
         self,
@@ -280,108 +341,18 @@ class GroupQueryAttention(Op):
         query: Value,
         key: Value | None = None,
         value: Value | None = None,
+        mask_index: Value | None = None,
+        attention_bias: Value | None = None,
         past_key: Value | None = None,
         past_value: Value | None = None,
-        seqlens_k: Value | None = None,
-        total_sequence_length: Value | None = None,
-        cos_cache: Value | None = None,
-        sin_cache: Value | None = None,
-        position_ids: Value | None = None,
-        attention_bias: Value | None = None,
-        head_sink: Value | None = None,
-        k_scale: Value | None = None,
-        v_scale: Value | None = None,
-        q_norm_weight: Value | None = None,
-        k_norm_weight: Value | None = None,
+        past_sequence_length: Value | None = None,
+        beam_width: Value | None = None,
+        cache_indirection: Value | None = None,
+        bias: Value | None = None,
     ) -> tuple[Value, ...]:
-        self._refuse(k_scale, v_scale, q_norm_weight, k_norm_weight)
-        q, k, v = self._heads(b, query, key, value)
-        count = length(b, q, 2)
-        total = b.Reshape(cast(b, needed(total_sequence_length, "total_sequence_length"), INT64), _SCALAR)
-        ends = b.Reshape(cast(b, needed(seqlens_k, "seqlens_k"), INT64), [-1, 1]) + 1
-        past = b.Where(b.Equal(count, total), b.constant(0, INT64), ends - count)
-        if self.do_rotary and cos_cache is not None and sin_cache is not None:
-            at = b.Unsqueeze(places(b, count), [0]) + past if position_ids is None else position_ids
-            turn = {"interleaved": self.rotary_interleaved, "rotary_embedding_dim": _rotated(q, cos_cache)}
-            q, k = (b.RotaryEmbedding(x, cos_cache, sin_cache, at, **turn) for x in (q, k))
-        held = b.constant(0, INT64) if past_key is None else length(b, past_key, 2)
-        cache = places(b, b.Max(held, total))
-        k, v = (_appended(b, *pair, held, past, cache) for pair in ((past_key, k), (past_value, v)))
-        visible = self._visible(b, count, cache, past, ends)
-        y, scores = self._attend(b, q, k, v, visible, attention_bias, head_sink)
-        return merge_heads(b, y), k, v, scores
-
-    def _refuse(self, *unsupported: Value | None) -> None:
-        is_quantized = self.k_quant_type != "NONE" or self.v_quant_type != "NONE" or self.kv_cache_bit_width
-        if is_quantized or self.sliding_window_cache or any(value is not None for value in unsupported):
-            raise UnsupportedError(
-                "GroupQueryAttention with a quantized or sliding cache or with normalized queries and keys"
-            )
-
-    def _heads(self, b: Any, query: Value, key: Value | None, value: Value | None) -> list[Value]:
-        counts = [self.num_heads, self.kv_num_heads, self.kv_num_heads]
-        if key is not None and value is not None:
-            return [split_heads(b, x, heads) for x, heads in zip((query, key, value), counts, strict=True)]
-        packed = split_heads(b, query, sum(counts))
-        return list(b.Split(packed, counts, axis=1, outputs=3))
-
-    def _visible(self, b: Any, count: Value, key: Value, past: Value, ends: Value) -> Value:
-        """Whether each query of each sample sees each key: [batch, 1, places, keys]."""
-        visible = b.Less(key, b.Reshape(ends, [-1, 1, 1, 1]))
-        if not self.causal:
-            return visible
-        row = b.Unsqueeze(b.Unsqueeze(places(b, count), [0]) + past, [1, 3])
-        visible = b.And(visible, b.LessOrEqual(key, row))
-        if self.local_window_size >= 0:
-            visible = b.And(visible, b.Greater(key, row - self.local_window_size))
-        return visible
-
-    def _attend(
-        self, b: Any, q: Value, k: Value, v: Value, visible: Value, bias: Value | None, sink: Value | None
-    ) -> tuple[Value, Value]:
-        zero, hidden = b.constant(0, q.dtype), b.constant(-np.inf, q.dtype)
-        mask = b.Where(visible, zero if bias is None else bias, hidden)
-        options = {"scale": self.scale, "softcap": self.softcap, "qk_matmul_output_mode": 2}
-        y, _, _, scores = b.Attention(q, k, v, mask, **options, outputs=4)
-        weight = _softmax_with_sink(b, wide(b, scores), sink, self.smooth_softmax == 1)
-        if sink is not None or self.smooth_softmax == 1:
-            shape, groups = _merged_shape(b, v, self.num_heads), self.num_heads // self.kv_num_heads
-            values = b.Reshape(b.Expand(b.Unsqueeze(v, [2]), [1, 1, groups, 1, 1]), shape)
-            y = cast(b, b.MatMul(weight, wide(b, values)), q.dtype)
-        return y, b.Where(visible, scores, zero) if self.qk_output == 1 else cast(b, weight, q.dtype)
-
-
-_SCALAR = np.zeros(0, np.int64)
-
-
-def _rotated(q: Value, cos_cache: Value) -> int:
-    """The number of elements of a head that are rotated; 0 where all are."""
-    width = cos_cache.shape[1]
-    return width * 2 if isinstance(width, int) and dims.compare(width * 2, q.shape[3]) != 0 else 0
-
-
-def _appended(b: Any, past: Value | None, new: Value, held: Value, start: Value, cache: Value) -> Value:
-    """A cache of which `held` rows are given, with new ones from each sample's own start on, and zeros behind them."""
-    place = b.Unsqueeze(cache, [0])
-    last = held + length(b, new, 2) - 1
-    index = b.Where(b.Less(place, start), place, place - start + held)
-    inside = b.Max(b.Min(index, last), 0)
-    both = new if past is None else b.Concat(past, new, axis=2)
-    rows = b.GatherND(b.Transpose(both, perm=(0, 2, 1, 3)), b.Unsqueeze(inside, [2]), batch_dims=1)
-    is_filled = b.Unsqueeze(b.Less(place, start + length(b, new, 2)), [1, 3])
-    return b.Where(is_filled, b.Transpose(rows, perm=(0, 2, 1, 3)), b.constant(0, new.dtype))
-
-
-def _merged_shape(b: Any, v: Value, heads: int) -> Value:
-    """[batch, heads, places, size] of values whose heads were repeated."""
-    return b.Concat(b.Shape(v, start=0, end=1), b.constant([heads]), b.Shape(v, start=2, end=4), axis=0)
-
-
-def _softmax_with_sink(b: Any, scores: Value, sink: Value | None, is_smooth: bool) -> Value:
-    """Softmax over the keys, and where asked for over one more of the given score (else 0), which holds nothing."""
-    if sink is None and not is_smooth:
-        return b.Softmax(scores, axis=3)
-    score = b.constant(0, scores.dtype) if sink is None else cast(b, b.Reshape(sink, [1, -1, 1, 1]), scores.dtype)
-    column = b.Expand(score, b.Concat(b.Shape(scores, start=0, end=3), b.constant([1]), axis=0))
-    weight = b.Softmax(b.Concat(scores, column, axis=3), axis=3)
-    return b.Slice(weight, [0], [-1], [3])
+        if key is None or value is None:
+            query, key, value = b.Split(query, axis=2, num_outputs=3, outputs=3)
+        shared = (past_sequence_length, cache_indirection) if self.past_present_share_buffer else (None, None)
+        inputs = (query, key, value, bias, mask_index, attention_bias, past_key, past_value, *shared)
+        options = {"mask_filter_value": self.mask_filter_value, "num_heads": self.num_heads, "scale": self.scale}
+        return b.apply(MultiHeadAttention, *inputs, **options, outputs=4)

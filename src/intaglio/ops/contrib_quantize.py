@@ -5,18 +5,27 @@ Most of them mean: take the numbers out of their quantized form, compute in sing
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.errors import UnsupportedError
-from intaglio.ir.dtype import FLOAT32, INT32, UINT8
+from intaglio.errors import ShapeError
+from intaglio.ir.dtype import FLOAT32, INT32, UINT8, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
-from intaglio.ops.contrib import DOMAIN, channels_first, channels_last, needed, unpack_bits
+from intaglio.ops.contrib import (
+    DOMAIN,
+    TINY,
+    EmbedLayerNormalization,
+    channels_first,
+    channels_last,
+    needed,
+    unpack_bits,
+)
 from intaglio.ops.indices import resolve_axis
-from intaglio.ops.operand import cast
-from intaglio.ops.quantize import per_column, per_row, quantize_value, shifted
+from intaglio.ops.operand import cast, wide_dtype
+from intaglio.ops.quantize import ConvolutionAttributes, per_column, per_row, quantize_value, shifted
 
 
 class QuantizeLinear(Op):
@@ -24,6 +33,9 @@ class QuantizeLinear(Op):
 
     domain: ClassVar[str] = DOMAIN
     axis: int | None = None
+
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return (given["y_zero_point"].dtype if "y_zero_point" in given else UINT8,)
 
     def expand(self, b: Any, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
         return b.QuantizeLinear(x, y_scale, y_zero_point, axis=1 if self.axis is None else self.axis)
@@ -34,6 +46,9 @@ class DequantizeLinear(Op):
 
     domain: ClassVar[str] = DOMAIN
     axis: int | None = None
+
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return (given["x_scale"].dtype,)
 
     def expand(self, b: Any, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
         return b.DequantizeLinear(x, x_scale, x_zero_point, axis=1 if self.axis is None else self.axis)
@@ -172,11 +187,112 @@ class QLinearAveragePool(Op):
         return requantize(b, y / per_column(b, needed(y_scale, "y_scale")), y_zero_point, X)
 
 
+class QLinearReduceMean(Op):
+    """The mean of a quantized tensor over some axes, quantized again."""
+
+    domain: ClassVar[str] = DOMAIN
+    axes: tuple[int, ...]
+    keepdims: int
+
+    def expand(
+        self,
+        b: Any,
+        data: Value,
+        data_scale: Value,
+        data_zero_point: Value | None = None,
+        reduced_scale: Value | None = None,
+        reduced_zero_point: Value | None = None,
+    ) -> Value:
+        mean = b.ReduceMean(difference(b, data, data_zero_point), list(self.axes), keepdims=self.keepdims)
+        factor = per_column(b, data_scale) / per_column(b, needed(reduced_scale, "reduced_scale"))
+        return requantize(b, mean * factor, reduced_zero_point, data)
+
+
+class QLinearConv(ConvolutionAttributes):
+    """ONNX's QLinearConv, whose images may have their channels last."""
+
+    domain: ClassVar[str] = DOMAIN
+    channels_last: int = 0
+
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return (given["y_zero_point"].dtype,)
+
+    def expand(
+        self,
+        b: Any,
+        x: Value,
+        x_scale: Value,
+        x_zero_point: Value,
+        w: Value,
+        w_scale: Value,
+        w_zero_point: Value,
+        y_scale: Value,
+        y_zero_point: Value,
+        B: Value | None = None,
+    ) -> Value:
+        first = channels_first(b, x) if self.channels_last else x
+        rest = (x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B)
+        y = b.QLinearConv(first, *rest, **self.convolution())
+        return channels_last(b, y) if self.channels_last else y
+
+
+class QEmbedLayerNormalization(Op):
+    """EmbedLayerNormalization of quantized tables, scale and bias; without the sum of the embeddings."""
+
+    domain: ClassVar[str] = DOMAIN
+    output_names: ClassVar[tuple[str, ...]] = ("layernorm_out", "mask_index_out")
+    epsilon: float = TINY
+
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return FLOAT32, INT32
+
+    def expand(
+        self,
+        b: Any,
+        input_ids: Value,
+        segment_ids: Value | None = None,
+        word_embedding_quant: Value | None = None,
+        position_embedding_quant: Value | None = None,
+        segment_embedding: Value | None = None,
+        gamma_quant: Value | None = None,
+        beta_quant: Value | None = None,
+        mask: Value | None = None,
+        word_embedding_scale: Value | None = None,
+        position_embedding_scale: Value | None = None,
+        segment_embedding_scale: Value | None = None,
+        gamma_scale: Value | None = None,
+        beta_scale: Value | None = None,
+        word_embedding_zero_point: Value | None = None,
+        position_embedding_zero_point: Value | None = None,
+        segment_embedding_zero_point: Value | None = None,
+        gamma_zero_point: Value | None = None,
+        beta_zero_point: Value | None = None,
+    ) -> tuple[Value, ...]:
+        triples = (
+            (word_embedding_quant, word_embedding_scale, word_embedding_zero_point),
+            (position_embedding_quant, position_embedding_scale, position_embedding_zero_point),
+            (segment_embedding, segment_embedding_scale, segment_embedding_zero_point),
+            (gamma_quant, gamma_scale, gamma_zero_point),
+            (beta_quant, beta_scale, beta_zero_point),
+        )
+        tables = [
+            None if x is None or step is None else difference(b, x, zero) * per_column(b, step)
+            for x, step, zero in triples
+        ]
+        y, counts, _ = b.apply(
+            EmbedLayerNormalization, input_ids, segment_ids, *tables, mask, epsilon=self.epsilon, outputs=3
+        )
+        return y, counts
+
+
 class QLinearConcat(Op):
     """Quantized tensors joined along an axis; the inputs are triples of tensor, scale and zero point."""
 
     domain: ClassVar[str] = DOMAIN
     axis: int
+
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return (given["Y_zero_point"].dtype,)
 
     def expand(self, b: Any, Y_scale: Value, Y_zero_point: Value, *inputs: Value) -> Value:
         triples = zip(inputs[0::3], inputs[1::3], inputs[2::3], strict=True)
@@ -216,6 +332,9 @@ class QLinearWhere(Op):
 
     domain: ClassVar[str] = DOMAIN
 
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return (given["X"].dtype,)
+
     def expand(
         self,
         b: Any,
@@ -235,10 +354,10 @@ class QLinearWhere(Op):
 
 
 class GatherBlockQuantized(Op):
-    """Gather of data that is quantized in blocks, taken out of its quantized form.
+    """Gather of data that is quantized in blocks, taken out of its quantized form; zeros for an index out of range.
 
     Bytes hold 8 / `bits` numbers along the last axis, the lowest bits first, with half the range as default zero point.
-    An index out of range is an error, as in Gather.
+    Small floats have no zero points, and a `block_size` of 0 means one block.
     """
 
     domain: ClassVar[str] = DOMAIN
@@ -247,19 +366,48 @@ class GatherBlockQuantized(Op):
     gather_axis: int = 0
     quantize_axis: int = 1
 
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return (given["scales"].dtype,)
+
     def expand(self, b: Any, data: Value, indices: Value, scales: Value, zero_points: Value | None = None) -> Value:
-        if data.dtype.is_float or self.bits not in (2, 4, 8) or self.block_size < 1:
-            raise UnsupportedError("GatherBlockQuantized is supported for integers of 2, 4 and 8 bits in blocks")
-        is_packed = data.dtype == UINT8
+        if self.bits not in (2, 4, 8) or self.block_size < (0 if data.dtype.is_float else 1):
+            raise ShapeError(f"bits={self.bits} and block_size={self.block_size} do not fit data of {data.dtype}")
+        axis, blocks = (resolve_axis(number, data.rank) for number in (self.gather_axis, self.quantize_axis))
+        size = b.Cast(b.Squeeze(b.Shape(data, start=axis, end=axis + 1), [0]), to=indices.dtype.number)
+        is_inside = b.And(b.GreaterOrEqual(indices, -size), b.Less(indices, size))
+        index = b.Where(is_inside, indices, b.constant(0, indices.dtype))
+        if axis == blocks:
+            numbers = b.Gather(self._numbers(b, data, scales, zero_points, blocks), index, axis=axis)
+        else:
+            picked = [None if x is None else self._picked(b, x, index, axis) for x in (data, scales, zero_points)]
+            numbers = self._numbers(b, *picked, blocks if blocks < axis else blocks + indices.rank - 1)
+        behind = list(range(indices.rank, indices.rank + data.rank - 1 - axis))
+        mask = b.Unsqueeze(is_inside, behind) if behind else is_inside
+        return b.Where(mask, numbers, b.constant(0, scales.dtype))
+
+    def _picked(self, b: Any, x: Value, index: Value, axis: int) -> Value:
+        """What belongs to the rows of each index; a single row belongs to all."""
+        return b.Gather(x, index * 0 if x.shape[axis] == 1 else index, axis=axis)
+
+    def _numbers(self, b: Any, data: Value, scales: Value, zero_points: Value | None, axis: int) -> Value:
+        """(data - zero_points) * scales, where the latter two have one element for each block along the axis."""
+        dtype, is_packed = wide_dtype(scales.dtype), data.dtype == UINT8
         whole = unpack_bits(b, data, self.bits) if is_packed else data
-        zeros = zero_points if zero_points is None or not is_packed else unpack_bits(b, zero_points, self.bits)
-        if zeros is None and is_packed:
-            zeros = b.Expand(b.constant(1 << (self.bits - 1), UINT8), b.Shape(scales))
-        elif zeros is not None and is_packed:
-            zeros = b.Slice(zeros, [0], b.Shape(scales, start=-1), [-1])
-        axis = resolve_axis(self.quantize_axis, data.rank)
-        numbers = b.DequantizeLinear(whole, scales, zeros, axis=axis, block_size=self.block_size)
-        return b.Gather(numbers, indices, axis=self.gather_axis)
+        number = cast(b, whole, dtype)
+        if zero_points is not None:
+            zeros = unpack_bits(b, zero_points, self.bits) if is_packed else zero_points
+            zeros = b.Slice(zeros, [0], b.Shape(scales, start=-1), [-1]) if is_packed else zeros
+            number = number - cast(b, self._spread(b, zeros, whole, axis), dtype)
+        elif is_packed:
+            number = number - (1 << (self.bits - 1))
+        return cast(b, number * cast(b, self._spread(b, scales, whole, axis), dtype), scales.dtype)
+
+    def _spread(self, b: Any, parameter: Value, x: Value, axis: int) -> Value:
+        if self.block_size == 0:
+            return parameter
+        count = b.Squeeze(b.Shape(x, start=axis, end=axis + 1), [0])
+        place = b.Range(b.constant(np.int64(0)), count, b.constant(np.int64(1)))
+        return b.Gather(parameter, b.Div(place, self.block_size), axis=axis)
 
 
 class DynamicQuantizeMatMul(Op):
@@ -287,6 +435,9 @@ class MatMulIntegerToFloat(Op):
 
     domain: ClassVar[str] = DOMAIN
 
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return (given["a_scale"].dtype,)
+
     def expand(
         self,
         b: Any,
@@ -311,6 +462,9 @@ class QGemm(Op):
     transA: int = 0
     transB: int = 0
 
+    def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
+        return (given["y_zero_point"].dtype if "y_zero_point" in given else FLOAT32,)
+
     def expand(
         self,
         b: Any,
@@ -333,54 +487,3 @@ class QGemm(Op):
             return cast(b, total, FLOAT32) * factor
         like = needed(y_zero_point, "y_zero_point")
         return requantize(b, cast(b, total, FLOAT32) * (factor / per_column(b, y_scale)), like, like)
-
-
-class DynamicQuantizeLSTM(Op):
-    """An LSTM with quantized weights, which are taken out of their quantized form first.
-
-    ONNX Runtime also quantizes the data of each step, which costs accuracy; here they keep theirs.
-    """
-
-    domain: ClassVar[str] = DOMAIN
-    output_names: ClassVar[tuple[str, ...]] = ("Y", "Y_h", "Y_c")
-    activation_alpha: tuple[float, ...] | None = None
-    activation_beta: tuple[float, ...] | None = None
-    activations: tuple[str, ...] | None = None
-    clip: float | None = None
-    direction: str = "forward"
-    hidden_size: int | None = None
-    input_forget: int = 0
-
-    def expand(
-        self,
-        b: Any,
-        X: Value,
-        W: Value,
-        R: Value,
-        B: Value | None = None,
-        sequence_lens: Value | None = None,
-        initial_h: Value | None = None,
-        initial_c: Value | None = None,
-        P: Value | None = None,
-        W_scale: Value | None = None,
-        W_zero_point: Value | None = None,
-        R_scale: Value | None = None,
-        R_zero_point: Value | None = None,
-    ) -> tuple[Value, ...]:
-        weights = _lstm_weights(b, W, needed(W_scale, "W_scale"), needed(W_zero_point, "W_zero_point"))
-        recurrence = _lstm_weights(b, R, needed(R_scale, "R_scale"), needed(R_zero_point, "R_zero_point"))
-        names = ("activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size")
-        given = {name: getattr(self, name) for name in (*names, "input_forget")}
-        inputs = (X, weights, recurrence, B, sequence_lens, initial_h, initial_c, P)
-        return b.LSTM(*inputs, **given, outputs=3)
-
-
-def _lstm_weights(b: Any, weights: Value, scale: Value, zero_point: Value) -> Value:
-    """[directions, inputs, gates] with a scale for each direction or gate, as [directions, gates, inputs] of floats."""
-    steps, zeros = (_per_gate(b, parameter) for parameter in (scale, zero_point))
-    numbers = cast(b, shifted(b, weights, zeros), FLOAT32) * steps
-    return b.Transpose(numbers, perm=(0, 2, 1))
-
-
-def _per_gate(b: Any, parameter: Value) -> Value:
-    return b.Reshape(parameter, [-1, 1, 1]) if parameter.rank < 2 else b.Unsqueeze(parameter, [1])

@@ -91,7 +91,8 @@ class Loop(Op):
             for values, item in zip(scanned, results[len(carried) :], strict=True):
                 values.append(item)
         outputs = self.body.outputs[1 + len(carried) :]
-        return *carried, *(stack(values, value, 0) for values, value in zip(scanned, outputs, strict=True))
+        sizes = known_sizes(self.body.inputs[2:], v_initial)
+        return *carried, *(stack(values, value, 0, sizes) for values, value in zip(scanned, outputs, strict=True))
 
 
 class Scan(Op):
@@ -156,16 +157,19 @@ class Scan(Op):
         if len({len(array) for array in rows}) != 1:
             raise OperatorError(f"the scanned axes have the lengths {[len(array) for array in rows]}, expected one")
         outputs = self.body.outputs[len(states) :]
+        sizes = known_sizes(self.body.inputs, states)
         found: list[list[Any]] = [[] for _ in outputs]
         for slices in zip(*rows, strict=True):
-            results = run(self.body, [*states, *(np.asarray(item) for item in slices)])
+            items = (np.asarray(item, row.dtype) for item, row in zip(slices, rows, strict=True))
+            results = run(self.body, [*states, *items])
             states = results[: len(states)]
             for values, item in zip(found, results[len(states) :], strict=True):
                 values.append(item)
         axes = self._flags("scan_output_axes", len(outputs))
         back = self._flags("scan_output_directions", len(outputs))
         rest = zip(found, outputs, axes, back, strict=True)
-        return *states, *(stack(values[::-1] if flip else values, value, axis) for values, value, axis, flip in rest)
+        stacks = (stack(values[::-1] if flip else values, value, axis, sizes) for values, value, axis, flip in rest)
+        return *states, *stacks
 
 
 def scan_slice(value: Value, axis: int) -> tuple[Dim | None, Type]:
@@ -186,11 +190,20 @@ def stacked(type: Type, length: Dim, axis: int) -> TensorType:
     return type.with_shape((*type.shape[:axis], length, *type.shape[axis:]))
 
 
-def stack(values: list[Array], value: Value, axis: int) -> Array:
+def known_sizes(values: Sequence[Value], arrays: Sequence[Any]) -> dict[Dim, int]:
+    """The sizes that a body's types name, as the arrays for its first inputs tell them."""
+    found: dict[Dim, int] = {}
+    for value, array in zip(values, arrays, strict=False):
+        if isinstance(value.type, TensorType) and value.type.shape is not None and isinstance(array, np.ndarray):
+            found.update(zip(value.type.shape, array.shape, strict=False))
+    return found
+
+
+def stack(values: list[Array], value: Value, axis: int, known: Mapping[Dim, int]) -> Array:
     """Values stacked along a new axis; where there are none, sizes that nobody knows are 0."""
     if values:
         return np.stack(values, axis=resolve_axis(axis, values[0].ndim + 1))
-    sizes = [size if isinstance(size, int) else 0 for size in value.tensor.shape or ()]
+    sizes = [size if isinstance(size, int) else known.get(size, 0) for size in value.tensor.shape or ()]
     sizes.insert(resolve_axis(axis, len(sizes) + 1), 0)
     return np.zeros(sizes, value.dtype.numpy)
 

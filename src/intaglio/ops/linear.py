@@ -8,9 +8,11 @@ import numpy as np
 
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
+from intaglio.ir.dtype import FLOAT64, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Shape, TensorType
+from intaglio.ops.cast import convert
 from intaglio.ops.gradient import unbroadcast
 from intaglio.ops.indices import same_dtype
 from intaglio.ops.indices import wide as widen
@@ -60,7 +62,10 @@ def swap_last(b: Builder, x: Value) -> Value:
 
 
 class Gemm(Op):
-    """alpha * A' @ B' + beta * C, where A' and B' are transposed on demand; factors are cast to the element type."""
+    """alpha * A' @ B' + beta * C, where A' and B' are transposed on demand.
+
+    Integers with a factor that is no whole number are scaled in double precision, and the result is truncated.
+    """
 
     alpha: float = 1.0
     beta: float = 1.0
@@ -83,21 +88,28 @@ class Gemm(Op):
 
     def reference(self, A: Array, B: Array, C: Array | None = None) -> Array:
         left, right = widen(A.T if self.transA else A), widen(B.T if self.transB else B)
-        factor = left.dtype.type
-        result = np.matmul(left, right)
+        scaled = self._scaled_dtype(from_numpy(left.dtype)).numpy
+        result = np.matmul(left, right).astype(scaled, copy=False)
         if self.alpha != 1:
-            result = result * factor(self.alpha)
+            result = result * scaled.type(self.alpha)
         if C is not None and self.beta != 0:
-            result = result + (widen(C) if self.beta == 1 else widen(C) * factor(self.beta))
-        return like(result, A)
+            bias = widen(C).astype(scaled, copy=False)
+            result = result + (bias if self.beta == 1 else bias * scaled.type(self.beta))
+        return convert(np.asarray(result), from_numpy(A.dtype))
+
+    def _scaled_dtype(self, dtype: DType) -> DType:
+        """The element type in which products are scaled and added."""
+        is_whole = self.alpha.is_integer() and self.beta.is_integer()
+        return FLOAT64 if dtype.is_integer and not is_whole else dtype
 
     def expand(self, b: Builder, A: Value, B: Value, C: Value | None = None) -> Value:
         left, right = wide(b, A), wide(b, B)
         left = b.Transpose(left, perm=(1, 0)) if self.transA else left
         right = b.Transpose(right, perm=(1, 0)) if self.transB else right
-        result = left @ right
+        scaled = self._scaled_dtype(left.dtype)
+        result = cast(b, left @ right, scaled)
         result = result if self.alpha == 1 else result * self.alpha
         if C is not None and self.beta != 0:
-            bias = wide(b, C)
+            bias = cast(b, C, scaled)
             result = result + (bias if self.beta == 1 else bias * self.beta)
         return cast(b, result, A.dtype)

@@ -37,6 +37,13 @@ def moments(b: Builder, x: Value, axes: list[int]) -> tuple[Value, Value, Value]
     return mean, b.ReduceMean(deviation * deviation, axes, noop_with_empty_axes=1), deviation
 
 
+def _mean(x: Array, axes: tuple[int, ...]) -> Array:
+    """The mean along axes, which are kept; that of nothing is NaN, without NumPy's warning."""
+    count = x.dtype.type(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
+    with np.errstate(invalid="ignore"):
+        return np.sum(x, axis=axes, keepdims=True) / count
+
+
 class BatchNormalization(Op):
     """X normalized per channel, by given statistics or (`training_mode`) by its own, then scaled and shifted."""
 
@@ -62,7 +69,8 @@ class BatchNormalization(Op):
         if not self.training_mode:
             return like(self._normalize(x, mean, variance, scale, B), X)
         axes = tuple(axis for axis in range(x.ndim) if axis != 1)
-        mean, variance = x.mean(axis=axes).reshape(-1), x.var(axis=axes).reshape(-1)
+        centre = _mean(x, axes)
+        mean, variance = centre.reshape(-1), _mean((x - centre) ** 2, axes).reshape(-1)
         y = self._normalize(x, mean, variance, scale, B)
         running = (self._blend(widen(input_mean), mean), self._blend(widen(input_var), variance))
         return like(y, X), like(running[0], input_mean), like(running[1], input_var)
@@ -120,9 +128,9 @@ class LayerNormalization(Op):
         stash = float_type(self.stash_type, "stash_type")
         x = X.astype(np.promote_types(widen(X).dtype, wide_dtype(stash).numpy))
         axes = tuple(range(resolve_axis(self.axis, x.ndim), x.ndim))
-        mean = x.mean(axis=axes, keepdims=True)
+        mean = _mean(x, axes)
         deviation = x - mean
-        variance = np.mean(deviation * deviation, axis=axes, keepdims=True)
+        variance = _mean(deviation * deviation, axes)
         inverse = 1 / np.sqrt(variance + x.dtype.type(self.epsilon))
         y = deviation * inverse * widen(Scale)
         y = y if B is None else y + widen(B)
@@ -156,7 +164,7 @@ class RMSNormalization(Op):
         stash = wide_dtype(float_type(self.stash_type, "stash_type"))
         x = X.astype(np.promote_types(widen(X).dtype, stash.numpy))
         axes = tuple(range(resolve_axis(self.axis, x.ndim), x.ndim))
-        square = np.mean(x * x, axis=axes, keepdims=True)
+        square = _mean(x * x, axes)
         return like(x / np.sqrt(square + x.dtype.type(self.epsilon)) * widen(scale), scale)
 
     def expand(self, b: Builder, X: Value, scale: Value) -> Value:

@@ -18,7 +18,7 @@ from intaglio.ir.types import TensorType
 from intaglio.ops.indices import same_dtype
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import known_shape, like, require_equal, require_float
-from intaglio.ops.recurrent_scan import Step, activation, gru_step, lstm_step, rnn_step, scan_layer
+from intaglio.ops.recurrent_scan import Multiply, Step, activation, gru_step, lstm_step, rnn_step, scan_layer
 
 T = TypeVar("T")
 Activation: TypeAlias = Callable[[Array], Array]
@@ -148,11 +148,19 @@ class _Recurrent(Op, abstract=True):
             found.append(make(name.lower(), alpha, beta, None if i % count == 2 else self.clip))
         return [found[count * i : count * (i + 1)] for i in range(self.directions)]
 
-    def scan(self, b: Builder, step: Step, operands: Sequence[Value | None], states: Sequence[Value | None]) -> Any:
-        """The layer as a Scan; `operands` are X, W, R, B, sequence_lens and peepholes."""
+    def scan(
+        self,
+        b: Builder,
+        step: Step,
+        operands: Sequence[Value | None],
+        states: Sequence[Value | None],
+        products: Sequence[tuple[Multiply, Multiply]] = (),
+    ) -> Any:
+        """The layer as a Scan; `operands` are X, W, R, B, sequence_lens, peepholes, `products` as in `scan_layer`."""
         reverse = {"forward": (False,), "reverse": (True,)}.get(self.direction, (False, True))
         activations = self._functions(activation)
-        return scan_layer(b, step, tuple(operands), states, activations, reverse, bool(self.layout))  # pyright: ignore[reportArgumentType]
+        given: Any = tuple(operands)
+        return scan_layer(b, step, given, states, activations, reverse, bool(self.layout), products)
 
     def run(self, X: Array, W: Array, R: Array, B: Array | None, lengths: Array | None, states: Sequence[Any]) -> Any:
         """Y and the final states, all directions together; `states` are initial ones or None."""

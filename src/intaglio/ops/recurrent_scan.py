@@ -18,6 +18,15 @@ from intaglio.ops.operand import cast, wide
 Activate: TypeAlias = Callable[[Builder, Value], Value]
 
 
+Multiply: TypeAlias = Callable[[Builder, Value, Value], Value]
+"""The product of rows with weights as [outputs, inputs]."""
+
+
+def plain_product(b: Builder, x: Value, weights: Value) -> Value:
+    """x times the transpose of the weights."""
+    return x @ b.Transpose(weights, perm=(1, 0))
+
+
 @dataclass(frozen=True)
 class Cell:
     """What one direction of a layer needs in each step; all in the type to compute in."""
@@ -26,6 +35,7 @@ class Cell:
     bias: Value | None
     peepholes: Value | None
     activations: Sequence[Activate]
+    multiply: Multiply
 
 
 Step: TypeAlias = Callable[[Builder, Value, Sequence[Value], Cell], tuple[Value, ...]]
@@ -60,8 +70,12 @@ def scan_layer(
     activations: Sequence[Sequence[Activate]],
     reverse: Sequence[bool],
     is_batch_first: bool,
+    products: Sequence[tuple[Multiply, Multiply]] = (),
 ) -> tuple[Value, ...]:
-    """Y and the final states of a layer; `operands` are X, W, R, B, sequence_lens and peepholes."""
+    """Y and the final states of a layer; `operands` are X, W, R, B, sequence_lens and peepholes.
+
+    `products` are how the inputs and the state of each direction are multiplied with W and R.
+    """
     X, W, R, B, lengths, P = operands
     x = b.Transpose(wide(b, X), perm=(1, 0, 2)) if is_batch_first else wide(b, X)
     starts = [_start(b, state, x, R, len(reverse), is_batch_first) for state in states]
@@ -70,9 +84,10 @@ def scan_layer(
     for i, is_reverse in enumerate(reverse):
         weights, recurrence = (_part(b, value, i) for value in (W, R))
         biases = (None, None) if B is None else b.Split(_part(b, B, i), num_outputs=2, axis=0, outputs=2)
-        projected = x @ b.Transpose(weights, perm=(1, 0))
+        project, multiply = products[i] if products else (plain_product, plain_product)
+        projected = project(b, x, weights)
         projected = projected if biases[0] is None else projected + biases[0]
-        cell = Cell(recurrence, biases[1], None if P is None else _part(b, P, i), activations[i])
+        cell = Cell(recurrence, biases[1], None if P is None else _part(b, P, i), activations[i], multiply)
         initial = [_part(b, start, i) for start in starts]
         found.append(_scan(b, step, cell, initial, projected, active, is_reverse))
     return _joined(b, found, X, is_batch_first)
@@ -138,7 +153,7 @@ def _joined(b: Builder, found: Sequence[Sequence[Value]], X: Value, is_batch_fir
 
 
 def _recurrent(b: Builder, h: Value, cell: Cell) -> Value:
-    product = h @ b.Transpose(cell.recurrence, perm=(1, 0))
+    product = cell.multiply(b, h, cell.recurrence)
     return product if cell.bias is None else product + cell.bias
 
 

@@ -15,6 +15,7 @@ from intaglio.ir.dtype import FLOAT64, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Shape, TensorType
+from intaglio.ops.arithmetic import truncated_quotient
 from intaglio.ops.indices import known, known_integers, resolve_axes, resolve_axis
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, known_shape, like, wide
@@ -130,7 +131,7 @@ class ReduceMean(_Primitive):
             raise OperatorError("the mean of no integers is not defined")
         accumulator = np.uint64 if data.dtype.kind == "u" else np.int64
         total = np.sum(data, axis=axes, keepdims=bool(self.keepdims), dtype=accumulator)
-        return np.sign(total) * (np.abs(total) // total.dtype.type(count))
+        return truncated_quotient(total, total.dtype.type(count))
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         sized = [cast(b, b.Size(value), inputs[0].dtype) for value in (outputs[0], inputs[0])]

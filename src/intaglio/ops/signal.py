@@ -238,10 +238,10 @@ class _Window(Op, abstract=True):
         place = cast(b, b.Range(b.constant(0, INT64), count, b.constant(1, INT64)), FLOAT64)
         period = count if self.periodic else count - 1
         angle = place * (2 * np.pi) / cast(b, period, FLOAT64)
-        total = angle * 0 + self.weights[0]
-        for order, weight in enumerate(self.weights[1:], 1):
+        total = b.Cos(angle) * self.weights[1]
+        for order, weight in enumerate(self.weights[2:], 2):
             total = total + b.Cos(angle * order) * weight
-        return cast(b, total, numbered_dtype(self.output_datatype))
+        return cast(b, total + self.weights[0], numbered_dtype(self.output_datatype))  # last, so that the peak is 1
 
 
 class HannWindow(_Window):

@@ -12,13 +12,13 @@ from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
-from intaglio.ir.dtype import FLOAT64, INT64, from_numpy
+from intaglio.ir.dtype import FLOAT64, INT64, STRING, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
 from intaglio.ops.cast import convert
 from intaglio.ops.convolution import check_kernel_shape
-from intaglio.ops.indices import check_indices, check_size, integers, known, same_dtype
+from intaglio.ops.indices import check_indices, check_size, integers, known, same_dtype, zero
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import along, cast, known_shape, like, require_equal, require_float, wide
 from intaglio.ops.window import Window, resolve_windows
@@ -46,6 +46,8 @@ class GridSample(Op):
             raise ShapeError(f"mode is {self.mode!r}, it must be linear, nearest or cubic")
         if self.padding_mode not in ("zeros", "border", "reflection"):
             raise ShapeError(f"padding_mode is {self.padding_mode!r}, it must be zeros, border or reflection")
+        if X.dtype == STRING and self.mode != "nearest":
+            raise ShapeError(f"strings cannot be interpolated: mode {self.mode!r}, expected nearest")
         data, places = known_shape(X, least=3), known_shape(grid, least=3)
         if data is None or places is None:
             return X.tensor.with_shape(None)
@@ -57,15 +59,13 @@ class GridSample(Op):
 
     def reference(self, X: Array, grid: Array) -> Array:
         spatial = X.shape[2:]
-        if X.dtype == object:
-            raise OperatorError("strings cannot be interpolated")
-        x = X if X.dtype.kind == "c" else widen(X).astype(np.float64)
+        x = X if X.dtype.kind == "c" or self.mode == "nearest" else widen(X).astype(np.float64)
         points = widen(grid)
-        result = np.zeros((*X.shape[:2], *grid.shape[1:-1]), x.dtype)
+        result = np.full((*X.shape[:2], *grid.shape[1:-1]), zero(x.dtype), x.dtype)
         for n in range(X.shape[0]):
             places = [self._place(points[n, ..., -1 - axis], size) for axis, size in enumerate(spatial)]
             result[n] = self._sample(x[n], places)
-        return result.astype(X.dtype) if X.dtype.kind == "c" else convert_like(result, X)
+        return result if result.dtype == X.dtype else convert_like(result, X)
 
     def _place(self, position: Array, size: int) -> Array:
         """The coordinate in pixels of a position in [-1, 1]; folded back into the image where the mode says so."""
@@ -84,6 +84,8 @@ class GridSample(Op):
         return place
 
     def _sample(self, image: Array, places: Sequence[Array]) -> Array:
+        if self.mode == "nearest":
+            return self._pixels(image, [np.rint(place) for place in places])
         neighbours = [self._neighbours(place) for place in places]
         total = np.zeros((image.shape[0], *places[0].shape), image.dtype)
         for corner in product(*neighbours):
@@ -93,8 +95,6 @@ class GridSample(Op):
 
     def _neighbours(self, place: Array) -> list[tuple[Array, Array]]:
         """The pixels along one axis that take part, with their weights."""
-        if self.mode == "nearest":
-            return [(np.rint(place), np.ones_like(place))]
         base = np.floor(place)
         rest = place - base
         if self.mode == "linear":
@@ -111,12 +111,12 @@ class GridSample(Op):
             places.append(np.clip(np.nan_to_num(folded), 0, size - 1).astype(np.int64))
         if self.padding_mode != "zeros":
             return image[(slice(None), *places)]
-        return np.where(is_inside, image[(slice(None), *places)], 0)
+        return np.where(is_inside, image[(slice(None), *places)], zero(image.dtype))
 
 
 def _cubic(distance: Array) -> Array:
-    """The weight of cubic convolution with its free parameter at -0.75."""
-    a = -0.75
+    """The weight of cubic convolution with its free parameter at -0.75, which single precision would blur."""
+    a, distance = -0.75, distance.astype(np.float64)
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
@@ -306,6 +306,10 @@ def _strided(window: Window, place: int) -> slice:
     return slice(start, start + (int(window.output) - 1) * window.stride + 1, window.stride)
 
 
+CORNER_LIMIT = 1 << 60
+"""Corners of regions in pixels are less than this."""
+
+
 class MaxRoiPool(Op):
     """The maxima of a grid of bins in each region of interest [batch index, x1, y1, x2, y2]."""
 
@@ -323,9 +327,13 @@ class MaxRoiPool(Op):
 
     def reference(self, X: Array, rois: Array) -> Array:
         regions = widen(rois)
+        if not (np.abs(regions[:, 0]) < CORNER_LIMIT).all():
+            raise OperatorError("a region's batch index is no number or far too large")
         check_indices(regions[:, 0].astype(np.int64), X.shape[0], "the batch index of a region")
         result = np.zeros(check_size((len(rois), X.shape[1], *self.pooled_shape), X.dtype), X.dtype)
         corners = _round_away(regions[:, 1:] * regions.dtype.type(self.spatial_scale))
+        if not (np.abs(corners) < CORNER_LIMIT).all():
+            raise OperatorError("a region has a corner that is no number or far outside of every image")
         for r, (x1, y1, x2, y2) in enumerate(corners.astype(np.int64)):
             image = widen(X[int(regions[r, 0])])
             rows = _bins(y1, y2, self.pooled_shape[0], image.shape[1])
@@ -377,7 +385,10 @@ class RoiAlign(Op):
         shape = (len(rois), X.shape[1], self.output_height, self.output_width)
         result = np.zeros(check_size(shape, x.dtype), x.dtype)
         offset = 0.5 if self.coordinate_transformation_mode == "half_pixel" else 0.0
-        for r, corners in enumerate(widen(rois) * x.dtype.type(self.spatial_scale) - x.dtype.type(offset)):
+        regions = widen(rois) * x.dtype.type(self.spatial_scale) - x.dtype.type(offset)
+        if not np.isfinite(regions).all():
+            raise OperatorError("a region has a corner that is no finite number")
+        for r, corners in enumerate(regions):
             x1, y1, x2, y2 = (float(corner) for corner in corners)
             rows = self._points(y1, y2, self.output_height)
             columns = self._points(x1, x2, self.output_width)

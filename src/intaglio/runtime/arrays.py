@@ -11,7 +11,7 @@ import numpy as np
 from intaglio.errors import InputError
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
+from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from intaglio.runtime.binding import format_shape
 
 
@@ -29,7 +29,18 @@ def _convert(type: Type, data: Any, place: str) -> Any:
         return [_convert(type.element, item, f"item {index} of {place}") for index, item in enumerate(data)]
     if isinstance(type, OptionalType):
         return None if data is None else _convert(type.element, data, place)
-    return data
+    return _as_map(type, data, place) if isinstance(type, MapType) else data
+
+
+def _as_map(type: MapType, data: Any, place: str) -> dict[Any, Any]:
+    if not isinstance(data, dict):
+        raise InputError(f"{place} is {_describe(data)}, expected a dictionary for {type}")
+    kinds = str if type.key.kind == "string" else (int, np.integer)
+    items = cast("dict[Any, Any]", data)
+    for key in items:
+        if not isinstance(key, kinds):
+            raise InputError(f"{place} has the key {key!r}, which is {_describe(key)}, expected {type.key} for {type}")
+    return {key: _convert(type.value, item, f"item {key!r} of {place}") for key, item in items.items()}
 
 
 def _as_tensor(type: TensorType, data: Any, place: str) -> np.ndarray[Any, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from intaglio.c import cache
 from intaglio.c.cache import CFunction
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import host_target
 from intaglio.runtime.native import NativeEngine, Progress
 
@@ -19,5 +19,5 @@ def compile_together(engines: Iterable[NativeEngine], progress: Progress | None 
     functions: dict[CFunction, None] = {}
     for engine in engines:
         functions.update(dict.fromkeys(engine.functions()))
-    cache.ensure(list(functions), require_compiler(), host_target(), progress)
+    cache.ensure(list(functions), find_compiler(), host_target(), progress)
     return len(functions)

@@ -9,7 +9,7 @@ from typing import Any
 from intaglio.c.target import Target
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Graph
-from intaglio.kernels.plan import Action, Call, HostStep, Plan
+from intaglio.kernels.plan import Action, Call, HostStep, Plan, walk
 from intaglio.ops.evaluate import describe
 from intaglio.passes import Report
 
@@ -71,7 +71,7 @@ def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None
             title = f"{step.node.op.name} -> {', '.join(repr(value) for value in step.node.outputs)}"
             calls.append(ExplainedCall("host", title, nodes=(describe(step.node),), reason=step.reason))
         else:
-            calls += [_explain_action(action) for action in step.actions]
+            calls += [_explain_action(action) for action in walk(step.actions) if action.title]
     segments = len(plan.steps) - len(plan.host_steps)
     return Explanation("native", target.name, threads, tuple(calls), len(plan.kernels), segments, _notes(report))
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from intaglio.c.compiler import find_compiler
+from intaglio.c.compiler import NoCompilerError
+from intaglio.c.constants import trim
 from intaglio.c.target import usable_cores
 from intaglio.errors import CompileError, InputError, UnsupportedError
 from intaglio.ir.clone import clone, clone_with_values
@@ -25,6 +26,7 @@ from intaglio.runtime.explain import Explanation, explain_plan, explain_referenc
 from intaglio.runtime.implementations import Choice, Implementations, choose, refusals, warn_of_refusals
 from intaglio.runtime.native import NativeEngine
 from intaglio.runtime.reference import ReferenceEngine
+from intaglio.runtime.weights import Held, check_files, drop_files, share_weights, signature
 
 EngineName = Literal["native", "reference"]
 Progress = Callable[[int, int], None]
@@ -72,8 +74,9 @@ class _Variant:
     """An engine for one choice of outputs and fed inputs."""
 
     engine: Engine
-    graph: Graph
-    inputs: list[str]
+    held: Held
+    inputs: list[Value]
+    names: list[str]
     report: Report | None = field(default=None)
     choices: tuple[Choice, ...] = ()
 
@@ -103,10 +106,10 @@ def load(
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}, expected at least 1")
     imported = _import_graph(source) if isinstance(source, Graph) else read_model(source, base_folder=base_folder)
-    chosen = _choose_engine(engine)
+    chosen, is_wanted = _choose_engine(engine)
     own = tuple((implementations or {}).items())
     options = Options(chosen, threads or usable_cores(), simplify, tuple(disable), exact, strict, own)
-    model = Model(imported, options, progress)
+    model = _make_model(imported, options, progress, is_wanted)
     warn_of_refusals(model.choices)
     return model
 
@@ -116,20 +119,27 @@ def _import_graph(graph: Graph) -> Imported:
     return Imported(clone(graph), info)
 
 
-def _choose_engine(engine: str | None) -> EngineName:
+def _choose_engine(engine: str | None) -> tuple[EngineName, bool]:
+    """The engine, and whether the user asked for it."""
     wanted = engine or os.environ.get("INTAGLIO_ENGINE") or ""
     if wanted not in ("", "native", "reference"):
         raise InputError(f"there is no engine {wanted!r}; the engines are 'native' and 'reference'")
-    if wanted == "reference":
-        return "reference"
-    if find_compiler() is None and not wanted:
+    return "reference" if wanted == "reference" else "native", bool(wanted)
+
+
+def _make_model(imported: Imported, options: Options, progress: Progress | None, is_wanted: bool) -> Model:
+    """The model, on the reference engine where it would have to be compiled and nothing can compile it."""
+    try:
+        return Model(imported, options, progress)
+    except NoCompilerError:
+        if is_wanted or options.strict:
+            raise
         print(
-            "intaglio: no C compiler found, the model runs on the slow reference engine; "
-            "install gcc or clang, or `pip install intaglio[zig]`",
+            "intaglio: no C compiler found, and the cache does not hold all of the model, which runs on the slow "
+            "reference engine; install gcc or clang, or `pip install intaglio[zig]`",
             file=sys.stderr,
         )
-        return "reference"
-    return "native"
+        return Model(imported, replace(options, engine="reference"), progress)
 
 
 class Model:
@@ -137,6 +147,7 @@ class Model:
 
     def __init__(self, imported: Imported, options: Options, progress: Progress | None = None) -> None:
         self._graph = imported.graph
+        share_weights(self._graph, is_mapped=options.engine == "native")
         self.info: ModelInfo = imported.info
         self.options = options
         self._variants: OrderedDict[tuple[tuple[str, ...], frozenset[str]], _Variant] = OrderedDict()
@@ -152,7 +163,7 @@ class Model:
     @property
     def simplified(self) -> Graph:
         """The graph after simplification, which the engine runs; do not change it."""
-        return self._main.graph
+        return self._main.held.get()
 
     @property
     def report(self) -> Report | None:
@@ -186,7 +197,7 @@ class Model:
         if not named and len(arrays) == len(main.inputs):
             results = main.engine.run_again(arrays) if isinstance(main.engine, NativeEngine) else None
             if results is None:
-                values = [as_input(value, array) for value, array in zip(main.graph.inputs, arrays, strict=True)]
+                values = [as_input(value, array) for value, array in zip(main.inputs, arrays, strict=True)]
                 results = main.engine.run(values)
         else:
             results = list(self.run(self._name_arguments(arrays, named)).values())
@@ -219,19 +230,19 @@ class Model:
         names = tuple(self._names if outputs is None else outputs)
         overridden = frozenset(v.name for v in self._graph.inputs if v.default is not None and v.name in feeds)
         variant = self._variant(names, overridden)
-        kept = set(variant.inputs)
+        kept = set(variant.names)
         unused = {v.name for v in self._graph.inputs} - kept
-        values = order_feeds(variant.graph.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
+        values = order_feeds(variant.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
         results = variant.engine.run(values, timeout)
         return dict(zip(names, results, strict=True))
 
     def _run_again(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:
         """A run like one before, with none of the work that is done once; None where there was none like it."""
         main = self._main
-        if type(feeds) is not dict or len(feeds) != len(main.inputs) or not isinstance(main.engine, NativeEngine):
+        if type(feeds) is not dict or len(feeds) != len(main.names) or not isinstance(main.engine, NativeEngine):
             return None
         try:
-            results = main.engine.run_again([feeds[name] for name in main.inputs])
+            results = main.engine.run_again([feeds[name] for name in main.names])
         except KeyError:
             return None
         return None if results is None else dict(zip(self._names, results, strict=True))
@@ -251,6 +262,21 @@ class Model:
             return self._variants[key]
 
     def _build(self, names: Sequence[str], overridden: frozenset[str], progress: Progress | None) -> _Variant:
+        graph, report, choices = self._simplify(names, overridden)
+        make = None if self.options.implementations else lambda: self._simplify(names, overridden)[0]
+        held, inputs = Held(graph, make), signature(graph)
+        drop_files(self._graph)
+        del graph
+        engine = self._make_engine(held, progress)
+        drop_files(self._graph)
+        trim()
+        return _Variant(engine, held, inputs, [value.name for value in inputs], report, choices)
+
+    def _simplify(
+        self, names: Sequence[str], overridden: frozenset[str]
+    ) -> tuple[Graph, Report | None, tuple[Choice, ...]]:
+        """A copy of the graph that computes these outputs, as the engine runs it."""
+        check_files(self._graph)
         graph, values = clone_with_values(self._graph)
         if list(names) != self._names:
             graph.set_outputs(values[value] for value in self._find(names))
@@ -262,7 +288,7 @@ class Model:
         report = None
         if self.options.simplify:
             report = simplify(graph, disable=self.options.disable, exact=self.options.exact)
-        return _Variant(self._make_engine(graph, progress), graph, [v.name for v in graph.inputs], report, choices)
+        return graph, report, choices
 
     def _find(self, names: Sequence[str]) -> list[Value]:
         known = {value.name: value for value in self._graph.values()}
@@ -277,10 +303,10 @@ class Model:
             raise InputError(f"the model has no tensor {', '.join(map(repr, unknown))}{hint}")
         return [known[name] for name in names]
 
-    def _make_engine(self, graph: Graph, progress: Progress | None) -> Engine:
+    def _make_engine(self, held: Held, progress: Progress | None) -> Engine:
         if self.options.engine == "reference":
-            return ReferenceEngine(graph)
-        engine = NativeEngine(graph, self.options.threads, exact=self.options.exact)
+            return ReferenceEngine(held.get())
+        engine = NativeEngine(held, self.options.threads, exact=self.options.exact)
         if self.options.strict and engine.plan.host_steps:
             reasons = "\n".join(
                 f"  {step.node.op.name} at {step.node.source}: {step.reason}" for step in engine.plan.host_steps
@@ -294,7 +320,7 @@ class Model:
         if isinstance(engine, NativeEngine):
             found = explain_plan(engine.plan, engine.target, self.options.threads, self.report)
         else:
-            found = explain_reference(self._main.graph, self.report)
+            found = explain_reference(self.simplified, self.report)
         return replace(found, notes=(*map(str, self.choices), *found.notes))
 
     def c_source(self) -> str:
@@ -313,6 +339,7 @@ class Model:
         )
 
     def __reduce__(self) -> Any:
+        check_files(self._graph)
         return _restore, (graph_state(self._graph), self.info, self.options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:

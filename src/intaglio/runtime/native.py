@@ -11,18 +11,19 @@ import numpy as np
 
 from intaglio.c import cache
 from intaglio.c.cache import CFunction
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.native import Prepared, Segment, invoke_function, plan_memory
 from intaglio.c.target import Target, host_target
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import evaluate, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
-from intaglio.kernels.driver import FAULT, driver_source, segment_symbols
+from intaglio.kernels.driver import ASSUMPTION, FAULT, ROUNDS, driver_source, segment_symbols
+from intaglio.kernels.lifetimes import lifetimes
 from intaglio.kernels.lower import UNKNOWN_RANK, lower
-from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan
+from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.ops.evaluate import run_node
 from intaglio.runtime.arrays import constant_ids, owned
@@ -30,6 +31,7 @@ from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.special import parameter_positions, with_parameters, with_sizes
+from intaglio.runtime.weights import Held, own_constants, own_host_constants, release_plan, signature
 
 Progress = Callable[[int, int], None]
 
@@ -67,8 +69,17 @@ class CompiledStep:
     def __init__(self, step: NativeStep, driver: int, kernels: Sequence[int], constants: Sequence[int], threads: int):
         self.step = step
         self.symbols = segment_symbols(step)
-        self.segment = Segment(driver, kernels, constants, len(step.inputs), len(step.outputs), threads)
-        self.lifetimes = _lifetimes(step)
+        late = step.late_outputs
+        if step.told:
+            late.append(False)
+        self.segment = Segment(driver, kernels, constants, len(step.inputs), len(late), threads, late)
+        self.lifetimes = lifetimes(step)
+        late_names = set(step.late)
+        self.known_work = [
+            action.flops
+            for action in walk(step.actions)
+            if isinstance(action, Call) and late_names.isdisjoint(symbols(action.flops))
+        ]
         self._ready: OrderedDict[tuple[int, ...], Ready] = OrderedDict()
 
     def ready(self, bindings: dict[str, int]) -> Ready:
@@ -94,10 +105,11 @@ class CompiledStep:
         sizes = [evaluate(buffer.bytes, bindings) for buffer in self.step.arena]
         offsets, total = plan_memory(sizes, *self.lifetimes)
         dims = [bindings[name] for name in self.symbols]
-        work = sum(evaluate(a.flops, bindings) for a in self.step.actions if isinstance(a, Call))
+        work = sum(evaluate(flops, bindings) for flops in self.known_work)
         prepared = self.segment.prepare(dims, offsets, total, max(1, work // 32))
         outputs = tuple(
-            (tuple(evaluate(dim, bindings) for dim in value.shape), value.dtype.numpy) for value in self.step.outputs
+            (() if buffer.is_late else tuple(evaluate(dim, bindings) for dim in value.shape), value.dtype.numpy)
+            for value, buffer in zip(self.step.outputs, self.step.output_buffers, strict=True)
         )
         return Ready(prepared, outputs)
 
@@ -109,34 +121,30 @@ def _all_symbols(step: NativeStep, names: Sequence[str]) -> list[str]:
     for value in step.outputs:
         for dim in value.shape:
             found |= symbols(dim)
-    for action in step.actions:
+    for action in walk(step.actions):
         if isinstance(action, Call):
             found |= symbols(action.flops)
-    return sorted(found)
-
-
-def _lifetimes(step: NativeStep) -> tuple[list[int], list[int]]:
-    """The first and last action that touches each arena buffer."""
-    first: dict[Any, int] = {}
-    last: dict[Any, int] = {}
-    for index, action in enumerate(step.actions):
-        operands = action.operands if isinstance(action, Call) else [action.operand]
-        for operand in operands:
-            first.setdefault(operand.buffer, index)
-            last[operand.buffer] = index
-    return [first.get(b, 0) for b in step.arena], [last.get(b, 0) for b in step.arena]
+    return sorted(found - set(step.late))
 
 
 class NativeEngine:
     """A graph compiled for this machine. Safe to run from several threads at once."""
 
     def __init__(
-        self, graph: Graph, threads: int, target: Target | None = None, exact: bool = False, is_special: bool = False
+        self,
+        graph: Graph | Held,
+        threads: int,
+        target: Target | None = None,
+        exact: bool = False,
+        is_special: bool = False,
     ) -> None:
-        self.graph = graph
+        self.held = graph if isinstance(graph, Held) else Held(graph)
+        graph = self.held.get()
+        self._inputs = signature(graph)
         self.target = target or host_target()
         self.plan: Plan = lower(clone(graph), self.target, assume=not is_special, exact=exact)
-        self.constants = [np.ascontiguousarray(array) for array in self.plan.constants]
+        own_host_constants(self.plan)
+        self.constants = self.plan.constants = own_constants(self.plan.constants)
         self.threads = threads
         self.exact = exact
         self.steps: list[CompiledStep | HostStep] = []
@@ -152,6 +160,11 @@ class NativeEngine:
             if step.node.op.has("interpret")
         }
 
+    @property
+    def graph(self) -> Graph:
+        """The graph that the engine runs; made anew where it was let go after loading."""
+        return self.held.get()
+
     def load(self, progress: Progress | None = None) -> NativeEngine:
         """Compile what the cache does not hold, and make the engine ready to run."""
         self._load(progress)
@@ -164,6 +177,8 @@ class NativeEngine:
         self._fast: dict[tuple[tuple[int, ...], ...], _FastRun] = {}
         self._is_single = self._has_one_segment()
         self._dtypes = [value.dtype.numpy for value in self.plan.inputs] if self._is_single else []
+        release_plan(self.plan)
+        self.held.let_go()
         return self
 
     def _has_one_segment(self) -> bool:
@@ -174,7 +189,12 @@ class NativeEngine:
         plain = all(
             isinstance(v.type, TensorType) and not v.type.dtype.is_narrow for v in (*step.inputs, *step.outputs)
         )
-        return plain and list(step.inputs) == list(self.plan.inputs) and list(step.outputs) == self._outputs
+        return (
+            plain
+            and not any(step.late_outputs)
+            and list(step.inputs) == list(self.plan.inputs)
+            and list(step.outputs) == self._outputs
+        )
 
     def functions(self) -> list[CFunction]:
         """Every C function of the model: its kernels, then the driver of each segment."""
@@ -190,7 +210,7 @@ class NativeEngine:
         return [step for step in self.plan.steps if isinstance(step, NativeStep)]
 
     def _load(self, progress: Progress | None) -> None:
-        loaded = [item.address for item in cache.ensure(self.functions(), require_compiler(), self.target, progress)]
+        loaded = [item.address for item in cache.ensure(self.functions(), find_compiler(), self.target, progress)]
         kernels = loaded[: len(self.plan.kernels)]
         drivers = iter(loaded[len(kernels) :])
         addresses = [_address(array) for array in self.constants]
@@ -212,7 +232,7 @@ class NativeEngine:
             if fast is not None and all(array.flags.c_contiguous for array in inputs):
                 return self._run_fast(fast, inputs, deadline)
         bindings: dict[str, int] = {}
-        for value, array in zip(self.graph.inputs, inputs, strict=True):
+        for value, array in zip(self._inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
                 bind(value.type.shape, array.shape, bindings, f"input {value.name!r}")
         if self._parameters:
@@ -336,21 +356,50 @@ class NativeEngine:
         deadline: Deadline | None,
         inputs: Sequence[Any],
     ) -> None:
-        ready = step.ready(bindings)
-        outputs = [np.empty(shape, dtype) for shape, dtype in ready.outputs]
-        buffers = [exportable(known[value]) for value in step.step.inputs] + [exportable(a) for a in outputs]
+        ready, segment = step.ready(bindings), step.step
+        outputs = [
+            _Late(dtype) if buffer.is_late else np.empty(shape, dtype)
+            for (shape, dtype), buffer in zip(ready.outputs, segment.output_buffers, strict=True)
+        ]
+        buffers = [exportable(known[value]) for value in segment.inputs]
+        buffers += [item if isinstance(item, _Late) else exportable(item) for item in outputs]
+        told = np.empty(segment.told, np.int64)
+        if segment.told:
+            buffers.append(told)
         status = self._invoke(ready.prepared.handle, 0 if deadline is None else deadline.remaining(), *buffers)
         if status:
-            self._raise(status, step.step, inputs, deadline)
-        known.update(zip(step.step.outputs, outputs, strict=True))
+            self._raise(status, segment, inputs, deadline)
+        arrays = [item.array if isinstance(item, _Late) else item for item in outputs]
+        known.update(zip(segment.outputs, arrays, strict=True))
+        bindings.update(zip(segment.late, told.tolist(), strict=False))
 
     def _raise(self, status: int, step: NativeStep, inputs: Sequence[Any], deadline: Deadline | None) -> None:
         if status == 1 and deadline is not None:
             raise deadline.error()
-        action = step.actions[status - FAULT]
+        if status == ASSUMPTION:
+            raise _AssumptionError
+        if status == ROUNDS:
+            raise LimitError("a loop has more rounds than the limit allows")
+        action = list(walk(step.actions))[status - FAULT]
         evaluate_graph(self.graph, inputs)
         names = ", ".join(node.op.name for node in action.nodes)
         raise OperatorError(f"{names} met a value at run time that its definition forbids")
+
+
+class _Late:
+    """An output whose shape the run tells: what `invoke` is given in its place makes it."""
+
+    __slots__ = ("array", "dtype")
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+
+    def __call__(self, *shape: int) -> Array:
+        try:
+            self.array = np.empty(shape, self.dtype)
+        except (MemoryError, ValueError) as error:
+            raise LimitError(f"an output of shape {list(shape)} does not fit into memory") from error
+        return exportable(self.array)
 
 
 class _AssumptionError(Exception):

@@ -57,14 +57,21 @@ def test_resize_11_by_sizes(agree):
     agree("Resize", image(1, 1, 4, 6), EMPTY, EMPTY, target, opset=11, mode="linear", rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("nearest", ["floor", "round_prefer_floor"])
-@pytest.mark.parametrize("scales", [(2, 3), (0.6, 0.5), (1.7, 1.2)])
+@pytest.mark.parametrize("nearest", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("scales", [(2, 3), (0.6, 0.5), (1.7, 1.2), (1, 2)])
 def test_resize_11_with_tensorflows_half_pixels(agree, nearest, scales):
     options = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": nearest}
     agree("Resize", image(1, 1, 4, 6), EMPTY, floats(1, 1, *scales), opset=11, **options)
 
 
+@pytest.mark.parametrize("nearest", ["ceil", "round_prefer_ceil"])
+@pytest.mark.parametrize("sizes", [(8, 9), (2, 6), (7, 4)])
+def test_resize_11_with_tensorflows_half_pixels_by_sizes(agree, nearest, sizes):
+    options = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": nearest}
+    agree("Resize", image(1, 1, 4, 6), EMPTY, EMPTY, np.array([1, 1, *sizes], np.int64), opset=11, **options)
+
+
 def test_resize_11_refuses_other_uses_of_them(agree):
-    options = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "ceil"}
+    options = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "mode": "linear"}
     with pytest.raises(UnsupportedError, match="tf_half_pixel_for_nn"):
         agree("Resize", image(1, 1, 4, 6), EMPTY, floats(1, 1, 2, 2), opset=11, **options)

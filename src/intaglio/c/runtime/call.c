@@ -48,6 +48,7 @@ PyObject *PyLong_FromLongLong(long long);
 long long PyLong_AsLongLong(PyObject *);
 int PyObject_GetBuffer(PyObject *, Py_buffer *, int);
 void PyBuffer_Release(Py_buffer *);
+PyObject *PyObject_CallObject(PyObject *, PyObject *);
 PyObject *PyTuple_New(Py_ssize_t);
 int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 void Py_IncRef(PyObject *);
@@ -65,6 +66,7 @@ typedef struct {
     ig_driver driver;
     ig_kernel *kernel;
     void **constant;
+    int64_t *late; /* of each output: whether Python makes it only when the run tells its shape */
     int32_t inputs, outputs, threads, poison;
     atomic_flag lock; /* only ever tried: who does not get it allocates */
     struct {
@@ -91,6 +93,7 @@ static void free_segment(PyObject *capsule) {
     }
     free(s->kernel);
     free(s->constant);
+    free(s->late);
     free(s);
 }
 
@@ -129,15 +132,16 @@ static PyObject *segment_capsule(segment *s) {
     if (!capsule) {
         free(s->kernel);
         free(s->constant);
+        free(s->late);
         free(s);
     }
     return capsule;
 }
 
-/* (driver, kernels, constants, inputs, outputs, threads, poison) */
+/* (driver, kernels, constants, inputs, outputs, threads, poison, late) */
 static PyObject *new_segment(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
     int64_t length;
-    if (!has_arguments(count, 7))
+    if (!has_arguments(count, 8))
         return NULL;
     segment *s = calloc(1, sizeof *s);
     if (!s)
@@ -145,11 +149,14 @@ static PyObject *new_segment(PyObject *self, PyObject *const *argument, Py_ssize
     s->driver = (ig_driver)PyLong_AsLongLong(argument[0]);
     s->kernel = (ig_kernel *)copy_integers(argument[1], &length);
     s->constant = s->kernel ? (void **)copy_integers(argument[2], &length) : NULL;
-    if (s->constant) {
+    s->late = s->constant ? copy_integers(argument[7], &length) : NULL;
+    if (s->late) {
         s->inputs = (int32_t)PyLong_AsLongLong(argument[3]);
         s->outputs = (int32_t)PyLong_AsLongLong(argument[4]);
         s->threads = (int32_t)PyLong_AsLongLong(argument[5]);
         s->poison = (int32_t)PyLong_AsLongLong(argument[6]);
+        if (length != s->outputs)
+            PyErr_Format(PyExc_ValueError, "%lld flags for %d outputs", (long long)length, s->outputs);
     }
     return segment_capsule(s);
 }
@@ -247,7 +254,37 @@ typedef struct {
     ig_run run;
     void *thread; /* Python's state of this thread while it has no lock */
     int32_t interrupted;
+    Py_buffer *view; /* of each output */
 } python_run;
+
+/* Memory for an output whose shape the run tells: Python's callable in the output's place makes an array of it. */
+static void *result(const ig_call *call, int32_t output, int32_t rank, const int64_t *dim) {
+    python_run *r = call->run;
+    Py_buffer *view = &r->view[output];
+    PyObject *make = view->obj;
+    void *memory = NULL;
+    ig_run_pause(&r->run);
+    PyEval_RestoreThread(r->thread);
+    PyObject *shape = PyTuple_New(rank);
+    for (int32_t i = 0; shape && i < rank; i++)
+        PyTuple_SetItem(shape, i, PyLong_FromLongLong(dim[i]));
+    PyObject *array = shape ? PyObject_CallObject(make, shape) : NULL;
+    Py_buffer fresh;
+    if (array && !PyObject_GetBuffer(array, &fresh, PyBUF_WRITABLE)) {
+        *view = fresh;
+        memory = fresh.buf;
+    } else {
+        r->interrupted = 1;
+    }
+    if (array)
+        Py_DecRef(array);
+    if (shape)
+        Py_DecRef(shape);
+    r->thread = PyEval_SaveThread();
+    ig_run_resume(&r->run);
+    r->run.cancel |= r->interrupted;
+    return r->interrupted ? NULL : memory ? memory : (void *)1;
+}
 
 /* Lets Python handle signals; non-zero when a handler raised. Only the main thread handles them. */
 static int32_t poll_signals(ig_run *run) {
@@ -270,7 +307,7 @@ static PyObject *run_result(const python_run *r, int32_t status) {
     return PyLong_FromLong(status);
 }
 
-static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *buffer) {
+static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *buffer, Py_buffer *view) {
     segment *s = p->segment;
     int64_t arena_bytes = p->arena_bytes;
     char *arena = take_arena(s, &arena_bytes);
@@ -283,6 +320,8 @@ static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *bu
                            .deadline = timeout > 0 ? ig_now() + timeout : 0};
     r.run.estimate = p->estimate;
     r.run.poll = poll_signals;
+    r.run.call.result = result;
+    r.view = view + s->inputs;
     r.thread = PyEval_SaveThread();
     if (s->poison && arena)
         memset(arena, 0xA5, (size_t)arena_bytes);
@@ -294,10 +333,19 @@ static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *bu
     return run_result(&r, status);
 }
 
+static int32_t is_late(const segment *s, Py_ssize_t buffer) {
+    return buffer >= s->inputs && s->late[buffer - s->inputs];
+}
+
 /* How many of the buffers could be had; fewer than all of them with an exception set. */
 static Py_ssize_t get_buffers(const prepared *p, PyObject *const *object, Py_ssize_t count, Py_buffer *view,
                               void **address) {
     for (Py_ssize_t i = 0; i < count; i++) {
+        if (is_late(p->segment, i)) {
+            view[i] = (Py_buffer){.obj = object[i]};
+            address[i] = NULL;
+            continue;
+        }
         if (PyObject_GetBuffer(object[i], &view[i], i < p->segment->inputs ? PyBUF_SIMPLE : PyBUF_WRITABLE))
             return i;
         address[i] = view[i].buf;
@@ -329,12 +377,13 @@ static PyObject *invoke(PyObject *self, PyObject *const *argument, Py_ssize_t co
         address = (void **)(view + buffers);
     }
     Py_ssize_t got = get_buffers(p, argument + 2, buffers, view, address);
-    PyObject *result = got == buffers ? run_segment(p, timeout, address) : NULL;
+    PyObject *status = got == buffers ? run_segment(p, timeout, address, view) : NULL;
     while (got-- > 0)
-        PyBuffer_Release(&view[got]);
+        if (!is_late(p->segment, got) || view[got].obj != argument[2 + got])
+            PyBuffer_Release(&view[got]);
     if (view != few_views)
         free(view);
-    return result;
+    return status;
 }
 
 typedef struct {

@@ -41,9 +41,20 @@ struct ig_call {
     int64_t deadline;            /* monotonic nanoseconds, 0 for none */
     int32_t threads;
     void *run;                   /* the runtime's own: `parallel` needs it, so a copied ig_call keeps it */
+
+    /* For sizes that only the run tells. Memory is 64-byte aligned and given back at the end of the run at the latest;
+       NULL: there is none, and the driver returns 1. */
+    void *(*allocate)(const ig_call *call, int64_t bytes);
+    void *(*grow)(const ig_call *call, void *memory, int64_t used, int64_t needed); /* keeps `used` bytes */
+    void (*release)(const ig_call *call, void *memory);                             /* NULL is nothing */
+    void *(*result)(const ig_call *call, int32_t output, int32_t rank, const int64_t *dim); /* an output's memory */
+    int32_t (*round)(const ig_call *call, int64_t number); /* before each round of a loop; non-zero: return that */
+    int64_t most_rounds;                                   /* of a loop; 0 for no limit */
+    int64_t most_bytes;                                    /* of one allocation; 0 for no limit */
 };
 
-/* A driver runs a segment's kernels in order: 0 done, 1 cancelled. */
+/* A driver runs a segment's kernels in order: 0 done, 1 cancelled, 2 too many rounds, 3 an assumption does not hold, 16
+   and above a value that an operator forbids. */
 typedef int32_t (*ig_driver)(const ig_call *call);
 
 #endif

@@ -404,6 +404,66 @@ static int32_t parallel(const ig_call *call, ig_kernel kernel, void *const *buff
     return compute_together(run, saturating_product(per_chunk, cost));
 }
 
+/* Memory for tensors whose size the run tells: blocks in a list, so that a run that ends early leaks nothing. */
+struct ig_block {
+    ig_block *previous, *next;
+    int64_t bytes;
+    char padding[64 - 2 * sizeof(void *) - sizeof(int64_t)];
+};
+
+static void *allocate(const ig_call *call, int64_t bytes) {
+    ig_run *run = call->run;
+    ig_block *block = NULL;
+    if (bytes >= 0 && bytes < INT64_MAX / 4 && (!call->most_bytes || bytes <= call->most_bytes)) {
+        int64_t rounded = (bytes + 127) & ~(int64_t)63;
+        block = aligned_alloc(64, (size_t)rounded + sizeof *block);
+    }
+    if (!block) {
+        run->refused_bytes = bytes;
+        run->out_of_memory = run->cancel = 1;
+        return NULL;
+    }
+    block->bytes = bytes;
+    block->previous = NULL;
+    block->next = run->blocks;
+    if (run->blocks)
+        run->blocks->previous = block;
+    run->blocks = block;
+    return block + 1;
+}
+
+static void release(const ig_call *call, void *memory) {
+    ig_run *run = call->run;
+    if (!memory)
+        return;
+    ig_block *block = (ig_block *)memory - 1;
+    if (block->previous)
+        block->previous->next = block->next;
+    else
+        run->blocks = block->next;
+    if (block->next)
+        block->next->previous = block->previous;
+    free(block);
+}
+
+static void *grow(const ig_call *call, void *memory, int64_t used, int64_t needed) {
+    int64_t had = memory ? ((ig_block *)memory - 1)->bytes : 0;
+    if (memory && needed <= had)
+        return memory;
+    void *more = allocate(call, needed > 2 * had ? needed : 2 * had);
+    if (more && used > 0)
+        memcpy(more, memory, (size_t)used);
+    if (more)
+        release(call, memory);
+    return more;
+}
+
+static int32_t begin_round(const ig_call *call, int64_t number) {
+    if (call->most_rounds && number >= call->most_rounds)
+        return 2;
+    return check(call->run, JOB_OVERHEAD);
+}
+
 static void take_pool(ig_run *run) {
     int32_t nobody = 0;
     if (run->call.threads < 2 || !atomic_compare_exchange_strong(&pool.running, &nobody, 1))
@@ -419,12 +479,18 @@ void ig_run_begin(ig_run *run) {
     run->call.parallel = parallel;
     run->call.cancel = &run->cancel;
     run->call.run = run;
+    run->call.allocate = allocate;
+    run->call.grow = grow;
+    run->call.release = release;
+    run->call.round = begin_round;
     run->epoch = pool.epoch;
     run->control = flush_denormals();
     take_pool(run);
 }
 
 void ig_run_end(ig_run *run) {
+    while (run->blocks)
+        release(&run->call, run->blocks + 1);
     if (run->has_pool && run->epoch == pool.epoch)
         atomic_store_explicit(&pool.running, 0, memory_order_release);
     scratch_space *space = pthread_getspecific(pool.scratch_key);

@@ -7,6 +7,7 @@
 /* One run of a segment. The caller fills `call` (except parallel, cancel and run), `estimate` and `poll`, and zeroes
    the rest. */
 typedef struct ig_run ig_run;
+typedef struct ig_block ig_block;
 struct ig_run {
     ig_call call;
     int64_t estimate;         /* nanoseconds, roughly: a short run does not wake the pool */
@@ -18,6 +19,8 @@ struct ig_run {
     int32_t has_pool;         /* this run holds the pool; otherwise it computes alone */
     uint32_t control;         /* the caller's floating-point control word */
     uint32_t epoch;           /* changes with fork */
+    ig_block *blocks;         /* memory that the driver asked for */
+    int64_t refused_bytes;    /* what it asked for in vain */
 };
 
 int64_t ig_now(void);

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
-
 from intaglio.ir.dim import Dim, compare, product
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.context import Context, anchor
+from intaglio.kernels.context import Context, anchor, as_array
 from intaglio.kernels.epilogue import Epilogue, EpilogueCode
 from intaglio.kernels.layout import ChannelsLast, to_first, to_last
 from intaglio.kernels.plan import Operand
@@ -93,10 +91,17 @@ def _refuse_last(node: Node) -> str | None:
     return None if is_known else "its window's size is not known before the run"
 
 
+INNER: dict[str, Callable[[Context, Node, Epilogue], None]] = {}
+"""Operators with their channels last that have a lowering of their own."""
+
+
 @anchor("ChannelsLast", refuse=_refuse_last, fuses=lambda node: True)
 def channels_last(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A layer whose input and output have their channels last already."""
     op, x = _op(node), _input(node)
+    if op.inner.name in INNER:
+        INNER[op.inner.name](context, node, epilogue)
+        return
     if not epilogue.stores:
         epilogue.stores[node.output] = context.allocate(node.output)
     data = widened(context, x) if computed(x.dtype) != x.dtype else context.contiguous(x)
@@ -145,7 +150,7 @@ def _convolve(context: Context, layer: Layer) -> None:
     is_plain = group == 1 and not layer.input_first
     if layer.inner.name == "ConvTranspose":
         _direct(context, layer)
-    elif is_plain and all(_is_pointwise(window) for window in windows):
+    elif is_plain and all(is_pointwise(window) for window in windows):
         _pointwise(context, layer)
     elif group > 1 and group == layer.shape[1] and layer.element == FUSED:
         _depthwise(context, layer)
@@ -155,7 +160,8 @@ def _convolve(context: Context, layer: Layer) -> None:
         _direct(context, layer)
 
 
-def _is_pointwise(window: Window) -> bool:
+def is_pointwise(window: Window) -> bool:
+    """Whether a window covers one value and moves by one."""
     return (window.kernel, window.stride, window.begin, window.end) == (1, 1, 0, 0)
 
 
@@ -214,7 +220,7 @@ def _pointwise(context: Context, layer: Layer) -> None:
         buffer = _weight_view(context, layer).buffer
     else:
         kernel = gemm(context.target, element)
-        matrix = array.reshape(array.shape[0], -1).T.astype(computed(weights.dtype).numpy)
+        matrix = array.reshape(array.shape[0], -1).T
         buffer = context.packed(weights, f"pointwise {element}", lambda: pack_b(matrix, context.target, element))
     _emit(context, layer, kernel, sizes, buffer, layer.flops)
 
@@ -227,7 +233,7 @@ def _weight_view(context: Context, layer: Layer) -> View:
     return converted(context, view, view.buffer.dtype, view.buffer.dtype)
 
 
-def _window_sizes(layer: Layer) -> dict[str, Dim]:
+def window_sizes(layer: Layer) -> dict[str, Dim]:
     """The sizes of WINDOW_SIZES: missing axes in front have extent 1.
 
     Axes of extent 1 take no memory, so they may stand in front too; the kernels' tiles then run along a longer one.
@@ -248,12 +254,12 @@ def _direct(context: Context, layer: Layer) -> None:
     is_transposed = layer.inner.name == "ConvTranspose"
     layout = "nchw" if layer.input_first else "nhwc"
     kernel = conv_transpose(context.target, element) if is_transposed else conv(context.target, layout, element)
-    sizes = _window_sizes(layer) | {"groups": group}
+    sizes = window_sizes(layer) | {"groups": group}
     weights = layer.weights
     if weights.constant is None:
         buffer = _packed_at_run_time(context, layer, is_transposed)
     else:
-        array = weights.constant.astype(computed(weights.dtype).numpy)
+        array = weights.constant
         form = f"{'transpose' if is_transposed else layout} {group} {element}"
         if is_transposed:
             buffer = context.packed(weights, form, lambda: pack_conv_transpose(array, group, context.target, element))
@@ -287,24 +293,24 @@ def _depthwise(context: Context, layer: Layer) -> None:
         assert view is not None
         buffer = converted(context, view.transpose((1, 0)), view.buffer.dtype, view.buffer.dtype).buffer
     else:
-        array = weights.constant.astype(np.float32)
+        array = weights.constant
         buffer = context.packed(weights, "depthwise", lambda: pack_depthwise(array))
-    _emit(context, layer, depthwise(context.target), _window_sizes(layer), buffer, layer.flops)
+    _emit(context, layer, depthwise(context.target), window_sizes(layer), buffer, layer.flops)
 
 
 def _winograd(context: Context, layer: Layer, windows: Sequence[Window]) -> None:
     weights = layer.weights
-    array = np.asarray(weights.constant).astype(np.float32)
+    array = as_array(weights)
     height, width = windows[0].output, windows[1].output
     output = 4
     if isinstance(height, int) and isinstance(width, int):
         output = preferred_output(height, width, array.shape[0])
     packed = context.packed(weights, f"winograd{output}", lambda: pack_winograd(array, context.target, output))
-    _emit(context, layer, winograd(context.target, output), _window_sizes(layer), packed, layer.flops)
+    _emit(context, layer, winograd(context.target, output), window_sizes(layer), packed, layer.flops)
 
 
 def _pool(context: Context, layer: Layer) -> None:
     counts = layer.inner.name == "AveragePool" and layer.inner.count_include_pad
     kind = "max" if layer.inner.name == "MaxPool" else "average_with_pads" if counts else "average"
     work = product(layer.output) * product(window.kernel for window in layer.windows)
-    _emit(context, layer, pool(context.target, kind), _window_sizes(layer), None, work)
+    _emit(context, layer, pool(context.target, kind), window_sizes(layer), None, work)

@@ -36,10 +36,11 @@ def _refuse(node: Node) -> str | None:
     a, b = _operands(node)
     if computed(a.dtype).name not in ELEMENTS:
         return f"MatMul of {a.dtype} is not compiled yet"
-    return None if _batches_are_known(a, b, node.output) else "its batch dimensions may or may not be broadcast"
+    return None if batches_are_known(a, b, node.output) else "its batch dimensions may or may not be broadcast"
 
 
-def _batches_are_known(a: Value, b: Value, out: Value) -> bool:
+def batches_are_known(a: Value, b: Value, out: Value) -> bool:
+    """Whether it is known for each batch axis of a product which operand is repeated along it."""
     batch = out.shape[: max(a.rank, b.rank) - 2] if max(a.rank, b.rank) > 2 else ()
     for value in (a, b):
         own = value.shape[:-2]
@@ -84,10 +85,10 @@ def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
     a, b = _operands(node)
     if not epilogue.stores:
         epilogue.stores[node.output] = context.allocate(node.output)
-    left = _matrix(widened(context, a), is_left=True)
-    batch = _batch_shape(a, b)
+    left = as_matrix(widened(context, a), is_left=True)
+    batch = batch_shape(a, b)
     n: Dim = b.shape[-1] if b.rank > 1 else 1
-    right = None if _is_packed(b) else _matrix(widened(context, b), is_left=False)
+    right = None if _is_packed(b) else as_matrix(widened(context, b), is_left=False)
     left = left.broadcast((*batch, *left.shape[-2:]))
     if right is None or all(dim == 1 for dim in right.shape[:-2]):
         left, batch = folded(context, a, left), ()
@@ -157,17 +158,17 @@ def _is_packed(b: Value) -> bool:
 def _packed(context: Context, b: Value) -> Buffer:
     array = as_array(b) if b.rank > 1 else as_array(b)[:, None]
     element = cast(Element, computed(b.dtype).name)
-    wide = array.astype(computed(b.dtype).numpy)
-    return context.packed(b, f"gemm {element}", lambda: pack_b(wide, context.target, element))
+    return context.packed(b, f"gemm {element}", lambda: pack_b(array, context.target, element))
 
 
-def _batch_shape(a: Value, b: Value) -> tuple[Dim, ...]:
+def batch_shape(a: Value, b: Value) -> tuple[Dim, ...]:
+    """The batch axes of a product."""
     longer, shorter = sorted((a.shape[:-2], b.shape[:-2]), key=len, reverse=True)
     missing = len(longer) - len(shorter)
     return tuple(dim if axis < missing or dim != 1 else shorter[axis - missing] for axis, dim in enumerate(longer))
 
 
-def _matrix(view: View, is_left: bool) -> View:
+def as_matrix(view: View, is_left: bool) -> View:
     """A vector as a matrix of one row or one column."""
     if len(view.shape) != 1:
         return view
@@ -182,12 +183,12 @@ def folded(context: Context, a: Value, left: View) -> View:
     rows = product(left.shape[:-1])
     folded = left.reshape((rows, left.shape[-1]))
     if folded is None:
-        folded = _copied(context, a, left).reshape((rows, left.shape[-1]))
+        folded = copied(context, a, left).reshape((rows, left.shape[-1]))
         assert folded is not None
     return folded
 
 
-def _copied(context: Context, value: Value, view: View) -> View:
+def copied(context: Context, value: Value, view: View) -> View:
     """A contiguous copy of a view whose elements are in the type that the value is computed in."""
     target = whole(context.temporary(computed(value.dtype), product(view.shape), value.name), view.shape)
     return converted(context, view, computed(value.dtype), computed(value.dtype), into=target)
@@ -197,7 +198,7 @@ def single_matrix(context: Context, value: Value, view: View) -> MatrixOperand:
     """One matrix, its rows or columns contiguous."""
     layout = _layout(view)
     if layout is None:
-        view = _copied(context, value, view)
+        view = copied(context, value, view)
     return _matrix_operand(view, layout or "rows", (0, 0))
 
 
@@ -221,11 +222,11 @@ def _two_levels(
     context: Context, a: tuple[Value, View], b: tuple[Value, View], extents: Product
 ) -> tuple[Product, tuple[MatrixOperand, MatrixOperand]]:
     """Both operands with their batch axes merged into at most two, copied where they cannot be."""
-    views = [view if _layout(view) else _copied(context, value, view) for value, view in (a, b)]
-    levels = _levels(views[0].shape[:-2], [view.strides[:-2] for view in views])
+    views = [view if _layout(view) else copied(context, value, view) for value, view in (a, b)]
+    levels = levels_of(views[0].shape[:-2], [view.strides[:-2] for view in views])
     if len(levels) > 2:
-        views = [_copied(context, value, view) for (value, _), view in zip((a, b), views, strict=True)]
-        levels = _levels(views[0].shape[:-2], [row_major(view.shape)[:-2] for view in views])
+        views = [copied(context, value, view) for (value, _), view in zip((a, b), views, strict=True)]
+        levels = levels_of(views[0].shape[:-2], [row_major(view.shape)[:-2] for view in views])
     levels = [(1, (0, 0))] * (2 - len(levels)) + levels
     (outer, outer_strides), (inner, inner_strides) = levels
     left, right = (
@@ -235,7 +236,7 @@ def _two_levels(
     return Product(extents.m, extents.n, extents.k, (outer, inner)), (left, right)
 
 
-def _levels(batch: tuple[Dim, ...], strides: list[tuple[Dim, ...]]) -> list[tuple[Dim, tuple[Dim, Dim]]]:
+def levels_of(batch: tuple[Dim, ...], strides: list[tuple[Dim, ...]]) -> list[tuple[Dim, tuple[Dim, Dim]]]:
     """Batch axes as loops, those along which both operands advance evenly merged."""
     levels: list[tuple[Dim, tuple[Dim, Dim]]] = []
     for extent, left, right in zip(batch, *strides, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import DTYPES
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
 from intaglio.kernels.context import Context, anchor
@@ -34,6 +35,14 @@ def concat(context: Context, node: Node, epilogue: Epilogue) -> None:
         extent = value.shape[axis]
         context.copy(value, context.view(value), into=result.window(axis, start, 1, extent))
         start = extent + start
+
+
+@anchor("BitCast")
+def bit_cast(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """Copy the bits: the memory of a value is only ever read as its own type."""
+    data = _data(node)
+    bits = Value(data.name, data.tensor.with_dtype(DTYPES[f"uint{8 * data.dtype.itemsize}"]))
+    context.copy(bits, context.view(data), into=context.allocate(node.output))
 
 
 @anchor("ConstantOfShape", reads=lambda node: [])

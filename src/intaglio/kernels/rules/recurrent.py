@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim, product
-from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.dtype import FLOAT32, DType
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context, anchor
-from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.epilogue import Epilogue, EpilogueCode
 from intaglio.kernels.loops import Program, loop_call
 from intaglio.kernels.plan import Operand, Size, SizeTerm
 from intaglio.kernels.routine import Parameter, Routine
@@ -22,7 +22,7 @@ from intaglio.kernels.routine import reads as read
 from intaglio.kernels.routine import writes as written
 from intaglio.kernels.rules.call import epilogue_code
 from intaglio.kernels.rules.linear import MatrixOperand, Product, folded, gemm_call, single_matrix
-from intaglio.kernels.rules.widen import packed_blocks
+from intaglio.kernels.rules.widen import computed, converted, packed_blocks, widened
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.recurrent import (
@@ -33,10 +33,17 @@ from intaglio.kernels.structured.recurrent import (
     resolve_activations,
     row_tile,
 )
+from intaglio.kernels.structured.source import Element, StructuredKernel, plain_epilogue
 from intaglio.kernels.view import Buffer, View, whole
 
 Order = Literal["inputs", "states"]
 """Where the depth of interleaved weights stands: before everything, or behind the blocks of hidden units."""
+
+_KINDS: dict[str, dict[str, str]] = {
+    "float32": {"type": "float", "kind": "f32", "suffix": "f"},
+    "float64": {"type": "double", "kind": "f64", "suffix": ""},
+}
+"""The marks of the element types that the steps are written for."""
 
 _INPUTS, _STATES = (4, 0, 2, 1, 3), (0, 2, 4, 1, 3)
 
@@ -63,6 +70,11 @@ class _Layer:
         return value
 
     @property
+    def dtype(self) -> DType:
+        """The element type that the layer is computed in."""
+        return computed(self.given(0).dtype)
+
+    @property
     def cell(self) -> Cell:
         name: Any = self.op.name
         return "GRU_linear" if name == "GRU" and self.op.linear_before_reset else name
@@ -86,7 +98,7 @@ class _Layer:
 
 def _refuse(node: Node) -> str | None:
     layer = _Layer(node)
-    if layer.given(0).dtype != FLOAT32:
+    if layer.dtype.name not in _KINDS:
         return f"{node.op.name} of {layer.given(0).dtype} is not compiled yet"
     return None if isinstance(layer.given(2).shape[2], int) else "its hidden size is not known before the run"
 
@@ -121,18 +133,19 @@ class _Weights:
             return self.context.packed(value, form, lambda: self._array(value.constant, view, permutation))
         directions, gates, _, depth = view.shape
         shape = (directions, gates, self.blocks, self.lanes, depth)
-        target = whole(self.context.temporary(FLOAT32, product(shape)), tuple(shape[axis] for axis in permutation))
+        memory = self.context.temporary(self.layer.dtype, product(shape))
+        target = whole(memory, tuple(shape[axis] for axis in permutation))
         inverse = [permutation.index(axis) for axis in range(5)]
         packed_blocks(self.context, view, 2, self.lanes, target.transpose(inverse))
         return target.buffer
 
     def _array(self, array: Any, view: View, permutation: tuple[int, ...]) -> Any:
         directions, gates, hidden, depth = (int(dim) for dim in view.shape)  # pyright: ignore[reportArgumentType]
-        flat = np.ascontiguousarray(array, np.float32).reshape(-1)
-        strides = [4 * int(stride) for stride in view.strides]  # pyright: ignore[reportArgumentType]
+        flat = np.ascontiguousarray(array, self.layer.dtype.numpy).reshape(-1)
+        strides = [flat.itemsize * int(stride) for stride in view.strides]  # pyright: ignore[reportArgumentType]
         start = flat[int(view.offset) :]  # pyright: ignore[reportArgumentType]
         source = np.lib.stride_tricks.as_strided(start, (directions, gates, hidden, depth), strides)
-        padded = np.zeros((directions, gates, self.blocks * self.lanes, depth), np.float32)
+        padded = np.zeros((directions, gates, self.blocks * self.lanes, depth), flat.dtype)
         padded[:, :, :hidden] = source
         split = padded.reshape(directions, gates, self.blocks, self.lanes, depth)
         return np.ascontiguousarray(np.transpose(split, permutation))
@@ -149,11 +162,12 @@ class _Weights:
     def projection(self) -> Buffer:
         """A constant W as the packed right operand of a product."""
         value, target = self.layer.given(1), self.context.target
+        element = cast(Element, self.layer.dtype.name)
         view = self._gates(value, (0, self.layer.gates))
         return self.context.packed(
             value,
             f"projection {self.lanes}",
-            lambda: pack_b(self._array(value.constant, view, _INPUTS).reshape(-1, self.columns), target),
+            lambda: pack_b(self._array(value.constant, view, _INPUTS).reshape(-1, self.columns), target, element),
         )
 
     def vectors(self, position: int, start: int, count: int) -> Buffer:
@@ -181,28 +195,26 @@ class _Weights:
             arrays = [np.array(self.context.constant_array(buffer)).reshape(shape) for buffer in (first, second)]
             arrays[1][:, :, joined:] = 0
             return self.context.constant(np.ascontiguousarray(arrays[0] + arrays[1]))
-        total = whole(self.context.temporary(FLOAT32, product(shape)), shape)
+        total = whole(self.context.temporary(self.layer.dtype, product(shape)), shape)
         views = [whole(buffer, shape).window(2, 0, 1, joined) for buffer in (first, second)]
         _add(self.context, views[0], views[1], total.window(2, 0, 1, joined))
         if joined < gates:
             left = whole(first, shape).window(2, joined, 1, gates - joined)
-            self.context.copy(value, left, into=total.window(2, joined, 1, gates - joined))
+            rest = total.window(2, joined, 1, gates - joined)
+            converted(self.context, left, self.layer.dtype, self.layer.dtype, into=rest)
         return total.buffer
 
     def extra(self) -> tuple[Buffer, int]:
         """What a step reads beside the gates, and its vectors for each block."""
         layer = self.layer
-        zeros = self.context.constant(_ZERO)
+        zeros = self.context.constant(np.zeros(1, layer.dtype.numpy))
         if layer.cell == "LSTM" and layer.input(7) is not None:
             return self.vectors(7, 0, 3), 3
         if layer.cell != "GRU_linear":
             return zeros, 0
         if layer.input(3) is None:
-            return self.context.constant(np.zeros(self.lanes, np.float32)), 0
+            return self.context.constant(np.zeros(self.lanes, layer.dtype.numpy)), 0
         return self.vectors(3, 5, 1), 1
-
-
-_ZERO = np.zeros(1, np.float32)
 
 
 def _buffer_of(context: Context, value: Value) -> Buffer:
@@ -213,13 +225,18 @@ def _buffer_of(context: Context, value: Value) -> Buffer:
 
 
 def _at_start(context: Context, value: Value) -> View:
-    view = context.contiguous(value)
+    view = _wide(context, value)
     return view if view.offset == 0 else context.copy(value, view)
+
+
+def _wide(context: Context, value: Value) -> View:
+    """The value in row-major order, in the type that it is computed in."""
+    return widened(context, value, context.contiguous(value))
 
 
 def _add(context: Context, left: View, right: View, into: View) -> None:
     graph = Graph("sum")
-    x, y = (graph.add_input(name, TensorType(FLOAT32, left.shape)) for name in ("x", "y"))
+    x, y = (graph.add_input(name, TensorType(into.buffer.dtype, left.shape)) for name in ("x", "y"))
     total = Builder(graph).Add(x, y)
     loads = {x: left, y: right}
     context.emit(loop_call(Program(list(graph.nodes), left.shape, (), loads, {total: into}, "sum of biases")))
@@ -228,23 +245,40 @@ def _add(context: Context, left: View, right: View, into: View) -> None:
 def _project(context: Context, layer: _Layer, weights: _Weights) -> Buffer:
     """X x W' + bias for all steps: rows as in X, columns as the gates are interleaved."""
     x, w = layer.given(0), layer.given(1)
-    left = single_matrix(context, x, folded(context, x, context.view(x)))
+    left = single_matrix(context, x, folded(context, x, widened(context, x)))
     columns, depth = weights.columns, x.shape[2]
     if w.constant is not None:
         right = MatrixOperand(Operand(weights.projection()), "packed", 0)
     else:
         right = MatrixOperand(Operand(weights.matrix(1, "inputs", (0, layer.gates))), "rows", columns)
-    kernel = gemm(context.target, "float32", left.layout if left.layout != "packed" else "rows", right.layout)
+    element = cast(Element, layer.dtype.name)
+    kernel = gemm(context.target, element, left.layout if left.layout != "packed" else "rows", right.layout)
     rows = product(x.shape[:2])
-    result = Value("projected", TensorType(FLOAT32, (rows, columns)))
-    view = whole(context.temporary(FLOAT32, rows * columns, "projected"), (rows, columns))
-    bias, bias_value = weights.bias(), Value("bias", TensorType(FLOAT32, (columns,)))
-    bias_view = None if bias is None else whole(bias, (columns,)).broadcast((rows, columns))
-    epilogue = Epilogue(result, stores={result: view})
-    code = epilogue_code(kernel, epilogue, bias=None if bias is None else bias_value, bias_view=bias_view)
+    view = whole(context.temporary(layer.dtype, rows * columns, "projected"), (rows, columns))
+    bias = weights.bias()
+    code = _biased(kernel, view, bias) if layer.dtype == FLOAT32 else _plain(kernel, element, view)
     title = f"{layer.op.name} inputs {rows} x {columns} x {depth}"
     gemm_call(context, kernel, (left, right), Product(rows, columns, depth), code, (layer.node,), title)
-    return view.buffer
+    if bias is None or layer.dtype == FLOAT32:
+        return view.buffer
+    total = whole(context.temporary(layer.dtype, rows * columns, "projected"), (rows, columns))
+    _add(context, view, whole(bias, (columns,)).broadcast((rows, columns)), total)
+    return total.buffer
+
+
+def _biased(kernel: StructuredKernel, view: View, bias: Buffer | None) -> EpilogueCode:
+    """The epilogue that adds the bias to each row."""
+    columns = view.shape[1]
+    result, added = Value("projected", TensorType(FLOAT32, view.shape)), Value("bias", TensorType(FLOAT32, (columns,)))
+    row = None if bias is None else whole(bias, (columns,)).broadcast(view.shape)
+    epilogue = Epilogue(result, stores={result: view})
+    return epilogue_code(kernel, epilogue, bias=None if bias is None else added, bias_view=row)
+
+
+def _plain(kernel: StructuredKernel, element: Element, view: View) -> EpilogueCode:
+    """The epilogue that only stores, for elements whose sums others cannot take."""
+    source = plain_epilogue(element, len(kernel.buffers), len(kernel.sizes))
+    return EpilogueCode(source, [Operand(view.buffer, 0, True)], [("out_step", view.shape[1])])
 
 
 def _activations(layer: _Layer) -> list[Any]:
@@ -257,15 +291,17 @@ def _activations(layer: _Layer) -> list[Any]:
 
 def _marks(layer: _Layer, extras: int, target: Any) -> dict[str, str]:
     peeps = extras == 3
-    forget = "gate[2]" + (" + ig_load_f32(extra + 2 * IG_LANES) * c" if peeps else "")
+    kinds = _KINDS[layer.dtype.name]
+    load = f"ig_load_{kinds['kind']}"
+    forget = "gate[2]" + (f" + {load}(extra + 2 * IG_LANES) * c" if peeps else "")
     is_coupled = layer.cell == "LSTM" and layer.op.input_forget
-    return {
+    return kinds | {
         "tile": str(row_tile(target)),
         "gates": str(layer.gates),
         "most": str(max(GATES[layer.cell])),
         "extras": str(extras),
-        "peep_input": "gate[0] += ig_load_f32(extra) * c;" if peeps else "",
-        "peep_output": "gate[1] += ig_load_f32(extra + IG_LANES) * cell;" if peeps else "",
+        "peep_input": f"gate[0] += {load}(extra) * c;" if peeps else "",
+        "peep_output": f"gate[1] += {load}(extra + IG_LANES) * cell;" if peeps else "",
         "forget": "1 - enter" if is_coupled else f"IG_FUNCTION_act0({forget}, direction)",
     }
 
@@ -281,14 +317,15 @@ def _run_steps(context: Context, layer: _Layer, weights: _Weights, projected: Bu
     share = f"(N + {parts} - 1) / {parts}"
     block = f"({share} < {least} ? {least} : {share} > {BATCH_BLOCK} ? {BATCH_BLOCK} : {share})"
     sizes: list[tuple[str, Size]] = [("T", steps), ("N", batch), ("H", hidden), ("block", SizeTerm(block))]
+    results = _results(context, layer)
     routine = Routine(
         layer.op.name.lower(),
         recurrent_body(layer.cell, is_reverse, lengths is not None),
-        _parameters(context, layer, weights, projected, extra),
+        [*_operands(context, layer, weights, projected, extra), *_outputs(context, layer, results)],
         sizes + list(_strides(layer, weights.columns).items()),
         SizeTerm(f"{directions} * ((N + block - 1) / block)"),
         SizeTerm(f"1 + T * block * {layer.gates * hidden * hidden} / 16"),
-        SizeTerm(f"block * {16 * weights.blocks * lanes}"),
+        SizeTerm(f"block * {4 * layer.dtype.itemsize * weights.blocks * lanes}"),
         lengths is not None,
         recurrent_helpers(layer.cell, _activations(layer), context.target),
         _marks(layer, extras, context.target),
@@ -296,6 +333,9 @@ def _run_steps(context: Context, layer: _Layer, weights: _Weights, projected: Bu
     call = routine.call(layer.node)
     call.flops = batch * steps * (2 * directions * layer.gates * hidden * hidden)
     context.emit(call)
+    for value, view in results:
+        if layer.dtype != value.dtype:
+            converted(context, view, layer.dtype, value.dtype, into=context.allocate(value))
 
 
 def _strides(layer: _Layer, columns: int) -> dict[str, Dim]:
@@ -322,30 +362,44 @@ def _strides(layer: _Layer, columns: int) -> dict[str, Dim]:
     return strides | flags
 
 
-def _parameters(
+def _operands(
     context: Context, layer: _Layer, weights: _Weights, projected: Buffer, extra: Buffer
 ) -> Sequence[Parameter]:
-    gates = GATES[layer.cell]
+    """What the steps read."""
+    gates, element = GATES[layer.cell], _KINDS[layer.dtype.name]["type"]
+
+    def constant(name: str, buffer: Buffer) -> Parameter:
+        return Parameter(name, element, Operand(buffer))
+
     last = weights.matrix(2, "states", (layer.gates - gates[-1], gates[-1]))
-    found = [_constant("projected", projected), _constant("weights", last)]
+    found = [constant("projected", projected), constant("weights", last)]
     if layer.cell == "GRU":
-        found.append(_constant("reset_weights", weights.matrix(2, "states", (0, 2))))
-    found.append(_constant("extra", extra))
+        found.append(constant("reset_weights", weights.matrix(2, "states", (0, 2))))
+    found.append(constant("extra", extra))
     for name, position in (("start_h", 5), ("start_c", 6)):
         value = layer.input(position)
-        found.append(_constant(name, extra) if value is None else read(name, context.contiguous(value)))
+        found.append(constant(name, extra) if value is None else read(name, _wide(context, value)))
     lengths = layer.input(4)
     if lengths is not None:
         found.append(read("lengths", context.contiguous(lengths)))
-    outputs = [context.allocate(value) for value in layer.node.outputs]
-    for name, view in zip(("y", "y_h", "y_c"), outputs, strict=False):
-        found.append(written(name, view))
-    state = layer.batch_and_steps()[0] * (layer.directions * layer.hidden)
-    for name in ("y", "y_h", "y_c")[len(outputs) :]:
-        size = state if name != "y" else 1
-        found.append(written(name, whole(context.temporary(FLOAT32, size), (size,))))
     return found
 
 
-def _constant(name: str, buffer: Buffer) -> Parameter:
-    return Parameter(name, "float", Operand(buffer))
+def _results(context: Context, layer: _Layer) -> list[tuple[Value, View]]:
+    """Where the steps write each output: in its own memory, or ahead of its conversion in a wider copy."""
+    if layer.dtype == layer.given(0).dtype:
+        return [(value, context.allocate(value)) for value in layer.node.outputs]
+    return [
+        (value, whole(context.temporary(layer.dtype, value.tensor.size), value.shape)) for value in layer.node.outputs
+    ]
+
+
+def _outputs(context: Context, layer: _Layer, results: Sequence[tuple[Value, View]]) -> list[Parameter]:
+    """What the steps write; an output that the node does not ask for has memory all the same."""
+    names = ("y", "y_h", "y_c")
+    found = [written(name, view) for name, (_, view) in zip(names, results, strict=False)]
+    state = layer.batch_and_steps()[0] * (layer.directions * layer.hidden)
+    for name in names[len(results) :]:
+        size = state if name != "y" else 1
+        found.append(written(name, whole(context.temporary(layer.dtype, size), (size,))))
+    return found

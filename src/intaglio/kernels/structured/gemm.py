@@ -119,18 +119,25 @@ def _depth_block(target: VectorTarget, tile: Tile) -> str:
 
 
 def _packed_blocks(target: VectorTarget, tile: Tile) -> dict[str, str]:
-    """Column panels are the tasks when there are enough of them, row blocks when the weights stay in cache."""
-    half, most, panels = target.l2 // 2 // tile.bytes, target.l2 * 3 // 4 // tile.bytes, quotient_up("N", tile.columns)
+    blocks = packed_blocks(target, tile.rows, tile.columns, tile.bytes)
+    return blocks | {"depth_block": _depth_block(target, tile)}
+
+
+def packed_blocks(target: VectorTarget, rows: int, columns: int, element: int) -> dict[str, str]:
+    """Column panels are the tasks when there are enough of them, row blocks when the weights stay in cache.
+
+    `rows` and `columns` are those of the register tile, `element` the bytes of one operand's element.
+    """
+    half, most, panels = target.l2 // 2 // element, target.l2 * 3 // 4 // element, quotient_up("N", columns)
     weights_fit = f"(K * N <= {half})"
-    resident = maximum(str(4 * tile.rows), f"{most} / {maximum('K', '1')}")
+    resident = maximum(str(4 * rows), f"{most} / {maximum('K', '1')}")
     share = "(M + 4 * threads - 1) / (4 * threads)"
     is_wide = f"{panels} >= 4 * threads && (M * K <= {most} || !{weights_fit})"
-    tall_block = maximum(str(tile.rows), minimum(f"{weights_fit} ? {8 * tile.rows} : {resident}", share))
+    tall_block = maximum(str(rows), minimum(f"{weights_fit} ? {8 * rows} : {resident}", share))
     is_tall = f"{weights_fit} && {quotient_up('M', 'row_block')} >= 4 * threads"
     return {
         "row_block": maximum("1", f"{is_wide} ? {minimum('M', resident)} : {tall_block}"),
         "panel_block": f"({is_tall} ? {maximum(panels, '1')} : 1)",
-        "depth_block": _depth_block(target, tile),
     }
 
 

@@ -27,12 +27,14 @@ def pack_b(array: npt.NDArray[Any], target: VectorTarget, element: Element = "fl
     """Matrices (..., K, N) as (..., panels, K, columns): panels of adjacent columns, the last one filled with zeros."""
     columns = register_tile(target, element).columns
     *batch, depth, width = array.shape
-    panels = -(-width // columns)
-    padded = np.asarray(array, element)
-    if width % columns:
-        padded = np.zeros((*batch, depth, panels * columns), element)
-        padded[..., :width] = array
-    return np.ascontiguousarray(np.swapaxes(padded.reshape(*batch, depth, panels, columns), -3, -2))
+    full, rest = divmod(width, columns)
+    packed = np.empty((*batch, full + (rest > 0), depth, columns), element)
+    whole = array[..., : full * columns].reshape(*batch, depth, full, columns)
+    packed[..., :full, :, :] = np.swapaxes(whole, -3, -2)
+    if rest:
+        packed[..., full, :, :rest] = array[..., full * columns :]
+        packed[..., full, :, rest:] = 0
+    return packed
 
 
 def pack_kernel(target: VectorTarget, element: Element = "float32", b: Unpacked = "rows") -> StructuredKernel:

@@ -18,16 +18,16 @@ GATES: dict[Cell, tuple[int, ...]] = {"LSTM": (4,), "GRU": (2, 1), "GRU_linear":
 
 _ACTIVATIONS: dict[str, tuple[str, float, float]] = {
     "affine": ("alpha * x + beta", 1.0, 0.0),
-    "elu": ("ig_select_f32(ig_ge_f32(x, zero), x, alpha * ig_expm1_f32(x))", 1.0, 0.0),
-    "hardsigmoid": ("ig_max_f32(ig_min_f32(alpha * x + beta, zero + 1), zero)", 0.2, 0.5),
-    "leakyrelu": ("ig_select_f32(ig_ge_f32(x, zero), x, alpha * x)", 0.01, 0.0),
-    "relu": ("ig_max_f32(x, zero)", 0.0, 0.0),
-    "scaledtanh": ("alpha * ig_tanh_f32(beta * x)", 1.0, 1.0),
-    "sigmoid": ("ig_sigmoid_f32(x)", 0.0, 0.0),
-    "softplus": ("ig_softplus_f32(x)", 0.0, 0.0),
-    "softsign": ("x / (zero + 1 + ig_abs_f32(x))", 0.0, 0.0),
-    "tanh": ("ig_tanh_f32(x)", 0.0, 0.0),
-    "thresholdedrelu": ("ig_select_f32(ig_ge_f32(x, alpha), x, zero)", 1.0, 0.0),
+    "elu": ("ig_select_$kind(ig_ge_$kind(x, zero), x, alpha * ig_expm1_$kind(x))", 1.0, 0.0),
+    "hardsigmoid": ("ig_max_$kind(ig_min_$kind(alpha * x + beta, zero + 1), zero)", 0.2, 0.5),
+    "leakyrelu": ("ig_select_$kind(ig_ge_$kind(x, zero), x, alpha * x)", 0.01, 0.0),
+    "relu": ("ig_max_$kind(x, zero)", 0.0, 0.0),
+    "scaledtanh": ("alpha * ig_tanh_$kind(beta * x)", 1.0, 1.0),
+    "sigmoid": ("ig_sigmoid_$kind(x)", 0.0, 0.0),
+    "softplus": ("ig_softplus_$kind(x)", 0.0, 0.0),
+    "softsign": ("x / (zero + 1 + ig_abs_$kind(x))", 0.0, 0.0),
+    "tanh": ("ig_tanh_$kind(x)", 0.0, 0.0),
+    "thresholdedrelu": ("ig_select_$kind(ig_ge_$kind(x, alpha), x, zero)", 1.0, 0.0),
 }
 """The C of each activation, and its parameters where a model gives none; an expression has those that it names."""
 
@@ -43,10 +43,12 @@ class Activation:
 
     def body(self) -> str:
         """C statements that give the activation of `x`."""
-        lines = [f"const ig_f32 zero = {{0}}, alpha = ig_set_f32({self.alpha!r}f), beta = ig_set_f32({self.beta!r}f);"]
+        alpha, beta = (f"ig_set_$kind({number!r}$suffix)" for number in (self.alpha, self.beta))
+        lines = [f"const ig_$kind zero = {{0}}, alpha = {alpha}, beta = {beta};"]
         lines.append("(void)zero, (void)alpha, (void)beta;")
         if self.clip is not None:
-            lines.append(f"x = ig_max_f32(ig_min_f32(x, ig_set_f32({self.clip!r}f)), ig_set_f32({-self.clip!r}f));")
+            low, high = (f"ig_set_$kind({bound!r}$suffix)" for bound in (-self.clip, self.clip))
+            lines.append(f"x = ig_max_$kind(ig_min_$kind(x, {high}), {low});")
         lines.append(f"return {_ACTIVATIONS[self.name][0]};")
         return "\n        ".join(lines)
 
@@ -74,7 +76,10 @@ def row_tile(target: VectorTarget) -> int:
 
 
 def recurrent_helpers(cell: Cell, activations: Sequence[Sequence[Activation]], target: VectorTarget) -> str:
-    """C of the products, the activations and one step of a block of hidden units; `activations` by direction."""
+    """C of the products, the activations and one step of a block of hidden units; `activations` by direction.
+
+    The marks $$type, $$kind and $$suffix, the element type and how its vectors and literals are named, remain.
+    """
     text = "".join(_products(gates, target) for gates in GATES[cell])
     for index in range(len(activations[0])):
         text += _activation(index, [of_direction[index] for of_direction in activations])
@@ -86,70 +91,70 @@ def _products(gates: int, target: VectorTarget) -> str:
     cases = "\n".join(
         f"    case {r}: IG_FUNCTION_sum{gates}({r}, h, h_step, w, depth, sum); break;" for r in range(2, rows + 1)
     )
-    return _PRODUCTS.substitute(gates=gates, rows=rows, cases=cases, unroll=max(1, 8 // gates))
+    return _PRODUCTS.safe_substitute(gates=gates, rows=rows, cases=cases, unroll=max(1, 8 // gates))
 
 
 def _activation(index: int, by_direction: Sequence[Activation]) -> str:
     first, last = by_direction[0], by_direction[-1]
     other = "" if first == last else f"    if (direction) {{\n        {last.body()}\n    }}\n"
     return (
-        f"static inline ig_f32 IG_FUNCTION_act{index}(ig_f32 x, int64_t direction)\n{{\n    (void)direction;\n{other}"
-        f"    {{\n        {first.body()}\n    }}\n}}\n\n"
+        f"static inline ig_$kind IG_FUNCTION_act{index}(ig_$kind x, int64_t direction)\n{{\n    (void)direction;\n"
+        f"{other}    {{\n        {first.body()}\n    }}\n}}\n\n"
     )
 
 
 _PRODUCTS = Template("""\
 /* sum[r][g] = over k: state k of row r x weights of $gates gates at depth k. */
 static inline __attribute__((always_inline)) void
-IG_FUNCTION_sum$gates(const int rows, const float *h, int64_t h_step, const float *w, int64_t depth, float *sum)
+IG_FUNCTION_sum$gates(const int rows, const $type *h, int64_t h_step, const $type *w, int64_t depth, $type *sum)
 {
-    ig_f32 c[$rows][$gates];
+    ig_$kind c[$rows][$gates];
     IG_UNROLL for (int r = 0; r < rows; r++)
         IG_UNROLL for (int g = 0; g < $gates; g++)
-            c[r][g] = (ig_f32){0};
+            c[r][g] = (ig_$kind){0};
     for (int64_t k = 0; k < depth; k++, w += $gates * IG_LANES) {
-        ig_f32 weight[$gates];
+        ig_$kind weight[$gates];
         IG_UNROLL for (int g = 0; g < $gates; g++)
-            weight[g] = ig_load_f32(w + g * IG_LANES);
+            weight[g] = ig_load_$kind(w + g * IG_LANES);
         IG_UNROLL for (int r = 0; r < rows; r++) {
-            const ig_f32 value = ig_set_f32(h[r * h_step + k]);
+            const ig_$kind value = ig_set_$kind(h[r * h_step + k]);
             IG_UNROLL for (int g = 0; g < $gates; g++)
                 c[r][g] += value * weight[g];
         }
     }
     IG_UNROLL for (int r = 0; r < rows; r++)
         IG_UNROLL for (int g = 0; g < $gates; g++)
-            ig_store_f32(sum + (r * $gates + g) * IG_LANES, c[r][g]);
+            ig_store_$kind(sum + (r * $gates + g) * IG_LANES, c[r][g]);
 }
 
 /* The same for a single row, with enough independent sums to keep the multipliers busy. */
 static inline __attribute__((always_inline)) void
-IG_FUNCTION_single$gates(const float *h, const float *w, int64_t depth, float *sum)
+IG_FUNCTION_single$gates(const $type *h, const $type *w, int64_t depth, $type *sum)
 {
-    ig_f32 c[$unroll][$gates];
+    ig_$kind c[$unroll][$gates];
     IG_UNROLL for (int u = 0; u < $unroll; u++)
         IG_UNROLL for (int g = 0; g < $gates; g++)
-            c[u][g] = (ig_f32){0};
+            c[u][g] = (ig_$kind){0};
     int64_t k = 0;
     for (; k + $unroll <= depth; k += $unroll)
         IG_UNROLL for (int u = 0; u < $unroll; u++, w += $gates * IG_LANES) {
-            const ig_f32 value = ig_set_f32(h[k + u]);
+            const ig_$kind value = ig_set_$kind(h[k + u]);
             IG_UNROLL for (int g = 0; g < $gates; g++)
-                c[u][g] += value * ig_load_f32(w + g * IG_LANES);
+                c[u][g] += value * ig_load_$kind(w + g * IG_LANES);
         }
     for (; k < depth; k++, w += $gates * IG_LANES)
         IG_UNROLL for (int g = 0; g < $gates; g++)
-            c[0][g] += ig_set_f32(h[k]) * ig_load_f32(w + g * IG_LANES);
+            c[0][g] += ig_set_$kind(h[k]) * ig_load_$kind(w + g * IG_LANES);
     IG_UNROLL for (int g = 0; g < $gates; g++) {
-        ig_f32 total = c[0][g];
+        ig_$kind total = c[0][g];
         IG_UNROLL for (int u = 1; u < $unroll; u++)
             total += c[u][g];
-        ig_store_f32(sum + g * IG_LANES, total);
+        ig_store_$kind(sum + g * IG_LANES, total);
     }
 }
 
 static __attribute__((noinline)) void
-IG_FUNCTION_products$gates(int64_t rows, const float *h, int64_t h_step, const float *w, int64_t depth, float *sum)
+IG_FUNCTION_products$gates(int64_t rows, const $type *h, int64_t h_step, const $type *w, int64_t depth, $type *sum)
 {
     switch (rows) {
 $cases
@@ -161,60 +166,61 @@ $cases
 
 _STEPS: dict[Cell, str] = {
     "RNN": """\
-static inline ig_f32
-IG_FUNCTION_step(const float *x, const float *sum, ig_f32 h, const float *extra, float *state, int64_t direction)
+static inline ig_$kind
+IG_FUNCTION_step(const $type *x, const $type *sum, ig_$kind h, const $type *extra, $type *state, int64_t direction)
 {
     (void)h, (void)extra, (void)state;
-    return IG_FUNCTION_act0(ig_load_f32(x) + ig_load_f32(sum), direction);
+    return IG_FUNCTION_act0(ig_load_$kind(x) + ig_load_$kind(sum), direction);
 }
 """,
     "LSTM": """\
 /* The new hidden units of one block; `state` is its cell, `extra` the peepholes of input, output and forget gate. */
-static inline ig_f32
-IG_FUNCTION_step(const float *x, const float *sum, ig_f32 h, const float *extra, float *state, int64_t direction)
+static inline ig_$kind
+IG_FUNCTION_step(const $type *x, const $type *sum, ig_$kind h, const $type *extra, $type *state, int64_t direction)
 {
-    const ig_f32 c = ig_load_f32(state);
-    ig_f32 gate[4];
+    const ig_$kind c = ig_load_$kind(state);
+    ig_$kind gate[4];
     (void)h, (void)extra;
     IG_UNROLL for (int g = 0; g < 4; g++)
-        gate[g] = ig_load_f32(x + g * IG_LANES) + ig_load_f32(sum + g * IG_LANES);
+        gate[g] = ig_load_$kind(x + g * IG_LANES) + ig_load_$kind(sum + g * IG_LANES);
     $peep_input
-    const ig_f32 enter = IG_FUNCTION_act0(gate[0], direction);
-    const ig_f32 forget = $forget;
-    const ig_f32 cell = forget * c + enter * IG_FUNCTION_act1(gate[3], direction);
-    ig_store_f32(state, cell);
+    const ig_$kind enter = IG_FUNCTION_act0(gate[0], direction);
+    const ig_$kind forget = $forget;
+    const ig_$kind cell = forget * c + enter * IG_FUNCTION_act1(gate[3], direction);
+    ig_store_$kind(state, cell);
     $peep_output
     return IG_FUNCTION_act0(gate[1], direction) * IG_FUNCTION_act2(cell, direction);
 }
 """,
     "GRU_linear": """\
 /* The new hidden units of one block; `extra` is the bias inside the reset gate. */
-static inline ig_f32
-IG_FUNCTION_step(const float *x, const float *sum, ig_f32 h, const float *extra, float *state, int64_t direction)
+static inline ig_$kind
+IG_FUNCTION_step(const $type *x, const $type *sum, ig_$kind h, const $type *extra, $type *state, int64_t direction)
 {
-    const ig_f32 update = IG_FUNCTION_act0(ig_load_f32(x) + ig_load_f32(sum), direction);
-    const ig_f32 reset = IG_FUNCTION_act0(ig_load_f32(x + IG_LANES) + ig_load_f32(sum + IG_LANES), direction);
-    const ig_f32 past = reset * (ig_load_f32(sum + 2 * IG_LANES) + ig_load_f32(extra));
-    const ig_f32 fresh = IG_FUNCTION_act1(ig_load_f32(x + 2 * IG_LANES) + past, direction);
+    const ig_$kind update = IG_FUNCTION_act0(ig_load_$kind(x) + ig_load_$kind(sum), direction);
+    const ig_$kind reset = IG_FUNCTION_act0(ig_load_$kind(x + IG_LANES) + ig_load_$kind(sum + IG_LANES), direction);
+    const ig_$kind past = reset * (ig_load_$kind(sum + 2 * IG_LANES) + ig_load_$kind(extra));
+    const ig_$kind fresh = IG_FUNCTION_act1(ig_load_$kind(x + 2 * IG_LANES) + past, direction);
     (void)state;
     return (1 - update) * fresh + update * h;
 }
 """,
     "GRU": """\
 /* The update gate of one block goes to `state`; the result is the part of h that the reset gate lets through. */
-static inline ig_f32
-IG_FUNCTION_reset(const float *x, const float *sum, ig_f32 h, float *state, int64_t direction)
+static inline ig_$kind
+IG_FUNCTION_reset(const $type *x, const $type *sum, ig_$kind h, $type *state, int64_t direction)
 {
-    ig_store_f32(state, IG_FUNCTION_act0(ig_load_f32(x) + ig_load_f32(sum), direction));
-    return h * IG_FUNCTION_act0(ig_load_f32(x + IG_LANES) + ig_load_f32(sum + IG_LANES), direction);
+    ig_store_$kind(state, IG_FUNCTION_act0(ig_load_$kind(x) + ig_load_$kind(sum), direction));
+    return h * IG_FUNCTION_act0(ig_load_$kind(x + IG_LANES) + ig_load_$kind(sum + IG_LANES), direction);
 }
 
-static inline ig_f32
-IG_FUNCTION_step(const float *x, const float *sum, ig_f32 h, const float *extra, float *state, int64_t direction)
+static inline ig_$kind
+IG_FUNCTION_step(const $type *x, const $type *sum, ig_$kind h, const $type *extra, $type *state, int64_t direction)
 {
-    const ig_f32 update = ig_load_f32(state);
+    const ig_$kind update = ig_load_$kind(state);
     (void)extra;
-    return (1 - update) * IG_FUNCTION_act1(ig_load_f32(x + 2 * IG_LANES) + ig_load_f32(sum), direction) + update * h;
+    const ig_$kind fresh = IG_FUNCTION_act1(ig_load_$kind(x + 2 * IG_LANES) + ig_load_$kind(sum), direction);
+    return (1 - update) * fresh + update * h;
 }
 """,
 }
@@ -226,11 +232,11 @@ _RESET = """\
                     IG_FUNCTION_products2(count, h + row * width, width,
                                           reset_weights + (d * blocks + b) * H * 2 * IG_LANES, H, sum);
                     for (int64_t r = row; r < row + count; r++) {
-                        const float *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * GATES;
+                        const $type *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * GATES;
                         const int64_t at = r * width + b * IG_LANES;
-                        const ig_f32 old = ig_load_f32(h + at);
-                        const float *gates = sum + (r - row) * 2 * IG_LANES;
-                        ig_store_f32(kept + at, IG_FUNCTION_reset(x, gates, old, state + at, d));
+                        const ig_$kind old = ig_load_$kind(h + at);
+                        const $type *gates = sum + (r - row) * 2 * IG_LANES;
+                        ig_store_$kind(kept + at, IG_FUNCTION_reset(x, gates, old, state + at, d));
                     }
                 }
 """
@@ -261,8 +267,8 @@ _CHECK = """\
 _BODY = """\
     const int64_t blocks = (H + IG_LANES - 1) / IG_LANES, width = blocks * IG_LANES, parts = (N + block - 1) / block;
     enum { GATES = $gates * IG_LANES };
-    float sum[$tile * $most * IG_LANES];
-    float *h = scratch, *next = h + block * width, *state = next + block * width, *kept = state + block * width;
+    $type sum[$tile * $most * IG_LANES];
+    $type *h = scratch, *next = h + block * width, *state = next + block * width, *kept = state + block * width;
     for (int64_t task = begin; task < end; task++) {
         const int64_t d = task / parts, part = task % parts;
         const int64_t first = N * part / parts, rows = N * (part + 1) / parts - first;
@@ -270,9 +276,10 @@ $check        for (int64_t r = 0; r < rows; r++)
             for (int64_t b = 0; b < blocks; b++) {
                 const int64_t left = H - b * IG_LANES < IG_LANES ? H - b * IG_LANES : IG_LANES;
                 const int64_t from = d * start_direction + (first + r) * start_batch + b * IG_LANES;
-                ig_store_f32(h + r * width + b * IG_LANES, has_h ? ig_load_n_f32(start_h + from, left) : (ig_f32){0});
-                const ig_f32 cell = has_c ? ig_load_n_f32(start_c + from, left) : (ig_f32){0};
-                ig_store_f32(state + r * width + b * IG_LANES, cell);
+                const ig_$kind hidden = has_h ? ig_load_n_$kind(start_h + from, left) : (ig_$kind){0};
+                ig_store_$kind(h + r * width + b * IG_LANES, hidden);
+                const ig_$kind cell = has_c ? ig_load_n_$kind(start_c + from, left) : (ig_$kind){0};
+                ig_store_$kind(state + r * width + b * IG_LANES, cell);
             }
         for (int64_t s = 0; s < T; s++) {
             const int64_t t = $is_reverse || d ? T - 1 - s : s;
@@ -283,23 +290,23 @@ $reset            for (int64_t b = 0; b < blocks; b++) {
                     IG_FUNCTION_products$last(count, $source + row * width, width,
                                               weights + (d * blocks + b) * H * $last * IG_LANES, H, sum);
                     for (int64_t r = row; r < row + count; r++) {
-                        const float *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * GATES;
+                        const $type *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * GATES;
                         const int64_t at = r * width + b * IG_LANES;
-                        const ig_f32 old = ig_load_f32(h + at);
+                        const ig_$kind old = ig_load_$kind(h + at);
                         const int is_active = $active;
-                        const ig_f32 new = is_active ? IG_FUNCTION_step(x, sum + (r - row) * $last * IG_LANES, old,
+                        const ig_$kind new = is_active ? IG_FUNCTION_step(x, sum + (r - row) * $last * IG_LANES, old,
                                                                         extra + (d * blocks + b) * $extras * IG_LANES,
                                                                         state + at, d) : old;
-                        float *out = y + t * y_time + d * y_direction + (first + r) * y_batch + b * IG_LANES;
-                        ig_store_f32(next + at, new);
+                        $type *out = y + t * y_time + d * y_direction + (first + r) * y_batch + b * IG_LANES;
+                        ig_store_$kind(next + at, new);
                         if (left == IG_LANES)
-                            ig_store_f32(out, is_active ? new : (ig_f32){0});
+                            ig_store_$kind(out, is_active ? new : (ig_$kind){0});
                         else
-                            ig_store_n_f32(out, is_active ? new : (ig_f32){0}, left);
+                            ig_store_n_$kind(out, is_active ? new : (ig_$kind){0}, left);
                     }
                 }
             }
-            float *swapped = h;
+            $type *swapped = h;
             h = next;
             next = swapped;
         }

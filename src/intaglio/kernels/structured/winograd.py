@@ -65,6 +65,9 @@ _FROM_PRODUCT: dict[Output, str] = {
 """,
 }
 
+_PACKED_AT_ONCE = 2**19
+"""So many weights are transformed at once: more would only take memory."""
+
 
 def winograd(target: VectorTarget, output: Output = 4) -> StructuredKernel:
     """3x3 convolution with stride 1 and dilation 1, ungrouped, of an NHWC float32 input.
@@ -106,10 +109,16 @@ def pack_winograd(weights: npt.NDArray[Any], target: VectorTarget, output: Outpu
     outputs, channels = weights.shape[:2]
     columns = register_tile(target).columns
     panels = -(-outputs // columns)
-    padded = np.zeros((panels * columns, channels, 9), np.float32)
-    padded[:outputs] = weights.reshape(outputs, channels, 9)
-    transformed = np.kron(matrix, matrix).astype(np.float32) @ padded.reshape(-1, 9).T
-    return np.ascontiguousarray(transformed.reshape(-1, panels, columns, channels).transpose(1, 0, 3, 2))
+    transform = np.kron(matrix, matrix).astype(np.float32)
+    packed = np.empty((panels, len(transform), channels, columns), np.float32)
+    step = max(1, _PACKED_AT_ONCE // (9 * channels * columns))
+    for first in range(0, panels, step):
+        part = np.zeros((min(step, panels - first) * columns, channels, 9), np.float32)
+        given = weights[first * columns : first * columns + len(part)]
+        part[: len(given)] = given.reshape(-1, channels, 9)
+        transformed = (transform @ part.reshape(-1, 9).T).reshape(len(transform), -1, columns, channels)
+        packed[first : first + step] = transformed.transpose(1, 0, 3, 2)
+    return packed
 
 
 def preferred_output(height: int, width: int, channels: int) -> Output:

@@ -6,6 +6,7 @@ from typing import Any
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir.build import Builder
+from intaglio.ir.dtype import FLOAT32, INT64
 from intaglio.ir.graph import Value
 from intaglio.onnx.adapters import adapts
 
@@ -60,10 +61,12 @@ def resize_11(
 ) -> Value:
     """tf_half_pixel_for_nn, which only these versions have, is half_pixel moved by half an element."""
     if coordinate_transformation_mode == "tf_half_pixel_for_nn":
-        moved = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}.get(nearest_mode)
-        if mode != "nearest" or moved is None:
-            raise UnsupportedError(f"Resize with tf_half_pixel_for_nn, mode {mode!r} and nearest_mode {nearest_mode!r}")
-        coordinate_transformation_mode, nearest_mode = "half_pixel", moved
+        if mode != "nearest":
+            raise UnsupportedError(f"Resize with tf_half_pixel_for_nn and mode {mode!r}, expected nearest")
+        if nearest_mode in ("ceil", "round_prefer_ceil"):
+            return _gather_moved(b, X, scales, sizes, nearest_mode)
+        moved = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
+        coordinate_transformation_mode, nearest_mode = "half_pixel", moved.get(nearest_mode, nearest_mode)
     return b.Resize(
         X,
         roi,
@@ -76,3 +79,19 @@ def resize_11(
         mode=mode,
         nearest_mode=nearest_mode,
     )
+
+
+def _gather_moved(b: Builder, X: Value, scales: Value, sizes: Value | None, nearest_mode: str) -> Value:
+    """Each axis gathered at (i + 0.5) / scale rounded up, or to the nearest; an axis that keeps its size stays."""
+    lengths = b.Shape(b.Resize(X, None, scales if sizes is None else None, sizes))
+    result = X
+    for axis in range(X.rank):
+        length, size = (b.Gather(shape, b.constant(axis)) for shape in (lengths, b.Shape(X)))
+        ratio = b.Cast(length, to=FLOAT32.number) / b.Cast(size, to=FLOAT32.number)
+        scale = b.Gather(scales, b.constant(axis)) if sizes is None else ratio
+        steps = b.Range(b.constant(0), length, b.constant(1))
+        place = (b.Cast(steps, to=FLOAT32.number) + 0.5) / scale
+        place = b.Ceil(place) if nearest_mode == "ceil" else b.Floor(place + 0.5)
+        index = b.Min(b.Cast(place, to=INT64.number), size - 1)
+        result = b.Gather(result, b.Where(b.Equal(scale, _factors(b, (1.0,))), steps, index), axis=axis)
+    return result

@@ -9,12 +9,16 @@ import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
-from intaglio.ir.dtype import DTYPES, FLOAT32, INT64, STRING
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import DTYPES, FLOAT32, FLOAT64, INT64, STRING
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import MapType, SequenceType, TensorType
 from intaglio.ops.indices import check_size, integers, need_integers, need_rank, unify
-from intaglio.ops.ml.scores import as_rows, label_list, rows_of
+from intaglio.ops.ml.labels import Lookup
+from intaglio.ops.ml.scores import as_rows, label_list, row_values, rows_of
+from intaglio.ops.operand import cast
 
 
 class ArrayFeatureExtractor(Op):
@@ -37,6 +41,14 @@ class ArrayFeatureExtractor(Op):
             raise OperatorError(f"indices {wrong or places}: expected some of 0 to {size - 1}")
         return (X if X.ndim > 1 else X.reshape(1, -1))[..., places]
 
+    def expand(self, b: Builder, X: Value, Y: Value) -> Value:
+        rows, places = b.Unsqueeze(X, [0]) if X.rank == 1 else X, cast(b, b.Reshape(Y, [-1]), INT64)
+        if Y.constant is None or (Y.constant < 0).any():
+            # Unlike here, Gather counts negative indices from the end: they are made too large.
+            size = b.Squeeze(b.Shape(rows, start=-1), [0])
+            places = b.Where(b.Less(places, 0), size, places)
+        return b.Gather(rows, places, axis=-1)
+
 
 class Binarizer(Op):
     """1 where the element is above the threshold, else 0."""
@@ -50,6 +62,10 @@ class Binarizer(Op):
     def reference(self, X: Array) -> Array:
         return np.greater(X, self.threshold).astype(X.dtype)
 
+    def expand(self, b: Builder, X: Value) -> Value:
+        data = X if X.dtype.is_float else cast(b, X, FLOAT64)
+        return b.Cast(b.Greater(data, self.threshold), to=X.dtype.number)
+
 
 class Scaler(Op):
     """(X - offset) * scale, each for all features or one for each."""
@@ -62,15 +78,22 @@ class Scaler(Op):
         return TensorType(FLOAT32, X.tensor.shape)
 
     def reference(self, X: Array) -> Array:
-        offset = _per_feature("offset", self.offset or (0.0,), X)
-        scale = _per_feature("scale", self.scale or (1.0,), X)
+        offset = _per_feature("offsets", self.offset or (0.0,), X.shape)
+        scale = _per_feature("scales", self.scale or (1.0,), X.shape)
         return ((X.astype(np.float32) - offset) * scale).astype(np.float32)
 
+    def expand(self, b: Builder, X: Value) -> Value:
+        offset = _per_feature("offsets", self.offset or (0.0,), X.shape)
+        scale = _per_feature("scales", self.scale or (1.0,), X.shape)
+        return (cast(b, X, FLOAT32) - b.constant(offset)) * b.constant(scale)
 
-def _per_feature(name: str, values: tuple[float, ...], X: Array) -> Array:
-    if len(values) not in (1, X.shape[-1] if X.ndim else 1):
-        raise OperatorError(f"{name} has {len(values)} values, the input has {X.shape[-1:]} features")
-    return np.array(values, np.float32)
+
+def _per_feature(name: str, values: tuple[Any, ...], shape: tuple[Dim, ...], dtype: Any = np.float32) -> Array:
+    """One value for all features or one for each; raises where there are certainly others."""
+    size = shape[-1] if shape else 1
+    if len(values) != 1 and dims.compare(size, len(values)) in (-1, 1):
+        raise OperatorError(f"{len(values)} {name} for {size} features, expected 1 or {size}")
+    return np.array(values if shape else values[0], dtype)
 
 
 class Normalizer(Op):
@@ -98,6 +121,17 @@ class Normalizer(Op):
                 size = np.sqrt((data * data).sum(axis=axis, keepdims=True))
         return (data / np.where(size == 0, 1, size)).astype(np.float32)
 
+    def expand(self, b: Builder, X: Value) -> Value:
+        data, axes = cast(b, X, FLOAT32), [-1] if X.rank else None
+        match self.norm:
+            case "MAX":
+                size = b.ReduceMax(data, axes)
+            case "L1":
+                size = b.ReduceSum(b.Abs(data), axes)
+            case _:
+                size = b.Sqrt(b.ReduceSum(data * data, axes))
+        return data / b.Where(b.Equal(size, 0.0), b.constant(1, FLOAT32), size)
+
 
 class Imputer(Op):
     """Elements that equal a given value (NaN equals NaN) replaced by another, for all features or one for each."""
@@ -115,15 +149,22 @@ class Imputer(Op):
             raise ShapeError(f"{X.name} is {X.dtype}, the imputed values are of another kind")
         return X.tensor
 
-    def reference(self, X: Array) -> Array:
-        is_float = X.dtype.kind == "f"
+    def _values(self, shape: tuple[Dim, ...], dtype: Any) -> tuple[Array, Array]:
+        """The value that is replaced, and those that replace it."""
+        is_float = dtype.kind == "f"
         values = (self.imputed_value_floats if is_float else self.imputed_value_int64s) or ()
-        size = X.shape[-1] if X.ndim else 1
-        if len(values) not in (1, size):
-            raise OperatorError(f"{len(values)} imputed values for {size} features, expected 1 or {size}")
-        old = np.asarray(self.replaced_value_float if is_float else self.replaced_value_int64, X.dtype)
-        is_old = np.isnan(X) if is_float and np.isnan(old) else np.equal(X, old)
-        return np.where(is_old, np.array(values, X.dtype), X)
+        old = np.asarray(self.replaced_value_float if is_float else self.replaced_value_int64, dtype)
+        return old, _per_feature("imputed values", values, shape, dtype)
+
+    def reference(self, X: Array) -> Array:
+        old, values = self._values(X.shape, X.dtype)
+        is_old = np.isnan(X) if X.dtype.kind == "f" and np.isnan(old) else np.equal(X, old)
+        return np.where(is_old, values, X)
+
+    def expand(self, b: Builder, X: Value) -> Value:
+        old, values = self._values(X.shape, X.dtype.numpy)
+        is_old = b.IsNaN(X) if X.dtype.is_float and np.isnan(old) else b.Equal(X, b.constant(old))
+        return b.Where(is_old, b.constant(values), X)
 
 
 class FeatureVectorizer(Op):
@@ -149,6 +190,23 @@ class FeatureVectorizer(Op):
             parts[i] = np.pad(kept, ((0, 0), (0, width - kept.shape[1])))
         return np.concatenate(parts, axis=1)
 
+    def expand(self, b: Builder, *X: Value) -> Value:
+        parts = [cast(b, row_values(b, value), FLOAT32) for value in X]
+        for i, width in enumerate(self.inputdimensions or ()):
+            parts[i] = _with_width(b, parts[i], width)
+        return b.Concat(*parts, axis=1)
+
+
+def _with_width(b: Builder, rows: Value, width: int) -> Value:
+    """Rows cut, or filled up with zeros, to a width."""
+    if rows.shape[1] == width:
+        return rows
+    kept = b.Slice(rows, [0], [width], [1])
+    if kept.shape[1] == width:
+        return kept
+    missing = b.constant([width]) - b.Shape(kept, start=1, end=2)
+    return b.Pad(kept, b.Concat([0, 0, 0], missing, axis=0))
+
 
 class OneHotEncoder(Op):
     """A new last axis with a 1 at the element's category and 0 elsewhere."""
@@ -172,6 +230,13 @@ class OneHotEncoder(Op):
         if not self.zeros and not found.any(axis=-1).all():
             raise OperatorError("an element is of no known category, and zeros is 0")
         return found.reshape(*X.shape, len(categories))
+
+    def expand(self, b: Builder, X: Value) -> Value:
+        categories = b.constant(label_list(self.cats_int64s, self.cats_strings))
+        keys = X if X.dtype in (STRING, INT64) else cast(b, X, INT64)
+        if not self.zeros:
+            keys = b.apply(Lookup, keys, categories, categories)
+        return b.Cast(b.Equal(b.Unsqueeze(keys, [-1]), categories), to=FLOAT32.number)
 
 
 class CastMap(Op):

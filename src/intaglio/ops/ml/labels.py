@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.errors import ShapeError
+from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT64, STRING
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Tensor
@@ -67,6 +68,15 @@ class LabelEncoder(Op):
         table = dict(zip((_key(item) for item in keys.tolist()), values.tolist(), strict=True))
         return mapped(X, table, self._default(values.dtype), values.dtype)
 
+    def expand(self, b: Builder, X: Value) -> Value:
+        keys, values = self._list("keys"), self._list("values")
+        default = np.array([self._default(values.dtype)], values.dtype)
+        if values.dtype != object:
+            return b.apply(Lookup, X, b.constant(keys), b.constant(values), b.constant(default))
+        # The place of the key is a number, which is found fast; only the text at that place is looked up last.
+        places = b.apply(Lookup, X, b.constant(keys), b.constant(np.arange(len(keys))), b.constant([len(keys)]))
+        return b.Gather(b.constant(np.concatenate([values, default])), places)
+
     def _list(self, kind: str) -> Array:
         """The keys or values, of whichever type is given."""
         dtypes: dict[str, Any] = {"floats": np.float32, "int64s": np.int64, "strings": object, "tensor": None}
@@ -92,3 +102,19 @@ def mapped(X: Array, table: dict[Any, Any], default: Any, dtype: np.dtype[Any]) 
     result = np.empty(X.size, dtype)
     result[:] = [table.get(_key(item), default) for item in X.reshape(-1).tolist()]
     return result.reshape(X.shape)
+
+
+class Lookup(Op):
+    """The value of each key, of the last where keys are equal, or the default; without one, keys must be found."""
+
+    domain: ClassVar[str] = "intaglio"
+
+    def infer(self, X: Value, keys: Value, values: Value, default: Value | None = None) -> TensorType:
+        return TensorType(values.dtype, X.tensor.shape)
+
+    def reference(self, X: Array, keys: Array, values: Array, default: Array | None = None) -> Array:
+        table = dict(zip((_key(item) for item in keys.tolist()), values.tolist(), strict=True))
+        missing = [] if default is not None else [item for item in X.reshape(-1).tolist() if _key(item) not in table]
+        if missing:
+            raise OperatorError(f"{missing[0]} is no known key")
+        return mapped(X, table, None if default is None else default[0], values.dtype)

@@ -8,6 +8,7 @@ import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT32, INT64, STRING
 from intaglio.ir.graph import Value
@@ -101,3 +102,56 @@ def two_classes(score: Array, name: str, is_probability: bool) -> Array:
         return np.concatenate([logistic(-score), logistic(score)], axis=1)
     both = np.concatenate([1 - score if is_probability else -score, score], axis=1)
     return probit(both) if name == "PROBIT" else both
+
+
+def row_values(b: Builder, X: Value) -> Value:
+    """`as_rows` in a graph."""
+    rows_of(X)
+    return b.Unsqueeze(X, [0]) if X.rank == 1 else X
+
+
+def probit_values(b: Builder, x: Value) -> Value:
+    """`probit` in a graph."""
+    centred = x * 2 - 1
+    log = b.Log((1 - centred) * (1 + centred))
+    a = log / 2 + 2 / (3.14159 * 0.147)
+    return b.Sign(centred) * np.sqrt(2) * b.Sqrt(b.Sqrt(a * a - log / 0.147) - a)
+
+
+def softmax_zero_values(b: Builder, x: Value) -> Value:
+    """`softmax_zero` in a graph."""
+    top = b.ReduceMax(x, [1])
+    is_zero = b.LessOrEqual(b.Abs(x), 1e-7)
+    weight = b.Where(is_zero, x * b.Exp(-top), b.Exp(x - top))
+    total = b.ReduceSum(b.Where(is_zero, b.constant(0, x.dtype), weight), [1])
+    return weight / b.Where(b.Equal(total, 0), b.constant(1, x.dtype), total)
+
+
+def transformed(b: Builder, scores: Value, name: str) -> Value:
+    """`transform` in a graph."""
+    if scores.shape[1] == 1 and name != "PROBIT":
+        return scores
+    match name:
+        case "SOFTMAX":
+            return b.Softmax(scores, axis=1)
+        case "LOGISTIC":
+            return b.Sigmoid(scores)
+        case "SOFTMAX_ZERO":
+            return softmax_zero_values(b, scores)
+        case "PROBIT":
+            return probit_values(b, scores)
+        case _:
+            return scores
+
+
+def two_class_values(b: Builder, score: Value, name: str, is_probability: bool) -> Value:
+    """`two_classes` in a graph."""
+    if name == "LOGISTIC":
+        return b.Concat(b.Sigmoid(-score), b.Sigmoid(score), axis=1)
+    both = b.Concat(1 - score if is_probability else -score, score, axis=1)
+    return probit_values(b, both) if name == "PROBIT" else both
+
+
+def chosen_labels(b: Builder, labels: Array, best: Value) -> Value:
+    """The labels at the given places, which are in range."""
+    return b.Gather(b.constant(labels), best)

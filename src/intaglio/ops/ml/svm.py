@@ -8,20 +8,28 @@ from typing import ClassVar
 import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
-from intaglio.ir.dtype import FLOAT32
+from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import FLOAT32, FLOAT64, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
 from intaglio.ops.ml.scores import (
     as_rows,
     check_transform,
+    chosen_labels,
     classifier_types,
     label_list,
     logistic,
+    row_values,
     rows_of,
     transform,
+    transformed,
+    two_class_values,
     two_classes,
 )
+from intaglio.ops.operand import cast
 
 KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 
@@ -58,11 +66,23 @@ class SupportVectorMachine(Op, abstract=True):
             return (gamma * product + offset) ** degree
         return np.tanh(gamma * product + offset) if not is_linear and self.kernel_type == "SIGMOID" else product
 
-    def matrix(self, values: tuple[float, ...] | None, rows: int, columns: int) -> Array:
+    def kernel_values(self, b: Builder, rows: Value, vectors: Array, is_linear: bool = False) -> Value:
+        """`kernel` in a graph."""
+        gamma, offset, degree = self.kernel_params or (0.0, 0.0, 0.0)
+        if not is_linear and self.kernel_type == "RBF":
+            distance = b.Unsqueeze(rows, [1]) - b.constant(vectors)
+            return b.Exp(b.ReduceSum(distance * distance, [2], keepdims=0) * -gamma)
+        product = b.MatMul(rows, b.constant(np.ascontiguousarray(vectors.T)))
+        if not is_linear and self.kernel_type == "POLY":
+            return (product * gamma + offset) ** degree
+        return b.Tanh(product * gamma + offset) if not is_linear and self.kernel_type == "SIGMOID" else product
+
+    def matrix(self, values: tuple[float, ...] | None, rows: int, columns: Dim) -> Array:
         """An attribute as a matrix; raises where it does not fit the features."""
-        if len(values or ()) != rows * columns or not values:
-            raise OperatorError(f"{len(values or ())} numbers for {rows} vectors of {columns} features")
-        return np.array(values, np.float64).reshape(rows, columns)
+        count = len(values or ())
+        if dims.compare(columns * rows, count) in (-1, 1) or not values or not rows or count % rows:
+            raise OperatorError(f"{count} numbers for {rows} vectors of {columns} features")
+        return np.array(values, np.float64).reshape(rows, -1)
 
 
 class SVMRegressor(SupportVectorMachine):
@@ -84,6 +104,19 @@ class SVMRegressor(SupportVectorMachine):
         else:
             score = self.kernel(rows, self.matrix(self.coefficients, 1, rows.shape[1]), is_linear=True) + rho
         return (np.where(score > 0, 1, -1) if self.one_class else score).astype(np.float32)
+
+    def expand(self, b: Builder, X: Value) -> Value:
+        rows, rho = cast(b, row_values(b, X), FLOAT64), (self.rho or (0.0,))[0]
+        if self.n_supports > 0:
+            vectors = self.matrix(self.support_vectors, self.n_supports, rows.shape[1])
+            weights = self.matrix(self.coefficients, self.n_supports, 1)
+            score = b.MatMul(self.kernel_values(b, rows, vectors), b.constant(weights)) + rho
+        else:
+            weights = self.matrix(self.coefficients, 1, rows.shape[1])
+            score = self.kernel_values(b, rows, weights, is_linear=True) + rho
+        if self.one_class:
+            score = b.Where(b.Greater(score, 0.0), b.constant(1, FLOAT64), b.constant(-1, FLOAT64))
+        return cast(b, score, FLOAT32)
 
 
 class SVMClassifier(SupportVectorMachine):
@@ -116,6 +149,60 @@ class SVMClassifier(SupportVectorMachine):
         rows, labels = as_rows(X).astype(np.float32).astype(np.float64), self._labels()
         best, scores = self._votes(rows, len(labels)) if self.vectors_per_class else self._linear(rows, len(labels))
         return labels[best], scores.astype(np.float32)
+
+    def expand(self, b: Builder, X: Value) -> tuple[Value, Value]:
+        rows, labels = cast(b, cast(b, row_values(b, X), FLOAT32), FLOAT64), self._labels()
+        values = self._vote_values if self.vectors_per_class else self._linear_values
+        best, scores = values(b, rows, len(labels))
+        return chosen_labels(b, labels, best), cast(b, scores, FLOAT32)
+
+    def _linear_values(self, b: Builder, rows: Value, count: int) -> tuple[Value, Value]:
+        """`_linear` in a graph."""
+        weights = self.matrix(self.coefficients, count, rows.shape[1])
+        scores = self.kernel_values(b, rows, weights, is_linear=True) + (self.rho or (0.0,))[0]
+        best = b.ArgMax(scores, axis=1, keepdims=0)
+        if count == 2 and not self.prob_a:
+            top = b.ReduceMax(scores, [1], keepdims=0)
+            is_second = b.GreaterOrEqual(top, 0.5) if (weights >= 0).all() else b.Greater(top, 0.0)
+            best = b.Where(is_second, b.constant(1, INT64), best)
+        return best, transformed(b, scores, self.post_transform)
+
+    def _vote_values(self, b: Builder, rows: Value, count: int) -> tuple[Value, Value]:
+        """`_votes` in a graph."""
+        margins = self._margin_values(b, rows, count)
+        pairs = list(combinations(range(count), 2))
+        first, second = (np.eye(count)[[pair[side] for pair in pairs]].reshape(-1, count) for side in (0, 1))
+        is_first, is_second = (cast(b, test, FLOAT64) for test in (b.Greater(margins, 0.0), b.LessOrEqual(margins, 0.0)))
+        votes = b.MatMul(is_first, b.constant(first)) + b.MatMul(is_second, b.constant(second))
+        best = b.ArgMax(votes, axis=1, keepdims=0)
+        if self.prob_a:
+            chances = self._chance_values(b, margins, len(pairs))
+            chances = b.apply(CoupledChances, chances, count=count)
+            return best, transformed(b, chances, self.post_transform)
+        if count <= 2:
+            is_probability = self.post_transform != "NONE"
+            return best, two_class_values(b, margins, self.post_transform, is_probability)
+        return best, transformed(b, margins, self.post_transform)
+
+    def _margin_values(self, b: Builder, rows: Value, count: int) -> Value:
+        """`_margins` in a graph."""
+        sizes = self.vectors_per_class or ()
+        vectors = self.matrix(self.support_vectors, sum(sizes), rows.shape[1])
+        coefficients = self.matrix(self.coefficients, count - 1, sum(sizes))
+        part = [slice(a, z) for a, z in pairwise(np.cumsum([0, *sizes]).tolist())]
+        pairs = list(combinations(range(count), 2))
+        weights = np.zeros((sum(sizes), len(pairs)))
+        for column, (i, j) in enumerate(pairs):
+            weights[part[i], column] = coefficients[j - 1, part[i]]
+            weights[part[j], column] = coefficients[i, part[j]]
+        return b.MatMul(self.kernel_values(b, rows, vectors), b.constant(weights)) + b.constant(
+            np.array((self.rho or ())[: len(pairs)])
+        )
+
+    def _chance_values(self, b: Builder, margins: Value, pairs: int) -> Value:
+        slope, offset = (np.array((each or ())[:pairs], np.float64) for each in (self.prob_a, self.prob_b))
+        chances = 1 - b.Sigmoid(margins * b.constant(slope) + b.constant(offset))
+        return b.Clip(chances, 1e-7, 1 - 1e-7)
 
     def _linear(self, rows: Array, count: int) -> tuple[Array, Array]:
         weights = self.matrix(self.coefficients, count, rows.shape[1])
@@ -158,11 +245,24 @@ class SVMClassifier(SupportVectorMachine):
         pairs = [
             1 - logistic(m * a + b) for m, a, b in zip(margins.T, self.prob_a or (), self.prob_b or (), strict=False)
         ]
-        table = np.zeros((len(margins), count, count))
-        for chance, (i, j) in zip(pairs, combinations(range(count), 2), strict=True):
-            table[:, i, j] = np.clip(chance, 1e-7, 1 - 1e-7)
-            table[:, j, i] = 1 - table[:, i, j]
-        return np.array([coupled(row) for row in table]).reshape(len(margins), count)
+        return CoupledChances(count=count).reference(np.clip(np.stack(pairs, axis=1), 1e-7, 1 - 1e-7))
+
+
+class CoupledChances(Op):
+    """The classes' probabilities from those of all pairs of classes, a column for each pair."""
+
+    domain: ClassVar[str] = "intaglio"
+    count: int
+
+    def infer(self, pairs: Value) -> TensorType:
+        return pairs.tensor.with_shape((pairs.shape[0], self.count))
+
+    def reference(self, pairs: Array) -> Array:
+        table = np.zeros((len(pairs), self.count, self.count))
+        for chance, (i, j) in zip(pairs.T, combinations(range(self.count), 2), strict=True):
+            table[:, i, j] = chance
+            table[:, j, i] = 1 - chance
+        return np.array([coupled(row) for row in table]).reshape(len(pairs), self.count)
 
 
 def coupled(pairs: Array) -> Array:

@@ -9,21 +9,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
-from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.build import Builder
+from intaglio.ir.dtype import BOOL, FLOAT32, FLOAT64, INT64, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size
+from intaglio.ops.indices import check_size, numbered_dtype
 from intaglio.ops.ml.scores import (
     TRANSFORMS,
     as_rows,
     check_transform,
+    chosen_labels,
     classifier_types,
     label_list,
+    row_values,
     rows_of,
     transform,
+    transformed,
+    two_class_values,
     two_classes,
 )
+from intaglio.ops.operand import cast
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -85,6 +91,73 @@ class Forest:
         total = np.where(has_score, total, 0)
         return (total / max(len(self.roots), 1) if aggregate == "AVERAGE" else total), has_score
 
+    def tables(self, kind: DType) -> tuple[Array, ...]:
+        """The inputs of `TreeScores` behind the rows, with what is compared as numbers of one type."""
+        nodes = np.stack([self.features, self.modes, self.true, self.false, self.missing.astype(np.int64)], axis=1)
+        members = np.concatenate([*self.members, np.zeros(0)]).astype(kind.numpy)
+        ends = np.cumsum([len(each) for each in self.members], dtype=np.int64)
+        roots = np.array(self.roots, np.int64)
+        return nodes, self.splits.astype(kind.numpy), members, ends, roots, self.weights, self.has_weight
+
+
+class TreeScores(Op):
+    """What all ensembles of trees share: aggregated weights plus `base`, and whether any leaf had a weight.
+
+    `nodes` has a row for each node: feature, mode, true branch, false branch (as in `Forest`), and whether NaN takes
+    the true branch. `ends` says where in `members` the set of each node ends; it is empty where no node has a set.
+    """
+
+    domain: ClassVar[str] = "intaglio"
+    output_names: ClassVar[tuple[str, ...]] = ("scores", "is_scored")
+    aggregate: str = "SUM"
+    to: int = 1
+
+    def infer(
+        self,
+        X: Value,
+        nodes: Value,
+        splits: Value,
+        members: Value,
+        ends: Value,
+        roots: Value,
+        weights: Value,
+        has_weight: Value,
+        base: Value | None = None,
+    ) -> tuple[TensorType, TensorType]:
+        shape = (X.shape[0], weights.shape[1])
+        return TensorType(numbered_dtype(self.to), shape), TensorType(BOOL, shape)
+
+    def reference(
+        self,
+        X: Array,
+        nodes: Array,
+        splits: Array,
+        members: Array,
+        ends: Array,
+        roots: Array,
+        weights: Array,
+        has_weight: Array,
+        base: Array | None = None,
+    ) -> tuple[Array, Array]:
+        features, modes, true, false, missing = nodes.T
+        sets = np.split(members, ends[:-1]) if len(ends) else []
+        forest = Forest(
+            features, splits, modes, true, false, missing.astype(bool), sets, roots.tolist(), weights, has_weight
+        )
+        scores, is_scored = forest.scores(X, self.aggregate)
+        return (scores if base is None else scores + base).astype(numbered_dtype(self.to).numpy), is_scored
+
+
+def tree_scores(
+    b: Builder, X: Value, forest: Forest, aggregate: str, base: Array | None = None, to: DType = FLOAT64
+) -> tuple[Value, Value]:
+    """The scores of a forest, and which there are; rows and splits are compared in the wider of their types."""
+    kind = FLOAT64 if FLOAT64 in (X.dtype, from_numpy(forest.splits.dtype)) else FLOAT32
+    constants = [b.constant(array) for array in forest.tables(kind)]
+    constants += [] if base is None else [b.constant(base, FLOAT64)]
+    rows = cast(b, row_values(b, X), kind)
+    return b.apply(TreeScores, rows, *constants, outputs=2, aggregate=aggregate, to=to.number)
+
 
 class TreeEnsemble(Op):
     """For each target the sum, average, least or greatest of the weights of the leaves that a row reaches."""
@@ -120,6 +193,12 @@ class TreeEnsemble(Op):
         rows = as_rows(X).astype(np.result_type(X.dtype, np.float32))
         scores, _ = self._forest().scores(rows, AGGREGATES[self.aggregate_function])
         return transform(scores, TRANSFORMS[self.post_transform]).astype(X.dtype)
+
+    def expand(self, b: Builder, X: Value) -> Value:
+        name = TRANSFORMS[self.post_transform]
+        to = X.dtype if name == "NONE" and X.dtype.bits >= 32 else FLOAT64
+        scores, _ = tree_scores(b, X, self._forest(), AGGREGATES[self.aggregate_function], to=to)
+        return cast(b, transformed(b, scores, name), X.dtype)
 
     def _forest(self) -> Forest:
         count, leaves = len(self.nodes_featureids), len(self.leaf_targetids)
@@ -267,6 +346,10 @@ class NodeTrees(Op, abstract=True):
         kind = np.result_type(self.numbers("nodes_values").dtype, X.dtype if X.dtype.kind == "f" else np.float32)
         return as_rows(X).astype(kind)
 
+    def row_values(self, b: Builder, X: Value) -> Value:
+        """`rows` in a graph, but for the type of the splits."""
+        return row_values(b, X if X.dtype.is_float else cast(b, X, FLOAT32))
+
 
 class TreeEnsembleRegressor(NodeTrees):
     """TreeEnsemble in its older form."""
@@ -289,12 +372,22 @@ class TreeEnsembleRegressor(NodeTrees):
     def _targets(self) -> int:
         return max(self.target_ids or (0,)) + 1 if self.n_targets is None else self.n_targets
 
-    def reference(self, X: Array) -> Array:
-        scores, _ = self.forest("target", self._targets()).scores(self.rows(X), self.aggregate_function)
+    def _base(self) -> Array | None:
         base = self.numbers("base_values")
-        if len(base) not in (0, scores.shape[1]):
-            raise OperatorError(f"{len(base)} base_values for {scores.shape[1]} targets")
-        return transform(scores + base if len(base) else scores, self.post_transform).astype(np.float32)
+        if len(base) not in (0, self._targets()):
+            raise OperatorError(f"{len(base)} base_values for {self._targets()} targets")
+        return base if len(base) else None
+
+    def reference(self, X: Array) -> Array:
+        base = self._base()
+        scores, _ = self.forest("target", self._targets()).scores(self.rows(X), self.aggregate_function)
+        return transform(scores if base is None else scores + base, self.post_transform).astype(np.float32)
+
+    def expand(self, b: Builder, X: Value) -> Value:
+        forest = self.forest("target", self._targets())
+        to = FLOAT32 if self.post_transform == "NONE" else FLOAT64
+        scores, _ = tree_scores(b, self.row_values(b, X), forest, self.aggregate_function, self._base(), to)
+        return cast(b, transformed(b, scores, self.post_transform), FLOAT32)
 
 
 class TreeEnsembleClassifier(NodeTrees):
@@ -347,3 +440,33 @@ class TreeEnsembleClassifier(NodeTrees):
         if column == 0 and len(base) < 2:
             return best, two_classes(scores[:, :1], self.post_transform, is_probability)
         return best, transform(scores, self.post_transform)
+
+    def expand(self, b: Builder, X: Value) -> tuple[Value, Value]:
+        labels, weighed, base = self._labels(), sorted(set(self.class_ids or ())), self.numbers("base_values")
+        forest, X = self.forest("class", len(labels)), self.row_values(b, X)
+        if len(labels) == 2 and len(weighed) == 1:
+            best, scores = self._binary_values(b, X, forest, weighed[0])
+        else:
+            added = np.pad(base.astype(np.float64), (0, len(labels) - len(base))) if len(base) else None
+            scores, is_scored = tree_scores(b, X, forest, "SUM", added)
+            is_full = len(base) == len(labels)
+            ranked = scores if is_full else b.Where(is_scored, scores, b.constant(-np.inf, FLOAT64))
+            best = b.ArgMax(ranked, axis=1, keepdims=0)
+            scores = transformed(b, scores, self.post_transform)
+        return chosen_labels(b, labels, best), cast(b, scores, FLOAT32)
+
+    def _binary_values(self, b: Builder, X: Value, forest: Forest, column: int) -> tuple[Value, Value]:
+        """`_binary` in a graph."""
+        base = self.numbers("base_values")
+        is_probability = bool((self.numbers("class_weights") >= 0).all())
+        added = np.zeros(2)
+        if column == 0 and len(base) == 1:
+            added[0] = base[0]
+        elif len(base) == 2:
+            added[column] = base[column]
+        scores, _ = tree_scores(b, X, forest, "SUM", added)
+        score = b.Slice(scores, [column], [column + 1], [1])
+        best = b.Cast(b.Squeeze(b.Greater(score, 0.5 if is_probability else 0.0), [1]), to=INT64.number)
+        if column == 0 and len(base) < 2:
+            return best, two_class_values(b, score, self.post_transform, is_probability)
+        return best, transformed(b, scores, self.post_transform)

@@ -1,0 +1,102 @@
+"""Constants of compiled code: held once a process, and the pages behind their originals given back."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+SHARED = 4096
+"""Constants of at least so many bytes are shared."""
+
+SAMPLES = 1024
+"""So many places of a constant decide whether it is worth comparing with another one."""
+
+COPIED_AT_ONCE = 2**22
+
+_shared: weakref.WeakValueDictionary[tuple[Any, ...], Array] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def share(array: Array) -> Array:
+    """An array of the same type, shape and bytes that some model holds already, or this one, read-only from now on.
+
+    A few samples find the candidate and a comparison of every byte decides, so that the first model pays next to
+    nothing and no two different arrays are ever taken for one.
+    """
+    if array.nbytes < SHARED or array.dtype.hasobject or not array.flags.c_contiguous:
+        return array
+    bits = _bits(array)
+    key = (array.dtype, array.shape, bits[:: max(1, bits.size // SAMPLES)].tobytes())
+    with _lock:
+        found = _shared.get(key)
+        if found is None:
+            array.flags.writeable = False
+            _shared[key] = array
+            return array
+    return found if np.array_equal(_bits(found), bits) else array
+
+
+def _bits(array: Array) -> Array:
+    flat = array.reshape(-1).view(np.uint8)
+    return flat.view(np.uint64) if array.nbytes % 8 == 0 and flat.ctypes.data % 8 == 0 else flat
+
+
+def drop_pages(array: Any) -> None:
+    """Take the pages of a mapped file that lie wholly inside an array out of memory; they come back when read.
+
+    Arrays that are no view of a mapped file keep theirs.
+    """
+    mapping = _mapping(array)
+    if mapping is None or array.size == 0:
+        return
+    start = array.ctypes.data - np.frombuffer(mapping, np.uint8).ctypes.data
+    reach = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+    end = start + sum(step for step in reach if step > 0) + array.itemsize
+    start += sum(step for step in reach if step < 0)
+    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    length = (end - first) // mmap.PAGESIZE * mmap.PAGESIZE
+    if length > 0:
+        mapping.madvise(mmap.MADV_DONTNEED, first, length)
+
+
+def copied(array: Array) -> Array:
+    """A copy of an array; pages of a mapped file are dropped on the way, so that it is never in memory twice."""
+    if not array.flags.c_contiguous:
+        return np.ascontiguousarray(array)
+    copy = np.empty(array.shape, array.dtype)
+    source, target = array.reshape(-1), copy.reshape(-1)
+    step = max(1, COPIED_AT_ONCE // max(1, array.itemsize))
+    for first in range(0, source.size, step):
+        part = source[first : first + step]
+        target[first : first + step] = part
+        drop_pages(part)
+    return copy
+
+
+def _mapping(array: Any) -> mmap.mmap | None:
+    while isinstance(array, np.ndarray):
+        array = array.base
+    owner = array.obj if isinstance(array, memoryview) else array
+    return owner if isinstance(owner, mmap.mmap) else None
+
+
+def trim() -> None:
+    """Give the memory back to the system that was freed but is kept by the C library."""
+    function = _malloc_trim()
+    if function is not None:
+        function(0)
+
+
+@functools.cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -1,0 +1,389 @@
+"""If, Loop and Scan as control flow of the driver: blocks of actions, with state that passes from round to round.
+
+Sizes that a subgraph finds out belong to symbols, which are variables of the driver; a value whose size changes from
+round to round has symbols of its own for it, and memory that is allocated anew in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from intaglio.ir.dim import Dim, product, symbol, symbols
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.types import TensorType
+from intaglio.kernels.context import Context
+from intaglio.kernels.expression import is_computable
+from intaglio.kernels.plan import Allocate, Branch, Fill, Grow, Move, Operand, Repeat
+from intaglio.kernels.view import Buffer, View, whole
+from intaglio.ops.indices import resolve_axis
+
+LowerBody = Callable[[Graph], object]
+"""Emits the actions of a subgraph into the block under way."""
+
+CONTROL = ("If", "Loop", "Scan")
+
+
+def refuse_control(node: Node) -> str | None:
+    """Why a node's own values (its subgraphs aside) cannot be handled in C, or None."""
+    bodies = [graph for _, graph in node.op.subgraphs()]
+    values = [*node.inputs, *node.outputs, *(v for graph in bodies for v in (*graph.inputs, *graph.outputs))]
+    for value in values:
+        if value is None:
+            continue
+        if not isinstance(value.type, TensorType):
+            return f"{value.name} is {value.type}, which is not a tensor"
+        if value.type.shape is None:
+            return f"the rank of {value.name} is not known before the run"
+        if not is_computable(value.dtype):
+            return f"{value.dtype} is not compiled"
+    flags = [value for value in _flags(node) if value is not None]
+    if any(product(value.shape) != 1 for value in flags):
+        return "a condition or a count that may have more than one element is not compiled"
+    return _refuse_sizes(node)
+
+
+def _flags(node: Node) -> Sequence[Value | None]:
+    """The values that decide what runs."""
+    if node.op.name == "If":
+        return node.inputs[:1]
+    return [*node.inputs[:2], node.op.body.outputs[0]] if node.op.name == "Loop" else []
+
+
+def _refuse_sizes(node: Node) -> str | None:
+    if node.op.name == "If":
+        return None
+    inner, returned, _ = _carried(node)
+    for value, result in zip(inner, returned, strict=True):
+        if value.rank != result.rank or value.dtype != result.dtype:
+            return f"{value.name} changes its rank or type from round to round"
+    return None
+
+
+def body_symbols(node: Node, bound: set[str]) -> set[str]:
+    """The symbols that the control flow itself binds inside a node's subgraphs."""
+    found: set[str] = set()
+    for _, graph in node.op.subgraphs():
+        for value in graph.inputs:
+            found |= {name for dim in value.shape for name in symbols(dim)} - bound
+    return found if node.op.name == "If" else found | {_counter(node)}
+
+
+def _counter(node: Node) -> str:
+    return f"{node.outputs[0].name}.rounds"
+
+
+def lower_control(context: Context, node: Node, lower_body: LowerBody) -> None:
+    """Emit the actions of If, Loop or Scan."""
+    if node.op.name == "If":
+        _lower_if(context, node, lower_body)
+    else:
+        _Rounds(context, node).lower(lower_body)
+
+
+def _lower_if(context: Context, node: Node, lower_body: LowerBody) -> None:
+    condition = node.inputs[0]
+    assert condition is not None
+    view = context.contiguous(condition)
+    wanted = [value for value in node.outputs if value.uses or value.is_output]
+    unbound = {value: context.unbound(value) for value in wanted}
+    results = {value: _result_buffer(context, value, bool(unbound[value])) for value in wanted}
+    blocks = [_branch_block(context, node, graph, results, unbound, lower_body) for graph in _branches(node)]
+    title = f"If -> {node.outputs[0].name}"
+    context.emit(Branch(Operand(view.buffer, view.offset), blocks[0], blocks[1], (node,), title))
+    context.declare(list(dict.fromkeys(name for axes in unbound.values() for _, name in axes)))
+    context.views.update((value, whole(buffer, value.shape)) for value, buffer in results.items())
+
+
+def _branches(node: Node) -> tuple[Graph, Graph]:
+    return node.op.then_branch, node.op.else_branch
+
+
+def _result_buffer(context: Context, value: Value, is_late: bool) -> Buffer:
+    """Memory for what either branch gives; each allocates it where only it knows the size."""
+    if not is_late:
+        return context.temporary(value.dtype, value.tensor.size, value.name)
+    buffer = context.late_buffer(value.dtype, value.tensor.size, value.name)
+    context.adopt(buffer)
+    return buffer
+
+
+def _branch_block(
+    context: Context,
+    node: Node,
+    graph: Graph,
+    results: dict[Value, Buffer],
+    unbound: dict[Value, list[tuple[int, str]]],
+    lower_body: LowerBody,
+):
+    outer = context.begin_block()
+    lower_body(graph)
+    given = dict(zip(node.outputs, graph.outputs, strict=True))
+    views = {value: context.view(given[value]) for value in results}
+    sizes = {name: views[value].shape[axis] for value, axes in unbound.items() for axis, name in axes}
+    context.assign(list(sizes.items()))
+    for value, buffer in results.items():
+        if unbound[value]:
+            context.emit(Allocate(buffer, (node,), value.name))
+        view = views[value]
+        context.copy(given[value], view, into=whole(buffer, view.shape))
+    return context.end_block(outer)
+
+
+def _carried(node: Node) -> tuple[list[Value], list[Value], list[Value]]:
+    """A loop's body: the inputs that carry state, the outputs that give it on, and the outputs that are stacked."""
+    body, skipped = node.op.body, 1 if node.op.name == "Loop" else 0
+    if node.op.name == "Loop":
+        inner = list(body.inputs[2:])
+    else:
+        inner = list(body.inputs[: len(body.inputs) - node.op.num_scan_inputs])
+    returned = body.outputs[skipped : skipped + len(inner)]
+    return inner, list(returned), list(body.outputs[skipped + len(inner) :])
+
+
+@dataclass
+class _State:
+    """A value that passes from round to round: where it lies, and the symbols that are its sizes."""
+
+    inner: Value
+    returned: Value
+    output: Value
+    buffer: Buffer
+    own: list[tuple[int, str]]
+
+
+@dataclass
+class _Stack:
+    """An output that has an element for each round."""
+
+    element: Value
+    output: Value
+    buffer: Buffer
+    axis: int
+    is_reversed: bool
+    rounds: str | None
+    """The symbol that is the number of rounds, where only the loop tells it."""
+    own: list[tuple[int, str]]
+    """The axes of an element whose sizes only the loop tells."""
+
+
+class _Rounds:
+    """The lowering of Loop and Scan."""
+
+    def __init__(self, context: Context, node: Node) -> None:
+        self.context = context
+        self.node = node
+        self.counter = _counter(node)
+        self.round: Dim = symbol(self.counter)
+        self.is_loop = node.op.name == "Loop"
+
+    def lower(self, lower_body: LowerBody) -> None:
+        """Emit the state's beginning, the loop, and what it gives."""
+        context, node = self.context, self.node
+        inner, returned, elements = _carried(node)
+        count = len(inner)
+        initial = node.inputs[2 : 2 + count] if self.is_loop else node.inputs[:count]
+        outputs = node.outputs
+        rows = self._rows()
+        operands = self._loop_operands()
+        rest = zip(inner, returned, outputs[:count], initial, strict=True)
+        states = [self._begin_state(i, r, o, v) for i, r, o, v in rest if v is not None]
+        pairs = enumerate(zip(elements, outputs[count:], strict=True))
+        stacks = [self._begin_stack(place, element, output) for place, (element, output) in pairs]
+        limit = operands[0] if self.is_loop else self._length()
+        outer = context.begin_block()
+        context.declare([self.counter])
+        self._feed(rows, states)
+        lower_body(node.op.body)
+        again = self._end_round(states, stacks)
+        block = context.end_block(outer)
+        title = f"{node.op.name} -> {outputs[0].name}"
+        context.emit(Repeat(self.counter, limit, operands[1], again, block, (node,), title))
+        self._finish(states, stacks)
+
+    def _loop_operands(self) -> tuple[Operand | None, Operand | None]:
+        """The most rounds and the first condition of a Loop, as the driver reads them."""
+        found: list[Operand | None] = []
+        for value in self.node.inputs[:2] if self.is_loop else ():
+            if value is None:
+                found.append(None)
+                continue
+            view = self.context.contiguous(value)
+            found.append(Operand(view.buffer, view.offset))
+        found += [None] * (2 - len(found))
+        return found[0], found[1]
+
+    def _rows(self) -> list[View]:
+        """The scanned inputs with the scanned axis in front."""
+        if self.is_loop:
+            return []
+        op, values = self.node.op, self.node.inputs[-self.node.op.num_scan_inputs :]
+        axes = op.scan_input_axes or (0,) * len(values)
+        found: list[View] = []
+        for value, axis in zip(values, axes, strict=True):
+            assert value is not None
+            place = resolve_axis(axis, value.rank)
+            order = [place, *(other for other in range(value.rank) if other != place)]
+            found.append(self.context.view(value).transpose(order))
+        self.lengths = [view.shape[0] for view in found]
+        self._check_lengths()
+        return found
+
+    def _check_lengths(self) -> None:
+        names = [(f"length{index}", length) for index, length in enumerate(self.lengths)]
+        tests = [f"length{index} != length0" for index, length in enumerate(self.lengths) if length != self.lengths[0]]
+        if tests:
+            self.context.bind(self.node, [], f"fault = {' || '.join(tests)};", sizes=names)
+
+    def _length(self) -> Dim:
+        return self.lengths[0]
+
+    def _begin_state(self, inner: Value, returned: Value, output: Value, initial: Value) -> _State:
+        context = self.context
+        own = context.unbound(inner)
+        view = context.view(initial)
+        if own:
+            context.assign([(name, view.shape[axis]) for axis, name in own])
+            buffer = context.late_buffer(inner.dtype, inner.tensor.size, inner.name)
+            buffer.is_shared = True
+            context.adopt(buffer)
+            context.emit(Allocate(buffer, (self.node,), inner.name))
+        else:
+            buffer = context.temporary(inner.dtype, inner.tensor.size, inner.name)
+        context.copy(initial, view, into=whole(buffer, view.shape))
+        return _State(inner, returned, output, buffer, own)
+
+    def _begin_stack(self, place: int, element: Value, output: Value) -> _Stack:
+        context, op = self.context, self.node.op
+        axis, is_reversed = 0, False
+        if not self.is_loop:
+            axis = resolve_axis(_flag(op.scan_output_axes, place), output.rank)
+            is_reversed = bool(_flag(op.scan_output_directions, place))
+        unbound = context.unbound(output)
+        rounds = next((name for position, name in unbound if position == axis), None)
+        own = [(position - (position > axis), name) for position, name in unbound if position != axis]
+        if unbound:
+            context.assign([(name, 0) for _, name in unbound])
+            buffer = context.late_buffer(output.dtype, output.tensor.size, output.name)
+            buffer.is_shared = True
+            context.adopt(buffer)
+            context.emit(Allocate(buffer, (self.node,), output.name))
+        else:
+            buffer = context.temporary(output.dtype, output.tensor.size, output.name)
+        return _Stack(element, output, buffer, axis, is_reversed, rounds, own)
+
+    def _feed(self, rows: list[View], states: list[_State]) -> None:
+        """Give the body's inputs their places for a round."""
+        context, body = self.context, self.node.op.body
+        context.views.update((state.inner, whole(state.buffer, state.inner.shape)) for state in states)
+        if self.is_loop:
+            self._fill(body.inputs[0], self.round)
+            self._fill(body.inputs[1], 1)
+            return
+        directions = self.node.op.scan_input_directions
+        for place, (value, view) in enumerate(zip(body.inputs[len(states) :], rows, strict=True)):
+            index = view.shape[0] - 1 - self.round if _flag(directions, place) else self.round
+            context.views[value] = _element(view, 0, index)
+
+    def _fill(self, value: Value, item: Dim) -> None:
+        if value.uses or value.is_output:
+            view = self.context.allocate(value)
+            self.context.emit(Fill(Operand(view.buffer, 0, True), (item,), (self.node,), value.name))
+
+    def _end_round(self, states: list[_State], stacks: list[_Stack]) -> Operand | None:
+        """Stack the elements, give the states on, and find where the condition for another round lies."""
+        context = self.context
+        for stack in stacks:
+            self._push(stack)
+        buffers = {state.buffer for state in states}
+        again = self._again(buffers)
+        sources = {state.inner: self._apart(state.returned, state, buffers) for state in states}
+        moves: list[tuple[Buffer, Buffer]] = []
+        for state in states:
+            view = sources[state.inner]
+            if state.own:
+                fresh = context.late_buffer(state.inner.dtype, product(view.shape), state.inner.name)
+                context.adopt(fresh)
+                context.emit(Allocate(fresh, (self.node,), state.inner.name))
+                context.copy(state.returned, view, into=whole(fresh, view.shape))
+                moves.append((fresh, state.buffer))
+            elif view != whole(state.buffer, state.inner.shape):
+                context.copy(state.returned, view, into=whole(state.buffer, view.shape))
+        for source, target in moves:
+            context.emit(Move(source, target, (self.node,)))
+        context.assign([(name, sources[state.inner].shape[axis]) for state in states for axis, name in state.own])
+        return again
+
+    def _again(self, buffers: set[Buffer]) -> Operand | None:
+        if not self.is_loop:
+            return None
+        last = self.node.op.body.outputs[0]
+        if last.constant is not None and bool(last.constant.all()):
+            return None
+        view = self.context.contiguous(last)
+        if view.buffer in buffers:
+            view = self.context.copy(last, view)
+        return Operand(view.buffer, view.offset)
+
+    def _apart(self, value: Value, state: _State, buffers: set[Buffer]) -> View:
+        """Where a state's next value lies, outside of the states that are about to change."""
+        view = self.context.view(value)
+        is_unchanged = not state.own and view == whole(state.buffer, state.inner.shape)
+        return self.context.copy(value, view) if view.buffer in buffers and not is_unchanged else view
+
+    def _push(self, stack: _Stack) -> None:
+        context, view = self.context, self.context.view(stack.element)
+        if stack.own:
+            self._settle_element(stack, view)
+        if stack.rounds is not None or stack.own:
+            item = product(view.shape)
+            context.emit(Grow(stack.buffer, self.round * item, (self.round + 1) * item, (self.node,)))
+            shape = (self.round + 1, *view.shape)
+            target = whole(stack.buffer, shape)
+        else:
+            target = whole(stack.buffer, stack.output.shape)
+        length = target.shape[stack.axis]
+        index = length - 1 - self.round if stack.is_reversed else self.round
+        context.copy(stack.element, view, into=_element(target, stack.axis, index))
+
+    def _settle_element(self, stack: _Stack, view: View) -> None:
+        """Bind the sizes of an element, which are the same in every round."""
+        sizes: list[tuple[str, Dim]] = [("round", self.round)]
+        tests: list[str] = []
+        lines: list[str] = []
+        for place, (axis, name) in enumerate(stack.own):
+            sizes += [(f"old{place}", symbol(name)), (f"now{place}", view.shape[axis])]
+            tests.append(f"old{place} != now{place}")
+            lines.append(f"value[{place}] = now{place};")
+        lines.append(f"fault = round > 0 && ({' || '.join(tests)});")
+        self.context.bind(self.node, [name for _, name in stack.own], "\n".join(lines), sizes=list(sizes))
+
+    def _finish(self, states: list[_State], stacks: list[_Stack]) -> None:
+        context = self.context
+        items: list[tuple[str, Dim]] = []
+        for state in states:
+            for axis, name in context.unbound(state.output):
+                items.append((name, state.inner.shape[axis]))
+        items += [(stack.rounds, self.round) for stack in stacks if stack.rounds is not None]
+        context.assign(items)
+        for item in (*states, *stacks):
+            context.views[item.output] = whole(item.buffer, item.output.shape)
+
+
+def _flag(flags: Sequence[int] | None, place: int) -> int:
+    return 0 if flags is None else flags[place]
+
+
+def _element(view: View, axis: int, index: Dim) -> View:
+    """One element of a view along an axis, without that axis."""
+    offset = view.offset + index * view.strides[axis]
+    shape = view.shape[:axis] + view.shape[axis + 1 :]
+    return View(view.buffer, offset, shape, view.strides[:axis] + view.strides[axis + 1 :])
+
+
+def nested_graphs(graph: Graph) -> Iterator[Graph]:
+    """The subgraphs of a graph's nodes, and theirs, each before those inside it."""
+    for node in graph.nodes:
+        for _, inner in node.op.subgraphs():
+            yield inner
+            yield from nested_graphs(inner)

@@ -1,0 +1,94 @@
+"""Det: elimination with partial pivoting, one matrix a task."""
+
+from __future__ import annotations
+
+from intaglio.ir.dim import product
+from intaglio.ir.graph import Node
+from intaglio.kernels.context import Context, anchor
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.routine import Routine, disagreement, memory_type, reads, writes
+from intaglio.kernels.rules.places import inputs_of
+from intaglio.kernels.rules.widen import computed, converted, widened
+from intaglio.kernels.view import whole
+
+
+@anchor("Det")
+def determinant(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """The product of the pivots; a matrix is copied to scratch memory and eliminated there."""
+    (data,), output = inputs_of(node), node.output
+    dtype = computed(data.dtype)
+    source = widened(context, data)
+    if not source.is_contiguous:
+        source = converted(context, source, dtype, dtype)
+    is_wide = dtype != output.dtype
+    result = whole(context.temporary(dtype, output.tensor.size), output.shape) if is_wide else context.allocate(output)
+    sizes: list[tuple[str, Size]] = [
+        ("mismatch", disagreement([(data.shape[-1], data.shape[-2])])), ("side", data.shape[-1]),
+    ]  # fmt: skip
+    routine = Routine(
+        "determinant",
+        _BODY,
+        [reads("x", source), writes("out", result)],
+        sizes,
+        product(data.shape[:-2]),
+        SizeTerm("10 + side * side * (side + 8) / 8"),
+        SizeTerm(f"side * side * {dtype.itemsize}"),
+        checks=True,
+        helpers=_HELPERS,
+        marks={"element": memory_type(dtype), "suffix": "f" if dtype.itemsize == 4 else ""},
+    )
+    context.emit(routine.call(node, data))
+    if is_wide:
+        converted(context, result, dtype, output.dtype, into=context.allocate(output))
+
+
+_HELPERS = """\
+/* The row with the largest element in a column, from the diagonal down; the first NaN is larger than any number. */
+static inline int64_t IG_FUNCTION_pivot(const $element *a, int64_t side, int64_t k)
+{
+    int64_t best = k;
+    for (int64_t i = k + 1; i < side; i++) {
+        const $element largest = __builtin_fabs$suffix(a[best * side + k]);
+        best = largest != largest || __builtin_fabs$suffix(a[i * side + k]) <= largest ? best : i;
+    }
+    return best;
+}
+
+/* One row less a multiple of another, from an element on. */
+static inline void
+IG_FUNCTION_reduce($element *restrict row, const $element *restrict pivot, $element factor, int64_t from, int64_t side)
+{
+    for (int64_t j = from; j < side; j++)
+        row[j] -= factor * pivot[j];
+}
+"""
+
+_BODY = """
+    $element *const a = scratch;
+    if (mismatch) {
+        *fault = 1;
+        return;
+    }
+    for (int64_t task = begin; task < end; task++) {
+        $element total = 1; /* its exponent apart, so that only the result can be too large or too small */
+        int64_t exponent = 0;
+        __builtin_memcpy(a, x + task * side * side, (unsigned long)(side * side) * sizeof *a);
+        for (int64_t k = 0; k < side && total != 0; k++) {
+            const int64_t best = IG_FUNCTION_pivot(a, side, k);
+            for (int64_t j = k; j < side && best != k; j++) {
+                const $element kept = a[k * side + j];
+                a[k * side + j] = a[best * side + j];
+                a[best * side + j] = kept;
+            }
+            const $element pivot = a[k * side + k];
+            int power = 0;
+            total = __builtin_frexp$suffix(total * (best == k ? pivot : -pivot), &power);
+            exponent += power;
+            for (int64_t i = k + 1; i < side; i++)
+                IG_FUNCTION_reduce(a + i * side, a + k * side, a[i * side + k] / pivot, k + 1, side);
+        }
+        exponent = exponent < -10000 ? -10000 : exponent > 10000 ? 10000 : exponent;
+        out[task] = __builtin_ldexp$suffix(total, (int)exponent);
+    }
+"""

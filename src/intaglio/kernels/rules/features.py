@@ -1,0 +1,267 @@
+"""Operators of classical models that no loop can express: looked-up labels, n-grams and coupled probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from intaglio.ir.dim import product
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.context import Context, anchor, as_array
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.routine import ROWS, Parameter, Routine, bits_type, memory_type, reads, row_blocks, writes
+from intaglio.kernels.view import whole
+
+Array = np.ndarray[Any, Any]
+
+
+def _inputs(node: Node) -> list[Value]:
+    return [value for value in node.inputs if value is not None]
+
+
+def _constant(context: Context, name: str, array: Array, element: str) -> Parameter:
+    """A table of the routine, never empty, so that it has an address."""
+    held = array if array.size else np.zeros(1, array.dtype)
+    return reads(name, whole(context.constant(held), held.shape), element)
+
+
+def _refuse_lookup(node: Node) -> str | None:
+    tables = _inputs(node)[1:]
+    if any(value.constant is None for value in tables):
+        return "its table is not constant"
+    return "a 16-bit float as a key is not compiled" if tables[0].dtype.name in ("float16", "bfloat16") else None
+
+
+@anchor("Lookup", refuse=_refuse_lookup, reads=lambda node: _inputs(node)[:1])
+def lookup(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """A search by halves among the ordered keys; NaN has a place of its own."""
+    data, keys, values = _inputs(node)[:3]
+    default = as_array(_inputs(node)[3]) if len(_inputs(node)) > 3 else None
+    found, places, nan = _ordered(as_array(keys))
+    table = as_array(values)[places]
+    extra = as_array(values)[nan : nan + 1] if nan >= 0 else default
+    bits, element = bits_type(values.dtype), memory_type(data.dtype)
+    zero = np.zeros(1, values.dtype.numpy)
+    parameters = [
+        reads("data", context.contiguous(data)),
+        _constant(context, "key", found, element),
+        _constant(context, "value", table, bits),
+        _constant(context, "other", np.concatenate([zero if each is None else each for each in (default, extra)]), bits),
+        writes("out", context.allocate(node.output), bits),
+    ]
+    blocks, tasks, cost = row_blocks(str(values.dtype.itemsize), "4 + depth * 2")
+    sizes: list[tuple[str, Size]] = [
+        ("rows", data.tensor.size), ("count", len(found)), ("depth", len(found).bit_length()),
+        ("has_default", int(default is not None)), ("has_nan", int(nan >= 0)), *blocks,
+    ]  # fmt: skip
+    routine = Routine("lookup", _LOOKUP, parameters, sizes, tasks, cost, checks=True, marks={"element": element})
+    context.emit(routine.call(node))
+
+
+def _ordered(keys: Array) -> tuple[Array, Array, int]:
+    """The keys in order without NaN, the place of each (the last of equal ones), and the last place of NaN or -1."""
+    is_nan = keys != keys
+    numbers = np.flatnonzero(~is_nan)[::-1]
+    found, first = np.unique(keys[numbers], return_index=True)
+    return found, numbers[first], int(np.flatnonzero(is_nan)[-1]) if is_nan.any() else -1
+
+
+_LOOKUP = f"""
+    for ({ROWS}) {{
+        const $element x = data[row];
+        int64_t low = 0, left = count;
+        while (left > 0) {{
+            const int64_t half = left / 2;
+            const int is_above = key[low + half] < x;
+            low = is_above ? low + half + 1 : low;
+            left = is_above ? left - half - 1 : half;
+        }}
+        const int is_found = low < count && key[low] == x, is_nan = x != x && has_nan;
+        if (!is_found && !is_nan && !has_default) {{
+            *fault = 1;
+            continue;
+        }}
+        out[row] = is_found ? value[low] : other[is_nan];
+    }}
+"""
+
+
+@anchor("CoupledChances")
+def coupled_chances(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """The iteration of Wu, Lin and Weng for each row by itself."""
+    (pairs,) = _inputs(node)
+    count = node.op.count
+    blocks, tasks, cost = row_blocks(f"{count * count * 64}", f"{count * count * 20}")
+    sizes: list[tuple[str, Size]] = [("rows", pairs.shape[0]), ("count", count), *blocks]
+    parameters = [reads("pair", context.contiguous(pairs)), writes("out", context.allocate(node.output))]
+    routine = Routine("coupled_chances", _COUPLED, parameters, sizes, tasks, cost)
+    routine.scratch = SizeTerm("(2 * count * count + count) * 8")
+    context.emit(routine.call(node))
+
+
+_COUPLED = f"""
+    double *const chance = scratch, *const matrix = chance + count * count, *const weighed = matrix + count * count;
+    for ({ROWS}) {{
+        double *const p = out + row * count;
+        const double *next = pair + row * (count * (count - 1) / 2);
+        for (int64_t i = 0; i < count; i++) {{
+            chance[i * count + i] = 0;
+            p[i] = 1.0 / (double)count;
+            for (int64_t j = i + 1; j < count; j++, next++) {{
+                chance[i * count + j] = *next;
+                chance[j * count + i] = 1 - *next;
+            }}
+        }}
+        for (int64_t i = 0; i < count; i++) {{
+            double squares = 0;
+            for (int64_t j = 0; j < count; j++) {{
+                matrix[i * count + j] = -chance[j * count + i] * chance[i * count + j];
+                squares += chance[j * count + i] * chance[j * count + i];
+            }}
+            matrix[i * count + i] = squares;
+        }}
+        for (int round = 0; round < 100; round++) {{
+            double total = 0, worst = 0;
+            for (int64_t i = 0; i < count; i++) {{
+                weighed[i] = 0;
+                for (int64_t j = 0; j < count; j++)
+                    weighed[i] += matrix[i * count + j] * p[j];
+                total += p[i] * weighed[i];
+            }}
+            for (int64_t i = 0; i < count; i++)
+                worst = __builtin_fabs(weighed[i] - total) > worst ? __builtin_fabs(weighed[i] - total) : worst;
+            if (worst < 0.005 / (double)count)
+                break;
+            for (int64_t i = 0; i < count; i++) {{
+                const double own = matrix[i * count + i], step = (total - weighed[i]) / own;
+                p[i] += step;
+                total = (total + step * (step * own + 2 * weighed[i])) / ((1 + step) * (1 + step));
+                for (int64_t j = 0; j < count; j++) {{
+                    weighed[j] = (weighed[j] + step * matrix[i * count + j]) / (1 + step);
+                    p[j] /= 1 + step;
+                }}
+            }}
+        }}
+    }}
+"""
+
+
+def _refuse_grams(node: Node) -> str | None:
+    (data,) = _inputs(node)
+    if data.dtype.name not in ("int32", "int64"):
+        return f"TfIdfVectorizer of {data.dtype} is not compiled"
+    return "too many n-grams" if len(node.op.pool_int64s or ()) >= 1 << 30 else None
+
+
+@anchor("TfIdfVectorizer", refuse=_refuse_grams)
+def count_grams(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """Look up each n-gram of a row in a hash table of the pool, and count."""
+    (data,) = _inputs(node)
+    width = data.shape[-1] if data.rank else 1
+    slots, grams, columns = _gram_table(node)
+    parameters = [
+        reads("data", context.contiguous(data)),
+        _constant(context, "slot", slots, "int32_t"),
+        _constant(context, "pool", np.array(node.op.pool_int64s or (), np.int64), "int64_t"),
+        _constant(context, "gram", grams, "int32_t"),
+        _constant(context, "column", columns, "int32_t"),
+        _constant(context, "scale", _scale(node), "float"),
+        writes("out", context.allocate(node.output)),
+    ]
+    steps = (node.op.max_skip_count + 1) * max(0, node.op.max_gram_length - node.op.min_gram_length + 1)
+    blocks, tasks, cost = row_blocks("(width * 8 + columns * 4)", f"8 + columns + width * {5 * steps + 1}")
+    sizes: list[tuple[str, Size]] = [
+        ("rows", product(data.shape[:-1])), ("width", width), ("columns", node.output.shape[-1]),
+        ("mask", len(slots) - 1), ("shortest", node.op.min_gram_length), ("longest", node.op.max_gram_length),
+        ("skips", node.op.max_skip_count), *blocks,
+    ]  # fmt: skip
+    routine = Routine("count_grams", _GRAMS, parameters, sizes, tasks, cost, helpers=_GRAM_HELPERS)
+    routine.marks = {"element": memory_type(data.dtype), "is_once": str(int(node.op.mode == "IDF"))}
+    context.emit(routine.call(node))
+
+
+def _gram_table(node: Node) -> tuple[Array, Array, Array]:
+    """Hash slots (number of a gram plus one, or 0), where each gram begins in the pool and its length, its column."""
+    pool = np.array(node.op.pool_int64s or (), np.int64)
+    ends = (*node.op.ngram_counts[1:], len(pool))
+    grams = [
+        (place, length)
+        for length, (start, end) in enumerate(zip(node.op.ngram_counts, ends, strict=True), start=1)
+        for place in range(start, end, length)
+    ]
+    slots = np.zeros(1 << max(1, (2 * len(grams)).bit_length()), np.int32)
+    seen: set[tuple[int, ...]] = set()
+    for number, (place, length) in enumerate(grams, start=1):
+        items = tuple(pool[place : place + length].tolist())
+        if items not in seen:
+            seen.add(items)
+            at = _hash(items) & (len(slots) - 1)
+            while slots[at]:
+                at = (at + 1) & (len(slots) - 1)
+            slots[at] = number
+    table = np.array(grams, np.int32).reshape(-1)
+    return slots, table, np.array(node.op.ngram_indexes, np.int32)
+
+
+def _hash(items: tuple[int, ...]) -> int:
+    """The number by which a gram is found; the routine computes the same."""
+    result = len(items)
+    for item in items:
+        result = ((result ^ (item % 2**64)) * 0x9E3779B97F4A7C15) % 2**64
+        result ^= result >> 29
+    return result
+
+
+def _scale(node: Node) -> Array:
+    scale = np.ones(max(node.op.ngram_indexes, default=-1) + 1, np.float32)
+    if node.op.weights is not None and node.op.mode != "TF":
+        scale[list(node.op.ngram_indexes)] = node.op.weights
+    return scale
+
+
+_GRAM_HELPERS = """
+/* The column of the gram of `length` elements from x on, `step` apart, or -1. */
+static inline int64_t IG_FUNCTION_find(const $element *x, int64_t length, int64_t step, const int32_t *slot,
+                                       int64_t mask, const int64_t *pool, const int32_t *gram, const int32_t *column)
+{
+    uint64_t hash = (uint64_t)length;
+    for (int64_t i = 0; i < length; i++) {
+        hash = (hash ^ (uint64_t)(int64_t)x[i * step]) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 29;
+    }
+    for (int64_t at = (int64_t)(hash & (uint64_t)mask); slot[at]; at = (at + 1) & mask) {
+        const int64_t number = slot[at] - 1;
+        const int64_t *const items = pool + gram[2 * number];
+        int64_t same = gram[2 * number + 1] == length ? 0 : -1;
+        while (same >= 0 && same < length && items[same] == (int64_t)x[same * step])
+            same++;
+        if (same == length)
+            return column[number];
+    }
+    return -1;
+}
+"""
+
+_GRAMS = f"""
+    for ({ROWS}) {{
+        const $element *const x = data + row * width;
+        float *const counts = out + row * columns;
+        for (int64_t i = 0; i < columns; i++)
+            counts[i] = 0;
+        for (int64_t length = shortest > 0 ? shortest : 1; length <= longest; length++) {{
+            const int64_t last = length > 1 ? skips + 1 : 1;
+            for (int64_t step = 1; step <= last && (length - 1) * step < width; step++) {{
+                for (int64_t start = 0; start < width - (length - 1) * step; start++) {{
+                    const int64_t found =
+                        IG_FUNCTION_find(x + start, length, step, slot, mask, pool, gram, column);
+                    if (found >= 0)
+                        counts[found] = $is_once ? 1.0f : counts[found] + 1.0f;
+                }}
+            }}
+        }}
+        for (int64_t i = 0; i < columns; i++)
+            counts[i] *= scale[i];
+    }}
+"""

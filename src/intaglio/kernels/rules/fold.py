@@ -1,0 +1,157 @@
+"""Col2Im: each row of the image sums the blocks that cover it, in the order of the places within a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from intaglio.errors import ShapeError
+from intaglio.ir.dim import product
+from intaglio.ir.dtype import DType
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.context import Context, anchor
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.routine import (
+    AT_LEAST_ONE,
+    ROWS,
+    Routine,
+    disagreement,
+    memory_type,
+    reads,
+    row_blocks,
+    writes,
+)
+from intaglio.kernels.rules.places import inputs_of
+from intaglio.kernels.rules.widen import computed, converted, widened
+from intaglio.kernels.view import whole
+from intaglio.ops.indices import known
+from intaglio.ops.window import Window, resolve_windows
+
+
+def _windows(node: Node) -> tuple[Window, ...] | None:
+    """The blocks along each axis of the image, where their sizes are known."""
+    op: Any = node.op
+    _, image_shape, block_shape = inputs_of(node)
+    image, block = known(image_shape), known(block_shape)
+    if image is None or block is None or len(image) != len(block) or not image:
+        return None
+    try:
+        return resolve_windows(image, block, op.strides, op.dilations, op.pads)
+    except ShapeError:
+        return None
+
+
+def _refuse(node: Node) -> str | None:
+    return "its blocks are not known before the run, or do not fit" if _windows(node) is None else None
+
+
+def _reads(node: Node) -> list[Value]:
+    return inputs_of(node)[:1]
+
+
+@anchor("Col2Im", refuse=_refuse, reads=_reads)
+def col2im(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """A row is one along the last axis of the image; what adds to it is found by the places within a block."""
+    columns, windows = inputs_of(node)[0], _windows(node)
+    assert windows is not None
+    dtype, output = computed(columns.dtype), node.output
+    source = widened(context, columns)
+    if not source.is_contiguous:
+        source = converted(context, source, dtype, dtype)
+    is_wide = dtype != output.dtype
+    result = whole(context.temporary(dtype, output.tensor.size), output.shape) if is_wide else context.allocate(output)
+    taps = product(window.kernel for window in windows)
+    blocks, tasks, cost = row_blocks(f"in{len(windows) - 1} * {4 * dtype.itemsize}", f"8 + in{len(windows) - 1} * taps")
+    expected = [
+        (columns.shape[1], output.shape[1] * taps), (columns.shape[2], product(window.output for window in windows)),
+    ]  # fmt: skip
+    sizes: list[tuple[str, Size]] = [("mismatch", disagreement(expected)), ("taps", taps)]
+    sizes += [("rows", product(output.shape[:-1])), *_window_sizes(windows), *blocks, ("tasks", tasks)]
+    routine = Routine(
+        "col2im",
+        _body(windows),
+        [reads("column", source), writes("out", result)],
+        sizes,
+        SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks")),
+        cost,
+        checks=True,
+        marks=_marks(dtype, len(windows)),
+    )
+    context.emit(routine.call(node, columns))
+    if is_wide:
+        converted(context, result, dtype, output.dtype, into=context.allocate(output))
+
+
+def _marks(dtype: DType, axes: int) -> dict[str, str]:
+    volume = " * ".join(f"out{axis}" for axis in range(axes))
+    return {"element": memory_type(dtype), "sum": _sum(dtype), "volume": volume}
+
+
+def _sum(dtype: DType) -> str:
+    if dtype.kind == "bool":
+        return "a | b"
+    return "a + b" if dtype.is_float else "(uint64_t)a + (uint64_t)b"
+
+
+def _window_sizes(windows: Sequence[Window]) -> list[tuple[str, Size]]:
+    sizes: list[tuple[str, Size]] = []
+    for axis, w in enumerate(windows):
+        sizes += [(f"in{axis}", w.input), (f"out{axis}", w.output), (f"kernel{axis}", w.kernel)]
+        sizes += [(f"stride{axis}", w.stride), (f"dilation{axis}", w.dilation), (f"pad{axis}", w.begin)]
+    return sizes
+
+
+def _body(windows: Sequence[Window]) -> str:
+    """C with a loop over the places within a block for each axis; all but the last find at most one block."""
+    last = len(windows) - 1
+    decode = [f"        const int64_t y{axis} = rest % in{axis};\n        rest /= in{axis};" for axis in range(last)]
+    loops = [_AXIS.format(axis=axis, tap=_joined("tap", "k", axis, "kernel"), block=_joined("block", "o", axis, "out"))
+             for axis in range(last)]  # fmt: skip
+    tap, block = _joined("tap", "k", last, "kernel"), f"block{last - 1} * out{last}" if last else "0"
+    inner = _INNER.format(last=last, tap=tap, block=block)
+    return _BODY.format(
+        rows=ROWS, last=last, decode="\n".join(reversed(decode)), loops="\n".join([*loops, inner]), close="}" * last
+    )
+
+
+def _joined(name: str, place: str, axis: int, extent: str) -> str:
+    """C of a place along all axes up to one, counted in row-major order."""
+    return f"{name}{axis - 1} * {extent}{axis} + {place}{axis}" if axis else f"{place}0"
+
+
+_AXIS = """\
+        for (int64_t k{axis} = 0; k{axis} < kernel{axis}; k{axis}++) {{
+            const int64_t from{axis} = y{axis} + pad{axis} - k{axis} * dilation{axis}, o{axis} = from{axis} / stride{axis};
+            if (from{axis} < 0 || from{axis} % stride{axis} != 0 || o{axis} >= out{axis})
+                continue;
+            const int64_t tap{axis} = {tap}, block{axis} = {block};"""
+
+_INNER = """\
+        for (int64_t k{last} = 0; k{last} < kernel{last}; k{last}++) {{
+            const int64_t tap{last} = {tap}, shift = k{last} * dilation{last} - pad{last};
+            const int64_t room = in{last} - shift, least = shift < 0 ? (stride{last} - 1 - shift) / stride{last} : 0;
+            const int64_t most = room > 0 ? (room + stride{last} - 1) / stride{last} : 0;
+            const $element *from = column + (plane * taps + tap{last}) * volume + {block};
+            for (int64_t o = least; o < (most < out{last} ? most : out{last}); o++) {{
+                const $element a = to[o * stride{last} + shift], b = from[o];
+                to[o * stride{last} + shift] = ($element)($sum);
+            }}
+        }}"""
+
+_BODY = """
+    if (mismatch) {{
+        *fault = 1;
+        return;
+    }}
+    for ({rows}) {{
+        int64_t rest = row;
+{decode}
+        const int64_t plane = rest, volume = $volume;
+        $element *const to = out + row * in{last};
+        for (int64_t j = 0; j < in{last}; j++)
+            to[j] = 0;
+{loops}
+        {close}
+    }}
+"""
