@@ -8,8 +8,10 @@ y = model(x)
 
 __version__ = "0.1.0"
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from intaglio import ops
-from intaglio.compat import InferenceSession
 from intaglio.errors import (
     CompileError,
     ExternalDataError,
@@ -24,11 +26,15 @@ from intaglio.errors import (
     ShapeError,
     UnsupportedError,
 )
-from intaglio.onnx.schema_objects import Schema, has_operator, schema
-from intaglio.runtime.builder import ModelBuilder, build
-from intaglio.runtime.custom import op
-from intaglio.runtime.implementations import get_operator, implementation
-from intaglio.runtime.model import Model, load
+from intaglio.ir.limits import Limits
+
+if TYPE_CHECKING:
+    from intaglio.compat import InferenceSession
+    from intaglio.onnx.schema_objects import Schema, has_operator, schema
+    from intaglio.runtime.builder import ModelBuilder, build
+    from intaglio.runtime.custom import op
+    from intaglio.runtime.implementations import get_operator, implementation
+    from intaglio.runtime.model import Model, load
 
 __all__ = [
     "CompileError",
@@ -38,6 +44,7 @@ __all__ = [
     "InputError",
     "IntaglioError",
     "LimitError",
+    "Limits",
     "LoadError",
     "Model",
     "ModelBuilder",
@@ -57,3 +64,33 @@ __all__ = [
     "ops",
     "schema",
 ]
+
+_HOMES = {
+    "InferenceSession": "compat",
+    "Model": "runtime.model",
+    "ModelBuilder": "runtime.builder",
+    "Schema": "onnx.schema_objects",
+    "build": "runtime.builder",
+    "get_operator": "runtime.implementations",
+    "has_operator": "onnx.schema_objects",
+    "implementation": "runtime.implementations",
+    "load": "runtime.model",
+    "op": "runtime.custom",
+    "schema": "onnx.schema_objects",
+}
+"""Where the names are that are imported when they are first used: their modules, and `onnx`, take a while to import."""
+
+
+def __getattr__(name: str) -> Any:
+    """A public name at its first use."""
+    if name in _HOMES:
+        globals()[name] = getattr(import_module(f"intaglio.{_HOMES[name]}"), name)
+    elif name in ("backend", "compat"):
+        import_module(f"intaglio.{name}")
+    else:
+        raise AttributeError(f"module 'intaglio' has no attribute {name!r}")
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -32,6 +32,7 @@ from intaglio.errors import (
     UnsupportedError,
 )
 from intaglio.ir.dtype import DType, from_numpy
+from intaglio.ir.limits import Limits
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from intaglio.onnx.reader import Source
 from intaglio.onnx.types import is_made_up
@@ -334,6 +335,8 @@ class InferenceSession:
         sess_options: SessionOptions | None = None,
         providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        limits: Limits | None = None,
         **kwargs: Any,
     ) -> None:
         self._options = sess_options or SessionOptions()
@@ -344,6 +347,7 @@ class InferenceSession:
             threads=self._options.intra_op_num_threads or None,
             simplify=level != GraphOptimizationLevel.ORT_DISABLE_ALL,
             exact=level == GraphOptimizationLevel.ORT_ENABLE_BASIC,
+            limits=limits,
         )
         if self._options.optimized_model_filepath:
             save_model(self._model.simplified, self._options.optimized_model_filepath, self._model.info)

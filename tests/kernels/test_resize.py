@@ -84,3 +84,17 @@ def test_half_precision(make_model: Any, judge: Any) -> None:
         ort=False,
         exact=False,
     )
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.bool_])
+def test_integers_by_interpolation(make_model: Any, judge: Any, dtype: Any) -> None:
+    """Weights in powers of two, so that sums are exact and their cut towards zero is certain."""
+    rng, limits = np.random.default_rng(2), [0, 1]
+    if dtype != np.bool_:
+        found = np.iinfo(dtype)
+        limits = [limit >> max(found.bits - 24, 0) for limit in (found.min, found.max)]
+    x = rng.choice(limits, (2, 3, 8, 4)).astype(dtype)
+    cases = (("linear", 0, (1, 1, 2, 4)), ("cubic", 0, (1, 1, 2, 2)), ("linear", 1, (1, 1, 0.5, 2)))
+    for mode, antialias, scales in cases:
+        attributes = {"mode": mode, "antialias": antialias}
+        judge(model(make_model, attributes, dtype, scales=scales), [{"x": x}], ort=False)

@@ -1,4 +1,4 @@
-"""Operators x versions x types: one-node models for all that `onnx.defs` allows, and who judges them.
+"""Operators x versions x types: one-node models for all that `onnx.defs` allows.
 
 `python -m tests.ops.matrix` prints which of them the native engine leaves to the host, and why.
 """
@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-import ml_dtypes
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import defs, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from intaglio.errors import IntaglioError
 from intaglio.ir.dtype import DTYPES, DType, from_numpy
@@ -38,12 +33,6 @@ PREFERRED = ("tensor(float)", "tensor(int64)", "tensor(bool)", "tensor(int32)", 
 """The types of variables that are not varied, the first that is allowed."""
 COMPANIONS = {ML: 21, PREVIEW: 26, TRAINING: 21}
 """The version of ai.onnx that models of another domain import too."""
-STEPS = {"float64": 1e-6, "float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
-"""How far results may differ, relative to their size."""
-
-_STATE = onnxruntime.capi.onnxruntime_pybind11_state
-REFUSALS = (_STATE.NotImplemented, _STATE.InvalidGraph, _STATE.Fail, _STATE.InvalidArgument, RuntimeError, TypeError)
-"""How ONNX Runtime says no; the last for types that it cannot make a NumPy array of."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +84,8 @@ def cells_of(schema: Schema) -> list[Cell]:
     recipe, options = RECIPES[(schema.domain, schema.name)], allowed(schema)
     start = {variable: _default(recipe, variable, texts) for variable, texts in options.items()}
     varied = [(variable, text) for variable, texts in options.items() for text in (start[variable], *texts)]
-    found = [_cell(schema, recipe.tie(variable, {**start, variable: text})) for variable, text in varied]
-    return list(dict.fromkeys(found)) or [_cell(schema, {})]
+    found = [cell_of(schema, recipe.tie(variable, {**start, variable: text})) for variable, text in varied]
+    return list(dict.fromkeys(found)) or [cell_of(schema, {})]
 
 
 def _default(recipe: Recipe, variable: str, texts: list[str]) -> str:
@@ -104,7 +93,8 @@ def _default(recipe: Recipe, variable: str, texts: list[str]) -> str:
     return next((text for text in wanted if text in texts), texts[0])
 
 
-def _cell(schema: Schema, types: dict[str, str]) -> Cell:
+def cell_of(schema: Schema, types: dict[str, str]) -> Cell:
+    """A version with types for its variables."""
     named = {c.type_param_str for c in schema.type_constraints}
     bound = tuple((variable, text) for variable, text in types.items() if variable in named)
     return Cell(schema.domain, schema.name, schema.since_version, bound)
@@ -126,7 +116,7 @@ def numbers(dtype: DType, data: Data, position: int) -> Any:
         whole = rng.integers(max(low, 0 if dtype.kind != "int" else low), int(data.high) + 1, data.shape)
         return cast(whole, dtype)
     spread = rng.uniform(data.low, data.high, data.shape)
-    return cast(np.round(spread * 8) / 8, dtype)
+    return cast(np.round(spread) if data.whole else np.round(spread * 8) / 8, dtype)
 
 
 def cast(values: Any, dtype: DType) -> Any:
@@ -186,6 +176,12 @@ def formal_type(formals: Any, position: int, cell: Cell) -> str:
     return dict(cell.types).get(text, text)
 
 
+def input_type(position: int, cell: Cell) -> str:
+    """The type of an input by its place."""
+    variable = cell.recipe.input_types.get(position)
+    return dict(cell.types)[variable] if variable else formal_type(cell.schema.inputs, position, cell)
+
+
 def is_variadic(formals: Any) -> bool:
     """Whether the last formal may be repeated."""
     return bool(formals) and formals[-1].option.name == "Variadic"
@@ -200,7 +196,7 @@ def inputs_of(cell: Cell) -> list[tuple[str, Any, str]]:
         items.pop()
     found = []
     for i, item in enumerate(items):
-        text = formal_type(formals, i, cell)
+        text = input_type(i, cell)
         found.append(("" if item is None else f"x{i}", None if item is None else value_of(text, item, i), text))
     return found
 
@@ -278,179 +274,19 @@ def initializer(name: str, array: Any) -> onnx.TensorProto:
     return made
 
 
-# Judges
-
-
-def is_foreign(text: str) -> bool:
-    """Whether NumPy knows an element type only by `ml_dtypes`."""
-    return text.startswith("tensor(") and element(text).is_narrow
-
-
-def carrier(text: str) -> int:
-    """The element type in which numbers of a narrow type go into ONNX Runtime and come out."""
-    return onnx.TensorProto.INT32 if element(text).is_integer else onnx.TensorProto.FLOAT
-
-
-def for_runtime(problem: Problem) -> tuple[onnx.ModelProto, Feeds]:
-    """The model with casts around it wherever ONNX Runtime exchanges no arrays of a type."""
-    model, feeds = onnx.ModelProto(), dict(problem.feeds)
-    model.CopyFrom(problem.model)
-    graph, before, after = model.graph, [], []
-    for info in graph.input:
-        number = info.type.tensor_type.elem_type
-        text = f"tensor({onnx.TensorProto.DataType.Name(number).lower()})"
-        if info.type.HasField("tensor_type") and is_foreign(text):
-            carried, info.type.tensor_type.elem_type = f"{info.name}_carried", carrier(text)
-            before.append(helper.make_node("Cast", [carried], [info.name], to=number))
-            feeds[carried] = feeds.pop(info.name).astype(helper.tensor_dtype_to_np_dtype(carrier(text)))
-            info.name = carried
-    for output, text in zip(graph.output, problem.results, strict=True):
-        if is_foreign(text):
-            after.append(helper.make_node("Cast", [output.name], [f"{output.name}_carried"], to=carrier(text)))
-            output.name += "_carried"
-    nodes = [*before, *graph.node, *after]
-    del graph.node[:]
-    graph.node.extend(nodes)
-    return model, feeds
-
-
-def ask_runtime(problem: Problem) -> list[Any] | None:
-    """What ONNX Runtime computes; None where it does not take the operator, its version or its types."""
-    model, feeds = for_runtime(problem)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        found = session.run(None, feeds)
-    except REFUSALS:
-        return None
-    pairs = zip(found, problem.results, strict=True)
-    return [item.astype(element(text).numpy) if is_foreign(text) else item for item, text in pairs]
-
-
-def ask_evaluator(problem: Problem) -> list[Any] | None:
-    """What ONNX's reference evaluator computes; None where it fails."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return list(ReferenceEvaluator(problem.model).run(None, problem.feeds))
-        except Exception:  # it fails in many ways on inputs that are valid
-            return None
-
-
-def widened(cell: Cell) -> Cell | None:
-    """The cell in 64-bit types, or in the widest that its version allows; None where that is the same."""
-    options = allowed(cell.schema)
-    types = tuple((variable, _widest(text, options[variable])) for variable, text in cell.types)
-    return None if types == cell.types else Cell(cell.domain, cell.name, cell.version, types)
-
-
-def _widest(text: str, options: list[str]) -> str:
-    if not text.startswith("tensor("):
-        return text
-    dtype = element(text)
-    wide = {"float": ("double", "float"), "int": ("int64", "int32", "double"), "uint": ("uint64", "int64", "double"),
-            "complex": ("complex128",)}  # fmt: skip
-    return next((f"tensor({w})" for w in wide.get(dtype.kind, ()) if f"tensor({w})" in options), text)
-
-
-def with_values(cell: Cell, feeds: Feeds) -> Problem:
-    """A cell fed with the numbers of another one, in its own types."""
-    own = problem_of(cell)
-    values = {name: cast(value, from_array(own.feeds[name])) if is_array(value) else value for name, value in feeds.items()}
-    return problem_of(cell, values=values)
-
-
-def from_array(array: Any) -> DType:
-    """The element type of an array."""
-    return from_numpy(array.dtype)
-
-
-def newer(cell: Cell) -> Cell | None:
-    """The same types in the next version, where the recipe gives the same there."""
-    later = [s for s in versions()[(cell.domain, cell.name)] if s.since_version > cell.version]
-    if not later or later[0].since_version in cell.recipe.changes:
-        return None
-    options, wanted = allowed(later[0]), dict(cell.types)
-    if set(options) != set(wanted) or any(wanted[v] not in texts for v, texts in options.items()):
-        return None
-    return _cell(later[0], wanted)
-
-
-# Comparison
-
-
-def step_of(dtype: DType) -> float:
-    """How far results of a type may differ, relative to their size."""
-    if dtype.name in STEPS:
-        return STEPS[dtype.name]
-    if dtype.kind == "complex":
-        return 1e-5
-    return float(ml_dtypes.finfo(dtype.numpy).eps) if dtype.is_float else 0.0
-
-
-def difference(ours: Any, theirs: Any, rtol: float) -> str:
-    """What two results do not agree in; empty where they agree."""
-    if isinstance(theirs, (list, dict)):
-        return _collection_difference(ours, theirs, rtol)
-    if theirs is None or isinstance(theirs, str):
-        return "" if ours == theirs else f"{ours!r} instead of {theirs!r}"
-    theirs = np.asarray(theirs)
-    ours = np.asarray(ours)
-    if ours.shape != theirs.shape:
-        return f"shape {ours.shape} instead of {theirs.shape}"
-    if (ours.dtype == object) != (theirs.dtype.kind in "OUS"):
-        return f"{ours.dtype} instead of {theirs.dtype}"
-    if ours.dtype == object:
-        return "" if ours.astype(str).tolist() == theirs.astype(str).tolist() else f"{ours} instead of {theirs}"
-    return _number_difference(ours, theirs, rtol)
-
-
-def _number_difference(ours: Any, theirs: Any, rtol: float) -> str:
-    rtol = max(rtol, step_of(from_array(ours)))
-    wide = np.complex128 if ours.dtype.kind == "c" else np.float64 if ours.dtype.kind not in "iu" or rtol else object
-    mine, other = ours.astype(wide), theirs.astype(wide)
-    same = mine == other if wide is object else np.isclose(mine, other, rtol=rtol, atol=rtol, equal_nan=True)
-    return "" if np.all(same) else f"{ours.tolist()} instead of {theirs.tolist()}"
-
-
-def _collection_difference(ours: Any, theirs: Any, rtol: float) -> str:
-    if type(ours) is not type(theirs) or len(ours) != len(theirs):
-        return f"{ours!r} instead of {theirs!r}"
-    if isinstance(theirs, dict):
-        if set(ours) != set(theirs):
-            return f"{ours!r} instead of {theirs!r}"
-        pairs: Iterator[Any] = ((ours[key], theirs[key]) for key in theirs)
-    else:
-        pairs = zip(ours, theirs, strict=True)
-    return "; ".join(filter(None, (difference(a, b, rtol) for a, b in pairs)))
-
-
-def type_difference(result: Any, text: str) -> str:
-    """What a result's type has not in common with the schema's."""
-    if text.startswith("optional("):
-        return "" if result is None else type_difference(result, unwrapped(text))
-    if text.startswith("seq("):
-        if not isinstance(result, list):
-            return f"{type(result).__name__} instead of {text}"
-        return "; ".join(filter(None, (type_difference(item, unwrapped(text)) for item in result)))
-    if text.startswith("map("):
-        return "" if isinstance(result, dict) else f"{type(result).__name__} instead of {text}"
-    if not is_array(result):
-        return f"{type(result).__name__} instead of an array"
-    return "" if result.dtype == element(text).numpy else f"{result.dtype} instead of {text}"
-
-
 # Host nodes
 
 
-def host_nodes(problem: Problem) -> list[tuple[str, str]]:
-    """Operator and reason of each node of a problem that the native engine leaves to the host; nothing is compiled."""
+def engine_of(problem: Problem) -> NativeEngine:
+    """The native engine of a problem, lowered and not yet compiled."""
     graph = read_model(problem.model).graph
     simplify(graph)
-    waiting, found = [NativeEngine(graph, 1)], []
+    return NativeEngine(graph, 1)
+
+
+def host_nodes(engine: NativeEngine) -> list[tuple[str, str]]:
+    """Operator and reason of each node that an engine leaves to the host."""
+    waiting, found = [engine], []
     while waiting:
         engine = waiting.pop()
         found += [(step.node.op.name, step.reason) for step in engine.plan.host_steps]
@@ -470,7 +306,7 @@ def host_report(constants: bool) -> list[str]:
 
 def _host_nodes_or_error(cell: Cell, constants: bool) -> list[tuple[str, str]]:
     try:
-        found = host_nodes(problem_of(cell, constants))
+        found = host_nodes(engine_of(problem_of(cell, constants)))
     except IntaglioError as error:
         return [("-", f"{type(error).__name__}: {str(error).splitlines()[0]}")]
     return [(node, _general(reason)) for node, reason in found]
@@ -492,11 +328,12 @@ def _row(title: str, node: str, reason: str, found: list[Cell]) -> str:
     count = len(cells(found[0].domain, found[0].name))
     share = "all cells" if len(found) == count else f"{len(found)} of {count} cells"
     bound = ", ".join(f"{v} {_listed({dict(c.types).get(v, '') for c in found})}" for v, _ in found[0].types)
-    return f"{title} {_listed(sorted({c.version for c in found}))}: {node}: {reason} ({share}; {bound})"
+    numbers = "/".join(str(version) for version in sorted({c.version for c in found}))
+    return f"{title} {numbers}: {node}: {reason} ({share}; {bound})"
 
 
 def _listed(texts: Any) -> str:
-    return "/".join(sorted(str(text).replace("tensor(", "").rstrip(")") for text in texts if text))
+    return "/".join(sorted(re.sub(r"tensor\((\w+)\)", r"\1", text) for text in texts if text))
 
 
 def main() -> None:

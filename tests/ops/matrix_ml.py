@@ -9,7 +9,7 @@ from typing import Any
 from .matrix_recipes import ML, Types, constant, element, recipe, x
 
 X = x(2, 3)
-ml = partial(recipe, domain=ML)
+ml: Callable[..., None] = partial(recipe, domain=ML)
 
 
 def is_text(variable: str, types: Types) -> bool:
@@ -40,7 +40,13 @@ def other_kind(varied: str, types: dict[str, str]) -> dict[str, str]:
 
 ml("ArrayFeatureExtractor", X, [[2, 0]])
 ml("Binarizer", X, threshold=0.25)
-ml("CategoryMapper", x(4, low=0, high=3), cats_strings=["0", "1", "2"], cats_int64s=[0, 1, 2], options={"tie": other_kind})
+ml(
+    "CategoryMapper",
+    x(4, low=0, high=3),
+    cats_strings=["0", "1", "2"],
+    cats_int64s=[0, 1, 2],
+    options={"tie": other_kind},
+)
 ml("FeatureVectorizer", X, X, inputdimensions=[3, 3])
 ml("Normalizer", X, norm="L2")
 ml("Scaler", X, scale=[2.0], offset=[1.0])
@@ -85,7 +91,8 @@ ml("LabelEncoder", x(4, low=0, high=3), classes_strings=["0", "1", "2"],
    **{f"keys_{kind}": encoded("T1", kind, KEYS) for kind in ("strings", "int64s", "floats", "tensor")},
    **{f"values_{kind}": encoded("T2", kind, LABELS) for kind in ("strings", "int64s", "floats", "tensor")},
    default_tensor=lambda types, version: constant(types["T2"], [9]) if labels_are_tensors(types) else None,
-   options={"tie": other_label, "changes": (2,), "defaults": {"T1": "tensor(string)", "T2": "tensor(int64)"}})  # fmt: skip
+   options={"tie": other_label, "changes": (2,),
+            "defaults": {"T1": "tensor(string)", "T2": "tensor(int64)"}})  # fmt: skip
 
 
 LINEAR = {"coefficients": [0.5, 0.25, 0.125, 0.25, -0.5, 0.5], "intercepts": [0.25, -0.25]}
@@ -102,16 +109,17 @@ STUMP = {
     "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_values": [0.25, 0.0, 0.0],
     "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
 }  # fmt: skip
-ml("TreeEnsembleClassifier", X, **STUMP, class_treeids=[0, 0], class_nodeids=[1, 2], class_ids=[0, 1],
-   class_weights=[1.0, 2.0], classlabels_int64s=CLASSES["classlabels_ints"],
-   classlabels_strings=CLASSES["classlabels_strings"], options=TWO)  # fmt: skip
+ml("TreeEnsembleClassifier", X, **STUMP, class_treeids=[0, 0, 0], class_nodeids=[1, 2, 2], class_ids=[0, 1, 2],
+   class_weights=[1.0, 2.0, 0.5], classlabels_int64s=for_numbers("T2", [4, 5, 6]),
+   classlabels_strings=for_text("T2", ["a", "b", "c"]), options=TWO)  # fmt: skip
 ml("TreeEnsembleRegressor", X, **STUMP, target_treeids=[0, 0], target_nodeids=[1, 2], target_ids=[0, 0],
    target_weights=[1.5, -2.0], n_targets=1)  # fmt: skip
 ml("TreeEnsemble", X, tree_roots=[0], nodes_featureids=[0, 1],
    nodes_splits=lambda types, version: constant(types["T"], [0.5, 0.0]),
    nodes_modes=lambda types, version: constant("tensor(uint8)", [0, 3]),
    nodes_truenodeids=[1, 1], nodes_trueleafs=[0, 1], nodes_falsenodeids=[0, 2], nodes_falseleafs=[1, 1],
-   leaf_targetids=[0, 1, 1], leaf_weights=lambda types, version: constant(types["T"], [1.0, 2.0, 3.0]), n_targets=2)  # fmt: skip
+   leaf_targetids=[0, 1, 1], leaf_weights=lambda types, version: constant(types["T"], [1.0, 2.0, 3.0]),
+   n_targets=2)  # fmt: skip
 
 
 def map_parts(text: str) -> tuple[str, str]:
@@ -124,7 +132,7 @@ def vectorized(varied: str, types: dict[str, str]) -> dict[str, str]:
     """`DictVectorizer` gives the map's values."""
     if varied == "T1":
         return {**types, "T2": f"tensor({map_parts(types['T1'])[1]})"}
-    return {**types, "T1": f"map({'int64' if is_text('T2', types) else 'string'}, {types['T2'][len('tensor('):-1]})"}
+    return {**types, "T1": f"map({'int64' if is_text('T2', types) else 'string'}, {types['T2'][len('tensor(') : -1]})"}
 
 
 ml("DictVectorizer", x(3),

@@ -33,6 +33,7 @@ class Data:
     shape: tuple[int, ...]
     low: float = -2.0
     high: float = 2.0
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Recipe:
     """Types that depend on the varied one."""
     outer: dict[str, tuple[Any, str]] = field(default_factory=dict)
     """Values that the node's subgraphs read from outside, with their type variables."""
+    input_types: dict[int, str] = field(default_factory=dict)
+    """Type variables of inputs, where a variadic input has several."""
     before: tuple[onnx.NodeProto, ...] = ()
     """Nodes ahead of the one that is tried."""
     changes: tuple[int, ...] = ()
@@ -58,16 +61,16 @@ class Recipe:
 RECIPES: dict[tuple[str, str], Recipe] = {}
 
 
-def recipe(names: str, *inputs: Any, domain: str = "", options: Mapping[str, Any] | None = None, **attributes: Any):
+def recipe(names: str, *inputs: Any, domain: str = "", options: Any = None, **attributes: Any) -> None:
     """Register a recipe for some operators."""
     for name in names.split():
         assert (domain, name) not in RECIPES, name
         RECIPES[(domain, name)] = Recipe(inputs, attributes, **(options or {}))
 
 
-def x(*shape: int, low: float = -2.0, high: float = 2.0) -> Data:
+def x(*shape: int, low: float = -2.0, high: float = 2.0, whole: bool = False) -> Data:
     """An input of some numbers."""
-    return Data(shape, low, high)
+    return Data(shape, low, high, whole)
 
 
 def element(text: str) -> DType:
@@ -121,15 +124,6 @@ def wraps(outer: str, variable: str, word: str) -> Callable[[str, dict[str, str]
     return tie
 
 
-def same(*variables: str) -> Callable[[str, dict[str, str]], dict[str, str]]:
-    """Variables that only make sense alike."""
-
-    def tie(varied: str, types: dict[str, str]) -> dict[str, str]:
-        return {**types, **dict.fromkeys(variables, types[varied])} if varied in variables else types
-
-    return tie
-
-
 def filled(variable: str, *shape: int) -> Callable[[Types, int], onnx.TensorProto]:
     """A constant of a bound type as an attribute."""
     return lambda types, version: constant(types[variable], np.resize([1, 0, 1], shape))
@@ -152,10 +146,11 @@ def packed(dtype: DType, array: Any) -> onnx.TensorProto:
 X = x(2, 3)
 recipe(
     "Abs Asinh Atan Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu Mish Neg "
-    "Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Swish Tan Tanh ThresholdedRelu Not "
+    "Reciprocal Relu Round Shrink Sigmoid Sign Sin Sinh Softplus Softsign Swish Tan Tanh ThresholdedRelu Not "
     "BitwiseNot",
     X,
 )
+recipe("Selu", X, options={"changes": (6,)})
 recipe("Acos Asin Atanh", x(2, 3, low=-0.75, high=0.75))
 recipe("Acosh", x(2, 3, low=1, high=4))
 recipe("Log Sqrt", x(2, 3, low=0.5, high=4))
@@ -172,8 +167,18 @@ recipe("BitShift", x(2, 3, low=0, high=3), x(3, low=0, high=2), direction="LEFT"
 recipe("Max Min Mean Sum", X, X, X)
 recipe("Where", x(2, 3), X, x(3))
 recipe("Clip", X, -1, 1, min=-1.0, max=1.0)
-recipe("Cast", X, to=lambda types, version: element(types["T2"]).number if version > 5 else spelled(types["T2"]))
-recipe("CastLike", X, x(1))
+
+
+def castable(types: Types, version: int) -> Data:
+    """Numbers that every judge casts alike: floats out of range and fractions of 2 and 4 bits are open to choice."""
+    source, target = element(types["T1"]), element(types["T2"])
+    if target.is_integer and target.bits < 8:
+        return x(2, 3, low=0, high=1, whole=True)
+    return x(2, 3, low=0 if source.is_float and target.kind == "uint" else -2)
+
+
+recipe("Cast", castable, to=lambda types, version: element(types["T2"]).number if version > 5 else spelled(types["T2"]))
+recipe("CastLike", castable, x(1))
 recipe("Identity", X)
 recipe("SwiGLU", X, X)
 recipe("Dropout", X, 0.5, False, is_test=1, options={"outputs": by_version(v1=1, v10=2)})
@@ -256,7 +261,7 @@ recipe("MatMulInteger", BYTES, x(3, 2, low=0, high=4), 1, 2,
        options={"defaults": {"T1": "tensor(uint8)", "T2": "tensor(uint8)"}})  # fmt: skip
 recipe("ConvInteger", x(1, 1, 3, 3, low=0, high=4), x(2, 1, 2, 2, low=0, high=4), 1, 2,
        options={"defaults": {"T1": "tensor(uint8)", "T2": "tensor(uint8)"}})  # fmt: skip
-recipe("QLinearConv", x(1, 1, 3, 3, low=0, high=4), 0.5, 1, x(2, 1, 2, 2, low=0, high=4), 0.25, 2, 0.5, 3, x(2),
+recipe("QLinearConv", x(1, 1, 3, 3, low=0, high=4), 0.5, 1, x(2, 1, 2, 2, low=0, high=4), 0.25, 2, 0.5, 2, x(2),
        options=LINEAR)  # fmt: skip
 
 
@@ -268,17 +273,30 @@ def quantized_alike(varied: str, types: dict[str, str]) -> dict[str, str]:
 
 def zero_point(value: int, *variables: str) -> Callable[[Types, int], int]:
     """A zero point that the type can have: floats have only 0."""
-    return lambda types, version: 0 if element(types[[v for v in variables if v in types][0]]).is_float else value
+
+    def attribute(types: Types, version: int) -> int:
+        return 0 if element(next(types[v] for v in variables if v in types)).is_float else value
+
+    return attribute
+
+
+def byte_zero_point(types: Types, version: int) -> int | None:
+    """A zero point for all types but int32, which has none."""
+    return None if "tensor(int32)" in types.values() else zero_point(1, "T1", "T")(types, version)
+
+
+def whole_scale(types: Types, version: int) -> float:
+    """A scale that is no fraction where it has the type of integers."""
+    return 1 if "int32" in types["T1" if 13 < version < 23 else "T2"] else 0.5
 
 
 recipe("QLinearMatMul", BYTES, 0.5, zero_point(1, "T1"), x(3, 2, low=0, high=4), 0.25, zero_point(1, "T2"), 0.5,
-       zero_point(1, "T3"), options={**LINEAR, "tie": quantized_alike})  # fmt: skip
+       zero_point(2, "T3"), options={**LINEAR, "tie": quantized_alike})  # fmt: skip
 recipe("DequantizeLinear", x(2, 3, low=0, high=3), 0.5,
-       lambda types, version: None if "int32" in types.get("T1", types.get("T", "")) else zero_point(1, "T1", "T")(types, version),
-       output_dtype=lambda types, version: element(types["T3"]).number,
+       byte_zero_point, output_dtype=number("T3"),
        options={"defaults": {"T": "tensor(uint8)", "T1": "tensor(uint8)"}})  # fmt: skip
-recipe("QuantizeLinear", x(2, 3, low=0, high=1.5), 0.5, zero_point(0, "T3", "T2"),
-       options={"defaults": {"T2": "tensor(uint8)", "T3": "tensor(uint8)"}})  # fmt: skip
+recipe("QuantizeLinear", x(2, 3, low=0, high=1.5), whole_scale, zero_point(0, "T3", "T2"),
+       options={"defaults": {"T2": "tensor(uint8)", "T3": "tensor(uint8)"}, "changes": (19,)})  # fmt: skip
 recipe("DynamicQuantizeLinear", X, options={"outputs": 3})
 
 # Layers
@@ -299,13 +317,21 @@ recipe("MaxUnpool", x(1, 1, 2, 2), [[[[5, 7], [13, 15]]]], [1, 1, 4, 4], kernel_
 recipe("MaxRoiPool", IMAGE, [[0, 0, 0, 3, 3]], pooled_shape=[2, 2])
 recipe("RoiAlign", IMAGE, [[0, 0, 3, 3], [1, 0, 2, 3]], [0, 0], output_height=2, output_width=2, sampling_ratio=2,
        options={"changes": (16,)})  # fmt: skip
-recipe("GridSample", IMAGE, x(1, 2, 2, 2, low=-0.9, high=0.9),
-       mode=lambda types, version: "nearest" if "string" in types["T1"] else by_version(v16="bilinear", v20="linear")(types, version))  # fmt: skip
+
+
+def sampling_mode(types: Types, version: int) -> str:
+    """Interpolation, where there is something between two elements."""
+    if element(types["T1"]).kind not in ("float", "complex"):
+        return "nearest"
+    return "linear" if version >= 20 else "bilinear"
+
+
+recipe("GridSample", IMAGE, x(1, 2, 2, 2, low=-0.9, high=0.9), mode=sampling_mode)
 recipe("AffineGrid", x(1, 2, 3, low=-1, high=1), [1, 1, 2, 3])
 recipe("BatchNormalization", IMAGE, x(2), x(2), x(2), x(2, low=0.5, high=2), is_test=1, consumed_inputs=[0, 0, 0, 1, 1])
 recipe("InstanceNormalization", IMAGE, x(2), x(2))
-recipe("GroupNormalization", x(1, 4, 2, 2), by_version(v18=x(2), v21=x(4)), by_version(v18=x(2), v21=x(4)), num_groups=2,
-       options={"changes": (21,)})  # fmt: skip
+GROUPS = by_version(v18=x(2), v21=x(4))
+recipe("GroupNormalization", x(1, 4, 2, 2), GROUPS, GROUPS, num_groups=2, options={"changes": (21,)})
 recipe("LayerNormalization", X, x(3), x(3),
        stash_type=lambda types, version: element(types["U"]).number, options={"outputs": 3})  # fmt: skip
 recipe("RMSNormalization", X, x(3))
@@ -326,7 +352,9 @@ recipe("NegativeLogLikelihoodLoss", x(2, 3), [0, 2], x(3, low=0.5, high=2),
        options={"defaults": {"Tind": "tensor(int64)"}})  # fmt: skip
 recipe("SoftmaxCrossEntropyLoss", x(2, 3), [0, 2], x(3, low=0.5, high=2),
        options={"defaults": {"Tind": "tensor(int64)"}, "outputs": 2})  # fmt: skip
-recipe("NonMaxSuppression", [[[0, 0, 1, 1], [0, 0.25, 1, 1.25], [0, 10, 1, 11]]], [[[0.75, 0.5, 0.25]]], [3], [0.5], [0.0])
+recipe(
+    "NonMaxSuppression", [[[0, 0, 1, 1], [0, 0.25, 1, 1.25], [0, 10, 1, 11]]], [[[0.75, 0.5, 0.25]]], [3], [0.5], [0.0]
+)
 
 # Signals
 
@@ -349,7 +377,7 @@ recipe("RandomUniformLike", X, low=2.0, high=2.0, dtype=number("T2"))
 
 WORDS = np.array(["one two", "", "three"], object)
 recipe("StringConcat", WORDS, WORDS)
-recipe("StringNormalizer", WORDS, case_change_action="UPPER")
+recipe("StringNormalizer", WORDS[[0, 2]], case_change_action="UPPER")
 recipe("StringSplit", WORDS, options={"outputs": 2})
 recipe("RegexFullMatch", WORDS, pattern="[a-z ]+")
 recipe("TfIdfVectorizer", x(6, low=0, high=3), mode="TF", min_gram_length=1, max_gram_length=2, max_skip_count=0,
@@ -382,7 +410,7 @@ def branch(name: str, types: Types, version: int) -> onnx.GraphProto:
 
 
 recipe("If", True, then_branch=partial(branch, "chosen"), else_branch=partial(branch, "other"),
-       options={"outer": {"v": (X, "V")}})  # fmt: skip
+       options={"outer": {"v": (X, "V")}, "changes": (16,)})  # fmt: skip
 
 
 def loop_body(types: Types, version: int) -> onnx.GraphProto:
@@ -395,24 +423,33 @@ def loop_body(types: Types, version: int) -> onnx.GraphProto:
     return helper.make_graph(nodes, "body", inputs, outputs + ([value_info("row", text)] if is_tensor else []))
 
 
-recipe("Loop", 2, True, X, body=loop_body,
-       options={"outputs": lambda types, version: 2 if types["V"].startswith("tensor") else 1})  # fmt: skip
+def loop_outputs(types: Types, version: int) -> int:
+    """The state, and the rows where there are some."""
+    return 2 if types["V"].startswith("tensor") else 1
+
+
+recipe("Loop", 2, True, X, body=loop_body, options={"outputs": loop_outputs, "changes": (16,)})
 
 
 def scan_body(types: Types, version: int) -> onnx.GraphProto:
     """Keeps the state and passes each row on."""
     nodes = [helper.make_node("Identity", [a], [b]) for a, b in (("state", "kept"), ("row", "out"))]
-    infos = {name: value_info(name, types["V"], rank) for name, rank in (("state", 0), ("row", 1), ("kept", 0), ("out", 1))}
+    infos = {
+        name: value_info(name, types["V"], rank) for name, rank in (("state", 0), ("row", 1), ("kept", 0), ("out", 1))
+    }
     return helper.make_graph(nodes, "body", [infos["state"], infos["row"]], [infos["kept"], infos["out"]])
 
 
-recipe("Scan", by_version(v8=None, v9=x()), by_version(v8=x(1), v9=x(2, 3)), by_version(v8=x(1, 2, 3), v9=None), body=scan_body, num_scan_inputs=1,
-       options={"outputs": 2, "changes": (9,)})  # fmt: skip
+recipe("Scan", by_version(v8=None, v9=x()), by_version(v8=x(1), v9=x(2, 3)), by_version(v8=x(1, 2, 3), v9=None),
+       body=scan_body, num_scan_inputs=1, options={"outputs": 2, "changes": (9,)})  # fmt: skip
 
 
 def mapped_body(types: Types, version: int) -> onnx.GraphProto:
     """Passes each element of the sequence on."""
-    inputs = [value_info("item", unwrapped(types["S"])), value_info("more", unwrapped(types["V"]) if types["V"].startswith("seq") else types["V"])]
+    inputs = [
+        value_info("item", unwrapped(types["S"])),
+        value_info("more", unwrapped(types["V"]) if types["V"].startswith("seq") else types["V"]),
+    ]
     node = helper.make_node("Identity", ["item"], ["out"])
     return helper.make_graph([node], "body", inputs, [value_info("out", unwrapped(types["S"]))])
 
@@ -436,7 +473,7 @@ recipe("OptionalHasElement", X, options={"defaults": {"O": "optional(tensor(floa
 
 recipe("Adagrad", 0.5, 1, x(2), x(2), x(2, low=0, high=1), domain=TRAINING, options={"outputs": 2})
 recipe("Adam", 0.5, 1, x(2), x(2), x(2, low=0, high=1), x(2, low=0, high=1), domain=TRAINING, options={"outputs": 3})
-recipe("Momentum", 0.5, 1, x(2), x(2), x(2), alpha=0.5, beta=0.5, mode="nesterov", norm_coefficient=0.25, domain=TRAINING,
-       options={"outputs": 2})  # fmt: skip
-recipe("Gradient", X, xs=["x0"], y="square", domain=TRAINING,
-       options={"before": (helper.make_node("Mul", ["x0", "x0"], ["square"]),), "tie": same("T1", "T2")})  # fmt: skip
+recipe("Momentum", 0.5, 1, x(2), x(2), x(2), alpha=0.5, beta=0.5, mode="nesterov", norm_coefficient=0.25,
+       domain=TRAINING, options={"outputs": 2})  # fmt: skip
+recipe("Gradient", X, X, xs=["x0"], zs=["x1"], y="square", domain=TRAINING,
+       options={"before": (helper.make_node("Mul", ["x0", "x0"], ["square"]),), "input_types": {0: "T2"}})  # fmt: skip

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from intaglio.c.units import CFunction, Key, function_key, partition, symbol_of,
 from intaglio.errors import CompileError
 
 SIZE_LIMIT_BYTES = 2 << 30
+TOLD_AGAIN = 0.1
+"""Seconds after which progress is told again although there is none, so that it can stop the work by raising."""
 _MAKE_ROOM = "Make room, or set INTAGLIO_CACHE to a folder that can hold code and run it."
 
 Progress = Callable[[int, int], None]
@@ -145,21 +147,13 @@ class Cache:
             made = self._compile(store, absent, compiler, target, progress, folder)
             unloaded = self._load_all(absent)
             if unloaded:
+                reason, hint = _why_not(store, made), next(iter(unloaded.values())).symbol_hint
                 store.remove(made)
-                hint = next(iter(unloaded.values())).symbol_hint
                 raise CompileError(
-                    f"{hint} was compiled and cannot be loaded from {store.root}: {self._why_not(store, made)}\n"
+                    f"{hint} was compiled and cannot be loaded from {store.root}: {reason}\n"
                     f"  compiler: {' '.join(compiler.command)}"
                 )
         store.evict(self.size_limit)
-
-    def _why_not(self, store: Store, units: Sequence[str]) -> str:
-        for unit in units:
-            try:
-                store.load(unit)
-            except OSError as error:
-                return str(error)
-        return "the library lacks the function"
 
     def _compile(
         self,
@@ -177,12 +171,16 @@ class Cache:
             try:
                 units = partition(functions, usable_cores())
                 jobs = {
-                    executor.submit(_compile_unit, store, unit, compiler, target, running, folder / f"{i}.so"): len(unit)
+                    executor.submit(_compile_unit, store, unit, compiler, target, running, folder / f"{i}.so"): len(
+                        unit
+                    )
                     for i, unit in enumerate(units)
                 }
-                for job in as_completed(jobs):
-                    made.append(job.result())
-                    done += jobs[job]
+                waiting = set(jobs)
+                while waiting:
+                    finished, waiting = wait(waiting, TOLD_AGAIN, FIRST_COMPLETED)
+                    made += [job.result() for job in finished]
+                    done += sum(jobs[job] for job in finished)
                     if progress is not None:
                         progress(done, total)
             except BaseException:
@@ -246,6 +244,15 @@ def _compile_unit(
         return store.add(output, symbols, output.parent)
     except OSError as error:
         raise StorageError(f"{store.root} cannot be written: {error}") from error
+
+
+def _why_not(store: Store, units: Sequence[str]) -> str:
+    for unit in units:
+        try:
+            store.load(unit)
+        except OSError as error:
+            return str(error)
+    return "the library lacks the function"
 
 
 @functools.cache

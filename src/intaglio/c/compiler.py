@@ -146,7 +146,9 @@ class Compiler:
         command = (*self.command, *flags, f"-I{RUNTIME_FOLDER}", "-o", str(library), str(unit), "-lm")
         _run(command, folder, self.kind, running or RunningCompilers())
         if not library.exists():
-            raise CompileError(f"the C compiler said it had succeeded and wrote nothing\n  command: {shlex.join(command)}")
+            raise CompileError(
+                f"the C compiler said it had succeeded and wrote nothing\n  command: {shlex.join(command)}"
+            )
         os.replace(library, output)
 
 

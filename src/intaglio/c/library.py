@@ -22,6 +22,7 @@ class Runtime(NamedTuple):
     invoke: Callable[..., int]
     plan_memory: Callable[..., int]
     pool_workers: Callable[[], int]
+    set_threads: Callable[[int], int]
 
 
 def runtime_function() -> CFunction:

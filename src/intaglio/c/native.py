@@ -3,7 +3,8 @@
 import functools
 import os
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +27,8 @@ class Segment:
 
     The caller keeps the arrays behind `constants` (addresses) alive. `threads` bounds the threads of a run, the calling
     one included. Where `late` says so, an output's shape is known only in the run; `invoke` is then given a callable in
-    its place, which makes a writable buffer for a shape. Arenas are filled with 0xA5 before each run when
+    its place, which makes a writable buffer for a shape. `most_rounds` bounds each loop, `most_bytes` what the driver
+    allocates by itself, and 0 is no bound. Arenas are filled with 0xA5 before each run when
     $INTAGLIO_POISON is 1.
     """
 
@@ -39,6 +41,8 @@ class Segment:
         outputs: int,
         threads: int,
         late: Sequence[bool] = (),
+        most_rounds: int = 0,
+        most_bytes: int = 0,
     ) -> None:
         poison = os.environ.get("INTAGLIO_POISON") == "1"
         self.inputs: Final = inputs
@@ -53,6 +57,8 @@ class Segment:
             max(1, threads),
             int(poison),
             _integers(late or [0] * outputs),
+            most_rounds,
+            most_bytes,
         )
 
     def prepare(
@@ -125,6 +131,16 @@ def _tightest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
             best = (gap, end)
         end = max(end, offset + length)
     return end if best is None else best[1]
+
+
+@contextmanager
+def using_threads(threads: int) -> Iterator[None]:
+    """Run segments from this Python thread on so many threads, the calling one included, whatever they were made for."""
+    before = runtime().set_threads(threads)
+    try:
+        yield
+    finally:
+        runtime().set_threads(before)
 
 
 def pool_workers() -> int:

@@ -2,7 +2,8 @@
 
 Where an operand's dimension is one expression and the result's another, the operand may be repeated (its dimension is
 1) or not (they are equal). Kernels are specialised in that, so the plan assumes that they are equal; the runtime checks
-it for each new set of sizes and makes a plan of its own for those where it does not hold.
+it for each new set of sizes and makes a plan of its own for those where it does not hold. Sizes that must be equal, as
+in a product of matrices, are checked in the same way, and there is no plan where they differ.
 """
 
 from __future__ import annotations
@@ -23,8 +24,13 @@ ROUNDS = 32
 """Assumptions are made one at a time, at most so many."""
 
 
-def assume_equal(graph: Graph) -> list[Assumption]:
-    """Rewrite the types of the graph's values as if ambiguous broadcasts were none; returns what was assumed."""
+def assume_equal(graph: Graph, inferred: dict[Value, tuple[Dim, ...]]) -> list[Assumption]:
+    """Rewrite the types of the graph's values as if ambiguous broadcasts were none; returns what was assumed.
+
+    The shapes that the nodes' own rules gave are kept in `inferred`: a size that data tells must still be found out.
+    """
+    for value in graph.values():
+        inferred.setdefault(value, _shape(value))
     assumed: list[Assumption] = []
     for _ in range(ROUNDS):
         pair = next((pair for pair in _ambiguous(graph) if pair not in assumed), None)
@@ -74,6 +80,8 @@ def _all_ambiguous(graph: Graph) -> Iterator[Assumption]:
     for node in graph.all_nodes():
         if node.op.name in EMITTERS and node.op.domain == "":
             yield from _unequal_operands(node)
+        elif node.op.name in ("MatMul", "Gemm") and node.op.domain == "":
+            yield from _summed_sides(node)
 
 
 def _all_values(graph: Graph) -> Iterator[Value]:
@@ -100,6 +108,17 @@ def _unequal_operands(node: Node) -> Iterator[Assumption]:
         for dim, wanted in zip(reversed(shape), reversed(result), strict=False):
             if dim not in (1, wanted):
                 yield dim, wanted
+
+
+def _summed_sides(node: Node) -> Iterator[Assumption]:
+    """The two sizes over which a product of matrices sums; unlike a broadcast, they must be equal."""
+    left, right = (() if value is None else _shape(value) for value in node.inputs[:2])
+    if not left or not right:
+        return
+    is_turned = node.op.name == "Gemm" and node.op.transA, node.op.name == "Gemm" and node.op.transB
+    pair = left[-2 if is_turned[0] else -1], right[-1 if is_turned[1] or len(right) == 1 else -2]
+    if pair[0] != pair[1]:
+        yield pair
 
 
 def _rank(dim: Dim) -> tuple[int, str]:

@@ -26,7 +26,7 @@ from intaglio.kernels.expression import (
     scalar_constant,
     with_headers,
 )
-from intaglio.kernels.loops import REDUCTIONS, Program, _identity, reads
+from intaglio.kernels.loops import REDUCTIONS, Program, identity_of, reads
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
 from intaglio.kernels.view import Loops, View, collapse
 
@@ -236,7 +236,7 @@ class _Printer:
         ]
         for node, kind, total in totals:
             lines.append(f"    ig_{kind} {total}[{self.vectors}];")
-            lines += _for_vectors("    ", [f"{total}[v] = {_identity(REDUCTIONS[node.op.name][1], kind)};"])
+            lines += _for_vectors("    ", [f"{total}[v] = {identity_of(node, kind)};"])
         lines += self._walk(totals)
         return [*lines, *self._finish(totals), "}"]
 
@@ -249,7 +249,7 @@ class _Printer:
         ]
         for node, kind, total in totals:
             lines.append(f"        ig_{kind} part_{total}[{self.vectors}];")
-            lines += _for_vectors("        ", [f"part_{total}[v] = {_identity(REDUCTIONS[node.op.name][1], kind)};"])
+            lines += _for_vectors("        ", [f"part_{total}[v] = {identity_of(node, kind)};"])
         body = self._values(self.plan.before, lambda index: self._walk_offset(index, last))
         for node, kind, total in totals:
             part = f"part_{total}[v]"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,6 +66,8 @@ class Context:
     segment: NativeStep = field(default_factory=NativeStep)
     assumptions: Sequence[tuple[Dim, Dim]] = ()
     """Dimensions that are taken to be equal; the driver checks those that it binds itself."""
+    inferred: Mapping[Value, tuple[Dim, ...]] = field(default_factory=dict[Value, tuple[Dim, ...]])
+    """The shapes of values before anything was assumed."""
     notes: dict[Node, Any] = field(default_factory=dict[Node, Any])
     """What the rule that binds a node's sizes leaves for the one that lowers it."""
     late_symbols: set[str] = field(default_factory=set[str])
@@ -125,13 +127,14 @@ class Context:
 
     def allocate(self, value: Value) -> View:
         """Fresh contiguous memory for a value that the next call writes."""
-        view = whole(self.temporary(value.dtype, value.tensor.size, value.name), value.shape)
+        view = whole(self.temporary(value.dtype, value.tensor.size, value.name, value.shape), value.shape)
         self.views[value] = view
         return view
 
-    def temporary(self, dtype: DType, size: Dim, name: str = "temporary") -> Buffer:
-        """Fresh memory: in the arena, or allocated now where this segment itself finds out the size."""
-        buffer = self.late_buffer(dtype, size, name) if self._is_late(size) else Buffer(name, dtype, size)
+    def temporary(self, dtype: DType, size: Dim, name: str = "temporary", shape: Sequence[Dim] = ()) -> Buffer:
+        """Fresh memory: in the arena, or allocated now where this segment itself finds out the size (or the shape)."""
+        is_late = any(self._is_late(dim) for dim in (size, *shape))
+        buffer = self.late_buffer(dtype, size, name) if is_late else Buffer(name, dtype, size)
         self.segment.arena.append(buffer)
         if buffer.is_late:
             self.emit(Allocate(buffer, title=name))
@@ -148,7 +151,7 @@ class Context:
     def unbound(self, value: Value) -> list[tuple[int, str]]:
         """The axes of a value whose sizes are symbols that a driver binds and has not bound yet, with those symbols."""
         found: list[tuple[int, str]] = []
-        for axis, dim in enumerate(value.shape):
+        for axis, dim in enumerate(self.inferred.get(value, value.shape)):
             atom = lone_atom(dim)
             if isinstance(atom, Symbol) and atom.name in self.late_symbols and atom.name not in self._known:
                 found.append((axis, atom.name))
@@ -211,7 +214,8 @@ class Context:
 
     def copy(self, value: Value, view: View, into: View | None = None) -> View:
         """Copy a view into fresh memory, or into another view."""
-        target = into or whole(self.temporary(value.dtype, product(view.shape), value.name), view.shape)
+        size = product(view.shape)
+        target = into or whole(self.temporary(value.dtype, size, value.name, view.shape), view.shape)
         program = Program([], view.shape, (), {value: view}, {value: target}, f"copy of {value.name}")
         transpose = transpose_call(value, view, target, self.target.vector_bytes)
         self.emit(transpose or loop_call(program))

@@ -3,8 +3,8 @@
 A register holds IG_LANES elements of one type. Its `kind` names the vector type behind `ig_`: f32, f64, i8 to i64, u8
 to u64; float16 and bfloat16 are computed as f32 and rounded at the end of each ONNX node. A boolean register is a mask:
 lanes of 0 or -1 as wide as the operands that were compared (`mask` is that width in bits), or 0 and 1 in bytes as in
-memory (`mask` is 0). Of opaque types, the floats and integers of few bits and complex64, registers hold the bits as they
-are in memory: most operators only move them, and a cast takes them apart.
+memory (`mask` is 0). Of opaque types, the floats and integers of few bits and complex64, registers hold the bits as
+they are in memory: most operators only move them, and a cast takes them apart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dtype import DType
+from intaglio.ir.dtype import FLOAT32, DType
 from intaglio.ir.graph import Node, Value
 
 MEMORY: dict[str, tuple[str, str]] = {
@@ -143,11 +143,13 @@ def round_once(text: str, node: Node) -> str:
     """A result in a register as the nodes that read it there must see it.
 
     Operators that one ONNX node was expanded to round to float16 and bfloat16 once, at their end, as that node's
-    reference does.
+    reference does, and where the expansion has a cast.
     """
     dtype, producers = node.output.dtype.name, [value.producer for value in node.inputs if value is not None]
     is_exact = node.op.name in _EXACT and not any(_is_one_node(producer, node) for producer in producers)
-    if dtype not in _HALVES or is_exact or all(_is_one_node(node, reader) for reader in node.output.readers):
+    if dtype not in _HALVES or is_exact:
+        return text
+    if node.op.name != "Cast" and all(_is_one_node(node, reader) for reader in node.output.readers):
         return text
     return f"ig_round_{MEMORY[dtype][1]}({text})"
 
@@ -170,8 +172,8 @@ def _decoded(x: Register, dtype: DType) -> Register:
         return Register(f"ig_f32_from_{NARROW_FLOATS[dtype.name]}({x.text})", "f32")
     if dtype.name not in NARROW_INTEGERS:
         return x
-    is_signed = dtype.kind == "int"
-    return Register(f"ig_i8_from_{dtype.name}({x.text})" if is_signed else _low_bits(x.text, dtype), _number_kind(dtype))
+    text = f"ig_i8_from_{dtype.name}({x.text})" if dtype.kind == "int" else _low_bits(x.text, dtype)
+    return Register(text, _number_kind(dtype))
 
 
 def _low_bits(text: str, dtype: DType) -> str:
@@ -315,15 +317,32 @@ def _div(node: Node, arguments: Sequence[Register]) -> Register:
 def _pow(node: Node, arguments: Sequence[Register]) -> Register:
     """Small constant powers as products; an exponent of another type in double precision, which holds both."""
     x, y = arguments
+    is_exact = x.kind not in _FLOATS and y.kind not in _FLOATS
     exponent = node.inputs[1].constant if node.inputs[1] is not None else None
-    if exponent is not None and exponent.size == 1:
+    if exponent is not None and exponent.size == 1 and (is_exact or x.kind in _FLOATS):
         number = float(exponent.reshape(()))
         if number in (1.0, 2.0, 3.0):
-            return Register("(" + " * ".join([x.text] * int(number)) + ")", x.kind)
+            square = combine("mul", x.kind, x.text, x.text)
+            return Register({1.0: x.text, 2.0: square, 3.0: combine("mul", x.kind, square, x.text)}[number], x.kind)
+    if is_exact:
+        return _integer_power(x, y)
     if x.kind == y.kind:
         return Register(f"ig_pow_{x.kind}({x.text}, {y.text})", x.kind)
     power = f"ig_pow_f64({_converted(x, 'f64')}, {_converted(y, 'f64')})"
     return Register(_converted(Register(power, "f64"), x.kind), x.kind)
+
+
+def _integer_power(x: Register, y: Register) -> Register:
+    """A power modulo 2**64, cut to the width of the base."""
+    exponent = f"ig_magnitude_i64({_converted(y, 'i64')})" if y.kind[0] == "i" else _converted(y, "u64")
+    power = Register(f"ig_power_u64({_converted(x, 'u64')}, {exponent})", "u64")
+    result = Register(_converted(power, x.kind), x.kind)
+    if y.kind[0] == "u":
+        return result
+    is_negative = bool_register(f"ig_lt_{y.kind}({y.text}, {literal(0, y.kind)})", BITS[y.kind])
+    is_unit = [f"ig_eq_{x.kind}({x.text}, {literal(unit, x.kind)})" for unit in ([1, -1] if x.kind[0] == "i" else [1])]
+    units = bool_register(f"({' | '.join(is_unit)})", BITS[x.kind])  # only these have a reciprocal that is not 0
+    return _select(is_negative, _select(units, result, Register(literal(0, x.kind), x.kind)), result)
 
 
 def _converted(x: Register, kind: str) -> str:
@@ -490,16 +509,11 @@ def _narrowed(x: Register, to: DType) -> str | None:
     return None
 
 
-def _base_is_float(node: Node) -> bool:
-    return node.output.dtype.is_float
-
-
 def _is_integer(node: Node) -> bool:
     return node.output.dtype.is_integer
 
 
 _GUARDS: dict[str, Callable[[Node], bool]] = {
-    "Pow": _base_is_float,
     "BitCast": lambda node: node.output.dtype.kind == "bool",
     "BitShift": _is_integer,
     "Neg": lambda node: node.output.dtype.kind != "bool",
@@ -507,9 +521,35 @@ _GUARDS: dict[str, Callable[[Node], bool]] = {
     "Relu": lambda node: node.output.dtype.kind != "uint",
 }
 
+
+@_emits("QuantizeLinear")
+def _quantize(node: Node, arguments: Sequence[Register]) -> Register:
+    """Bytes with one scale and zero point."""
+    x, scale, *zero = arguments
+    kind, known = register_kind(node.output.dtype), _scale_of(node).constant
+    quotient = x.text if known is not None and np.all(known == 1) else f"({x.text} / {scale.text})"
+    return Register(f"ig_quantize_{kind}({quotient}, {zero[0].text if zero else literal(0, kind)})", kind)
+
+
+def _scale_of(node: Node) -> Value:
+    scale = node.inputs[1]
+    assert scale is not None
+    return scale
+
+
+def _is_byte_quantization(node: Node) -> bool:
+    floats = [value for value in node.inputs[:2] if value is not None]
+    parameters = [value for value in node.inputs[1:] if value is not None]
+    is_single = all(value.tensor.shape in ((), (1,)) for value in parameters)
+    is_float = all(value.dtype.name == "float32" for value in floats) and node.op.precision in (0, FLOAT32.number)
+    return is_single and is_float and node.output.dtype.name in ("int8", "uint8")
+
+
+_GUARDS["QuantizeLinear"] = _is_byte_quantization
+
 CHEAP = frozenset(
     {"Add", "Sub", "Mul", "Neg", "Abs", "Relu", "Cast", "Min", "Max", "Where", "Clip", "Identity", "And", "Or", "Not",
-     "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
+     "QuantizeLinear", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
 )  # fmt: skip
 """Operators that cost less than keeping their result in memory."""
 

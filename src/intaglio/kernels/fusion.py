@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from intaglio.ir.dim import Dim, compare
+from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import ANCHORS
 from intaglio.kernels.epilogue import rows_and_columns
-from intaglio.kernels.expression import can_emit, handles
+from intaglio.kernels.expression import CHEAP, can_emit, handles
 from intaglio.kernels.loops import REDUCTIONS, reads
 from intaglio.kernels.view import Buffer, whole
 from intaglio.ops.indices import known_integers, resolve_axes
@@ -102,13 +102,15 @@ class _Order:
 
 
 def _candidates(node: Node, group_of: dict[Value, Group]) -> list[Group]:
-    """The groups that compute what the node reads, the latest first."""
+    """The groups that compute what the node reads: structured kernels first, and the latest of each kind first."""
     found = dict.fromkeys(group_of[value] for value in reads(node) if value in group_of)
-    return sorted(found, key=lambda group: -group.position)
+    return sorted(found, key=lambda group: (group.kind != "anchor", -group.position))
 
 
 def _can_merge(group: Group, other: Group) -> bool:
     """Whether two groups that a node has joined can be one kernel."""
+    if group.kind == "anchor" and other.kind == "loop" and len(group.nodes) + len(other.nodes) <= GROUP_LIMIT:
+        return not other.reduced and all(_is_cheap(node) and _fits_epilogue(group, node, other) for node in other.nodes)
     if group.kind != "loop" or other.kind != "loop" or len(group.nodes) + len(other.nodes) > GROUP_LIMIT:
         return False
     reduced = group.reduced or other.reduced
@@ -117,7 +119,8 @@ def _can_merge(group: Group, other: Group) -> bool:
 
 
 def _merge(group: Group, other: Group, order: _Order) -> None:
-    group.nodes = sorted(group.nodes + other.nodes, key=lambda node: order.place[node])
+    kept = 1 if group.kind == "anchor" else 0
+    group.nodes[kept:] = sorted(group.nodes[kept:] + other.nodes, key=lambda node: order.place[node])
     group.values |= other.values
     group.reduced = group.reduced or other.reduced
 
@@ -161,12 +164,20 @@ def _reads_rows(group: Group, node: Node) -> bool:
     return all(value not in group.values or value.shape == row_shape for value in reads(node))
 
 
-def _fits_epilogue(group: Group, node: Node) -> bool:
-    """Whether the node has the result's shape and its other operands advance evenly along rows and columns."""
+def _is_cheap(node: Node) -> bool:
+    """Whether an epilogue, which runs between products, may compute the node on another operand as well."""
+    return node.op.name in CHEAP
+
+
+def _fits_epilogue(group: Group, node: Node, other: Group | None = None) -> bool:
+    """Whether the node has the result's shape and its other operands advance evenly along rows and columns.
+
+    `other` is a group that is to become a part of this one.
+    """
     if node.op.name in REDUCTIONS or node.output.shape != group.shape or not group.shape:
         return False
     for value in reads(node):
-        if value in group.values:
+        if value in group.values or (other is not None and value in other.values):
             if value.shape != group.shape:
                 return False
         elif not _is_even(value, group.shape):
@@ -191,12 +202,9 @@ def is_loop_node(node: Node) -> bool:
 
 
 def can_reduce(node: Node) -> bool:
-    """Whether the reduction's element type can be computed; the mean of no integers is an error that kernels miss."""
+    """Whether the reduction's element type can be computed: truth values have extremes and no sums."""
     dtype = node.output.dtype
-    if not handles(node, dtype) or dtype.kind == "bool":
-        return False
-    extents = [reads(node)[0].shape[axis] for axis in reduction_axes(node) or ()]
-    return dtype.is_float or node.op.name != "ReduceMean" or all(compare(dim, 0) == 1 for dim in extents)
+    return handles(node, dtype) and (dtype.kind != "bool" or node.op.name in ("ReduceMax", "ReduceMin"))
 
 
 def is_static_broadcast(value: Value, output: Value) -> bool:

@@ -245,7 +245,8 @@ def _is_spatial(node: Node) -> bool:
     if node.op.name not in ("Conv", "ConvTranspose", "MaxPool", "AveragePool"):
         return False
     tensors = [value.type for value in node.inputs if value is not None]
-    if not all(isinstance(t, TensorType) and t.dtype.name == "float32" and t.shape is not None for t in tensors):
+    elements = ("float32", "int8", "uint8") if node.op.name == "MaxPool" else ("float32",)
+    if not all(isinstance(t, TensorType) and t.dtype.name in elements and t.shape is not None for t in tensors):
         return False
     data = node.inputs[0]
     assert data is not None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, compare, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.expression import (
     CHEAP,
@@ -68,13 +68,19 @@ class Program:
         kept = [axis for axis in range(len(self.shape)) if axis not in self.reduced]
         return kept + list(self.reduced)
 
+    @cached_property
+    def checks(self) -> bool:
+        """Whether it may be asked for the mean of no integers, which is an error."""
+        is_mean = any(node.op.name == "ReduceMean" and node.output.dtype.is_integer for node in self.nodes)
+        return is_mean and not all(compare(self.shape[axis], 0) == 1 for axis in self.reduced)
+
 
 def loop_call(program: Program) -> Call:
     """The kernel of a program and the driver's call of it."""
     from intaglio.kernels.columns import columns_call  # it prints with this module's tables
 
     is_wide = any(accumulator_kind(node) != register_kind(node.output.dtype) for node in program.nodes)
-    return (None if is_wide else columns_call(program)) or _Emission(program).call()
+    return (None if is_wide or program.checks else columns_call(program)) or _Emission(program).call()
 
 
 class _Emission:
@@ -160,6 +166,8 @@ class _Emission:
         picoseconds = max(20, int(1000 * elements))
         if self.program.reduced:
             tasks, cost = rows, SizeTerm(f"1 + {{0}} * {picoseconds} / 1000", (columns,))
+            if self.program.checks:
+                tasks = SizeTerm("({0}) > 0 ? ({0}) : 1", (rows,))
         else:
             chunks = SizeTerm(f"({{0}}) * ((({{1}}) + {CHUNK - 1}) / {CHUNK})", (rows, columns))
             tasks = chunks
@@ -179,7 +187,8 @@ class _Emission:
             spill,
             tuple(self.program.nodes),
             self.program.title,
-            flops=product(self.program.shape) * max(1, len(self.program.nodes)),
+            self.program.checks,
+            product(self.program.shape) * max(1, len(self.program.nodes)),
         )
 
     def _hint(self) -> str:
@@ -435,11 +444,11 @@ class _Emission:
 
     def _accumulate(self, node: Node, left: str | None, part: int) -> str:
         """Add to an accumulator, which comes second: then only a fast instruction has to wait for it."""
-        function, identity = REDUCTIONS[node.op.name]
+        function, _ = REDUCTIONS[node.op.name]
         source, kind = self._register(_input(node)), accumulator_kind(node)
         text = source.text if source.kind == kind else f"ig_cast_{source.kind}_{kind}({source.text})"
         if left:
-            text = f"ig_keep_{kind}({text}, {_identity(identity, kind)}, {left})"
+            text = f"ig_keep_{kind}({text}, {identity_of(node, kind)}, {left})"
         name = self._accumulator(node, part)
         return f"{name} = {combine(function, kind, text, name)};"
 
@@ -447,7 +456,7 @@ class _Emission:
         return f"sum_{self._name(node.output)}" + (f"_{part}" if part else "")
 
     def _reduced_task(self) -> list[str]:
-        lines = ["    for (int64_t task = begin; task < end; task++) {", *self._row_pointers("task")]
+        lines = [*self._check(), "    for (int64_t task = begin; task < end; task++) {", *self._row_pointers("task")]
         if self.spilled:
             total = " * ".join(name for name, _ in self.sizes[: len(self.columns.extents)])
             lines.append(f"        const int64_t span = ({total} * 8 + 63) / 64 * 64;")
@@ -460,6 +469,20 @@ class _Emission:
         lines += self._row_stores()
         lines.append("    }")
         return lines
+
+    def _check(self) -> list[str]:
+        """Report a mean of nothing; the one task that there is without any rows is there for that alone."""
+        if not self.program.checks:
+            return []
+        count = " * ".join(name for name, _ in self.sizes[: len(self.columns.extents)])
+        rows = " * ".join(["1", *(f"rows{loop}" for loop in range(len(self.rows.extents)))])
+        return [
+            f"    if ({count} < 1) {{",
+            f"        *(int64_t *)buffer[{len(self.operands)}] = 1;",
+            "        return;",
+            "    }",
+            f"    end = {rows} < end ? {rows} : end;",
+        ]
 
     def _row_load(self, value: Value) -> str:
         index = self.load_index[value]
@@ -508,7 +531,7 @@ class _Emission:
         parts = self._parts(targets, reductions, at, known)
         for node in reductions:
             kind = accumulator_kind(node)
-            identity = _identity(REDUCTIONS[node.op.name][1], kind)
+            identity = identity_of(node, kind)
             lines += [f"        ig_{kind} {self._accumulator(node, part)} = {identity};" for part in range(parts)]
         lines += self._column_loops(targets, reductions, at, known)
         while parts > 1:
@@ -579,7 +602,11 @@ def _load_text(suffix: str, pointer: str, left: str | None) -> str:
     return f"ig_load_n_{suffix}({pointer}, {left})" if left else f"ig_load_{suffix}({pointer})"
 
 
-def _identity(identity: str, kind: str) -> str:
+def identity_of(node: Node, kind: str) -> str:
+    """What a reduction of nothing gives, in a register of the kind that it adds up in."""
+    _, identity = REDUCTIONS[node.op.name]
+    if node.output.dtype.kind == "bool":
+        identity = {"lowest": "0", "highest": "1"}[identity]
     if identity in ("lowest", "highest"):
         return f"ig_set_{kind}(ig_{identity}_{kind})"
     return literal(int(identity), kind)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from intaglio.c.target import Target
 from intaglio.ir.build import Builder, expand_node
-from intaglio.ir.dim import Symbol, lone_atom, symbols
+from intaglio.ir.dim import Dim, Symbol, lone_atom, symbols
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.limits import check_nodes, check_time
 from intaglio.ir.types import TensorType
 from intaglio.kernels.assume import assume_equal
 from intaglio.kernels.context import ANCHORS, LATE, Context, make_constants
@@ -50,14 +51,15 @@ def lower(graph: Graph, target: Target, *, assume: bool = True, exact: bool = Fa
     register_rules()
 
     simplify(graph, pipeline=CLEANUP)
-    assumptions = assume_equal(graph) if assume else []
+    inferred: dict[Value, tuple[Dim, ...]] = {}
+    assumptions = assume_equal(graph, inferred) if assume else []
     for each in (graph, *nested_graphs(graph)):
         legalise(each)
-    assumptions += assume_equal(graph) if assume else []
+    assumptions += assume_equal(graph, inferred) if assume else []
     simplify(graph, pipeline=CLEANUP)
     choose_layouts(graph)
     simplify(graph, pipeline=CLEANUP)
-    plan = _Lowering(graph, Context(target, exact, assumptions=assumptions)).plan()
+    plan = _Lowering(graph, Context(target, exact, assumptions=assumptions, inferred=inferred)).plan()
     plan.assumptions = assumptions
     return plan
 
@@ -81,6 +83,8 @@ def legalise(graph: Graph) -> None:
             else:
                 expand_node(node)
             added += len(graph) - size
+            check_nodes(len(graph))
+            check_time()
             if added > EXPANSION_LIMIT:
                 break
             following = before.next if before is not None else next(graph.nodes, None)
@@ -165,7 +169,7 @@ class _Lowering:
         """Decide for each node how it runs, and who finds out the sizes that only data tells."""
         for node in self.graph.nodes:
             kind, reason = self._kind(node)
-            unknown = set[str]().union(*(_symbols_of(value) for value in node.outputs)) - self.bound
+            unknown = set[str]().union(*(self._size_symbols(value) for value in node.outputs)) - self.bound
             if unknown and kind not in ("host", "control"):
                 kind, reason = self._late_kind(node, kind, unknown)
             if unknown and kind != "host":
@@ -173,6 +177,11 @@ class _Lowering:
             self.bound |= unknown
             self.binders.update(dict.fromkeys(unknown, node))
             self.kinds[node], self.reasons[node] = kind, reason
+
+    def _size_symbols(self, value: Value) -> set[str]:
+        """The symbols of a value's size, those included that are assumed to be something else."""
+        inferred = self.context.inferred.get(value, ())
+        return _symbols_of(value).union(*(symbols(dim) for dim in inferred))
 
     def _late_kind(self, node: Node, kind: Kind, unknown: set[str]) -> tuple[Kind, str]:
         """How a node runs of which some sizes depend on data."""
@@ -281,6 +290,7 @@ class _Lowering:
         self.last_reader.update((value, len(groups)) for value in self.graph.outputs)
 
     def _lower_group(self, group: Group, index: int) -> None:
+        check_time()
         node = group.nodes[0]
         if node in self.late:
             LATE[node.op.name].bind(self.context, node)

@@ -30,7 +30,7 @@ def is_view(node: Node) -> bool:
     if node.op.name not in VIEWS or node.op.domain:
         return False
     if node.op.name == "Slice":
-        return slice_windows(node) is not None
+        return slice_windows(node) is not None and known(node.inputs[2]) is not None
     if node.op.name == "Expand":
         source, wanted = _data(node).shape, node.output.shape
         missing = len(wanted) - len(source)

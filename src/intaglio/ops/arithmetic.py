@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import IntaglioError, OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Value
@@ -161,7 +161,7 @@ class Pow(Op):
 def _float_power(X: Array, Y: Array) -> Any:
     """The power; NumPy takes the root for a single exponent of one half, which differs at -0 and minus infinity."""
     power = np.power(X, Y)
-    return np.where(Y == 0.5, np.where(X == -np.inf, np.inf, power + 0), power)
+    return np.where(Y == 0.5, np.where(np.isneginf(X), np.inf, power + 0), power)
 
 
 def _integer_power(X: Array, Y: Array) -> Array:
@@ -303,7 +303,7 @@ class Cumulative(Op, abstract=True):
         if axis.dtype.name not in ("int32", "int64"):
             raise ShapeError(f"axis must be int32 or int64, got {axis.dtype}")
         if axis.constant is not None and x.tensor.shape is not None:
-            _axis_number(axis.constant, x.rank)
+            _axis_number(axis.constant, x.rank, ShapeError)
         return x.type
 
     def reference(self, x: Array, axis: Array) -> Array:
@@ -321,12 +321,12 @@ class Cumulative(Op, abstract=True):
         return np.moveaxis(result[::-1] if self.reverse else result, 0, axis)
 
 
-def _axis_number(axis: Array, rank: int) -> int:
+def _axis_number(axis: Array, rank: int, error: type[IntaglioError] = OperatorError) -> int:
     if axis.size != 1:
-        raise OperatorError(f"axis must be a single number, got the shape {list(axis.shape)}")
+        raise error(f"axis must be a single number, got the shape {list(axis.shape)}")
     number = int(axis.reshape(()))
     if not -rank <= number < rank:
-        raise OperatorError(f"axis is {number}, it must be in [{-rank}, {rank - 1}] for a tensor of rank {rank}")
+        raise error(f"axis is {number}, it must be in [{-rank}, {rank - 1}] for a tensor of rank {rank}")
     return number % rank
 
 

@@ -302,13 +302,35 @@ class MatMulNBits(Op):
         if min(self.K, self.N, self.block_size) < 1:
             raise ShapeError(f"K={self.K}, N={self.N} and block_size={self.block_size} must be at least 1")
         dtype = wide_dtype(A.dtype)
+        op = BlockMatMul(K=self.K, N=self.N, bits=self.bits, block_size=self.block_size)
+        (product,) = b.add(op, [cast(b, A, dtype), B, scales, zero_points, g_idx])
+        return cast(b, product if bias is None else product + cast(b, bias, dtype), A.dtype)
+
+
+class BlockMatMul(Op):
+    """What is left of MatMulNBits without its bias, in a type as wide as single precision."""
+
+    domain: ClassVar[str] = "intaglio"
+    K: int
+    N: int
+    bits: int
+    block_size: int
+
+    def expand(
+        self,
+        b: Any,
+        A: Value,
+        B: Value,
+        scales: Value,
+        zero_points: Value | None = None,
+        g_idx: Value | None = None,
+    ) -> Value:
         blocks = -(-self.K // self.block_size)
         packed = b.Reshape(B, [self.N, blocks, self.block_size * self.bits // 8])
-        numbers = cast(b, unpack_bits(b, packed, self.bits), dtype)
-        steps = cast(b, b.Reshape(scales, [self.N, blocks]), dtype)
-        weights = self._scaled(b, numbers, steps, self._zeros(b, dtype, zero_points, blocks), g_idx)
-        product = b.MatMul(cast(b, A, dtype), b.Transpose(weights, perm=(1, 0)))
-        return cast(b, product if bias is None else product + cast(b, bias, dtype), A.dtype)
+        numbers = cast(b, unpack_bits(b, packed, self.bits), A.dtype)
+        steps = cast(b, b.Reshape(scales, [self.N, blocks]), A.dtype)
+        weights = self._scaled(b, numbers, steps, self._zeros(b, A.dtype, zero_points, blocks), g_idx)
+        return b.MatMul(A, b.Transpose(weights, perm=(1, 0)))
 
     def _zeros(self, b: Any, dtype: DType, zero_points: Value | None, blocks: int) -> Value:
         """The zero points of all blocks, or one for all."""

@@ -102,9 +102,10 @@ def in_buffer(b: Any, buffer: Value, new: Value, start: Value) -> Value:
     return b.TensorScatter(buffer, new, b.Expand(start, b.Shape(new, start=0, end=1)), axis=2)
 
 
-def held_rows(b: Any, buffer: Value, count: Value) -> Value:
-    """The first rows of a cache."""
-    return b.Slice(buffer, [0], b.Unsqueeze(count, [0]), [2])
+def first_rows(b: Any, count: Value, *caches: Value) -> tuple[Value, ...]:
+    """The first rows of caches, so many of all."""
+    rows = places(b, count)
+    return tuple(b.Gather(cache, rows, axis=2) for cache in caches)
 
 
 class SelfAttention(Op, abstract=True):
@@ -158,9 +159,9 @@ class SelfAttention(Op, abstract=True):
             both = b.Concat(old[0], k, axis=2), b.Concat(old[1], v, axis=2)
             return length(b, old[0], 2), both, both
         start = scalar(b, needed(past_sequence_length, "past_sequence_length"))
-        total = start + length(b, k, 2)
         present = in_buffer(b, old[0], k, start), in_buffer(b, old[1], v, start)
-        return start, (held_rows(b, present[0], total), held_rows(b, present[1], total)), present
+        keys, values = first_rows(b, start + length(b, k, 2), *present)
+        return start, (keys, values), present
 
     def split(self, b: Any, projected: Value, sizes: tuple[int, ...] | None = None) -> list[Value]:
         """The queries, keys and values that stand side by side in the last axis, by heads."""
@@ -253,9 +254,8 @@ class MultiHeadAttention(Op):
         queries, before, present = length(b, q, 2), b.constant(0, INT64), (k, v)
         if past_key is not None and past_value is not None and past_sequence_length is not None:
             before = scalar(b, past_sequence_length)
-            total = before + length(b, k, 2)
             present = in_buffer(b, past_key, k, before), in_buffer(b, past_value, v, before)
-            k, v = held_rows(b, present[0], total), held_rows(b, present[1], total)
+            k, v = first_rows(b, before + length(b, k, 2), *present)
             if cache_indirection is not None and (not isinstance(q.shape[2], int) or q.shape[2] == 1):
                 source = beam_sources(b, cache_indirection, queries, before)
                 k, v = from_beams(b, k, source), from_beams(b, v, source)
@@ -312,7 +312,7 @@ def beam_sources(b: Any, indirection: Value, queries: Value, past: Value) -> Val
     own = b.Unsqueeze(places(b, samples), [1])
     first = own - b.Mod(own, length(b, indirection, 1))
     beam = b.Reshape(cast(b, indirection, INT64), b.Concat(b.Unsqueeze(samples, [0]), b.constant([-1]), axis=0))
-    beam = first + b.Slice(beam, [0], b.Unsqueeze(past, [0]), [1])
+    beam = first + b.Gather(beam, places(b, past), axis=1)
     shape = b.Concat(b.Unsqueeze(samples, [0]), b.Unsqueeze(queries, [0]), axis=0)
     return b.Concat(b.Where(b.Equal(queries, 1), beam, own), b.Expand(own, shape), axis=1)
 

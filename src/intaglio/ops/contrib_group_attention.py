@@ -121,7 +121,8 @@ class GroupQueryAttention(Op):
         numbers = [cache.unpack(b, rows, q.dtype) for (cache, _, _), rows in zip(stores, held, strict=True)]
         bias = None if attention_bias is None else _columns(b, attention_bias, place, visible)
         y, scores = self._attend(b, q, numbers[0], numbers[1], visible, bias, head_sink)
-        return merge_heads(b, y), *present, b.Slice(scores, [0], b.Unsqueeze(total, [0]), [3])
+        scores = scores if self.sliding_window_cache else b.Gather(scores, places(b, total), axis=3)
+        return merge_heads(b, y), *present, scores
 
     def _heads(self, b: Any, query: Value, key: Value | None, value: Value | None) -> list[Value]:
         counts = [self.num_heads, self.kv_num_heads, self.kv_num_heads]

@@ -14,6 +14,7 @@ from intaglio.errors import ShapeError
 from intaglio.ir.dtype import FLOAT32, INT32, UINT8, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
+from intaglio.ops import quantize
 from intaglio.ops.contrib import (
     DOMAIN,
     TINY,
@@ -25,7 +26,7 @@ from intaglio.ops.contrib import (
 )
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.operand import cast, wide_dtype
-from intaglio.ops.quantize import ConvolutionAttributes, per_column, per_row, quantize_value, shifted
+from intaglio.ops.quantize import ConvolutionAttributes, per_column, per_row, shifted
 
 
 class QuantizeLinear(Op):
@@ -56,8 +57,7 @@ class DequantizeLinear(Op):
 
 def requantize(b: Any, quotient: Value, zero_point: Value | None, like: Value) -> Value:
     """Numbers that are divided by the output scale already, as elements of the type of `like`."""
-    zero = None if zero_point is None else cast(b, per_column(b, zero_point), FLOAT32)
-    return quantize_value(b, quotient, zero, like.dtype)
+    return quantize.requantize(b, quotient, None if zero_point is None else per_column(b, zero_point), like.dtype)
 
 
 def difference(b: Any, x: Value, zero_point: Value | None) -> Value:
@@ -424,10 +424,15 @@ class DynamicQuantizeMatMul(Op):
         b_zero_point: Value | None = None,
         bias: Value | None = None,
     ) -> Value:
-        data, scale, zero_point = b.DynamicQuantizeLinear(A, outputs=3)
-        product = cast(b, b.MatMulInteger(data, B, zero_point, b_zero_point), FLOAT32)
-        result = product * (scale * per_column(b, b_scale))
+        result = quantized_product(b, A, B, b_scale, b_zero_point)
         return result if bias is None else result + bias
+
+
+def quantized_product(b: Any, x: Value, weights: Value, scale: Value, zero_point: Value | None) -> Value:
+    """x, quantized to bytes by its own range, times quantized weights, in single precision."""
+    data, step, zero = b.DynamicQuantizeLinear(x, outputs=3)
+    product = cast(b, b.MatMulInteger(data, weights, zero, zero_point), FLOAT32)
+    return product * (step * per_column(b, scale))
 
 
 class MatMulIntegerToFloat(Op):

@@ -9,7 +9,7 @@ from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
 from intaglio.ops.contrib import DOMAIN, needed
-from intaglio.ops.contrib_quantize import DynamicQuantizeMatMul
+from intaglio.ops.contrib_quantize import quantized_product
 from intaglio.ops.recurrent import LSTM
 from intaglio.ops.recurrent_scan import Multiply, lstm_step
 
@@ -66,6 +66,6 @@ def _quantized(b: Any, scale: Value, zero_point: Value, direction: int) -> Multi
     steps, zeros = (b.Gather(parameter, index, axis=0) for parameter in (scale, zero_point))
 
     def multiply(b: Any, x: Value, weights: Value) -> Value:
-        return b.apply(DynamicQuantizeMatMul, x, b.Transpose(weights, perm=(1, 0)), steps, zeros)
+        return quantized_product(b, x, b.Transpose(weights, perm=(1, 0)), steps, zeros)
 
     return multiply

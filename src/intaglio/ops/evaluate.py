@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.errors import IntaglioError, LimitError, OperatorError
+from intaglio.errors import IntaglioError, LimitError, OperatorError, ShapeError
 from intaglio.ir.build import Runner, set_runner, type_of
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.limits import current, most_bytes
 from intaglio.ir.types import TensorType
 from intaglio.ir.verify import is_compatible
 
@@ -72,11 +73,13 @@ def run_node(
         with np.errstate(all="ignore"):
             if node.op.has("interpret"):
                 run = run_body or _subgraph_runner(node, known, watch)
-                result = node.op.interpret(run, *arrays)
+                result = node.op.interpret(_counted(run, node), *arrays)
             else:
                 result = node.op.reference(*arrays)
-    except OperatorError as error:
-        raise OperatorError(f"{describe(node)}: {error}") from None
+    except (OperatorError, ShapeError) as error:
+        raise type(error)(f"{describe(node)}: {error}") from None
+    except LimitError as error:
+        raise LimitError(str(error) if describe(node) in str(error) else f"{describe(node)}: {error}") from None
     except IntaglioError:
         raise
     except MemoryError as error:
@@ -88,6 +91,7 @@ def run_node(
     results = result if isinstance(result, tuple) else (result,)
     if node.op.host_reason:
         _check_results(node, results)
+    _check_sizes(node, results)
     return tuple(_as_array(item) for item in results[: len(node.outputs)])
 
 
@@ -101,6 +105,28 @@ def _check_results(node: Node, results: Sequence[Any]) -> None:
         is_right = isinstance(result, np.ndarray) and is_compatible(type_of(result), value.type)
         if not is_right:
             raise OperatorError(f"{describe(node)} gave {_shape_text(result)} for %{value.name}: {value.type}")
+
+
+def _check_sizes(node: Node, results: Sequence[Any]) -> None:
+    limit = most_bytes()
+    for result in results:
+        if isinstance(result, np.ndarray) and result.nbytes > limit:
+            text = f"{describe(node)} makes {_shape_text(result)} of {result.nbytes} bytes"
+            raise LimitError(f"{text}; the limit on memory is {limit}")
+
+
+def _counted(run: Runner, node: Node) -> Runner:
+    """A runner of bodies that stops a loop after too many rounds."""
+    limit, rounds = current().loop_iterations, 0
+
+    def counted(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+        nonlocal rounds
+        rounds += 1
+        if rounds > limit:
+            raise LimitError(f"{describe(node)} runs more than {limit} rounds, the limit on loop_iterations")
+        return run(graph, inputs)
+
+    return counted
 
 
 def _subgraph_runner(node: Node, known: Mapping[Value, Any], watch: Watch | None) -> Runner:

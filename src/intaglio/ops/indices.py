@@ -12,11 +12,9 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import NUMBERED, DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Value
+from intaglio.ir.limits import most_bytes
 from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
-
-BYTES_LIMIT = 1 << 38
-"""No operator makes a tensor of more bytes than this."""
 
 KNOWN_LIMIT = 1 << 16
 """Constants of at most this many integers are read by type rules: split sizes, for one, may be many."""
@@ -166,8 +164,9 @@ def check_size(shape: Sequence[Any], dtype: np.dtype[Any]) -> tuple[int, ...]:
     total = dtype.itemsize
     for size in sizes:
         total *= size
-    if total > BYTES_LIMIT:
-        raise LimitError(f"a tensor of shape {list(sizes)} and {total} bytes is over the limit of {BYTES_LIMIT}")
+    limit = most_bytes()
+    if total > limit:
+        raise LimitError(f"a tensor of shape {list(sizes)} and {total} bytes is over the limit of {limit}")
     return sizes
 
 

@@ -62,6 +62,8 @@ class NegativeLogLikelihoodLoss(Op):
         x, zero = wide(b, input), b.constant(0, wide(b, input).dtype)
         is_ignored = None if self.ignore_index is None else b.Equal(target, b.constant(self.ignore_index, target.dtype))
         labels = target if is_ignored is None else b.Where(is_ignored, b.constant(0, target.dtype), target)
+        classes = b.CastLike(b.Gather(b.Shape(input), b.constant(1)), target)
+        labels = b.Where(b.Less(labels, b.constant(0, target.dtype)), classes, labels)  # no label counts from the end
         picked = b.Squeeze(b.GatherElements(x, b.Unsqueeze(labels, [1]), axis=1), [1])
         share = b.Expand(zero + 1, b.Shape(target)) if weight is None else b.Gather(wide(b, weight), labels)
         loss = -picked * share

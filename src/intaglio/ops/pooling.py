@@ -214,7 +214,7 @@ class MaxUnpool(Op):
     pads: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
 
-    def _sizes(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    def sizes(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
         """The shape that MaxPool must have had as its input."""
         windows = resolve_transposed_windows(shape[2:], self.kernel_shape, self.strides, None, self.pads)
         return (*shape[:2], *(window.output for window in windows))
@@ -224,14 +224,17 @@ class MaxUnpool(Op):
             raise ShapeError(f"I is {I.dtype}, int64 is needed")
         shape = known_shape(X, least=3)
         if output_shape is None:
-            return X.tensor.with_shape(None if shape is None else self._sizes(shape))
+            return X.tensor.with_shape(None if shape is None else self.sizes(shape))
         sizes = known(output_shape)
         if sizes is not None:
+            for size, least in () if shape is None else zip(sizes, self.sizes(shape), strict=False):
+                if isinstance(size, int) and isinstance(least, int) and size < least:
+                    raise ShapeError(f"output_shape is {sizes}, {size} is less than {least}")
             return X.tensor.with_shape(tuple(sizes))
         return X.tensor.with_shape(None if shape is None else tuple(dims.fresh() for _ in shape))
 
     def reference(self, X: Array, I: Array, output_shape: Array | None = None) -> Array:
-        sizes = tuple(int(size) for size in self._sizes(X.shape))
+        sizes = tuple(int(size) for size in self.sizes(X.shape))
         places = I.ravel()
         count = int(np.prod(sizes, dtype=np.int64))
         if places.size and not (places.min() >= 0 and places.max() < count):
@@ -251,7 +254,9 @@ class MaxUnpool(Op):
         result = b.Reshape(b.ScatterElements(empty, b.Reshape(I, [-1]), b.Reshape(X, [-1]), axis=0), shape)
         if output_shape is None:
             return result
-        return b.Pad(result, b.Concat(b.constant(np.zeros(X.rank, np.int64)), output_shape - shape, axis=0))
+        more = output_shape - shape
+        ends = b.Where(b.Less(more, b.constant(0)), -1 - shape, more)  # a smaller shape is refused, not cut to
+        return b.Pad(result, b.Concat(b.constant(np.zeros(X.rank, np.int64)), ends, axis=0))
 
 
 def _enlarged(x: Array, output_shape: Array) -> Array:

@@ -53,6 +53,11 @@ class Granular(Op, abstract=True):
         """Whether a scale of this shape serves the whole tensor."""
         return shape in ((), (1,))
 
+    @staticmethod
+    def exact_dtype(scale: Value, dtype: DType) -> DType:
+        """The type to scale in: powers of two beyond single precision's normal numbers need double precision."""
+        return FLOAT64 if scale.dtype == FLOAT8E8M0 else wide_dtype(dtype)
+
     def spread(self, parameter: Array, shape: tuple[int, ...]) -> Array:
         """A scale or zero point in a shape that broadcasts to that of the tensor."""
         if self.is_uniform(parameter.shape):
@@ -120,8 +125,10 @@ class QuantizeLinear(Granular):
 
     def expand(self, b: Any, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
         precision = self.division_type(y_scale.dtype)
-        wide = wide_dtype(precision)
-        quotient = cast(b, x, wide) / cast(b, self.spread_value(b, y_scale, x), wide)
+        wide, exact = wide_dtype(precision), self.exact_dtype(y_scale, precision)
+        quotient = cast(b, x, exact)
+        if y_scale.constant is None or np.any(y_scale.constant.astype(np.float64) != 1):
+            quotient = quotient / cast(b, self.spread_value(b, y_scale, x), exact)
         quotient = cast(b, cast(b, quotient, precision), wide)
         target = self.target(None if y_zero_point is None else y_zero_point.dtype)
         zero = None if y_zero_point is None else cast(b, self.spread_value(b, y_zero_point, x), wide)
@@ -146,6 +153,14 @@ def quantize_value(b: Any, quotient: Value, zero: Value | None, target: DType, s
     rounded = b.Round(b.Where(b.IsNaN(quotient), b.constant(0, quotient.dtype), quotient))
     shifted = rounded if zero is None else rounded + zero
     return cast(b, b.Clip(shifted, low, high), target)
+
+
+def requantize(b: Any, quotient: Value, zero_point: Value | None, target: DType) -> Value:
+    """Numbers of single precision that are divided by the output's scale already, in the target type."""
+    if target in (INT8, UINT8) and (zero_point is None or zero_point.shape in ((), (1,))):
+        zero = b.constant(0, target) if zero_point is None else per_column(b, zero_point)
+        return b.QuantizeLinear(quotient, b.constant(1, FLOAT32), zero)
+    return quantize_value(b, quotient, None if zero_point is None else cast(b, zero_point, FLOAT32), target)
 
 
 class DequantizeLinear(Granular):
@@ -177,7 +192,7 @@ class DequantizeLinear(Granular):
 
     def expand(self, b: Any, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
         target = self.target(x_scale.dtype)
-        wide = wide_dtype(target)
+        wide = self.exact_dtype(x_scale, target)
         difference = cast(b, x, wide)
         if x_zero_point is not None and x.dtype.bits < 32:
             difference = difference - cast(b, self.spread_value(b, x_zero_point, x), wide)
@@ -285,8 +300,7 @@ class QLinearMatMul(Op):
         row_scale = cast(b, per_row(b, left_scale, left), FLOAT32)
         column_scale = cast(b, per_column(b, right_scale), FLOAT32)
         factor = row_scale * column_scale / cast(b, per_row(b, scale, left), FLOAT32)
-        zero_point = cast(b, per_row(b, zero, left), FLOAT32)
-        return quantize_value(b, product * factor, zero_point, zero.dtype)
+        return requantize(b, product * factor, zero if scale.shape in ((), (1,)) else per_row(b, zero, left), zero.dtype)
 
 
 class ConvolutionAttributes(Op, abstract=True):
@@ -358,5 +372,4 @@ class QLinearConv(ConvolutionAttributes):
             product = product + b.Reshape(bias[0], [-1, *([1] * (x.rank - 2))])
         channel_scale = w_scale if w_scale.rank == 0 else b.Reshape(w_scale, [-1, *([1] * (x.rank - 2))])
         factor = per_column(b, x_scale) * channel_scale / per_column(b, y_scale)
-        zero_point = cast(b, per_column(b, y_zero), FLOAT32)
-        return quantize_value(b, cast(b, product, FLOAT32) * factor, zero_point, y_zero.dtype)
+        return requantize(b, cast(b, product, FLOAT32) * factor, y_zero, y_zero.dtype)

@@ -1,11 +1,14 @@
 """Random numbers.
 
-An operator with a seed gives the same numbers in every evaluation; without one they are new each time. The generator is
-NumPy's, so the numbers differ from those of other runtimes.
+They come from Philox 4x64-10, a generator whose numbers are a function of a key and of their place: so any part of a
+tensor can be drawn by itself, and compiled code draws the same numbers. An operator with a seed gives the same numbers
+in every evaluation; without one the key is new each time.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import struct
 from typing import Any, ClassVar
 
@@ -19,13 +22,36 @@ from intaglio.ir.types import TensorType, Type
 from intaglio.ops.cast import convert
 from intaglio.ops.elementwise import FLOATS, check_kind
 from intaglio.ops.indices import check_size, numbered_dtype
+from intaglio.ops.operand import cast, wide_dtype
 
 
-def generator(seed: float | None) -> np.random.Generator:
-    """A generator that a seed determines; a float seed counts with all its bits."""
+def key_of(seed: float | None) -> Array:
+    """The key of the generator: all bits of the seed, or a new one."""
     if seed is None:
-        return np.random.default_rng()
-    return np.random.default_rng(int.from_bytes(struct.pack("<d", seed), "little"))
+        return np.frombuffer(os.urandom(16), np.uint64)
+    return np.array([int.from_bytes(struct.pack("<d", seed), "little"), 0], np.uint64)
+
+
+def words(seed: float | None, count: int) -> Array:
+    """So many random words of 64 bits."""
+    return np.random.Philox(key=key_of(seed)).random_raw(count)
+
+
+def fractions(random: Array, bits: int = 53) -> Array:
+    """Numbers from 0 to below 1, from the leading bits of random words."""
+    return (random >> np.uint64(64 - bits)) * 2.0**-bits
+
+
+def uniform_bits(dtype: DType) -> int:
+    """How many bits an element type holds exactly: with so many, no number is rounded up to 1."""
+    return {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}.get(dtype.name, 4)
+
+
+def normals(random: Array) -> Array:
+    """Numbers from the normal distribution, two from each pair of words, by the method of Box and Muller."""
+    pairs = fractions(random).reshape(-1, 2)
+    length, angle = np.sqrt(-2 * np.log(1 - pairs[:, 0])), 2 * np.pi * pairs[:, 1]
+    return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=1).reshape(-1)
 
 
 class Random(Op, abstract=True):
@@ -34,14 +60,34 @@ class Random(Op, abstract=True):
     is_random: ClassVar[bool] = True
     seed: float | None = None
 
-    def draw(self, source: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def draw(self, count: int, dtype: DType) -> Array:
         """Random numbers in double precision."""
         raise NotImplementedError
 
     def sample(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """Random numbers of an element type."""
         check_size(shape, np.dtype(np.float64))
-        return convert(np.asarray(self.draw(generator(self.seed), shape)), dtype)
+        return convert(self.draw(math.prod(shape), dtype).reshape(shape), dtype)
+
+
+class Normal(Random, abstract=True):
+    """Numbers from a normal distribution with the given mean and standard deviation."""
+
+    mean: float = 0.0
+    scale: float = 1.0
+
+    def draw(self, count: int, dtype: DType) -> Array:
+        return normals(words(self.seed, count + count % 2))[:count] * self.scale + self.mean
+
+
+class Uniform(Random, abstract=True):
+    """Numbers from the range from `low` to `high`, each as likely as the others."""
+
+    high: float = 1.0
+    low: float = 0.0
+
+    def draw(self, count: int, dtype: DType) -> Array:
+        return fractions(words(self.seed, count), uniform_bits(dtype)) * (self.high - self.low) + self.low
 
 
 def _float_type(name: str, dtype: DType) -> DType:
@@ -80,44 +126,20 @@ class RandomLike(Random, abstract=True):
         return (None,)
 
 
-class RandomNormal(RandomOfShape):
+class RandomNormal(RandomOfShape, Normal):
     """Numbers from a normal distribution with the given mean and standard deviation."""
 
-    mean: float = 0.0
-    scale: float = 1.0
 
-    def draw(self, source: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        return source.standard_normal(shape) * self.scale + self.mean
-
-
-class RandomNormalLike(RandomLike):
+class RandomNormalLike(RandomLike, Normal):
     """Numbers from a normal distribution, in the shape of the input."""
 
-    mean: float = 0.0
-    scale: float = 1.0
 
-    def draw(self, source: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        return source.standard_normal(shape) * self.scale + self.mean
-
-
-class RandomUniform(RandomOfShape):
+class RandomUniform(RandomOfShape, Uniform):
     """Numbers from the range from `low` to `high`, each as likely as the others."""
 
-    high: float = 1.0
-    low: float = 0.0
 
-    def draw(self, source: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        return source.random(shape) * (self.high - self.low) + self.low
-
-
-class RandomUniformLike(RandomLike):
+class RandomUniformLike(RandomLike, Uniform):
     """Numbers from the range from `low` to `high`, in the shape of the input."""
-
-    high: float = 1.0
-    low: float = 0.0
-
-    def draw(self, source: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        return source.random(shape) * (self.high - self.low) + self.low
 
 
 class Bernoulli(Op):
@@ -132,7 +154,8 @@ class Bernoulli(Op):
         return input.type if self.dtype is None else input.tensor.with_dtype(numbered_dtype(self.dtype))
 
     def expand(self, b: Any, input: Value) -> Value:
-        is_one = b.Less(b.RandomUniformLike(input, seed=self.seed), input)
+        dtype = wide_dtype(input.dtype)  # a narrow type has too few numbers for small chances
+        is_one = b.Less(b.RandomUniformLike(input, seed=self.seed, dtype=dtype.number), cast(b, input, dtype))
         return b.Cast(is_one, to=input.dtype.number if self.dtype is None else self.dtype)
 
 
@@ -163,7 +186,7 @@ class Multinomial(Op):
         logarithms = input.astype(np.float64)
         weights = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
         bounds = np.cumsum(weights, axis=1)
-        drawn = generator(self.seed).random((rows, self.sample_size)) * bounds[:, -1:]
+        drawn = fractions(words(self.seed, rows * self.sample_size)).reshape(rows, self.sample_size) * bounds[:, -1:]
         numbers = [np.searchsorted(row, points, side="right") for row, points in zip(bounds, drawn, strict=True)]
         result = np.array(numbers, dtype=numbered_dtype(self.dtype).numpy).reshape(rows, self.sample_size)
         return np.minimum(result, classes - 1)

@@ -33,6 +33,10 @@ NEAREST = {
 }
 
 
+LENGTH_LIMIT = 1 << 62
+"""Resized sizes are less than this."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """How one axis is resized: its sizes, the scale that coordinates are divided by, and the region of interest.
@@ -244,10 +248,13 @@ def scaled(size: Dim, factor: Any) -> Dim:
     >>> scaled(dims.symbol("N"), np.float32(2.5))
     floordiv(5*N, 2)
     """
-    if isinstance(size, int):
-        return int(np.floor(np.float32(size) * np.float32(factor)))
     if not 0 < float(factor) < np.inf:
-        raise ShapeError(f"the scale {factor} must be above 0")
+        raise ShapeError(f"the scale {factor:g} must be above 0 and finite")
+    if isinstance(size, int):
+        length = np.float32(size) * np.float32(factor)
+        if length >= LENGTH_LIMIT:
+            raise ShapeError(f"the scale {factor:g} makes a size of {length:g} from {size}, which is far too large")
+        return int(np.floor(length))
     exact = Fraction(float(factor))
     if exact.denominator > 64:
         return dims.fresh()

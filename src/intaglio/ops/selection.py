@@ -84,7 +84,8 @@ class Unique(Op):
         data, axis = (X.reshape(-1), 0) if self.axis is None else (X, resolve_axis(self.axis, X.ndim))
         # Each element's rank among all orders slices as the elements do, for strings too.
         ranks = np.unique(data, return_inverse=True)[1].reshape(data.shape)
-        rows = np.moveaxis(ranks, axis, 0).reshape(data.shape[axis], -1)
+        extent = data.shape[axis]
+        rows = np.moveaxis(ranks, axis, 0).reshape(extent, data.size // extent if extent else 0)
         first, inverse, counts = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)[1:]
         inverse = inverse.reshape(-1)
         if not self.sorted:

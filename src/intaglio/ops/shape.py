@@ -218,12 +218,14 @@ class Expand(Growing):
     def infer(self, input: Value, shape: Value) -> TensorType:
         need_integers(shape)
         given, wanted = input.tensor.shape, sizes_of(shape)
-        if wanted is None:
-            count = known_length(shape)
-            wanted = None if count is None else list(unknown_shape(count) or ())
-        if given is None or wanted is None:
+        if given is None or (wanted is None and known_length(shape) is None):
             return input.tensor.with_shape(None)
-        return input.tensor.with_shape(dims.broadcast_shapes(given, tuple(wanted)))
+        if wanted is not None:
+            return input.tensor.with_shape(dims.broadcast_shapes(given, tuple(wanted)))
+        rank = max(len(given), known_length(shape) or 0)
+        known = (None,) * (rank - len(given)) + given
+        sizes = (size if isinstance(size, int) and size != 1 else dims.fresh() for size in known)
+        return input.tensor.with_shape(tuple(sizes))
 
     def reference(self, input: Array, shape: Array) -> Array:
         target = np.broadcast_shapes(input.shape, check_size(integers(shape), input.dtype))

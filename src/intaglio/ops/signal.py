@@ -14,7 +14,6 @@ from intaglio.ir.dtype import FLOAT64, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.cast import convert
 from intaglio.ops.indices import check_size, known, need_integers, numbered_dtype, resolve_axis
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, known_shape, like, require_equal, require_float
@@ -171,10 +170,10 @@ class STFT(Op):
         return like(_parts(result), signal)
 
 
-class MelWeightMatrix(Op):
-    """The triangular filters that turn a spectrum into one on the mel scale."""
+class MelTriangles(Op):
+    """The triangular filters of MelWeightMatrix in double precision."""
 
-    output_datatype: int = 1
+    domain: ClassVar[str] = "intaglio"
 
     def infer(
         self,
@@ -186,7 +185,7 @@ class MelWeightMatrix(Op):
     ) -> TensorType:
         length, bins = known_scalar(dft_length), known_scalar(num_mel_bins)
         rows = dims.fresh() if length is None else dims.floordiv(length, 2) + 1
-        return TensorType(numbered_dtype(self.output_datatype), (rows, dims.fresh() if bins is None else bins))
+        return TensorType(FLOAT64, (rows, dims.fresh() if bins is None else bins))
 
     def reference(
         self,
@@ -207,8 +206,25 @@ class MelWeightMatrix(Op):
         rows = length // 2 + 1
         if edges.min() < 0 or edges.max() >= rows:
             raise OperatorError(f"the edges {float(edges.min())} to {edges.max()} are outside of {rows} spectrum bins")
-        matrix = _triangles(edges, rows)
-        return convert(matrix, numbered_dtype(self.output_datatype))
+        return _triangles(edges, rows)
+
+
+class MelWeightMatrix(Op):
+    """The triangular filters that turn a spectrum into one on the mel scale."""
+
+    output_datatype: int = 1
+
+    def expand(
+        self,
+        b: Builder,
+        num_mel_bins: Value,
+        dft_length: Value,
+        sample_rate: Value,
+        lower_edge_hertz: Value,
+        upper_edge_hertz: Value,
+    ) -> Value:
+        inputs = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
+        return cast(b, b.apply(MelTriangles, *inputs), numbered_dtype(self.output_datatype))
 
 
 def _mel(hertz: float) -> float:

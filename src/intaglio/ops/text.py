@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -181,7 +182,8 @@ class TfIdfVectorizer(Op):
 
     def reference(self, X: Array) -> Array:
         pool, width = self._pool(), self._width()
-        counts = np.array([self._count(row.tolist(), pool) for row in X.reshape(-1, X.shape[-1] if X.ndim else 1)])
+        rows = X.reshape(math.prod(X.shape[:-1]), X.shape[-1] if X.ndim else 1)
+        counts = np.array([self._count(row.tolist(), pool) for row in rows], np.float32)
         scale = np.ones(width, np.float32)
         if self.weights is not None and self.mode != "TF":
             scale[list(self.ngram_indexes)] = self.weights

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
@@ -215,8 +215,9 @@ class DeformConv(Op):
         patches = self._patches(widen(X), windows, widen(offset), None if mask is None else widen(mask))
         batch, channels = X.shape[:2]
         outputs = [int(window.output) for window in windows]
-        grouped = patches.reshape(batch, self.group, channels // self.group * patches.shape[2], -1)
-        weights = widen(W).reshape(self.group, W.shape[0] // self.group, -1)
+        depth = channels // self.group * patches.shape[2]
+        grouped = patches.reshape(batch, self.group, depth, int(np.prod(outputs)))
+        weights = widen(W).reshape(self.group, W.shape[0] // self.group, depth)
         result = np.matmul(weights, grouped).reshape(batch, W.shape[0], *outputs)
         return like(result if B is None else result + along(widen(B), X.ndim), X)
 
@@ -289,7 +290,8 @@ class Col2Im(Op):
         outputs = [int(window.output) for window in windows]
         count = int(np.prod(block))
         if input.shape[1] % count or input.shape[2] != int(np.prod(outputs)):
-            raise OperatorError(f"columns of shape {list(input.shape)} do not fit {outputs} blocks of shape {block}")
+            text = f"blocks of shape {block} in an image of shape {image}"
+            raise OperatorError(f"columns of shape {list(input.shape)} do not fit {outputs} {text}")
         batch, channels = input.shape[0], input.shape[1] // count
         padded = [size + int(w.begin) + int(w.end) for size, w in zip(image, windows, strict=True)]
         result = np.zeros(check_size((batch, channels, *padded), input.dtype), widen(input).dtype)
@@ -309,6 +311,9 @@ def _strided(window: Window, place: int) -> slice:
 CORNER_LIMIT = 1 << 60
 """Corners of regions in pixels are less than this."""
 
+POINT_LIMIT = 1 << 24
+"""A bin of a region has at most this many points."""
+
 
 class MaxRoiPool(Op):
     """The maxima of a grid of bins in each region of interest [batch index, x1, y1, x2, y2]."""
@@ -327,8 +332,9 @@ class MaxRoiPool(Op):
 
     def reference(self, X: Array, rois: Array) -> Array:
         regions = widen(rois)
-        if not (np.abs(regions[:, 0]) < CORNER_LIMIT).all():
-            raise OperatorError("a region's batch index is no number or far too large")
+        far = regions[:, 0][~(np.abs(regions[:, 0]) < CORNER_LIMIT)]
+        if far.size:
+            raise OperatorError(f"the batch index of a region is {far[0]:g}: no number, or far too large")
         check_indices(regions[:, 0].astype(np.int64), X.shape[0], "the batch index of a region")
         result = np.zeros(check_size((len(rois), X.shape[1], *self.pooled_shape), X.dtype), X.dtype)
         corners = _round_away(regions[:, 1:] * regions.dtype.type(self.spatial_scale))
@@ -392,6 +398,7 @@ class RoiAlign(Op):
             x1, y1, x2, y2 = (float(corner) for corner in corners)
             rows = self._points(y1, y2, self.output_height)
             columns = self._points(x1, x2, self.output_width)
+            _check_points(rows.shape[1] * columns.shape[1])
             check_size((4, X.shape[1], rows.size, columns.size), x.dtype)
             sampled = _corner_values(x[images[r]], rows.ravel(), columns.ravel())
             sampled = sampled.reshape(4, X.shape[1], *rows.shape, *columns.shape)
@@ -407,9 +414,15 @@ class RoiAlign(Op):
         if self.coordinate_transformation_mode == "output_half_pixel":
             size = max(size, 1.0)
         count = self.sampling_ratio if self.sampling_ratio > 0 else max(int(np.ceil(size / bins)), 0)
+        _check_points(count)
         check_size((bins, count), np.dtype(np.float64))
         step = size / bins
         return first + np.arange(bins)[:, None] * step + (np.arange(count) + 0.5) * step / max(count, 1)
+
+
+def _check_points(count: int) -> None:
+    if count > POINT_LIMIT:
+        raise LimitError(f"a bin of {count} points is over the limit of {POINT_LIMIT}")
 
 
 def _corner_values(image: Array, rows: Array, columns: Array) -> Array:

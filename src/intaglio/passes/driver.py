@@ -23,6 +23,7 @@ from typing import TypeAlias
 from intaglio.errors import GraphError, IntaglioError
 from intaglio.ir.build import Builder, infer_node
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.limits import check_time
 from intaglio.ir.op import OPERATORS, Op
 from intaglio.ir.verify import is_compatible
 
@@ -162,6 +163,7 @@ class _Driver:
         while waiting:
             node = waiting.popleft()
             queued.discard(node)
+            check_time()
             for follower in self.visit(node):
                 if follower not in queued:
                     queued.add(follower)

@@ -20,6 +20,7 @@ from intaglio.passes import (
     gelu,
     layernorm,
     noops,
+    quantized,
     shapes,
 )
 from intaglio.passes.deadcode import remove_dead_code
@@ -53,6 +54,9 @@ def _rewriting(name: str, module: ModuleType, reason: str) -> Pass:
 PIPELINE: tuple[Pass, ...] = (
     Pass("dead-code", "first, so that nothing is done for what nobody reads", function=remove_dead_code),
     _rewriting("fold-shapes", shapes, "before constants: Shape of a value needs no constant, and makes some"),
+    _rewriting(
+        "integer-arithmetic", quantized, "before constants, which would take weights out of their quantized form"
+    ),
     _rewriting("fold-constants", constants, "before control flow, whose conditions it computes"),
     _rewriting("constant-control", control, "before all patterns, which do not reach into a branch"),
     _rewriting("remove-noops", noops, "before subexpressions, so that equal values are reached the same way"),

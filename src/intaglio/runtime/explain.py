@@ -37,6 +37,8 @@ class Explanation:
     kernels: int
     segments: int
     notes: tuple[str, ...] = field(default=())
+    memory: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The plan of memory with all sizes open; see `Model.memory_plan`."""
 
     @property
     def host_nodes(self) -> tuple[ExplainedCall, ...]:
@@ -60,6 +62,8 @@ class Explanation:
             work = f"  [{call.flops} flop]" if call.flops not in ("", "0") else ""
             reason = f"  ({call.reason})" if call.reason else ""
             lines.append(f"{index:4} {call.kind:6} {call.title}{work}{reason}")
+        if self.memory:
+            lines.append(f"memory of a run: {self.memory['total']} bytes, {self.memory['constants']} of them constants")
         return "\n".join([*lines, *self.notes])
 
 

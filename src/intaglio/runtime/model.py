@@ -7,23 +7,29 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from intaglio.c.compiler import NoCompilerError
 from intaglio.c.constants import trim
+from intaglio.c.native import using_threads
 from intaglio.c.target import usable_cores
-from intaglio.errors import CompileError, InputError, UnsupportedError
+from intaglio.errors import CompileError, InputError, LimitError, UnsupportedError
 from intaglio.ir.clone import clone, clone_with_values
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.limits import Limits, check_time, within
 from intaglio.ir.state import graph_from_state, graph_state
 from intaglio.ir.types import Type
+from intaglio.onnx.limits import ReadLimits
 from intaglio.onnx.opsets import target_opsets
 from intaglio.onnx.reader import Imported, ModelInfo, Source, read_model
 from intaglio.passes import Report, simplify
 from intaglio.runtime.arrays import as_input, order_feeds
 from intaglio.runtime.explain import Explanation, explain_plan, explain_reference
 from intaglio.runtime.implementations import Choice, Implementations, choose, refusals, warn_of_refusals
+from intaglio.runtime.limits import check_weights, settled
+from intaglio.runtime.memory import MemoryPlan, memory_of_graph, memory_of_plan
 from intaglio.runtime.native import NativeEngine
 from intaglio.runtime.reference import ReferenceEngine
 from intaglio.runtime.weights import Held, check_files, drop_files, share_weights, signature
@@ -67,6 +73,7 @@ class Options:
     exact: bool = False
     strict: bool = False
     implementations: tuple[tuple[str, str], ...] = ()
+    limits: Limits = field(default_factory=lambda: settled(None))
 
 
 @dataclass
@@ -93,6 +100,7 @@ def load(
     base_folder: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     implementations: Implementations | None = None,
+    limits: Limits | None = None,
 ) -> Model:
     """Read an ONNX model and make it ready to run.
 
@@ -101,17 +109,28 @@ def load(
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
     change rounding. `strict` refuses a model of which some node cannot be compiled. External data of a model given as
     bytes is looked for in `base_folder` only. `progress(done, total)` is told of compiled functions. `implementations`
-    chooses among those registered with `implementation`, by operator or node.
+    chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
+    and each run may cost.
     """
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}, expected at least 1")
-    imported = _import_graph(source) if isinstance(source, Graph) else read_model(source, base_folder=base_folder)
-    chosen, is_wanted = _choose_engine(engine)
-    own = tuple((implementations or {}).items())
-    options = Options(chosen, threads or usable_cores(), simplify, tuple(disable), exact, strict, own)
-    model = _make_model(imported, options, progress, is_wanted)
+    bounds = settled(limits)
+    with within(bounds, is_timed=True):
+        imported = _import(source, base_folder, bounds)
+        chosen, is_wanted = _choose_engine(engine)
+        own = tuple((implementations or {}).items())
+        options = Options(chosen, threads or usable_cores(), simplify, tuple(disable), exact, strict, own, bounds)
+        model = _make_model(imported, options, progress, is_wanted)
     warn_of_refusals(model.choices)
     return model
+
+
+def _import(source: Source | Graph, base_folder: str | os.PathLike[str] | None, limits: Limits) -> Imported:
+    if isinstance(source, Graph):
+        return _import_graph(source)
+    imported = read_model(source, base_folder=base_folder, limits=ReadLimits(nodes=limits.nodes))
+    check_time()
+    return imported
 
 
 def _import_graph(graph: Graph) -> Imported:
@@ -147,13 +166,15 @@ class Model:
 
     def __init__(self, imported: Imported, options: Options, progress: Progress | None = None) -> None:
         self._graph = imported.graph
+        check_weights(self._graph, options.limits)
         share_weights(self._graph, is_mapped=options.engine == "native")
         self.info: ModelInfo = imported.info
         self.options = options
         self._variants: OrderedDict[tuple[tuple[str, ...], frozenset[str]], _Variant] = OrderedDict()
         self._lock = threading.RLock()
         self._names = [value.name for value in self._graph.outputs]
-        self._main = self._variant(tuple(self._names), frozenset(), progress)
+        with within(options.limits, is_timed=True):
+            self._main = self._variant(tuple(self._names), frozenset(), progress)
 
     @property
     def graph(self) -> Graph:
@@ -198,7 +219,7 @@ class Model:
             results = main.engine.run_again(arrays) if isinstance(main.engine, NativeEngine) else None
             if results is None:
                 values = [as_input(value, array) for value, array in zip(main.inputs, arrays, strict=True)]
-                results = main.engine.run(values)
+                results = self._run(main.engine, values, None, None)
         else:
             results = list(self.run(self._name_arguments(arrays, named)).values())
         return results[0] if len(results) == 1 else tuple(results)
@@ -214,14 +235,19 @@ class Model:
         return feeds | dict(named)
 
     def run(
-        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None, timeout: float | None = None
+        self,
+        feeds: Mapping[str, Any],
+        outputs: Sequence[str] | None = None,
+        timeout: float | None = None,
+        threads: int | None = None,
     ) -> dict[str, Any]:
         """Run on inputs by name; returns outputs by name.
 
         `outputs` may name any tensor of the model, not only its outputs. A run that takes longer than `timeout` seconds
-        raises RunTimeoutError. The arrays returned belong to the caller.
+        raises RunTimeoutError. `threads` bounds the threads of this run instead of what the model was loaded with; the
+        results are the same bits. The arrays returned belong to the caller.
         """
-        if outputs is None and timeout is None:
+        if outputs is None and timeout is None and threads is None:
             again = self._run_again(feeds)
             if again is not None:
                 return again
@@ -229,12 +255,26 @@ class Model:
             raise InputError(f"run takes a dict of inputs by name and not a {type(feeds).__name__}; or call the model")
         names = tuple(self._names if outputs is None else outputs)
         overridden = frozenset(v.name for v in self._graph.inputs if v.default is not None and v.name in feeds)
-        variant = self._variant(names, overridden)
+        with within(self.options.limits, is_timed=True):
+            variant = self._variant(names, overridden)
         kept = set(variant.names)
         unused = {v.name for v in self._graph.inputs} - kept
         values = order_feeds(variant.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
-        results = variant.engine.run(values, timeout)
+        results = self._run(variant.engine, values, timeout, threads)
         return dict(zip(names, results, strict=True))
+
+    def _run(self, engine: Engine, values: Sequence[Any], timeout: float | None, threads: int | None) -> list[Any]:
+        """Run an engine within the model's limits."""
+        limits = self.options.limits
+        times = [time for time in (timeout, limits.time) if time is not None]
+        with within(limits), nullcontext() if threads is None else _using(threads, self.options.engine):
+            try:
+                return engine.run(values, min(times, default=None))
+            except MemoryError as error:
+                if isinstance(error, LimitError):
+                    raise
+                text = f"the run needs more memory than there is, or than the limit of {limits.memory} bytes"
+                raise LimitError(text) from error
 
     def _run_again(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:
         """A run like one before, with none of the work that is done once; None where there was none like it."""
@@ -312,7 +352,7 @@ class Model:
                 f"  {step.node.op.name} at {step.node.source}: {step.reason}" for step in engine.plan.host_steps
             )
             raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
-        return engine.load(progress)
+        return engine.load(_watched(progress))
 
     def explain(self) -> Explanation:
         """Kernels in the order they run, what each computes, and every node that is not compiled and why."""
@@ -321,7 +361,18 @@ class Model:
             found = explain_plan(engine.plan, engine.target, self.options.threads, self.report)
         else:
             found = explain_reference(self.simplified, self.report)
-        return replace(found, notes=(*map(str, self.choices), *found.notes))
+        memory = self.memory_plan()
+        return replace(found, memory=memory.to_dict(), notes=(*map(str, self.choices), *found.notes))
+
+    def memory_plan(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> MemoryPlan:
+        """What a run holds in memory for sizes of named dimensions: `memory_plan(batch=8)`, or a dict.
+
+        Sizes that are not given stay open, and what depends on them is an expression.
+        """
+        given, engine = {**(sizes or {}), **named}, self._main.engine
+        if isinstance(engine, NativeEngine):
+            return memory_of_plan(self._graph, engine.plan, given)
+        return memory_of_graph(self._graph, self.simplified, given)
 
     def c_source(self) -> str:
         """The generated C of the model: every kernel, then the drivers that call them."""
@@ -344,6 +395,24 @@ class Model:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         return Model(Imported(clone(self._graph), self.info), self.options)
+
+
+def _using(threads: int, engine: EngineName) -> AbstractContextManager[None]:
+    """So many threads for what is run inside; the reference engine has but one."""
+    if threads < 1:
+        raise InputError(f"threads is {threads}, expected at least 1")
+    return using_threads(threads) if engine == "native" else nullcontext()
+
+
+def _watched(progress: Progress | None) -> Progress:
+    """The progress of compilation, stopped where loading takes too long."""
+
+    def told(done: int, total: int) -> None:
+        check_time()
+        if progress is not None:
+            progress(done, total)
+
+    return told
 
 
 def _settle_defaults(graph: Graph, overridden: frozenset[str]) -> None:

@@ -18,6 +18,7 @@ from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import evaluate, symbols
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.limits import current, most_bytes
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
 from intaglio.kernels.driver import ASSUMPTION, FAULT, ROUNDS, driver_source, segment_symbols
@@ -26,10 +27,12 @@ from intaglio.kernels.lower import UNKNOWN_RANK, lower
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.ops.evaluate import run_node
+from intaglio.ops.indices import check_size
 from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.deadline import Deadline
+from intaglio.runtime.limits import check_plan
 from intaglio.runtime.special import parameter_positions, with_parameters, with_sizes
 from intaglio.runtime.weights import Held, own_constants, own_host_constants, release_plan, signature
 
@@ -66,13 +69,26 @@ class _FastRun:
 class CompiledStep:
     """A native segment whose functions are loaded."""
 
-    def __init__(self, step: NativeStep, driver: int, kernels: Sequence[int], constants: Sequence[int], threads: int):
+    def __init__(
+        self,
+        step: NativeStep,
+        driver: int,
+        kernels: Sequence[int],
+        constants: Sequence[int],
+        threads: int,
+        weights: int = 0,
+    ) -> None:
         self.step = step
+        self.limits = current()
+        self.weights = weights
         self.symbols = segment_symbols(step)
         late = step.late_outputs
         if step.told:
             late.append(False)
-        self.segment = Segment(driver, kernels, constants, len(step.inputs), len(late), threads, late)
+        rounds, memory = self.limits.loop_iterations, max(1, most_bytes() - weights)
+        self.segment = Segment(
+            driver, kernels, constants, len(step.inputs), len(late), threads, late, rounds, memory
+        )
         self.lifetimes = lifetimes(step)
         late_names = set(step.late)
         self.known_work = [
@@ -104,6 +120,7 @@ class CompiledStep:
     def _prepare(self, bindings: dict[str, int]) -> Ready:
         sizes = [evaluate(buffer.bytes, bindings) for buffer in self.step.arena]
         offsets, total = plan_memory(sizes, *self.lifetimes)
+        check_plan(self.step, sizes, total, bindings, self.weights, self.limits)
         dims = [bindings[name] for name in self.symbols]
         work = sum(evaluate(flops, bindings) for flops in self.known_work)
         prepared = self.segment.prepare(dims, offsets, total, max(1, work // 32))
@@ -138,6 +155,8 @@ class NativeEngine:
         exact: bool = False,
         is_special: bool = False,
     ) -> None:
+        self.limits = current()
+        self._limit_ns = int((self.limits.time or 0) * 1e9)
         self.held = graph if isinstance(graph, Held) else Held(graph)
         graph = self.held.get()
         self._inputs = signature(graph)
@@ -214,8 +233,9 @@ class NativeEngine:
         kernels = loaded[: len(self.plan.kernels)]
         drivers = iter(loaded[len(kernels) :])
         addresses = [_address(array) for array in self.constants]
+        weights = sum(array.nbytes for array in self.constants)
         self.steps = [
-            CompiledStep(step, next(drivers), kernels, addresses, self.threads)
+            CompiledStep(step, next(drivers), kernels, addresses, self.threads, weights)
             if isinstance(step, NativeStep)
             else step
             for step in self.plan.steps
@@ -319,7 +339,8 @@ class NativeEngine:
     def _run_fast(self, fast: _FastRun, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """One segment, shapes seen before: allocate and call."""
         outputs = [np.empty(shape, dtype) for shape, dtype in fast.outputs]
-        status = self._invoke(fast.handle, 0 if deadline is None else deadline.remaining(), *inputs, *outputs)
+        time = self._limit_ns if deadline is None else deadline.remaining()
+        status = self._invoke(fast.handle, time, *inputs, *outputs)
         if status:
             step = self.steps[0]
             assert isinstance(step, CompiledStep)
@@ -374,12 +395,12 @@ class NativeEngine:
         bindings.update(zip(segment.late, told.tolist(), strict=False))
 
     def _raise(self, status: int, step: NativeStep, inputs: Sequence[Any], deadline: Deadline | None) -> None:
-        if status == 1 and deadline is not None:
-            raise deadline.error()
+        if status == 1:
+            raise (deadline or Deadline(self.limits.time or 0, 0)).error()
         if status == ASSUMPTION:
             raise _AssumptionError
         if status == ROUNDS:
-            raise LimitError("a loop has more rounds than the limit allows")
+            raise LimitError(f"a loop runs more than {self.limits.loop_iterations} rounds, the limit on loop_iterations")
         action = list(walk(step.actions))[status - FAULT]
         evaluate_graph(self.graph, inputs)
         names = ", ".join(node.op.name for node in action.nodes)
@@ -396,7 +417,7 @@ class _Late:
 
     def __call__(self, *shape: int) -> Array:
         try:
-            self.array = np.empty(shape, self.dtype)
+            self.array = np.empty(check_size(shape, self.dtype), self.dtype)
         except (MemoryError, ValueError) as error:
             raise LimitError(f"an output of shape {list(shape)} does not fit into memory") from error
         return exportable(self.array)

@@ -11,6 +11,7 @@ from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
 from intaglio.runtime.deadline import Deadline
+from intaglio.runtime.limits import Watcher
 
 
 class ReferenceEngine:
@@ -27,5 +28,5 @@ class ReferenceEngine:
             if isinstance(value.type, TensorType) and array is not None:
                 bind(value.type.shape, array.shape, bindings, f"input {value.name!r}")
         deadline = Deadline.after(timeout)
-        outputs = evaluate(self.graph, inputs, watch=None if deadline is None else deadline.check)
+        outputs = evaluate(self.graph, inputs, watch=Watcher(bindings, deadline))
         return owned(outputs, inputs, self._constants)

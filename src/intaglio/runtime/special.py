@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.lower import CLEANUP
 from intaglio.kernels.plan import Plan
+from intaglio.ops.evaluate import describe
+from intaglio.ops.indices import check_size
 from intaglio.passes import PIPELINE, simplify
 
 SIZE_PASSES = tuple(each for each in PIPELINE if each in CLEANUP or each.name == "constant-control")
@@ -52,8 +55,21 @@ def with_parameters(graph: Graph, positions: Sequence[int], inputs: Sequence[Any
 
 def _infer(graph: Graph) -> None:
     for node in graph.nodes:
-        infer_node(node)
+        try:
+            infer_node(node)
+            _check_sizes(node)
+        except (LimitError, OperatorError, ShapeError) as error:
+            raise type(error)(f"{describe(node)}: {error}") from None
     simplify(graph, pipeline=SIZE_PASSES)
+
+
+def _check_sizes(node: Node) -> None:
+    """Raise LimitError where a result would be far too large; sizes that no machine has cannot be compiled."""
+    for value in node.outputs:
+        shape = value.type.shape if isinstance(value.type, TensorType) else None
+        sizes = [size for size in shape or () if isinstance(size, int) and size >= 0]
+        if shape is not None and len(sizes) == len(shape):
+            check_size(sizes, value.dtype.numpy)
 
 
 def parameter_positions(graph: Graph, plan: Plan) -> list[int]:

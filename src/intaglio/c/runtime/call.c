@@ -68,6 +68,7 @@ typedef struct {
     void **constant;
     int64_t *late; /* of each output: whether Python makes it only when the run tells its shape */
     int32_t inputs, outputs, threads, poison;
+    int64_t most_rounds, most_bytes;
     atomic_flag lock; /* only ever tried: who does not get it allocates */
     struct {
         char *memory;
@@ -138,10 +139,10 @@ static PyObject *segment_capsule(segment *s) {
     return capsule;
 }
 
-/* (driver, kernels, constants, inputs, outputs, threads, poison, late) */
+/* (driver, kernels, constants, inputs, outputs, threads, poison, late, most_rounds, most_bytes) */
 static PyObject *new_segment(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
     int64_t length;
-    if (!has_arguments(count, 8))
+    if (!has_arguments(count, 10))
         return NULL;
     segment *s = calloc(1, sizeof *s);
     if (!s)
@@ -155,6 +156,8 @@ static PyObject *new_segment(PyObject *self, PyObject *const *argument, Py_ssize
         s->outputs = (int32_t)PyLong_AsLongLong(argument[4]);
         s->threads = (int32_t)PyLong_AsLongLong(argument[5]);
         s->poison = (int32_t)PyLong_AsLongLong(argument[6]);
+        s->most_rounds = PyLong_AsLongLong(argument[8]);
+        s->most_bytes = PyLong_AsLongLong(argument[9]);
         if (length != s->outputs)
             PyErr_Format(PyExc_ValueError, "%lld flags for %d outputs", (long long)length, s->outputs);
     }
@@ -307,6 +310,21 @@ static PyObject *run_result(const python_run *r, int32_t status) {
     return PyLong_FromLong(status);
 }
 
+/* Of the calling thread's runs; 0: as many as the segment says. */
+static _Thread_local int32_t call_threads;
+
+/* (threads) -> what it was before */
+static PyObject *set_threads(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    if (!has_arguments(count, 1))
+        return NULL;
+    int64_t wanted = PyLong_AsLongLong(argument[0]);
+    if (PyErr_Occurred())
+        return NULL;
+    int32_t before = call_threads;
+    call_threads = (int32_t)(wanted < 0 ? 0 : wanted > 1024 ? 1024 : wanted);
+    return PyLong_FromLong(before);
+}
+
 static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *buffer, Py_buffer *view) {
     segment *s = p->segment;
     int64_t arena_bytes = p->arena_bytes;
@@ -316,7 +334,8 @@ static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *bu
     python_run r;
     memset(&r, 0, sizeof r);
     r.run.call = (ig_call){.input = buffer, .output = buffer + s->inputs, .constant = s->constant, .arena = arena,
-                           .offset = p->offset, .dim = p->dim, .kernel = s->kernel, .threads = s->threads,
+                           .offset = p->offset, .dim = p->dim, .kernel = s->kernel, .threads = call_threads ? call_threads : s->threads,
+                           .most_rounds = s->most_rounds, .most_bytes = s->most_bytes,
                            .deadline = timeout > 0 ? ig_now() + timeout : 0};
     r.run.estimate = p->estimate;
     r.run.poll = poll_signals;
@@ -475,7 +494,7 @@ static PyObject *pool_workers(PyObject *self, PyObject *const *argument, Py_ssiz
 static PyMethodDef methods[] = {
     {"new_segment", new_segment, METH_FASTCALL, NULL}, {"new_prepared", new_prepared, METH_FASTCALL, NULL},
     {"invoke", invoke, METH_FASTCALL, NULL},           {"plan_memory", plan_memory, METH_FASTCALL, NULL},
-    {"pool_workers", pool_workers, METH_FASTCALL, NULL},
+    {"pool_workers", pool_workers, METH_FASTCALL, NULL}, {"set_threads", set_threads, METH_FASTCALL, NULL},
 };
 
 /* The runtime's functions as Python objects, in the order of `methods`. */

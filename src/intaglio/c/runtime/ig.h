@@ -50,7 +50,7 @@ struct ig_call {
     void *(*result)(const ig_call *call, int32_t output, int32_t rank, const int64_t *dim); /* an output's memory */
     int32_t (*round)(const ig_call *call, int64_t number); /* before each round of a loop; non-zero: return that */
     int64_t most_rounds;                                   /* of a loop; 0 for no limit */
-    int64_t most_bytes;                                    /* of one allocation; 0 for no limit */
+    int64_t most_bytes;                                    /* of all allocations together; 0 for no limit */
 };
 
 /* A driver runs a segment's kernels in order: 0 done, 1 cancelled, 2 too many rounds, 3 an assumption does not hold, 16

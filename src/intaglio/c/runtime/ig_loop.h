@@ -125,6 +125,22 @@ typedef double ig_f64_half_at __attribute__((vector_size(4 * IG_LANES), aligned(
     IG_INLINE ig_##T ig_mul_##T(ig_##T a, ig_##T b) { return (ig_##T)((ig_##U)a * (ig_##U)b); }                        \
     IG_INLINE ig_##T ig_neg_##T(ig_##T a) { return (ig_##T)(0 - (ig_##U)a); }
 
+/* Modulo 2^64, one lane after another. */
+static inline ig_u64 ig_power_u64(ig_u64 base, ig_u64 exponent) {
+    ig_u64 result = {0};
+    for (int lane = 0; lane < IG_LANES; lane++) {
+        uint64_t power = 1, square = base[lane];
+        for (uint64_t left = exponent[lane]; left; left >>= 1, square *= square)
+            power = left & 1 ? power * square : power;
+        result[lane] = power;
+    }
+    return result;
+}
+IG_INLINE ig_u64 ig_magnitude_i64(ig_i64 x) {
+    const ig_u64 bits = (ig_u64)x;
+    return ig_select_u64(ig_lt_i64(x, (ig_i64){0}), 0 - bits, bits);
+}
+
 #define IG_DEFINE_INTEGER_LOOP(T, U, scalar)                                                                           \
     IG_DEFINE_STRIDED(T, scalar)                                                                                       \
     IG_DEFINE_DIVISION(T, scalar)                                                                                      \
@@ -183,5 +199,26 @@ IG_DEFINE_FLOAT_LOOP(f64, double)
 
 IG_DEFINE_HALF(f16)
 IG_DEFINE_HALF(bf16)
+
+/* round(x) + zero, half to even, within the bytes; NaN gives the zero point. */
+#if IG_AVX512
+#define IG_NEAREST_I32(x) __builtin_ia32_cvtps2dq512_mask(x, (ig_i32){0}, (uint16_t)-1, 4)
+#elif IG_AVX2
+#define IG_NEAREST_I32(x) __builtin_ia32_cvtps2dq256(x)
+#elif IG_SSE2
+#define IG_NEAREST_I32(x) __builtin_ia32_cvtps2dq(x)
+#else
+#define IG_NEAREST_I32(x) ig_cast_f32_i32(ig_round_f32(x))
+#endif
+#define IG_DEFINE_QUANTIZE(T, low, high)                                                                               \
+    IG_INLINE ig_##T ig_quantize_##T(ig_f32 x, ig_##T zero) {                                                          \
+        const ig_i32 shift = ig_cast_##T##_i32(zero);                                                                  \
+        const ig_f32 offset = ig_cast_i32_f32(shift), number = (ig_f32)((ig_i32)x & ig_eq_f32(x, x));                  \
+        const ig_f32 least = ig_set_f32(low) - offset, most = ig_set_f32(high) - offset;                               \
+        const ig_f32 within = ig_max_fast_f32(least, ig_min_fast_f32(most, number));                                   \
+        return ig_cast_i32_##T(IG_NEAREST_I32(within) + shift);                                                        \
+    }
+IG_DEFINE_QUANTIZE(u8, 0.0f, 255.0f)
+IG_DEFINE_QUANTIZE(i8, -128.0f, 127.0f)
 
 #endif

@@ -414,7 +414,7 @@ struct ig_block {
 static void *allocate(const ig_call *call, int64_t bytes) {
     ig_run *run = call->run;
     ig_block *block = NULL;
-    if (bytes >= 0 && bytes < INT64_MAX / 4 && (!call->most_bytes || bytes <= call->most_bytes)) {
+    if (bytes >= 0 && bytes < INT64_MAX / 4 && (!call->most_bytes || bytes <= call->most_bytes - run->allocated)) {
         int64_t rounded = (bytes + 127) & ~(int64_t)63;
         block = aligned_alloc(64, (size_t)rounded + sizeof *block);
     }
@@ -423,6 +423,7 @@ static void *allocate(const ig_call *call, int64_t bytes) {
         run->out_of_memory = run->cancel = 1;
         return NULL;
     }
+    run->allocated += bytes;
     block->bytes = bytes;
     block->previous = NULL;
     block->next = run->blocks;
@@ -437,6 +438,7 @@ static void release(const ig_call *call, void *memory) {
     if (!memory)
         return;
     ig_block *block = (ig_block *)memory - 1;
+    run->allocated -= block->bytes;
     if (block->previous)
         block->previous->next = block->next;
     else

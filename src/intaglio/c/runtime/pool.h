@@ -20,6 +20,7 @@ struct ig_run {
     uint32_t control;         /* the caller's floating-point control word */
     uint32_t epoch;           /* changes with fork */
     ig_block *blocks;         /* memory that the driver asked for */
+    int64_t allocated;        /* bytes of them all */
     int64_t refused_bytes;    /* what it asked for in vain */
 };
 

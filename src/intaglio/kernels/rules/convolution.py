@@ -92,14 +92,14 @@ def _refuse_last(node: Node) -> str | None:
 
 
 INNER: dict[str, Callable[[Context, Node, Epilogue], None]] = {}
-"""Operators with their channels last that have a lowering of their own."""
+"""The lowering of operators with their channels last on integers."""
 
 
 @anchor("ChannelsLast", refuse=_refuse_last, fuses=lambda node: True)
 def channels_last(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A layer whose input and output have their channels last already."""
     op, x = _op(node), _input(node)
-    if op.inner.name in INNER:
+    if x.dtype.is_integer:
         INNER[op.inner.name](context, node, epilogue)
         return
     if not epilogue.stores:

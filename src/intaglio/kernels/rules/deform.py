@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 from intaglio.ir.dim import Dim, floordiv, product
@@ -14,8 +13,9 @@ from intaglio.kernels.expression import register_kind
 from intaglio.kernels.plan import Operand, Size, SizeTerm
 from intaglio.kernels.routine import ROWS, Parameter, Routine, disagreement, memory_type, reads, row_blocks, writes
 from intaglio.kernels.rules.channels import MIX_HELPERS, channels_last, give_last, result_last
+from intaglio.kernels.rules.fold import window_sizes
 from intaglio.kernels.rules.linear import MatrixOperand, Product, gemm_call
-from intaglio.kernels.rules.widen import computed, converted, widened
+from intaglio.kernels.rules.widen import computed, converted, side_by_side, widened
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.source import Element, plain_epilogue
@@ -49,15 +49,10 @@ def deform_conv(context: Context, node: Node, epilogue: Epilogue) -> None:
     columns = _columns(context, node, dtype)
     result = result_last(context, node, dtype)
     bias = _input(node, 3)
-    bias_view = None if bias is None else _contiguous(context, bias)
+    bias_view = None if bias is None else side_by_side(context, bias)
     for index in range(_op(node).group):
         _multiply(context, node, columns, bias_view, result, index)
     give_last(context, node, result)
-
-
-def _contiguous(context: Context, value: Value) -> View:
-    view = widened(context, value)
-    return view if view.is_contiguous else converted(context, view, view.buffer.dtype, view.buffer.dtype)
 
 
 def _windows(node: Node) -> tuple[Window, ...]:
@@ -76,13 +71,13 @@ def _columns(context: Context, node: Node, dtype: DType) -> View:
     sizes: list[tuple[str, Size]] = [
         ("mismatch", _mismatch(node)), ("rows", shape[0]), ("channels", x.shape[1]), ("groups", group),
         ("offsets", _op(node).offset_group), ("taps", taps), ("share", SizeTerm("channels / groups")),
-        ("moved", SizeTerm("channels / offsets")), *_window_sizes(windows),
+        ("moved", SizeTerm("channels / offsets")), *window_sizes(windows),
         ("windows", product(node.output.shape[2:])), *blocks,
     ]  # fmt: skip
     mask = _input(node, 4)
     parameters: list[Parameter] = [reads("x", channels_last(context, x, dtype))]
-    parameters.append(reads("offset", _contiguous(context, _given(node, 2))))
-    parameters += [] if mask is None else [reads("mask", _contiguous(context, mask))]
+    parameters.append(reads("offset", side_by_side(context, _given(node, 2))))
+    parameters += [] if mask is None else [reads("mask", side_by_side(context, mask))]
     parameters.append(writes("out", columns))
     routine = Routine("deform_columns", _body(axes), parameters, sizes, tasks, cost, checks=True)
     routine.helpers = MIX_HELPERS + _NEIGHBOURS
@@ -109,14 +104,6 @@ def _mismatch(node: Node) -> SizeTerm:
     if mask is not None:
         equal += [(mask.shape[1], places), *zip((mask.shape[0], *mask.shape[2:]), outputs, strict=True)]
     return disagreement(equal)
-
-
-def _window_sizes(windows: Sequence[Window]) -> list[tuple[str, Size]]:
-    sizes: list[tuple[str, Size]] = []
-    for axis, w in enumerate(windows):
-        sizes += [(f"in{axis}", w.input), (f"out{axis}", w.output), (f"kernel{axis}", w.kernel)]
-        sizes += [(f"stride{axis}", w.stride), (f"dilation{axis}", w.dilation), (f"pad{axis}", w.begin)]
-    return sizes
 
 
 def _multiply(context: Context, node: Node, columns: View, bias: View | None, result: View, index: int) -> None:

@@ -9,8 +9,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
 from intaglio.kernels.routine import Routine, disagreement, memory_type, reads, writes
 from intaglio.kernels.rules.places import inputs_of
-from intaglio.kernels.rules.widen import computed, converted, widened
-from intaglio.kernels.view import whole
+from intaglio.kernels.rules.widen import computed, give_narrow, side_by_side, wide_result
 
 
 @anchor("Det")
@@ -18,11 +17,7 @@ def determinant(context: Context, node: Node, epilogue: Epilogue) -> None:
     """The product of the pivots; a matrix is copied to scratch memory and eliminated there."""
     (data,), output = inputs_of(node), node.output
     dtype = computed(data.dtype)
-    source = widened(context, data)
-    if not source.is_contiguous:
-        source = converted(context, source, dtype, dtype)
-    is_wide = dtype != output.dtype
-    result = whole(context.temporary(dtype, output.tensor.size), output.shape) if is_wide else context.allocate(output)
+    source, result = side_by_side(context, data), wide_result(context, output)
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement([(data.shape[-1], data.shape[-2])])), ("side", data.shape[-1]),
     ]  # fmt: skip
@@ -39,8 +34,7 @@ def determinant(context: Context, node: Node, epilogue: Epilogue) -> None:
         marks={"element": memory_type(dtype), "suffix": "f" if dtype.itemsize == 4 else ""},
     )
     context.emit(routine.call(node, data))
-    if is_wide:
-        converted(context, result, dtype, output.dtype, into=context.allocate(output))
+    give_narrow(context, output, result)
 
 
 _HELPERS = """\

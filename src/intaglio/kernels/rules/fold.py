@@ -23,8 +23,7 @@ from intaglio.kernels.routine import (
     writes,
 )
 from intaglio.kernels.rules.places import inputs_of
-from intaglio.kernels.rules.widen import computed, converted, widened
-from intaglio.kernels.view import whole
+from intaglio.kernels.rules.widen import computed, give_narrow, side_by_side, wide_result
 from intaglio.ops.indices import known
 from intaglio.ops.window import Window, resolve_windows
 
@@ -56,18 +55,14 @@ def col2im(context: Context, node: Node, epilogue: Epilogue) -> None:
     columns, windows = inputs_of(node)[0], _windows(node)
     assert windows is not None
     dtype, output = computed(columns.dtype), node.output
-    source = widened(context, columns)
-    if not source.is_contiguous:
-        source = converted(context, source, dtype, dtype)
-    is_wide = dtype != output.dtype
-    result = whole(context.temporary(dtype, output.tensor.size), output.shape) if is_wide else context.allocate(output)
+    source, result = side_by_side(context, columns), wide_result(context, output)
     taps = product(window.kernel for window in windows)
     blocks, tasks, cost = row_blocks(f"in{len(windows) - 1} * {4 * dtype.itemsize}", f"8 + in{len(windows) - 1} * taps")
     expected = [
         (columns.shape[1], output.shape[1] * taps), (columns.shape[2], product(window.output for window in windows)),
     ]  # fmt: skip
     sizes: list[tuple[str, Size]] = [("mismatch", disagreement(expected)), ("taps", taps)]
-    sizes += [("rows", product(output.shape[:-1])), *_window_sizes(windows), *blocks, ("tasks", tasks)]
+    sizes += [("rows", product(output.shape[:-1])), *window_sizes(windows), *blocks, ("tasks", tasks)]
     routine = Routine(
         "col2im",
         _body(windows),
@@ -79,8 +74,7 @@ def col2im(context: Context, node: Node, epilogue: Epilogue) -> None:
         marks=_marks(dtype, len(windows)),
     )
     context.emit(routine.call(node, columns))
-    if is_wide:
-        converted(context, result, dtype, output.dtype, into=context.allocate(output))
+    give_narrow(context, output, result)
 
 
 def _marks(dtype: DType, axes: int) -> dict[str, str]:
@@ -94,7 +88,8 @@ def _sum(dtype: DType) -> str:
     return "a + b" if dtype.is_float else "(uint64_t)a + (uint64_t)b"
 
 
-def _window_sizes(windows: Sequence[Window]) -> list[tuple[str, Size]]:
+def window_sizes(windows: Sequence[Window]) -> list[tuple[str, Size]]:
+    """The sizes of windows along each axis, by names that end with its number."""
     sizes: list[tuple[str, Size]] = []
     for axis, w in enumerate(windows):
         sizes += [(f"in{axis}", w.input), (f"out{axis}", w.output), (f"kernel{axis}", w.kernel)]
@@ -122,7 +117,8 @@ def _joined(name: str, place: str, axis: int, extent: str) -> str:
 
 _AXIS = """\
         for (int64_t k{axis} = 0; k{axis} < kernel{axis}; k{axis}++) {{
-            const int64_t from{axis} = y{axis} + pad{axis} - k{axis} * dilation{axis}, o{axis} = from{axis} / stride{axis};
+            const int64_t from{axis} = y{axis} + pad{axis} - k{axis} * dilation{axis};
+            const int64_t o{axis} = from{axis} / stride{axis};
             if (from{axis} < 0 || from{axis} % stride{axis} != 0 || o{axis} >= out{axis})
                 continue;
             const int64_t tap{axis} = {tap}, block{axis} = {block};"""

@@ -28,6 +28,7 @@ from intaglio.kernels.rules.integer import (
 from intaglio.kernels.structured.iconv import (
     integer_conv,
     integer_depthwise,
+    integer_max_pool,
     pack_integer_conv,
     pack_integer_depthwise,
 )
@@ -71,7 +72,21 @@ def convolve_last(context: Context, node: Node, epilogue: Epilogue) -> None:
     _convolve(context, _layer(node, op.inner, shape, node.output.shape, context.contiguous(x), epilogue))
 
 
+def pool_last(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """The greatest bytes under windows of an input whose channels are last."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, ChannelsLast)
+    assert x is not None
+    if not epilogue.stores:
+        epilogue.stores[node.output] = context.allocate(node.output)
+    layer = Layer(node, op.inner, op.first_type(x).dims, node.output.shape, context.contiguous(x), epilogue)
+    kernel = integer_max_pool(context.target, byte_type(x))
+    work = product(layer.output) * product(window.kernel for window in layer.windows)
+    _call(context, layer, kernel, window_sizes(layer) | {"groups": 1}, [], work)
+
+
 INNER["ConvInteger"] = convolve_last
+INNER["MaxPool"] = pool_last
 
 
 def _layer(
@@ -146,9 +161,16 @@ def _emit(
 ) -> None:
     """Call a kernel on the layer's input, its packed weights and its zero point."""
     zero = zero_view(context, given.a_zero, given.a)
-    operands = [Operand(layer.data.buffer, layer.data.offset), Operand(weights), Operand(zero.buffer, zero.offset)]
+    _call(context, layer, kernel, sizes, [Operand(weights), Operand(zero.buffer, zero.offset)], layer.flops)
+
+
+def _call(
+    context: Context, layer: Layer, kernel: StructuredKernel, sizes: dict[str, Dim], others: list[Operand], flops: Dim
+) -> None:
     nodes = (layer.node, *layer.epilogue.nodes)
-    names = " + ".join(["ConvInteger", *(node.op.name for node in nodes[1:])])
+    inner = layer.node.op.inner if isinstance(layer.node.op, ChannelsLast) else layer.node.op
+    names = " + ".join([inner.name, *(node.op.name for node in nodes[1:])])
     title = f"{names} as {kernel.hint} -> {layer.node.output.name}: {layer.node.output.type}"
+    operands = [Operand(layer.data.buffer, layer.data.offset), *others]
     code = epilogue_code(kernel, layer.epilogue)
-    context.emit(structured_call(kernel, operands, sizes, code, nodes, layer.flops, title))
+    context.emit(structured_call(kernel, operands, sizes, code, nodes, flops, title))

@@ -28,14 +28,7 @@ def _ends(node: Node) -> list[Value]:
     return [start, delta]
 
 
-def _refuse_range(node: Node) -> str | None:
-    is_half = node.output.dtype.name in ("float16", "bfloat16")
-    if is_half and node.op.stash_type != 1:
-        return f"Range of {node.output.dtype} that is rounded at each step is not compiled yet"
-    return None
-
-
-@anchor("Range", refuse=_refuse_range, reads=_ends)
+@anchor("Range", reads=_ends)
 def number_range(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Each element from its number."""
     start, delta = _ends(node)
@@ -45,15 +38,26 @@ def number_range(context: Context, node: Node, epilogue: Epilogue) -> None:
     parameters = [reads("start", context.contiguous(start)), reads("delta", context.contiguous(delta))]
     parameters.append(writes("out", context.allocate(node.output)))
     wrap = "" if node.output.dtype.is_float else "(uint64_t)"
-    marks = {"kind": kind, "suffix": suffix, "wrap": wrap}
-    context.emit(Routine("range", _RANGE, parameters, sizes, tasks, cost, marks=marks).call(node))
+    is_rounded = suffix != kind and node.op.stash_type != 1
+    marks = {"kind": kind, "suffix": suffix, "wrap": wrap, "rounded": f"IG_FUNCTION_{suffix}" if is_rounded else ""}
+    helpers = _ROUNDED if is_rounded else ""
+    context.emit(Routine("range", _RANGE, parameters, sizes, tasks, cost, helpers=helpers, marks=marks).call(node))
+
+
+_ROUNDED = """
+/* A number rounded to the type of the range. */
+static inline float IG_FUNCTION_$suffix(float x)
+{
+    return ig_round_$suffix(ig_set_f32(x))[0];
+}
+"""
 
 
 _RANGE = f"""
     const ig_${{kind}}_element first = ig_load_n_$suffix(start, 1)[0], step = ig_load_n_$suffix(delta, 1)[0];
     for ({ROWS}) {{
-        const ig_${{kind}}_element count = (ig_${{kind}}_element)row;
-        const ig_${{kind}}_element distance = (ig_${{kind}}_element)(${{wrap}}count * ${{wrap}}step);
+        const ig_${{kind}}_element count = $rounded((ig_${{kind}}_element)row);
+        const ig_${{kind}}_element distance = $rounded((ig_${{kind}}_element)(${{wrap}}count * ${{wrap}}step));
         const ig_${{kind}}_element number = (ig_${{kind}}_element)(${{wrap}}first + ${{wrap}}distance);
         ig_store_n_$suffix(out + row, ig_set_$kind(number), 1);
     }}

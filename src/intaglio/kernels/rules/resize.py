@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim, product
-from intaglio.ir.dtype import FLOAT32, INT32
-from intaglio.ir.graph import Node, Value
+from intaglio.ir.dtype import FLOAT32, FLOAT64, INT32
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.loops import Program, loop_call
 from intaglio.kernels.plan import Operand, Size, SizeTerm
 from intaglio.kernels.routine import Parameter, Routine, bits_type, memory_type
-from intaglio.kernels.rules.widen import computed, converted, widened
+from intaglio.kernels.rules.widen import converted, widened
 from intaglio.kernels.structured.resample import (
     MIX_HELPERS,
     NEAREST_BODY,
@@ -28,6 +31,7 @@ from intaglio.kernels.structured.resample import (
 )
 from intaglio.kernels.view import Buffer, View, row_major, whole
 from intaglio.ops.indices import known, resolve_axes
+from intaglio.ops.operand import cast
 
 
 @dataclass(frozen=True)
@@ -73,9 +77,7 @@ def _sampling(node: Node) -> Sampling:
 
 
 def _refuse(node: Node) -> str | None:
-    op, data, scales = _op(node), _data(node), _input(node, 2)
-    if op.mode != "nearest" and computed(data.dtype).name not in ("float32", "float64"):
-        return f"Resize of {data.dtype} by interpolation is not compiled yet"
+    op, scales = _op(node), _input(node, 2)
     if scales is not None and scales.constant is None:
         return "its scales are not known before the run"
     if scales is None and (_input(node, 3) is None or known(_input(node, 3)) is None):
@@ -132,16 +134,40 @@ def resize(context: Context, node: Node, epilogue: Epilogue) -> None:
     axes = [axis for axis in _axes(node) if not _is_identity(axis, sampling)]
     result = context.allocate(node.output)
     is_wide = sampling.mode != "nearest"
-    view = widened(context, data) if is_wide else context.view(data)
-    narrow = is_wide and computed(data.dtype) != data.dtype
+    view = _widened(context, data) if is_wide else context.view(data)
+    narrow = is_wide and view.buffer.dtype != data.dtype
     if not view.is_contiguous:
         view = converted(context, view, view.buffer.dtype, view.buffer.dtype)
     passes = _passes(axes)
     for index, pair in enumerate(passes):
         is_last = index == len(passes) - 1 and not narrow
         view = _pass(context, node, view, pair, result if is_last else None)
-    if narrow or not passes:
+    if narrow and data.dtype.is_integer:
+        _rounded(context, node, view, result)
+    elif narrow or not passes:
         converted(context, view, view.buffer.dtype, data.dtype, into=result)
+
+
+def _widened(context: Context, data: Value) -> View:
+    """The input in the type that it is interpolated in: double precision for integers."""
+    if data.dtype.is_float:
+        return widened(context, data)
+    return converted(context, context.view(data), data.dtype, FLOAT64)
+
+
+def _rounded(context: Context, node: Node, view: View, into: View) -> None:
+    """Whole numbers within the limits of the output's type: the nearest with antialias, else cut towards zero."""
+    dtype, graph = node.output.dtype, Graph("rounding")
+    source = graph.add_input("x", TensorType(FLOAT64, view.shape))
+    b = Builder(graph)
+    limits = np.iinfo(dtype.numpy)
+    whole_numbers = b.Round(source) if _op(node).antialias else source
+    result = cast(b, b.Clip(whole_numbers, float(limits.min), float(limits.max)), dtype)
+    nodes = list(graph.nodes)
+    loads = {source: view}
+    for value in (value for each in nodes for value in each.inputs if value is not None and value.constant is not None):
+        loads[value] = context.constant_view(value).broadcast(view.shape)
+    context.emit(loop_call(Program(nodes, view.shape, (), loads, {result: into}, f"{node.op.name} rounded to {dtype}")))
 
 
 def _passes(axes: list[_Axis]) -> list[list[_Axis]]:
@@ -187,8 +213,6 @@ def _ratio(axis: _Axis) -> float:
 
 
 def _dtype(element: str) -> Any:
-    from intaglio.ir.dtype import FLOAT64
-
     return FLOAT64 if element == "double" else FLOAT32
 
 

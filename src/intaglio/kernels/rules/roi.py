@@ -6,31 +6,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from intaglio.ir.dim import Dim
-from intaglio.ir.graph import Node, Value
+from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.expression import register_kind
-from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.routine import ROWS, Parameter, Routine, disagreement, memory_type, reads, row_blocks, writes
+from intaglio.kernels.plan import SizeTerm
+from intaglio.kernels.routine import ROWS, Routine, disagreement, memory_type, reads, row_blocks, writes
 from intaglio.kernels.rules.channels import channels_last, give_last, result_last
 from intaglio.kernels.rules.places import PLACE, inputs_of
-from intaglio.kernels.rules.widen import computed, converted, widened
-from intaglio.ops.indices import BYTES_LIMIT
-from intaglio.ops.vision_nn import CORNER_LIMIT
+from intaglio.kernels.rules.widen import computed, side_by_side
+from intaglio.ops.vision_nn import CORNER_LIMIT, POINT_LIMIT
 
 
 def _op(node: Node) -> Any:
     return node.op
 
 
-def _regions(context: Context, rois: Value) -> Parameter:
-    view = widened(context, rois)
-    if not view.is_contiguous:
-        view = converted(context, view, view.buffer.dtype, view.buffer.dtype)
-    return reads("rois", view)
-
-
-def _emit(context: Context, node: Node, routine: Routine, bins: tuple[int, int], equal: Sequence[tuple[Dim, Dim]]) -> None:
+def _emit(
+    context: Context, node: Node, routine: Routine, bins: tuple[int, int], equal: Sequence[tuple[Dim, Dim]]
+) -> None:
     """Call a routine over rows of bins, whose image and output have their channels last."""
     image, rois = inputs_of(node)[:2]
     dtype = computed(image.dtype)
@@ -45,7 +39,7 @@ def _emit(context: Context, node: Node, routine: Routine, bins: tuple[int, int],
     routine.tasks, routine.cost = tasks, cost
     routine.marks |= {
         "element": memory_type(dtype), "kind": register_kind(dtype), "suffix": "f" if dtype.itemsize == 4 else "",
-        "scale": repr(float(_op(node).spatial_scale)), "item": str(dtype.itemsize),
+        "scale": repr(float(_op(node).spatial_scale)),
     }  # fmt: skip
     context.emit(routine.call(node))
     give_last(context, node, result)
@@ -54,15 +48,15 @@ def _emit(context: Context, node: Node, routine: Routine, bins: tuple[int, int],
 @anchor("RoiAlign")
 def roi_align(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Sum or maximum of interpolated points, whose number an adaptive region decides for itself."""
-    op, (image, rois, batch) = _op(node), inputs_of(node)
-    parameters = [_regions(context, rois), reads("batch", context.contiguous(batch))]
+    op, (_, rois, batch) = _op(node), inputs_of(node)
+    parameters = [reads("rois", side_by_side(context, rois)), reads("batch", context.contiguous(batch))]
     body = _ALIGN.replace("$finish", _MEAN if op.mode == "avg" else "")
     routine = Routine(f"roi_align_{op.mode}", body, parameters, [], 1, 1, checks=True)
     routine.helpers = PLACE + _LINE + _COUNT + (_ADD if op.mode == "avg" else _LARGEST)
     is_half = op.coordinate_transformation_mode == "half_pixel"
     routine.marks = {
         "offset": "0.5" if is_half else "0", "least": "size" if is_half else "(size > 1 ? size : 1)",
-        "ratio": str(max(int(op.sampling_ratio), 0)), "limit": str(BYTES_LIMIT),
+        "ratio": str(max(int(op.sampling_ratio), 0)), "limit": str(POINT_LIMIT),
         "start": "0" if op.mode == "avg" else "-__builtin_inf()",
     }  # fmt: skip
     equal = [(rois.shape[1], 4), (batch.tensor.size, rois.shape[0])]
@@ -70,11 +64,11 @@ def roi_align(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 
 _COUNT = """
-/* How many points a bin has along one axis: 0 for a region turned inside out, -1 for far too many. */
-static inline int64_t IG_FUNCTION_count(double size, int64_t bins)
+/* How many points a bin of some size has along one axis: 0 for a region turned inside out, -1 for far too many. */
+static inline int64_t IG_FUNCTION_count(double size)
 {
-    const double wanted = $ratio > 0 ? $ratio : __builtin_ceil(size / (double)bins);
-    return wanted * (double)bins * 8 > $limit ? -1 : wanted > 0 ? (int64_t)wanted : 0;
+    const double wanted = $ratio > 0 ? $ratio : __builtin_ceil(size);
+    return wanted > $limit ? -1 : wanted > 0 ? (int64_t)wanted : 0;
 }
 """
 
@@ -144,17 +138,17 @@ _ALIGN = f"""
             const volatile $element scaled = rois[region * 4 + k] * ($element)$scale;
             corner[k] = (double)(scaled - ($element)$offset);
         }}
-        double extent[2];
+        double step[2];
         int64_t points[2];
         int is_finite = 1;
         for (int axis = 0; axis < 2; axis++) {{
             const double size = corner[3 - axis] - corner[1 - axis];
             is_finite &= size - size == 0;
-            extent[axis] = $least;
-            points[axis] = IG_FUNCTION_count(is_finite ? extent[axis] : 0, axis == 0 ? lines : columns);
+            step[axis] = $least / (double)(axis == 0 ? lines : columns);
+            points[axis] = IG_FUNCTION_count(is_finite ? step[axis] : 0);
         }}
-        const double total = 4.0 * $item * (double)channels * (double)(lines * points[0]) * (double)(columns * points[1]);
-        if (place < 0 || !is_finite || height < 1 || width < 1 || points[0] < 0 || points[1] < 0 || total > $limit) {{
+        const int is_fitting = points[0] >= 0 && points[1] >= 0 && points[0] * points[1] <= $limit;
+        if (place < 0 || !is_finite || !is_fitting || height < 1 || width < 1) {{
             *fault = 1;
             continue;
         }}
@@ -170,10 +164,10 @@ _ALIGN = f"""
                 int64_t index[2][2], offset[4];
                 double share[2][2];
                 $element weight[4];
-                const double y = IG_FUNCTION_point(corner[1], extent[0] / (double)lines, line, i / points[1], points[0]);
-                const double z = IG_FUNCTION_point(corner[0], extent[1] / (double)columns, column, i % points[1], points[1]);
-                IG_FUNCTION_line(y, height, index[0], share[0]);
-                IG_FUNCTION_line(z, width, index[1], share[1]);
+                const double down = IG_FUNCTION_point(corner[1], step[0], line, i / points[1], points[0]);
+                const double along = IG_FUNCTION_point(corner[0], step[1], column, i % points[1], points[1]);
+                IG_FUNCTION_line(down, height, index[0], share[0]);
+                IG_FUNCTION_line(along, width, index[1], share[1]);
                 for (int t = 0; t < 4; t++) {{
                     offset[t] = (index[0][t / 2] * width + index[1][t % 2]) * channels;
                     weight[t] = ($element)(share[0][t / 2] * share[1][t % 2]);
@@ -190,7 +184,7 @@ _ALIGN = f"""
 def max_roi_pool(context: Context, node: Node, epilogue: Epilogue) -> None:
     """The maxima of whole pixels."""
     _, rois = inputs_of(node)
-    routine = Routine("max_roi_pool", _MAX_POOL, [_regions(context, rois)], [], 1, 1, checks=True)
+    routine = Routine("max_roi_pool", _MAX_POOL, [reads("rois", side_by_side(context, rois))], [], 1, 1, checks=True)
     routine.helpers, routine.marks = PLACE + _BIN, {"limit": repr(float(CORNER_LIMIT))}
     _emit(context, node, routine, _op(node).pooled_shape, [(rois.shape[1], 5)])
 

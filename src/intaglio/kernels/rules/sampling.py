@@ -11,7 +11,7 @@ from intaglio.kernels.expression import register_kind
 from intaglio.kernels.plan import Size, SizeTerm
 from intaglio.kernels.routine import ROWS, Routine, disagreement, memory_type, reads, row_blocks, writes
 from intaglio.kernels.rules.channels import MIX_HELPERS, channels_last, give_last, result_last
-from intaglio.kernels.rules.widen import computed, converted, widened
+from intaglio.kernels.rules.widen import computed, side_by_side
 
 _TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 
@@ -38,9 +38,7 @@ def grid_sample(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A row is one place of the grid with all its channels."""
     image, grid = _inputs(node)
     dtype, axes = _computed(image), image.rank - 2
-    places = widened(context, grid)
-    if not places.is_contiguous:
-        places = converted(context, places, places.buffer.dtype, places.buffer.dtype)
+    places = side_by_side(context, grid)
     source, result = channels_last(context, image, dtype), result_last(context, node, dtype)
     taps = _TAPS[node.op.mode] ** axes
     blocks, tasks, cost = row_blocks(f"channels * {dtype.itemsize}", f"20 * {axes} + {taps} * (2 + channels / 8)")
@@ -188,8 +186,9 @@ _BODY = """
         *fault = 1;
         return;
     }}
+    int64_t n = points > 0 ? begin * block / points : 0, point = begin * block - n * points;
     for ({rows}) {{
-        const $element *image = x + row / points * channels * $volume;
+        const $element *image = x + n * channels * $volume;
         int64_t index[$axes][$near], offset[$taps];
         $share share[$axes][$near];
         $element weight[$taps];
@@ -200,5 +199,9 @@ _BODY = """
             IG_FUNCTION_mix(out + row * channels, image, offset, weight, $taps, channels);
         else
             IG_FUNCTION_mix(out + row * channels, image, offset, weight, count, channels);
+        if (++point == points) {{
+            point = 0;
+            n++;
+        }}
     }}
 """

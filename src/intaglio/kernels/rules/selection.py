@@ -35,18 +35,12 @@ def _data(node: Node) -> Value:
     return value
 
 
-def _refuse_extreme(node: Node) -> str | None:
-    if _data(node).rank == 0:
-        return f"{node.op.name} of a scalar is not compiled"
-    return f"{node.op.name} of bool is not compiled" if _data(node).dtype.name == "bool" else None
-
-
-@anchor("ArgMax", "ArgMin", refuse=_refuse_extreme)
+@anchor("ArgMax", "ArgMin")
 def arg_extreme(context: Context, node: Node, epilogue: Epilogue) -> None:
     """One pass that keeps the best element and its place in each lane; NaN is more extreme than any number."""
     data = _data(node)
-    axis = resolve_axis(node.op.axis, data.rank)
-    outer, extent, inner = three_parts(data.shape, axis)
+    shape = data.shape or (1,)
+    outer, extent, inner = three_parts(shape, resolve_axis(node.op.axis, len(shape)))
     sizes: list[tuple[str, Size]] = [("outer", outer), ("extent", extent), ("inner", inner)]
     if inner == 1:
         sizes.append(("rows", SizeTerm("outer")))
@@ -225,7 +219,7 @@ def _top_marks(dtype: DType, is_largest: bool, step: str) -> dict[str, str]:
         "bits": bits_type(dtype),
         "step": step,
         "rejects": "0" if is_half else f"x[j * {step}] {'<=' if is_largest else '>='} bound",
-        "rank": _rank_text(dtype),
+        "rank": rank_text(dtype),
         "flip": "" if is_largest else "~",
         "half": "64" if is_wide else "32",
         "key": "unsigned __int128" if is_wide else "uint64_t",
@@ -239,7 +233,7 @@ def _place_view(context: Context, places: Value) -> View:
     return whole(context.temporary(places.dtype, places.tensor.size), places.shape)
 
 
-def _rank_text(dtype: DType) -> str:
+def rank_text(dtype: DType) -> str:
     """C for an unsigned number that orders elements `x`, given as bits, as NumPy sorts them: NaN is the greatest."""
     bits = 8 * dtype.itemsize
     sign = f"({bits_type(dtype)})1 << {bits - 1}"

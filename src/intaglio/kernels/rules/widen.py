@@ -31,6 +31,26 @@ def widened(context: Context, value: Value, view: View | None = None) -> View:
     return converted(context, found, value.dtype, computed(value.dtype))
 
 
+def side_by_side(context: Context, value: Value) -> View:
+    """The value in the type that it is computed in, in row-major order."""
+    view = widened(context, value)
+    return view if view.is_contiguous else converted(context, view, view.buffer.dtype, view.buffer.dtype)
+
+
+def wide_result(context: Context, value: Value) -> View:
+    """Memory for a value in the type that it is computed in: its own where that is its type."""
+    dtype = computed(value.dtype)
+    if dtype == value.dtype:
+        return context.allocate(value)
+    return whole(context.temporary(dtype, value.tensor.size, value.name), value.shape)
+
+
+def give_narrow(context: Context, value: Value, result: View) -> None:
+    """Convert what was written into `wide_result` to the value's own type."""
+    if result.buffer.dtype != value.dtype:
+        converted(context, result, result.buffer.dtype, value.dtype, into=context.allocate(value))
+
+
 def converted(context: Context, view: View, dtype: DType, to: DType, into: View | None = None) -> View:
     """The elements of a view cast to another type, in fresh memory or in `into`."""
     graph = Graph("conversion")

@@ -83,14 +83,44 @@ def _as_matrix(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def integer_depthwise(target: IntegerTarget, left: Byte = "uint8") -> StructuredKernel:
     """Convolution with as many groups as input and output channels, with weights from `pack_integer_depthwise`."""
+    suffix = "u8" if left == "uint8" else "i8"
+    names = {
+        "title": "Depthwise convolution",
+        "start": "ig_u32 acc = {0};",
+        "step": f"acc = IG_FUNCTION_dot(acc, ig_cast_{suffix}_u32(value) - zero, ig_load_u32(weight));",
+        "step_n": f"acc = IG_FUNCTION_dot(acc, ig_cast_{suffix}_u32(value) - zero, ig_load_n_u32(weight, count));",
+        "result": "(ig_i32)acc",
+        "zero": f"ig_set_u32((uint32_t)*(const {left}_t *)buffer[2])",
+        "weights": "buffer[1]",
+    }
+    return _window_kernel(target, left, "integer_depthwise", ("x", "w", "zero_point"), pair_source(), names)
+
+
+def integer_max_pool(target: IntegerTarget, element: Byte = "uint8") -> StructuredKernel:
+    """The greatest byte under each window of an NDHWC input, as it is, to the epilogue."""
+    suffix = "u8" if element == "uint8" else "i8"
+    names = {
+        "title": "Maximum pool",
+        "start": f"ig_{suffix} acc = ig_set_{suffix}({'0' if element == 'uint8' else '-128'});",
+        "step": f"acc = ig_max_{suffix}(acc, value);",
+        "step_n": f"acc = ig_max_{suffix}(acc, value);",
+        "result": "acc",
+        "zero": "(ig_u32){0}",
+        "weights": "0",
+    }
+    return _window_kernel(target, element, "integer_max_pool", ("x",), "", names)
+
+
+def _window_kernel(
+    target: IntegerTarget, element: Byte, hint: str, buffers: tuple[str, ...], functions: str, names: dict[str, str]
+) -> StructuredKernel:
+    """A kernel that moves a window over each channel by itself."""
     lanes = target.vector_bytes // 4
-    source = pair_source() + _DEPTHWISE.substitute(
-        raw=f"{left}_t", suffix="u8" if left == "uint8" else "i8", lanes=lanes, sizes=unpack_sizes(_SIZES)
-    )
+    common = {"raw": f"{element}_t", "suffix": "u8" if element == "uint8" else "i8", "lanes": str(lanes)}
     return StructuredKernel(
-        hint="integer_depthwise",
-        source=source,
-        buffers=("x", "w", "zero_point"),
+        hint=hint,
+        source=functions + _WINDOW.substitute(names, **common, sizes=unpack_sizes(_SIZES)),
+        buffers=buffers,
         sizes=_SIZES,
         tasks="images * OD * OH",
         cost=f"1 + OW * C * KD * KH * KW / {2 * lanes}",
@@ -240,7 +270,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
 }
 """)
 
-_DEPTHWISE = Template("""\
+_WINDOW = Template("""\
 
 /* The first and one past the last tap of a window that lie within an extent. */
 static inline void
@@ -252,16 +282,15 @@ IG_FUNCTION_taps(int64_t at, int64_t kernel, int64_t dilation, int64_t extent, i
         *last = kernel;
 }
 
-/* Depthwise convolution of bytes. A task is one row of output pixels.
-   buffer: x, w, zero_point, the epilogue's
+/* $title of bytes. A task is one row of output pixels.
    tasks: images * OD * OH */
 void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
 {
     $sizes
     const $raw *const x = buffer[0];
-    const uint32_t *const w = buffer[1];
-    const ig_u32 zero = ig_set_u32((uint32_t)*(const $raw *)buffer[2]);
-    (void)scratch, (void)images, (void)groups, (void)OC;
+    const uint32_t *const w = $weights;
+    const ig_u32 zero = $zero;
+    (void)scratch, (void)images, (void)groups, (void)OC, (void)zero;
     for (int64_t task = begin; task < end; task++) {
         const int64_t plane = task / OH, image = plane / OD;
         const int64_t d = plane % OD * stride_d - pad_d, h = task % OH * stride_h - pad_h;
@@ -273,27 +302,28 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
             IG_FUNCTION_taps(left, KW, dilation_w, W, &w_first, &w_last);
             for (int64_t c = 0; c < C; c += $lanes) {
                 const int64_t count = C - c < $lanes ? C - c : $lanes;
-                ig_u32 sum = {0};
+                $start
                 for (int64_t kd = d_first; kd < d_last; kd++)
                     for (int64_t kh = h_first; kh < h_last; kh++) {
                         const int64_t line = (image * D + d + kd * dilation_d) * H + h + kh * dilation_h;
                         const $raw *at = x + (line * W + left + w_first * dilation_w) * C + c;
                         const uint32_t *weight = w + ((kd * KH + kh) * KW + w_first) * C + c;
+                        (void)weight;
                         if (count == $lanes)
                             for (int64_t kw = w_first; kw < w_last; kw++, at += dilation_w * C, weight += C) {
-                                const ig_u32 value = ig_cast_${suffix}_u32(ig_load_$suffix(at)) - zero;
-                                sum = IG_FUNCTION_dot(sum, value, ig_load_u32(weight));
+                                const ig_$suffix value = ig_load_$suffix(at);
+                                $step
                             }
                         else
                             for (int64_t kw = w_first; kw < w_last; kw++, at += dilation_w * C, weight += C) {
-                                const ig_u32 value = ig_cast_${suffix}_u32(ig_load_n_$suffix(at, count)) - zero;
-                                sum = IG_FUNCTION_dot(sum, value, ig_load_n_u32(weight, count));
+                                const ig_$suffix value = ig_load_n_$suffix(at, count);
+                                $step_n
                             }
                     }
                 if (count == $lanes)
-                    ig_epilogue(buffer, size, task * OW + ow, c, (ig_i32)sum);
+                    ig_epilogue(buffer, size, task * OW + ow, c, $result);
                 else
-                    ig_epilogue_n(buffer, size, task * OW + ow, c, (ig_i32)sum, count);
+                    ig_epilogue_n(buffer, size, task * OW + ow, c, $result, count);
             }
         }
     }

@@ -205,7 +205,8 @@ def _with_width(b: Builder, rows: Value, width: int) -> Value:
     if kept.shape[1] == width:
         return kept
     missing = b.constant([width]) - b.Shape(kept, start=1, end=2)
-    return b.Pad(kept, b.Concat([0, 0, 0], missing, axis=0))
+    zeros = b.Expand(b.constant(0, FLOAT32), b.Concat(b.Shape(kept, end=1), missing, axis=0))
+    return b.Concat(kept, zeros, axis=1)
 
 
 class OneHotEncoder(Op):

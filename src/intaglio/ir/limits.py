@@ -1,0 +1,92 @@
+"""What a model may cost: `Limits`, and the limits that hold for the work under way.
+
+They are set around loading and running a model, and looked at wherever work or memory can grow out of proportion, so
+that no function has to hand them on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from intaglio.errors import InputError, LimitError
+
+TENSOR_BYTES = 1 << 38
+"""No operator makes a tensor of more bytes than this, whatever the limit on memory is."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a model may cost. Reaching a limit raises LimitError, and the model can be used again.
+
+    `memory` are bytes: of the weights, of the memory between nodes and of the outputs together, which is known before
+    any of it is allocated, and of any single tensor where it is not; None is what the machine or container has.
+    `time` are seconds: of loading, and of each run, which raises RunTimeoutError; None is no limit. `loop_iterations`
+    are the rounds of any one Loop or Scan, `nodes` those of the model with its functions inlined and its operators
+    expanded.
+
+    >>> Limits(time=2.5).nodes
+    1000000
+    """
+
+    memory: int | None = None
+    time: float | None = None
+    loop_iterations: int = 2**31 - 1
+    nodes: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("memory", "time", "loop_iterations", "nodes"):
+            number = getattr(self, name)
+            if number is not None and not number > 0:
+                raise InputError(f"the limit on {name} is {number}, expected more than 0")
+
+
+@dataclass(frozen=True)
+class _Scope:
+    limits: Limits
+    end: float | None = None
+
+
+_scope: ContextVar[_Scope] = ContextVar("intaglio_limits")
+_FREE = _Scope(Limits())
+
+
+def current() -> Limits:
+    """The limits of the work under way; the defaults where nobody set any."""
+    return _scope.get(_FREE).limits
+
+
+@contextmanager
+def within(limits: Limits, *, is_timed: bool = False) -> Iterator[None]:
+    """Hold the block to limits; with `is_timed`, `check_time` knows when its time is over."""
+    end = time.monotonic() + limits.time if is_timed and limits.time is not None else None
+    outer = _scope.get(_FREE).end
+    ends = [each for each in (end, outer) if each is not None]
+    token = _scope.set(_Scope(limits, min(ends, default=None)))
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+def check_time(*_: object) -> None:
+    """Raise LimitError where loading takes too long."""
+    scope = _scope.get(_FREE)
+    if scope.end is not None and time.monotonic() > scope.end:
+        raise LimitError(f"loading the model took longer than the limit of {scope.limits.time:g} s")
+
+
+def check_nodes(count: int) -> None:
+    """Raise LimitError where a graph has become too large."""
+    limit = current().nodes
+    if count > limit:
+        raise LimitError(f"the model has {count} nodes once its operators are expanded; the limit is {limit}")
+
+
+def most_bytes() -> int:
+    """The bytes that a single tensor may have."""
+    memory = current().memory
+    return TENSOR_BYTES if memory is None else min(memory, TENSOR_BYTES)
