@@ -8,6 +8,17 @@ import ml_dtypes  # pyright: ignore[reportMissingImports]
 import numpy as np
 import pytest
 
+from intaglio.c.target import host_target
+from intaglio.errors import ShapeError
+from intaglio.ir.build import Builder
+from intaglio.ir.clone import clone
+from intaglio.ir.dim import symbol
+from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.graph import Graph
+from intaglio.ir.types import TensorType
+from intaglio.kernels.lower import lower
+from intaglio.runtime.model import load
+
 RNG = np.random.default_rng(11)
 SHAPES = [(1, 2, 7, 9), (2, 3, 5, 5)]
 
@@ -82,3 +93,44 @@ def test_products(make_model: Any, judge: Any, dtype: Any, shapes: Any) -> None:
         inputs = {"a": (dtype, a.shape)} | ({} if is_constant else {"b": (dtype, b.shape)})
         model = make_model("MatMul", inputs, None, {"b": b} if is_constant else None, outputs=[("y", dtype)])
         judge(model, [{"a": a} | ({} if is_constant else {"b": b})], ort=False, exact=False)
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("weights", [(6, 2, 3, 3), (34, 3, 1, 1), (40, 17, 2, 2), (16, 1, 3, 3)])
+def test_convolution_of_unknown_channels(make_model: Any, judge: Any, op: str, weights: Any) -> None:
+    """Kernels that come as an input, with sizes that only the run tells."""
+    for group in (1, 2):
+        shapes = {name: (np.float32, dims) for name, dims in (("x", "ncHW"), ("w", "opij"), ("b", "q"))}
+        model = make_model(op, {name: (dtype, list(dims)) for name, (dtype, dims) in shapes.items()}, {"group": group})
+        inputs, outputs = (weights[1] * group, weights[0]) if op == "Conv" else (weights[0], weights[1] * group)
+        feeds = [
+            {"x": RNG.integers(-4, 5, (n, inputs, h, w)), "w": RNG.integers(-3, 4, weights), "b": RNG.integers(-3, 4, outputs)}
+            for n, h, w in ((1, 7, 9), (2, 4, 5))
+        ]  # fmt: skip
+        judge(model, [{name: array.astype(np.float32) for name, array in feed.items()} for feed in feeds], exact=False)
+
+
+@pytest.mark.parametrize(
+    ("op", "weights", "group"),
+    [("Conv", (4, 2, 3, 3), 1), ("Conv", (4, 1, 3, 3), 4), ("Conv", (4, 2, 1, 1), 1), ("ConvTranspose", (4, 2, 3, 3), 1)],
+)
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_channels_that_do_not_fit(make_model: Any, op: str, weights: Any, group: int, is_constant: bool) -> None:
+    array = np.ones(weights, np.float32)
+    shapes: dict[str, Any] = {"x": (np.float32, ["n", "c", "h", "w"])}
+    shapes |= {} if is_constant else {"w": (np.float32, ["o", "p", *weights[2:]])}
+    model = make_model(op, shapes, {"group": group}, {"w": array} if is_constant else None)
+    native = load(model, engine="native", strict=True)
+    for channels in (3, 5, 9):
+        with pytest.raises(ShapeError, match="channels"):
+            native.run({"x": np.ones((1, channels, 5, 5), np.float32)} | ({} if is_constant else {"w": array}))
+
+
+def test_channels_are_looked_at_where_nothing_is_assumed() -> None:
+    graph = Graph("g")
+    x = graph.add_input("x", TensorType(FLOAT32, tuple(map(symbol, "nchw"))))
+    b = Builder(graph)
+    graph.add_output(b.Conv(x, b.constant(np.ones((4, 2, 3, 3), np.float32))))
+    for assume in (False, True):
+        plan = lower(clone(graph), host_target(), assume=assume)
+        assert ("sizes_agree" in [kernel.hint for kernel in plan.kernels]) is not assume

@@ -172,7 +172,7 @@ def resolved(item: Any, cell: Cell) -> Any:
 
 def formal_type(formals: Any, position: int, cell: Cell) -> str:
     """The type of an input or output by its place."""
-    text = formals[min(position, len(formals) - 1)].type_str
+    text: str = formals[min(position, len(formals) - 1)].type_str
     return dict(cell.types).get(text, text)
 
 

@@ -25,7 +25,7 @@ from .matrix_recipes import element, unwrapped
 STEPS = {"float64": 1e-6, "float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
 """How far results may differ, relative to their size."""
 
-_STATE = onnxruntime.capi.onnxruntime_pybind11_state
+_STATE: Any = onnxruntime.capi.onnxruntime_pybind11_state  # pyright: ignore[reportAttributeAccessIssue]
 REFUSALS = (_STATE.NotImplemented, _STATE.InvalidGraph, _STATE.Fail, _STATE.InvalidArgument,
             _STATE.RuntimeException, RuntimeError, TypeError)  # fmt: skip
 """How ONNX Runtime says no; the last for types that it cannot make a NumPy array of."""
@@ -73,7 +73,7 @@ def ask_runtime(problem: Problem) -> list[Any] | None:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        found = session.run(None, feeds)
+        found: list[Any] = list(session.run(None, feeds))
     except REFUSALS:
         return None
     pairs = zip(found, problem.results, strict=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from .matrix_recipes import ML, Types, constant, element, recipe, x
 
 X = x(2, 3)
-ml: Callable[..., None] = partial(recipe, domain=ML)
+
+
+def ml(names: str, *inputs: Any, **attributes: Any) -> None:
+    """Register a recipe for operators of this domain."""
+    recipe(names, *inputs, **{"domain": ML, **attributes})
 
 
 def is_text(variable: str, types: Types) -> bool:

@@ -224,8 +224,9 @@ def _run(command: tuple[str, ...], folder: Path, kind: str, running: RunningComp
         if process.returncode != 0:
             messages.seek(0)
             text = messages.read(1 << 16).decode(errors="replace")
-            kind_of_error = StorageError if _ran_out_of_space(folder, text) else CompileError
-            raise kind_of_error(_failure(command, process.returncode, text))
+            if shortage := _shortage(folder, text):
+                raise StorageError(f"the C compiler cannot write in {folder}: {shortage}")
+            raise CompileError(_failure(command, process.returncode, text))
 
 
 def _start(
@@ -245,8 +246,13 @@ def _start(
         raise CompileError(f"the C compiler could not be started: {error}\n  command: {shlex.join(command)}") from error
 
 
-def _ran_out_of_space(folder: Path, messages: str) -> bool:
-    return any(sign in messages for sign in _STORAGE_SIGNS) or shutil.disk_usage(folder).free < _LEAST_FREE_BYTES
+def _shortage(folder: Path, messages: str) -> str | None:
+    """What the compiler found no room for, as far as it could still tell; None where there was room."""
+    for sign in _STORAGE_SIGNS:
+        if sign in messages:
+            return sign
+    free = shutil.disk_usage(folder).free
+    return f"No space left on device ({free} bytes)" if free < _LEAST_FREE_BYTES else None
 
 
 @contextlib.contextmanager

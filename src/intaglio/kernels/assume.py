@@ -82,6 +82,8 @@ def _all_ambiguous(graph: Graph) -> Iterator[Assumption]:
             yield from _unequal_operands(node)
         elif node.op.name in ("MatMul", "Gemm") and node.op.domain == "":
             yield from _summed_sides(node)
+        elif node.op.name in ("Conv", "ConvTranspose", "ConvInteger") and node.op.domain == "":
+            yield from _convolved_channels(node)
 
 
 def _all_values(graph: Graph) -> Iterator[Value]:
@@ -119,6 +121,19 @@ def _summed_sides(node: Node) -> Iterator[Assumption]:
     pair = left[-2 if is_turned[0] else -1], right[-1 if is_turned[1] or len(right) == 1 else -2]
     if pair[0] != pair[1]:
         yield pair
+
+
+def _convolved_channels(node: Node) -> Iterator[Assumption]:
+    """The channels of a convolution's input, of its kernels and of its bias, which must be equal."""
+    data, weights, bias = ((() if v is None else _shape(v)) for v in [*node.inputs, None][:3])
+    if len(data) < 2 or len(weights) < 2:
+        return
+    inputs, outputs = weights[1] * node.op.group, weights[0]
+    if node.op.name == "ConvTranspose":
+        inputs, outputs = weights[0], weights[1] * node.op.group
+    pairs = [(data[1], inputs)]
+    pairs += [(bias[0], outputs)] if bias and node.op.name != "ConvInteger" else []
+    yield from (pair for pair in pairs if pair[0] != pair[1])
 
 
 def _rank(dim: Dim) -> tuple[int, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -11,8 +12,11 @@ from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir.dtype import UINT8, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
-from intaglio.ops.contrib import DOMAIN, unpack_bits
+from intaglio.ops.contrib import DOMAIN, needed, unpack_bits
 from intaglio.ops.operand import cast, wide, wide_dtype
+
+Layer: TypeAlias = tuple[Value | None, Value | None]
+"""The weights of a layer of all experts, [experts, outputs, inputs], and their biases."""
 
 
 class Experts(Op, abstract=True):
@@ -31,11 +35,11 @@ class Experts(Op, abstract=True):
     swiglu_limit: float | None = None
     use_sparse_mixer: int = 0
 
-    def mix(self, b: Any, input: Value, shares: Value, layers: list[tuple[Value | None, Value | None]]) -> Value:
+    def mix(self, b: Any, input: Value, shares: Value, layers: Sequence[Layer]) -> Value:
         """The sum over the experts of their output times their share; `layers` are the three with their biases."""
         x = b.Reshape(wide(b, input), b.Concat(b.constant([-1]), b.Shape(input, start=-1), axis=0))
-        hidden = self._activated(b, x, *layers[:1], layers[2])
-        y = _layer(b, hidden, *layers[1])
+        first, second, third = layers
+        y = _layer(b, self._activated(b, x, first, third), second)
         total = b.ReduceSum(y * b.Unsqueeze(b.Transpose(shares, perm=(1, 0)), [2]), [0], keepdims=0)
         return b.Reshape(cast(b, total, input.dtype), b.Shape(input))
 
@@ -47,11 +51,11 @@ class Experts(Op, abstract=True):
             return scattered(b, logits, index, b.Softmax(best, axis=1))
         return scattered(b, logits, index, b.GatherElements(b.Softmax(logits, axis=1), index, axis=1))
 
-    def _activated(self, b: Any, x: Value, first: tuple[Any, Any], third: tuple[Any, Any]) -> Value:
+    def _activated(self, b: Any, x: Value, first: Layer, third: Layer) -> Value:
         """The hidden layer of all experts, [experts, words, size]."""
-        y = _layer(b, x, *first)
+        y = _layer(b, x, first)
         if self.activation_type == "swiglu":
-            gate, linear = self._halves(b, y) if third[0] is None else (y, _layer(b, x, *third))
+            gate, linear = self._halves(b, y) if third[0] is None else (y, _layer(b, x, third))
             return self._gated(b, gate, linear)
         functions = {
             "relu": b.Relu, "gelu": partial(b.Gelu, approximate="tanh"), "silu": b.Swish, "identity": b.Identity
@@ -59,7 +63,7 @@ class Experts(Op, abstract=True):
         if self.activation_type not in functions:
             raise ShapeError(f"activation_type is {self.activation_type!r}, expected swiglu or {', '.join(functions)}")
         y = functions[self.activation_type](y)
-        return y if third[0] is None else y * _layer(b, x, *third)
+        return y if third[0] is None else y * _layer(b, x, third)
 
     def _halves(self, b: Any, y: Value) -> tuple[Value, Value]:
         """What is gated by what, where both come from one layer: side by side, or one by one in turn."""
@@ -80,9 +84,10 @@ def scattered(b: Any, like: Value, index: Value, numbers: Value) -> Value:
     return b.ScatterElements(b.Expand(b.constant(0, like.dtype), b.Shape(like)), index, numbers, axis=1)
 
 
-def _layer(b: Any, x: Value, weights: Value, bias: Value | None) -> Value:
-    """Words times the weights of each expert, [experts, outputs, inputs], plus its bias."""
-    y = b.MatMul(x, b.Transpose(weights, perm=(0, 2, 1)))
+def _layer(b: Any, x: Value, layer: Layer) -> Value:
+    """Words times the weights of each expert, plus its bias."""
+    weights, bias = layer
+    y = b.MatMul(x, b.Transpose(needed(weights, "fc2_experts_weights"), perm=(0, 2, 1)))
     return y if bias is None else y + b.Unsqueeze(wide(b, bias), [1])
 
 

@@ -379,8 +379,9 @@ class GatherBlockQuantized(Op):
         if axis == blocks:
             numbers = b.Gather(self._numbers(b, data, scales, zero_points, blocks), index, axis=axis)
         else:
-            picked = [None if x is None else self._picked(b, x, index, axis) for x in (data, scales, zero_points)]
-            numbers = self._numbers(b, *picked, blocks if blocks < axis else blocks + indices.rank - 1)
+            rows, steps = (self._picked(b, x, index, axis) for x in (data, scales))
+            zeros = None if zero_points is None else self._picked(b, zero_points, index, axis)
+            numbers = self._numbers(b, rows, steps, zeros, blocks if blocks < axis else blocks + indices.rank - 1)
         behind = list(range(indices.rank, indices.rank + data.rank - 1 - axis))
         mask = b.Unsqueeze(is_inside, behind) if behind else is_inside
         return b.Where(mask, numbers, b.constant(0, scales.dtype))

@@ -130,8 +130,8 @@ class ReduceMean(_Primitive):
         if count == 0:
             raise OperatorError("the mean of no integers is not defined")
         accumulator = np.uint64 if data.dtype.kind == "u" else np.int64
-        total = np.sum(data, axis=axes, keepdims=bool(self.keepdims), dtype=accumulator)
-        return truncated_quotient(total, total.dtype.type(count))
+        total = np.asarray(np.sum(data, axis=axes, keepdims=bool(self.keepdims), dtype=accumulator))
+        return truncated_quotient(total, np.asarray(count, accumulator))
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         sized = [cast(b, b.Size(value), inputs[0].dtype) for value in (outputs[0], inputs[0])]

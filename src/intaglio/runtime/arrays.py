@@ -29,7 +29,7 @@ def _convert(type: Type, data: Any, place: str) -> Any:
         return [_convert(type.element, item, f"item {index} of {place}") for index, item in enumerate(data)]
     if isinstance(type, OptionalType):
         return None if data is None else _convert(type.element, data, place)
-    return _as_map(type, data, place) if isinstance(type, MapType) else data
+    return _as_map(type, data, place)
 
 
 def _as_map(type: MapType, data: Any, place: str) -> dict[Any, Any]:

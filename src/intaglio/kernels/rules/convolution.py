@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from intaglio.ir.dim import Dim, compare, product
+from intaglio.ir.dim import Dim, ceildiv, compare, floordiv, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, as_array
 from intaglio.kernels.epilogue import Epilogue, EpilogueCode
 from intaglio.kernels.layout import ChannelsLast, to_first, to_last
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.rules.call import epilogue_code, structured_call
+from intaglio.kernels.rules.guard import require_sizes
 from intaglio.kernels.rules.widen import computed, converted, packed_blocks, widened
 from intaglio.kernels.structured.conv import conv, conv_transpose, pack_conv, pack_conv_transpose
 from intaglio.kernels.structured.depthwise import depthwise, pack_depthwise
@@ -123,8 +124,6 @@ def _refuse_first(node: Node) -> str | None:
 def _refuse_shapes(x: Value, w: Value) -> str | None:
     if not 3 <= x.rank <= 5:
         return f"a convolution of rank {x.rank} is not compiled yet"
-    if w.constant is None and not all(isinstance(dim, int) for dim in w.shape[:2]):
-        return "its channels are not known before the run"
     return None
 
 
@@ -147,6 +146,7 @@ def channels_first(context: Context, node: Node, epilogue: Epilogue) -> None:
 def _convolve(context: Context, layer: Layer) -> None:
     """Choose the kernel by the operator and its structure."""
     windows, group = layer.windows, layer.inner.group
+    require_sizes(context, layer.node, _agreeing(layer))
     is_plain = group == 1 and not layer.input_first
     if layer.inner.name == "ConvTranspose":
         _direct(context, layer)
@@ -158,6 +158,14 @@ def _convolve(context: Context, layer: Layer) -> None:
         _winograd(context, layer, windows)
     else:
         _direct(context, layer)
+
+
+def _agreeing(layer: Layer) -> list[tuple[Dim, Dim]]:
+    """The channels that must be equal: of the input, the kernels, the groups and the bias."""
+    group, (first, second) = layer.inner.group, layer.weights.shape[:2]
+    inputs, split = (first, first) if layer.inner.name == "ConvTranspose" else (second * group, first)
+    bias = [] if layer.bias is None else [(layer.bias.tensor.size, layer.output[-1])]
+    return [(layer.shape[1], inputs), (floordiv(split, group) * group, split), *bias]
 
 
 def is_pointwise(window: Window) -> bool:
@@ -273,14 +281,11 @@ def _packed_at_run_time(context: Context, layer: Layer, is_transposed: bool) -> 
     view = _weight_view(context, layer)
     first, second, *kernel = view.shape
     group, taps = layer.inner.group, product(kernel)
-    assert isinstance(first, int)
-    grouped = view.reshape((group, first // group, second, taps))
+    grouped = view.reshape((group, floordiv(first, group), second, taps))
     assert grouped is not None
     source = grouped.transpose((0, 2, 3, 1)) if is_transposed else grouped.transpose((0, 1, 3, 2))
     columns = register_tile(context.target, layer.element).columns
-    outputs = source.shape[1]
-    assert isinstance(outputs, int)
-    shape = (group, -(-outputs // columns), taps, source.shape[3], columns)
+    shape = (group, ceildiv(source.shape[1], columns), taps, source.shape[3], columns)
     target = whole(context.temporary(view.buffer.dtype, product(shape), "packed"), shape)
     packed_blocks(context, source, 1, columns, target.transpose((0, 1, 4, 2, 3)))
     return target.buffer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from intaglio.ir.build import Builder
-from intaglio.ir.dim import product
+from intaglio.ir.dim import ceildiv, floordiv, product
 from intaglio.ir.dtype import FLOAT32, DType
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
@@ -65,19 +65,19 @@ def converted(context: Context, view: View, dtype: DType, to: DType, into: View 
 def packed_blocks(context: Context, view: View, axis: int, width: int, into: View) -> None:
     """Copy a view whose `axis` is split into blocks of `width`: `into` has two axes there.
 
-    Zeros fill the last block. The extent along the axis is a number.
+    Zeros fill the last block.
     """
     extent, step, dtype = view.shape[axis], view.strides[axis], view.buffer.dtype
-    assert isinstance(extent, int)
-    full, left = divmod(extent, width)
+    full = floordiv(extent, width)
+    left, last_blocks = extent - full * width, ceildiv(extent, width) - full
     strides = (*view.strides[:axis], step * width, *view.strides[axis:])
     before, behind = view.shape[:axis], view.shape[axis + 1 :]
-    if full:
+    if full != 0:
         blocks = View(view.buffer, view.offset, (*before, full, width, *behind), strides)
         converted(context, blocks, dtype, dtype, into=into.window(axis, 0, 1, full))
-    if left:
-        last = into.window(axis, full, 1, 1)
+    if left != 0:
+        last = into.window(axis, full, 1, last_blocks)
         zero = whole(context.constant(np.zeros(1, dtype.numpy)), (1,) * len(last.shape)).broadcast(last.shape)
         converted(context, zero, dtype, dtype, into=last)
-        tail = View(view.buffer, view.offset + step * (full * width), (*before, 1, left, *behind), strides)
+        tail = View(view.buffer, view.offset + step * (full * width), (*before, last_blocks, left, *behind), strides)
         converted(context, tail, dtype, dtype, into=last.window(axis + 1, 0, 1, left))

@@ -87,12 +87,14 @@ static inline __attribute__((always_inline)) ig_f32 IG_FUNCTION_number(ig_u32 bi
 #endif
 }
 
-/* sum[r][c] = row r x column c of a panel; few rows have several sums a column, to hide the latency. */
+/* sum[r][c] = row r x column c of a panel. Few rows have several sums a column, to hide the latency, and scale those of
+   a block instead of its weights. */
 static inline __attribute__((always_inline)) void
 IG_FUNCTION_sum(const int rows, const int unroll, const float *a, int64_t a_step, const uint32_t *w, const float *scale,
                 const float *zero, int64_t depth, int64_t block, float *sum)
 {
-    ig_f32 c[$rows][$vectors];
+    ig_f32 c[$rows][$vectors], total[2][$vectors] = {0};
+    const int scales_sums = unroll > 1;
     IG_UNROLL for (int r = 0; r < rows * unroll; r++)
         IG_UNROLL for (int v = 0; v < $vectors; v++)
             c[r][v] = (ig_f32){0};
@@ -113,8 +115,9 @@ IG_FUNCTION_sum(const int rows, const int unroll, const float *a, int64_t a_step
             IG_UNROLL for (int j = 0; j < $group; j++) {
                 ig_f32 weight[$vectors];
                 IG_UNROLL for (int v = 0; v < $vectors; v++) {
-                    const ig_f32 number = IG_FUNCTION_number(bits[v] >> (4 * j));
-                    weight[v] = ($has_zero ? number - shift[v] : number) * step[v];
+                    weight[v] = IG_FUNCTION_number(bits[v] >> (4 * j));
+                    weight[v] = $has_zero ? weight[v] - shift[v] : weight[v];
+                    weight[v] = scales_sums ? weight[v] : weight[v] * step[v];
                 }
                 IG_UNROLL for (int r = 0; r < rows; r++) {
                     const ig_f32 value = ig_set_f32(a[r * a_step + k + j]);
@@ -126,18 +129,24 @@ IG_FUNCTION_sum(const int rows, const int unroll, const float *a, int64_t a_step
         for (int64_t j = 0; k < last; k++, j++)
             IG_UNROLL for (int v = 0; v < $vectors; v++) {
                 const ig_f32 number = IG_FUNCTION_number(ig_load_u32(w + v * $lanes) >> (uint32_t)(4 * j));
-                const ig_f32 weight = ($has_zero ? number - shift[v] : number) * step[v];
+                const ig_f32 weight = ($has_zero ? number - shift[v] : number) * (scales_sums ? ig_set_f32(1) : step[v]);
                 IG_UNROLL for (int r = 0; r < rows; r++)
                     c[r][v] += ig_set_f32(a[r * a_step + k]) * weight;
             }
+        if (scales_sums)
+            IG_UNROLL for (int r = 0; r < rows; r++)
+                IG_UNROLL for (int v = 0; v < $vectors; v++) {
+                    IG_UNROLL for (int u = 1; u < unroll; u++) {
+                        c[r][v] += c[u * rows + r][v];
+                        c[u * rows + r][v] = (ig_f32){0};
+                    }
+                    total[r][v] += c[r][v] * step[v];
+                    c[r][v] = (ig_f32){0};
+                }
     }
     IG_UNROLL for (int r = 0; r < rows; r++)
-        IG_UNROLL for (int v = 0; v < $vectors; v++) {
-            ig_f32 total = c[r][v];
-            IG_UNROLL for (int u = 1; u < unroll; u++)
-                total += c[u * rows + r][v];
-            ig_store_f32(sum + r * $columns + v * $lanes, total);
-        }
+        IG_UNROLL for (int v = 0; v < $vectors; v++)
+            ig_store_f32(sum + r * $columns + v * $lanes, scales_sums ? total[r][v] : c[r][v]);
 }
 
 static __attribute__((noinline)) void

@@ -1,0 +1,173 @@
+"""If, Loop and Scan as C control flow: states that keep or change their sizes, stacked outputs, conditions, nesting."""
+
+import numpy as np
+import pytest
+from onnx import parser
+
+import intaglio
+from intaglio.errors import OperatorError, RunTimeoutError
+
+F = np.float32
+HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
+
+
+def check(text, *runs, host_runs=0):
+    """Run the model on both engines; the native one must need no host node."""
+    proto = parser.parse_model(HEADER + text)
+    native, reference = intaglio.load(proto, engine="native"), intaglio.load(proto, engine="reference")
+    for arrays in runs:
+        got, expected = native(*arrays), reference(*arrays)
+        pairs = zip(got, expected, strict=True) if isinstance(expected, tuple) else [(got, expected)]
+        for mine, right in pairs:
+            assert mine.shape == right.shape
+            assert mine.dtype == right.dtype
+            np.testing.assert_allclose(mine, right, rtol=1e-6)
+    assert native.host_runs == host_runs
+    return native
+
+
+def vector(count):
+    return np.arange(1, count + 1, dtype=F)
+
+
+def test_branches_of_one_shape():
+    text = """agraph (float[N] x, bool c) => (float[N] y) {
+      y = If (c) <then_branch = a () => (float[N] t) { t = Mul(x, x) },
+                  else_branch = b () => (float[N] e) { e = Neg(x) }> }"""
+    check(text, (vector(3), np.array(True)), (vector(4), np.array(False)), (vector(0), np.array(True)))
+
+
+def test_branches_of_different_shapes_and_constants():
+    text = """agraph (float[N] x, bool[1] c) => (float[M] y, int64[K] z) {
+      y, z = If (c) <
+        then_branch = a () => (float[P] t, int64[1] s) { t = Mul(x, x) s = Shape(x) },
+        else_branch = b () => (float[Q] e, int64[3] k) { e = Concat<axis=0>(x, x, x)
+                                                       k = Constant<value_ints=[7, 8, 9]>() }> }"""
+    check(text, (vector(3), np.array([True])), (vector(4), np.array([False])), (vector(0), np.array([False])))
+
+
+def test_a_result_goes_on_with_the_size_that_the_branch_told():
+    text = """agraph (float[N] x, bool c) => (float[K] z, int64[1] n) {
+      y = If (c) <then_branch = a () => (float[P] t) { t = Mul(x, x) },
+                  else_branch = b () => (float[Q] e) { e = Concat<axis=0>(x, x) }>
+      z = Exp(y)  n = Shape(y) }"""
+    check(text, (vector(3), np.array(True)), (vector(4), np.array(False)))
+
+
+def test_a_loop_with_a_count():
+    text = """agraph (float[N] x, int64 m) => (float[N] y, float[K,N] s) {
+      y, s = Loop (m, , x) <body = a (int64 i, bool c, float[N] v) => (bool c2, float[N] w, float[N] o) {
+        c2 = Identity(c) w = Add(v, x) o = Mul(w, w) }> }"""
+    check(text, *((vector(n), np.array(m)) for n, m in [(3, 4), (5, 0), (5, 1), (0, 3), (2, 40), (3, -1)]))
+
+
+def test_a_loop_with_a_condition_and_its_number():
+    text = """agraph (float[N] x, float limit, bool start) => (float[N] y, int64[K] s) {
+      one = Constant<value_float=1.0>()
+      y, s = Loop ( , start, x) <body = a (int64 i, bool c, float[N] v) => (bool c2, float[N] w, int64 o) {
+        w = Add(v, one) o = Add(i, i) r = ReduceSum<keepdims=0>(w) c2 = Less(r, limit) }> }"""
+    cases = [(3, 400.0, True), (5, 0.0, True), (1, 100.0, True), (2, 9.0, False)]
+    check(text, *((vector(n), np.array(limit, F), np.array(start)) for n, limit, start in cases))
+
+
+def test_a_state_that_grows():
+    text = """agraph (float[N] x, int64 m) => (float[K] y, float[K] z) {
+      y = Loop (m, , x) <body = a (int64 i, bool c, float[P] v) => (bool c2, float[Q] w) {
+        c2 = Identity(c) w = Concat<axis=0>(v, x) }>
+      z = Neg(y) }"""
+    check(text, *((vector(n), np.array(m)) for n, m in [(3, 4), (5, 0), (5, 1), (0, 3)]))
+
+
+def test_states_that_change_places():
+    text = """agraph (float[N] x, float[N] z, int64 m) => (float[N] y, float[N] w) {
+      y, w = Loop (m, , x, z) <body = a (int64 i, bool c, float[N] p, float[N] q)
+                                   => (bool c2, float[N] r, float[N] s) {
+        c2 = Identity(c) r = Identity(q) s = Identity(p) }> }"""
+    check(text, *((vector(3), -vector(3), np.array(m)) for m in (0, 1, 2, 3)))
+
+
+def test_the_condition_may_be_a_state():
+    text = """agraph (bool go, int64 m) => (bool y, int64 n) {
+      zero = Constant<value_int=0>()  one = Constant<value_int=1>()
+      y, n = Loop (m, , go, zero) <body = a (int64 i, bool c, bool p, int64 k) => (bool c2, bool q, int64 k2) {
+        c2 = Identity(p) q = Not(p) k2 = Add(k, one) }> }"""
+    check(text, *((np.array(go), np.array(5)) for go in (True, False)))
+
+
+def test_elements_whose_size_only_the_body_knows():
+    text = """agraph (float[N] x, int64 m) => (float[K,P] s) {
+      v = Loop (m, , x) <body = a (int64 i, bool c, float[N] v) => (bool c2, float[N] w, int64[A,B] o) {
+        c2 = Identity(c) w = Neg(v) o = NonZero(v) }> }""".replace("v = Loop", "v, s = Loop").replace(
+        "float[K,P] s", "int64[K,A,B] s"
+    )
+    zeros = np.array([0, 1, 0, 2], F)
+    check(text, (zeros, np.array(3)), (zeros, np.array(0)), (np.zeros(2, F), np.array(2)))
+
+
+def test_elements_that_change_their_size_are_refused():
+    text = """agraph (int64 m) => (int64[K,P] s) {
+      zero = Constant<value_int=0>()  one = Constant<value_int=1>()
+      s = Loop (m, ) <body = a (int64 i, bool c) => (bool c2, int64[P] o) {
+        c2 = Identity(c) o = Range(zero, i, one) }> }"""
+    model = intaglio.load(parser.parse_model(HEADER + text))
+    assert model(np.array(1)).shape == (1, 0)
+    with pytest.raises(OperatorError, match="Loop"):
+        model(np.array(3))
+
+
+@pytest.mark.parametrize("backward", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_scan(axis, backward):
+    shape = "T,B" if axis == 0 else "B,T"
+    text = f"""agraph (float[B] s, float[T,B] x) => (float[B] y, float[{shape}] z) {{
+      y, z = Scan<num_scan_inputs=1, scan_output_axes=[{axis}], scan_input_directions=[{backward}],
+                  scan_output_directions=[{backward}],
+                  body = a (float[B] h, float[B] v) => (float[B] w, float[B] o) {{ w = Add(v, h) o = Mul(w, w) }}> (s, x)
+    }}"""
+    rng = np.random.default_rng(axis)
+    check(text, *((rng.random(b).astype(F), rng.random((t, b)).astype(F)) for b, t in [(3, 5), (3, 0), (1, 1), (0, 4)]))
+
+
+def test_scans_over_axes_of_different_lengths_are_refused():
+    text = """agraph (float[T] p, float[S] q) => (float[T] z) {
+      z = Scan<num_scan_inputs=2, body = a (float v, float w) => (float o) { o = Add(v, w) }> (p, q) }"""
+    model = intaglio.load(parser.parse_model(HEADER + text))
+    np.testing.assert_array_equal(model(vector(3), vector(3)), 2 * vector(3))
+    with pytest.raises(OperatorError, match="lengths"):
+        model(vector(3), vector(4))
+
+
+def test_loops_in_loops_in_branches():
+    text = """agraph (float[N] x, bool c, int64 m) => (float[P] y) {
+      y = If (c) <
+        then_branch = a () => (float[Q] t) {
+          t = Loop (m, , x) <body = o (int64 i, bool g, float[R] v) => (bool g2, float[S] w) {
+            g2 = Identity(g)
+            u = Loop (m, , v) <body = q (int64 j, bool h, float[R] p) => (bool h2, float[R] r) {
+              h2 = Identity(h) f = Cast<to=1>(i) r = Add(p, f) }>
+            w = Concat<axis=0>(u, x) }> },
+        else_branch = b () => (float[N] e) { e = Neg(x) }> }"""
+    check(text, *((vector(n), np.array(c), np.array(m)) for n, c, m in [(3, True, 3), (2, False, 9), (1, True, 0)]))
+
+
+def test_a_body_that_needs_the_host_leaves_the_loop_to_the_host():
+    text = """agraph (float[N] x, int64 m) => (float[N] y, string[K] s) {
+      word = Constant<value_strings=["word"]>()  zero = Constant<value_int=0>()
+      y, s = Loop (m, , x) <body = a (int64 i, bool c, float[N] v) => (bool c2, float[N] w, string o) {
+        c2 = Identity(c) w = Add(v, x) o = Gather(word, zero) }> }"""
+    model = intaglio.load(parser.parse_model(HEADER + text))
+    y, s = model(vector(3), np.array(2))
+    np.testing.assert_array_equal(y, 3 * vector(3))
+    assert list(s) == ["word", "word"]
+    assert model.host_runs > 0
+
+
+def test_an_endless_loop_can_be_stopped():
+    text = """agraph (int64 n) => (int64 y) {
+      yes = Constant<value = bool {1}>()  one = Constant<value_int=1>()
+      y = Loop ( , yes, n) <body = a (int64 i, bool c, int64 v) => (bool c2, int64 w) {
+        c2 = Identity(c) w = Add(v, one) }> }"""
+    model = intaglio.load(parser.parse_model(HEADER + text))
+    with pytest.raises(RunTimeoutError):
+        model.run({"n": np.array(0)}, timeout=0.05)
+    assert model.host_runs == 0

@@ -1,0 +1,204 @@
+"""Sizes that come as data: the driver binds them, allocates, and gives outputs whose shape nobody knew before."""
+
+import numpy as np
+import pytest
+from onnx import parser
+
+import intaglio
+from intaglio.errors import IntaglioError, LimitError
+from tests.kernels.test_control import HEADER, F, check
+
+RNG = np.random.default_rng(5)
+
+
+def ints(*items):
+    return np.array(items, np.int64)
+
+
+def block(*shape):
+    return RNG.random(shape).astype(F)
+
+
+CASES = {
+    "Reshape": (
+        "(float[a,b,c] x, int64[2] s) => (float[p,q] y) { y = Reshape(x, s) }",
+        [(block(2, 3, 4), ints(*s)) for s in [(0, -1), (6, 4), (-1, 2), (24, 1)]],
+    ),
+    "Reshape-allowzero": (
+        "(float[a,b] x, int64[2] s) => (float[p,q] y) { y = Reshape<allowzero=1>(x, s) }",
+        [(block(0, 3), ints(0, 5)), (block(2, 3), ints(3, 2))],
+    ),
+    "Expand": (
+        "(float[a,b] x, int64[3] s) => (float[p,q,r] y) { e = Expand(x, s) y = Add(e, e) }",
+        [
+            (block(3, 4), ints(2, 1, 1)), (block(3, 4), ints(2, 3, 4)), (block(1, 4), ints(2, 3, 4)),
+            (block(3, 1), ints(1, 1, 7)), (block(1, 1), ints(0, 3, 2)),
+        ],
+    ),
+    "Expand-to-lower-rank": (
+        "(float[a,b,c] x, int64[1] s) => (float[p,q,r] y) { y = Expand(x, s) }",
+        [(block(2, 3, 1), ints(5)), (block(2, 3, 4), ints(1))],
+    ),
+    "Tile": (
+        "(float[a,b] x, int64[2] s) => (float[p,q] y) { y = Tile(x, s) }",
+        [(block(3, 4), ints(*s)) for s in [(2, 1), (0, 1), (2, 3)]],
+    ),
+    "Split": (
+        "(float[a,b] x, int64[2] s) => (float[p,b] y, float[q,b] z) { y, z = Split<axis=0>(x, s) }",
+        [(block(3, 4), ints(*s)) for s in [(2, 1), (0, 3)]],
+    ),
+    "TopK": (
+        "(float[a,b] x, int64[1] k) => (float[a,q] y, int64[a,q] z) { y, z = TopK(x, k) }",
+        [(block(3, 4), ints(k)) for k in (2, 0, 4)],
+    ),
+    "OneHot": (
+        "(int64[n] x, int64 k, float[2] v) => (float[n,q] y) { y = OneHot(x, k, v) }",
+        [(ints(1, 2, 0), np.array(k), np.array([0, 5], F)) for k in (3, 5, 1)],
+    ),
+    "ConstantOfShape": (
+        "(int64[3] x) => (float[p,q,r] y) { y = ConstantOfShape<value = float {3.0}>(x) }",
+        [(ints(1, 2, 0),), (ints(3, 2, 2),)],
+    ),
+    "Slice": (
+        "(float[a,b] x, int64[1] s, int64[1] e) => (float[p,b] y) { y = Slice(x, s, e) }",
+        [(block(3, 4), ints(s), ints(e)) for s, e in [(1, 2), (-1, 2**63 - 1), (5, 7), (-10, -1), (2, 1)]],
+    ),
+    "Slice-by-steps": (
+        "(float[a,b] x, int64[2] s, int64[2] e, int64[2] i, int64[2] t) => (float[p,q] y) {"
+        " z = Slice(x, s, e, i, t) y = Exp(z) }",
+        [
+            (block(3, 4), ints(1, 0), ints(2, 3), ints(0, 1), ints(1, 1)),
+            (block(3, 4), ints(-1, 3), ints(-9, -1), ints(-1, 0), ints(-1, 2)),
+            (block(3, 4), ints(-1, 3), ints(-(2**63), -9), ints(-1, 0), ints(-2, -1)),
+            (block(0, 4), ints(-1, 3), ints(-9, -9), ints(-1, 0), ints(-2, -1)),
+            (block(3, 4), ints(0, 3), ints(3, -9), ints(0, 1), ints(2**62, -(2**63))),
+        ],
+    ),
+    "Pad": (
+        "(float[a,b] x, int64[4] s, float v) => (float[p,q] y) { z = Pad(x, s, v) y = Exp(z) }",
+        [(block(3, 4), ints(*s), np.array(3, F)) for s in [(1, 0, 2, 1), (0, 0, 0, 0), (-1, 2, 0, -2)]],
+    ),
+    "Pad-reflected-along-an-axis": (
+        '(float[a,b] x, int64[2] s, float v, int64[1] i) => (float[p,q] y) { y = Pad<mode="reflect">(x, s, v, i) }',
+        [(block(3, 4), ints(1, 2), np.array(3, F), ints(i)) for i in (-1, 0)],
+    ),
+    "NonZero": (
+        "(float[a,b,c] x) => (int64[p,q] y) { y = NonZero(x) }",
+        [(RNG.integers(-1, 2, shape).astype(F),) for shape in [(40, 30, 20), (0, 3, 2), (4, 1, 1)]],
+    ),
+    "NonZero-of-a-scalar": (
+        "(float x) => (int64[p,q] y) { y = NonZero(x) }",
+        [(np.array(1, F),), (np.array(0, F),)],
+    ),
+    "Compress": (
+        "(float[a,b,c] x, bool[n] k) => (float[a,q,c] y) { y = Compress<axis=1>(x, k) }",
+        [(block(4, 5, 3), RNG.random(n) < 0.5) for n in (5, 2, 0)],
+    ),
+    "Compress-flat": (
+        "(float[a,b] x, bool[n] k) => (float[p] y) { y = Compress(x, k) }",
+        [(block(4, 5), RNG.random(n) < 0.5) for n in (20, 2, 0)],
+    ),
+    "NonMaxSuppression": (
+        "(float[a,n,4] b, float[a,c,n] s, int64[1] m, float[1] t, float[1] u) => (int64[p,3] y) {"
+        " y = NonMaxSuppression(b, s, m, t, u) }",
+        [
+            (block(2, n, 4), block(2, 3, n), ints(most), np.array([t], F), np.array([u], F))
+            for n, most, t, u in [(50, 10, 0.3, 0.2), (50, 0, 0.3, 0.2), (9, 3, 0.9, 0.9), (0, 3, 0.5, 0.5)]
+        ],
+    ),
+    "sizes-that-other-operators-use": (
+        "(float[a,b] x) => (float[p] y, int64[1] n) {"
+        " k = Greater(x, m) m = Constant<value_float=0.5>() i = NonZero(k) t = Transpose(i) g = GatherND(x, t)"
+        " y = Relu(g) n = Shape(g) }".replace("k = Greater(x, m) m = Constant<value_float=0.5>()",
+                                                "m = Constant<value_float=0.5>() k = Greater(x, m)"),
+        [(block(6, 7),), (block(0, 3),)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sizes_from_data(name):
+    text, runs = CASES[name]
+    check("agraph " + text, *runs)
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "int16", "int32", "int64", "float16", "bfloat16"])
+def test_ranges(dtype):
+    number = {"float": F, "double": np.float64, "float16": np.float16}.get(dtype, dtype)
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        number = ml_dtypes.bfloat16
+    text = f"agraph ({dtype} a, {dtype} b, {dtype} c) => ({dtype}[n] y) {{ y = Range(a, b, c) }}"
+    proto = parser.parse_model(HEADER.replace("21", "27") + text)
+    native, reference = intaglio.load(proto, engine="native"), intaglio.load(proto, engine="reference")
+    for ends in [(0, 10, 3), (5, 5, 1), (5, 0, -2), (0, 10, 5), (3, 100, 7), (5, 9, -1)]:
+        arrays = [np.array(item, number) for item in ends]
+        np.testing.assert_array_equal(native(*arrays), reference(*arrays))
+    assert native.host_runs == 0
+    with pytest.raises(IntaglioError, match="Range"):
+        native(*(np.array(item, number) for item in (0, 3, 0)))
+
+
+@pytest.mark.parametrize("is_sorted", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, 1, 2])
+def test_unique(axis, is_sorted):
+    options = f"sorted={is_sorted}" + ("" if axis is None else f", axis={axis}")
+    found = "float[p]" if axis is None else "float[p,r,s]"
+    text = f"""agraph (float[a,b,c] x) => ({found} y, int64[i] f, int64[j] g, int64[k] n) {{
+      y, f, g, n = Unique<{options}>(x) }}"""
+    special = np.array([[[np.nan, 1, np.nan, -0.0, 0.0, 3, 1]]], F)
+    shapes = [(9, 3, 2), (40, 1, 1), (4, 2, 3)]
+    check(text, *((RNG.integers(0, 2, shape).astype(F),) for shape in shapes), (special,), (np.ones((4, 3, 2), F),))
+
+
+BAD = {
+    "Reshape": ("(float[a] x, int64[2] s) => (float[p,q] y) { y = Reshape(x, s) }", (block(6), ints(4, -1))),
+    "Expand": ("(float[a] x, int64[1] s) => (float[p] y) { y = Expand(x, s) }", (block(6), ints(4))),
+    "Tile": ("(float[a] x, int64[1] s) => (float[p] y) { y = Tile(x, s) }", (block(6), ints(-1))),
+    "Split": ("(float[a] x, int64[2] s) => (float[p] y, float[q] z) { y, z = Split(x, s) }", (block(6), ints(4, 4))),
+    "TopK": ("(float[a] x, int64[1] k) => (float[p] y, int64[p] z) { y, z = TopK(x, k) }", (block(6), ints(7))),
+    "Slice": (
+        "(float[a] x, int64[1] s, int64[1] i) => (float[p] y) { y = Slice(x, s, s, i, s) }",
+        (block(6), ints(0), ints(0)),
+    ),
+    "Pad": ("(float[a] x, int64[2] s) => (float[p] y) { y = Pad(x, s) }", (block(6), ints(-4, -4))),
+    "ConstantOfShape": ("(int64[1] s) => (float[p] y) { y = ConstantOfShape(s) }", (ints(-3),)),
+    "Compress": (
+        "(float[a] x, bool[n] k) => (float[p] y) { y = Compress<axis=0>(x, k) }",
+        (block(2), np.ones(3, bool)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_values_that_an_operator_forbids(name):
+    text, arrays = BAD[name]
+    model = intaglio.load(parser.parse_model(HEADER + "agraph " + text), engine="native")
+    with pytest.raises(IntaglioError, match=name):
+        model(*arrays)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(int64[2] s) => (float[p,q] y) { y = ConstantOfShape(s) }",
+        "(int64[2] s) => (float[p,q] y) { z = ConstantOfShape(s) y = Exp(z) }",
+    ],
+)
+def test_sizes_that_no_memory_holds(text):
+    model = intaglio.load(parser.parse_model(HEADER + "agraph " + text), engine="native")
+    for sizes in [(2**40, 2**40), (2**62, 4), (2**31, 2**31)]:
+        with pytest.raises((LimitError, IntaglioError)):
+            model(ints(*sizes))
+    assert model(ints(2, 3)).shape == (2, 3)
+
+
+def test_a_size_that_breaks_an_assumption():
+    text = """agraph (float[a,b] x, int64[1] k, float[m] w) => (float[a,q] y) { v, z = TopK(x, k) y = Add(v, w) }"""
+    proto = parser.parse_model(HEADER + text)
+    native, reference = intaglio.load(proto, engine="native"), intaglio.load(proto, engine="reference")
+    data = block(3, 4)
+    for count, width in [(2, 2), (4, 4), (1, 4), (3, 1)]:
+        arrays = data, ints(count), data[0, :width].copy()
+        np.testing.assert_array_equal(native(*arrays), reference(*arrays))
