@@ -142,9 +142,23 @@ def test_integer_power() -> None:
 def test_integer_mean() -> None:
     check([[-3]], "ReduceMean", i32([[-3, -4]]), [1])
     check([[3]], "ReduceMean", i32([[3, 4]]), [1])
+    check([[1 - 2**62]], "ReduceMean", i64([[-(2**63), 1]]), [1])
+
+
+def test_integer_gemm() -> None:
+    check([[1, -1]], "Gemm", i32([[1]]), i32([[3, -3]]), alpha=0.5)
+    check([[4, -5]], "Gemm", i64([[1]]), i64([[3, -3]]), i64([5, -7]), alpha=0.5, beta=0.5)
+    check([[-4]], "Gemm", i32([[2**31 - 1]]), i32([[4]]), alpha=1.0)
 
 
 # Floats
+
+
+def test_power_of_one_half() -> None:
+    for exponent in (f32(0.5), f32([0.5]), f32([0.5, 0.5, 0.5, 0.5])):
+        found = run("Pow", f32([-np.inf, -0.0, 4, -1]), exponent)
+        np.testing.assert_array_equal(found, [np.inf, 0, 2, np.nan])
+        assert not np.signbit(found[1])
 
 
 def test_float_division_by_zero() -> None:
@@ -273,6 +287,14 @@ def test_nan_matmul() -> None:
 
 def test_nan_where() -> None:
     check([1, NAN], "Where", np.array([True, False]), f32([1, 1]), f32([NAN, NAN]))
+
+
+def test_nan_grid() -> None:
+    image, grid = f32([[[[5, 6], [7, 8]]]]), f32([[[[NAN, NAN]]]])
+    check([[[[NAN]]]], "GridSample", image, grid)
+    check([[[[0]]]], "GridSample", image, grid, mode="nearest")
+    check([[[[5]]]], "GridSample", image, grid, mode="nearest", padding_mode="border")
+    check([[[[0]]]], "GridSample", image, grid, mode="cubic")
 
 
 def test_nan_pad() -> None:
@@ -571,6 +593,26 @@ def test_compress_too_long() -> None:
 
 def test_compress_short() -> None:
     check([1], "Compress", f32([1, 2, 3]), np.array([True, False]), axis=0)
+
+
+def test_region_out_of_range() -> None:
+    image, inside = np.zeros((2, 1, 4, 4), f32), f32([[0, 0, 1, 1]])
+    check_error("batch index 2 is out of range", "RoiAlign", image, inside, i64([2]))
+    check_error("no finite number", "RoiAlign", image, f32([[0, NAN, 1, 1]]), i64([0]))
+    check_error("batch index of a region 2", "MaxRoiPool", image, f32([[2, 0, 0, 1, 1]]), pooled_shape=[1, 1])
+    check_error("corner", "MaxRoiPool", image, f32([[0, 0, 0, INF, 1]]), pooled_shape=[1, 1])
+
+
+def test_sizes_that_differ() -> None:
+    infos = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "c", "h", "w"]),
+        helper.make_tensor_value_info("k", TensorProto.FLOAT, ["o", "p", "i", "j"]),
+    ]
+    graph = helper.make_graph([helper.make_node("Conv", ["x", "k"], ["y"])], "g", infos, [ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
+    for engine in ENGINES:
+        with pytest.raises(IntaglioError, match="Conv at"):
+            intaglio.load(model, engine=engine)(np.ones((1, 3, 5, 5), f32), np.ones((4, 2, 3, 3), f32))
 
 
 def test_range_step_zero() -> None:

@@ -1,4 +1,4 @@
-"""The cache where something is missing, full, forbidden, damaged, slow or killed: an error or a way out, never a ruin."""
+"""The cache where something is missing, full, forbidden, damaged or killed: an error or a way out, never a ruin."""
 
 import contextlib
 import os

@@ -46,14 +46,31 @@ def check(engine: NativeEngine, *shapes: tuple[int, ...]) -> None:
 def test_two_sizes_are_taken_to_be_equal() -> None:
     graph = graph_of(lambda b, x, y: b.Add(x, y), (N,), (M,))
     copy = clone(graph)
-    assert len(assume_equal(copy)) == 1
+    assert len(assume_equal(copy, {})) == 1
     left, right = (value.shape for value in copy.inputs)
     assert left == right == copy.outputs[0].shape
 
 
 def test_nothing_is_assumed_of_what_is_certain() -> None:
     graph = graph_of(lambda b, x, y: b.Mul(b.Add(x, y), 2.0), (N, M), (1, M))
-    assert assume_equal(clone(graph)) == []
+    assert assume_equal(clone(graph), {}) == []
+
+
+@pytest.mark.parametrize(
+    ("build", "shapes", "wrong"),
+    [
+        (lambda b, x, y: b.Concat(x, y, axis=0), ((2, 3), (4, 3)), ((2, 3), (2, 5))),
+        (lambda b, x, y: b.Concat(x, y, axis=-1), ((2, 3), (2, 5)), ((2, 3), (4, 3))),
+        (lambda b, x, y: b.MatMul(x, y), ((2, 3), (3, 5)), ((2, 3), (5, 3))),
+        (lambda b, x, y: b.MatMulInteger(b.Cast(x, to=3), b.Cast(y, to=3)), ((2, 3), (3, 5)), ((2, 3), (5, 3))),
+    ],
+)
+def test_sizes_that_must_be_equal(build: Any, shapes: Any, wrong: Any) -> None:
+    engine = NativeEngine(graph_of(build, (N, K), (M, symbol("j"))), 2).load()
+    check(engine, *shapes)
+    assert not engine.plan.host_steps
+    with pytest.raises(IntaglioError):
+        engine.run([numbers(shape, 1) for shape in wrong])
 
 
 @pytest.mark.parametrize("sizes", [(5, 5), (1, 5), (5, 1), (1, 1), (0, 0), (1, 0), (0, 1), (33, 33)])

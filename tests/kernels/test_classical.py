@@ -80,7 +80,13 @@ def test_support_vector_regressor(judge, kernel, one_class):
 
 
 def test_support_vector_regressor_without_vectors(judge):
-    options = {"coefficients": [1.0, -0.5, 0.25], "rho": [0.5], "n_supports": 0, "kernel_type": "LINEAR", "kernel_params": [0.0] * 3}
+    options = {
+        "coefficients": [1.0, -0.5, 0.25],
+        "rho": [0.5],
+        "n_supports": 0,
+        "kernel_type": "LINEAR",
+        "kernel_params": [0.0] * 3,
+    }
     judge(
         model_of("SVMRegressor", {"x": (np.float32, ["n", FEATURES])}, [np.float32], **options),
         list(rows()),
@@ -106,7 +112,12 @@ def test_support_vector_classifier(judge, kernel, transform, classes, is_probabl
 
 
 def test_support_vector_classifier_without_vectors(judge):
-    options = {"coefficients": np.linspace(-1, 1, 9).tolist(), "rho": [0.25], "kernel_type": "LINEAR", "kernel_params": [0.0] * 3}
+    options = {
+        "coefficients": np.linspace(-1, 1, 9).tolist(),
+        "rho": [0.25],
+        "kernel_type": "LINEAR",
+        "kernel_params": [0.0] * 3,
+    }
     options["classlabels_ints"] = [1, 2, 3]
     model = model_of("SVMClassifier", {"x": (np.float32, ["n", FEATURES])}, [np.int64, np.float32], **options)
     judge(model, list(rows()), exact=False)
@@ -194,7 +205,10 @@ DEFAULTS = {"int64s": {"default_int64": 42}, "floats": {"default_float": 0.75}}
 @pytest.mark.parametrize("keys", LABELS)
 @pytest.mark.parametrize("values", LABELS)
 def test_label_encoder(judge, keys, values):
-    table = {f"keys_{keys}": LABELS[keys].tolist(), f"values_{values}": np.array([4, 1, 9, 8], LABELS[values].dtype).tolist()} | DEFAULTS[values]
+    table = {
+        f"keys_{keys}": LABELS[keys].tolist(),
+        f"values_{values}": np.array([4, 1, 9, 8], LABELS[values].dtype).tolist(),
+    } | DEFAULTS[values]
     model = model_of("LabelEncoder", {"x": (LABELS[keys].dtype, ["n", "m"])}, [LABELS[values].dtype], **table)
     others = np.array([[0, 7, 3]], LABELS[keys].dtype)
     feeds = [{"x": LABELS[keys].reshape(2, 2)}, {"x": others}, {"x": RNG.choice(LABELS[keys], (40, 33))}]
@@ -244,13 +258,22 @@ def test_grams(judge, mode, skips, lengths, dtype):
 
 
 def test_a_chain_is_one_compiled_segment(judge):
+    linear = {
+        "classlabels_ints": [2, 4, 8],
+        "coefficients": np.linspace(-1, 1, 9).tolist(),
+        "intercepts": [0.0, 0.1, 0.2],
+    }
+    steps = [
+        ("Imputer", ["a"], {"imputed_value_floats": [0.5], "replaced_value_float": np.nan}),
+        ("Scaler", ["b"], {"offset": [0.1, 0.2, 0.3], "scale": [1.0, 2.0, 3.0]}),
+        ("Normalizer", ["c"], {"norm": "L2"}),
+        ("LinearClassifier", ["label", "score"], linear | {"post_transform": "SOFTMAX"}),
+    ]
+    names = ["x", "a", "b", "c"]
     nodes = [
-        helper.make_node("Imputer", ["x"], ["a"], domain="ai.onnx.ml", imputed_value_floats=[0.5], replaced_value_float=np.nan),
-        helper.make_node("Scaler", ["a"], ["b"], domain="ai.onnx.ml", offset=[0.1, 0.2, 0.3], scale=[1.0, 2.0, 3.0]),
-        helper.make_node("Normalizer", ["b"], ["c"], domain="ai.onnx.ml", norm="L2"),
-        helper.make_node("LinearClassifier", ["c"], ["label", "score"], domain="ai.onnx.ml", post_transform="SOFTMAX",
-                         classlabels_ints=[2, 4, 8], coefficients=np.linspace(-1, 1, 9).tolist(), intercepts=[0.0, 0.1, 0.2]),
-    ]  # fmt: skip
+        helper.make_node(op, [name], outputs, domain="ai.onnx.ml", **attributes)
+        for name, (op, outputs, attributes) in zip(names, steps, strict=True)
+    ]
     graph = helper.make_graph(
         nodes,
         "chain",

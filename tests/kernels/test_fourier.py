@@ -24,7 +24,9 @@ def number_of(dtype):
 
 def model_of(op, inputs, constants, output, order=None, opset=20, **attributes):
     """A model of one node; `inputs` give dtype and shape by name, `constants` arrays."""
-    names = [*inputs, *constants] if order is None else order
+    names = [*inputs, *constants] if order is None else list(order)
+    while names[-1] == "":
+        names.pop()
     graph = helper.make_graph(
         [helper.make_node(op, names, ["y"], **attributes)],
         op,
@@ -225,5 +227,5 @@ def test_mel_weights(output, known):
 def test_mel_weights_check_their_inputs(name, number):
     inputs = {key: (array.dtype, []) for key, array in MEL.items()}
     model = load(model_of("MelWeightMatrix", inputs, {}, np.float32), engine="native", strict=True)
-    with pytest.raises(OperatorError, match="not all positive|outside of"):
+    with pytest.raises(OperatorError, match=r"not all positive|outside of"):
         model.run(MEL | {name: np.array(number, MEL[name].dtype)})

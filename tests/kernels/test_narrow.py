@@ -1,6 +1,7 @@
 """Floats and integers of few bits, every pattern of them, natively and by the reference: the bits must be equal.
 
-Zeros of either sign are the same to quantization, denormals that compiled code makes zero are one to dequantization.
+Sums do not tell the sign of zero or NaN, so quantization is not asked for it; and where dequantization gives a
+denormal, compiled code may give zero.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from intaglio.errors import OperatorError
+from intaglio.c import cache
+from intaglio.c.compiler import require_compiler
+from intaglio.c.target import named_target
+from intaglio.errors import CompileError, OperatorError
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import BOOL, DTYPES, DType
@@ -145,6 +149,25 @@ def test_casts(source: DType, cast_engines: dict[str, tuple[Problem, NativeEngin
         assert not wrong.size, f"{title}: of {given[wrong[:5]]} got {got[wrong[:5]]}, expected {expected[wrong[:5]]}"
 
 
+@pytest.mark.parametrize("name", ["c", "sse2", "avx2"])
+def test_casts_on_other_targets(name: str) -> None:
+    """From single and double precision and back."""
+    try:
+        target = named_target(name)
+    except CompileError as error:
+        pytest.skip(str(error))
+    plain = {each.name for each in PLAIN}
+    chosen = [each for each in casts() if set(each.title.split()[:2]) & plain <= {"float32", "float64"}]
+    chosen = [each for each in chosen if set(each.title.split()[:2]) & plain]
+    engines = [NativeEngine(each.graph, 1, target) for each in chosen]
+    functions = list(dict.fromkeys(function for engine in engines for function in engine.functions()))
+    cache.ensure(functions, require_compiler(), target)
+    for pair in zip(chosen, engines, strict=True):
+        pair[1].load()
+        ((got, expected),) = both(pair)
+        np.testing.assert_array_equal(bits(got), bits(expected), err_msg=pair[0].title)
+
+
 @pytest.mark.parametrize("to", [DTYPES[name] for name in NARROW_FLOATS if name != "float8e8m0"], ids=str)
 def test_single_precision_agrees_with_ml_dtypes(to: DType) -> None:
     """The reference itself is judged where it does not saturate: ml_dtypes rounds single precision once."""
@@ -191,7 +214,10 @@ def test_bit_casts() -> None:
         assert np.array_equal(bits(got), bits(expected)), title
 
 
-GRAINS: list[tuple[tuple[int, ...], dict[str, int]]] = [((), {}), ((24,), {"axis": 1}), ((7, 6), {"block_size": 4})]
+GRAINS: list[tuple[tuple[int, ...], dict[str, int]]] = [
+    ((), {}), ((24,), {"axis": 1}), ((7, 6), {"block_size": 4}), ((7, 5), {"axis": -1, "block_size": 5}),
+    ((1, 24), {"axis": -2, "block_size": 7}),
+]  # fmt: skip
 QUANTIZED = [*(each for each in NARROW if each != POWERS), DTYPES["int8"], DTYPES["uint8"], DTYPES["int16"]]
 SCALES = [DTYPES[name] for name in ("float32", "float16", "bfloat16", "float8e8m0")]
 
@@ -228,8 +254,8 @@ def quantizations() -> Iterator[Problem]:
 def test_quantization() -> None:
     for title, pair in compiled(list(quantizations())).items():
         ((got, expected),) = both(pair)
-        is_zero = (got.astype(np.float32) == 0) & (expected.astype(np.float32) == 0)
-        assert np.all(is_zero | (bits(got) == bits(expected))), title
+        numbers = [each.astype(np.float32) for each in (got, expected)]
+        np.testing.assert_array_equal(*numbers, err_msg=title)
 
 
 def dequantizations() -> Iterator[Problem]:
@@ -269,7 +295,7 @@ def moved(b: Any, x: Value, y: Value, chosen: Value, places: Value) -> list[Valu
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", [*NARROW, DTYPES["complex64"], DTYPES["float16"], DTYPES["bfloat16"]], ids=str)
+@pytest.mark.parametrize("dtype", [*NARROW, DTYPES["complex64"]], ids=str)
 def test_movement_keeps_bits(dtype: DType) -> None:
     tensor = TensorType(dtype, (symbol("n"), 12))
     types = [tensor, tensor, tensor.with_dtype(BOOL), TensorType(DTYPES["int64"], (12,))]

@@ -21,6 +21,7 @@ from intaglio.runtime.model import load
 
 RNG = np.random.default_rng(11)
 SHAPES = [(1, 2, 7, 9), (2, 3, 5, 5)]
+SIZES = [(1, 7, 9), (2, 4, 5)]
 
 
 def _array(dtype: Any, shape: Any) -> Any:
@@ -99,20 +100,22 @@ def test_products(make_model: Any, judge: Any, dtype: Any, shapes: Any) -> None:
 @pytest.mark.parametrize("weights", [(6, 2, 3, 3), (34, 3, 1, 1), (40, 17, 2, 2), (16, 1, 3, 3)])
 def test_convolution_of_unknown_channels(make_model: Any, judge: Any, op: str, weights: Any) -> None:
     """Kernels that come as an input, with sizes that only the run tells."""
+    shapes = {"x": (np.float32, ["n", "c", "h", "w"]), "k": (np.float32, ["o", "p", "i", "j"])}
     for group in (1, 2):
-        shapes = {name: (np.float32, dims) for name, dims in (("x", "ncHW"), ("w", "opij"), ("b", "q"))}
-        model = make_model(op, {name: (dtype, list(dims)) for name, (dtype, dims) in shapes.items()}, {"group": group})
-        inputs, outputs = (weights[1] * group, weights[0]) if op == "Conv" else (weights[0], weights[1] * group)
-        feeds = [
-            {"x": RNG.integers(-4, 5, (n, inputs, h, w)), "w": RNG.integers(-3, 4, weights), "b": RNG.integers(-3, 4, outputs)}
-            for n, h, w in ((1, 7, 9), (2, 4, 5))
-        ]  # fmt: skip
-        judge(model, [{name: array.astype(np.float32) for name, array in feed.items()} for feed in feeds], exact=False)
+        inputs = weights[1] * group if op == "Conv" else weights[0]
+        arrays = [(RNG.integers(-4, 5, (n, inputs, h, w)), RNG.integers(-3, 4, weights)) for n, h, w in SIZES]
+        feeds = [{"x": x.astype(np.float32), "k": k.astype(np.float32)} for x, k in arrays]
+        judge(make_model(op, shapes, {"group": group}), feeds, exact=False)
 
 
 @pytest.mark.parametrize(
     ("op", "weights", "group"),
-    [("Conv", (4, 2, 3, 3), 1), ("Conv", (4, 1, 3, 3), 4), ("Conv", (4, 2, 1, 1), 1), ("ConvTranspose", (4, 2, 3, 3), 1)],
+    [
+        ("Conv", (4, 2, 3, 3), 1),
+        ("Conv", (4, 1, 3, 3), 4),
+        ("Conv", (4, 2, 1, 1), 1),
+        ("ConvTranspose", (4, 2, 3, 3), 1),
+    ],
 )
 @pytest.mark.parametrize("is_constant", [False, True])
 def test_channels_that_do_not_fit(make_model: Any, op: str, weights: Any, group: int, is_constant: bool) -> None:
@@ -130,7 +133,7 @@ def test_channels_are_looked_at_where_nothing_is_assumed() -> None:
     graph = Graph("g")
     x = graph.add_input("x", TensorType(FLOAT32, tuple(map(symbol, "nchw"))))
     b = Builder(graph)
-    graph.add_output(b.Conv(x, b.constant(np.ones((4, 2, 3, 3), np.float32))))
+    graph.set_outputs([b.Conv(x, b.constant(np.ones((4, 2, 3, 3), np.float32)))])
     for assume in (False, True):
         plan = lower(clone(graph), host_target(), assume=assume)
         assert ("sizes_agree" in [kernel.hint for kernel in plan.kernels]) is not assume

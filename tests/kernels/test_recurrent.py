@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from intaglio.errors import IntaglioError
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, DType
@@ -105,6 +106,23 @@ def test_layer(kind: str, attributes: dict[str, Any], is_constant: bool, optiona
             expected, found = evaluate(graph, given), engine.run(given)
             for wanted, got in zip(expected, found, strict=True):
                 np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_inputs_that_do_not_fit_the_weights(kind: str) -> None:
+    graph, hidden, gates = Graph("g"), 3, GATES[kind]
+    steps, batch, size = map(symbol, "tbi")
+    x = graph.add_input("x", TensorType(FLOAT32, (steps, batch, size)))
+    state = graph.add_input("state", TensorType(FLOAT32, (1, symbol("n"), hidden)))
+    b = Builder(graph)
+    weights = [b.constant(np.ones((1, gates * hidden, depth), np.float32)) for depth in (5, hidden)]
+    graph.set_outputs([getattr(b, kind)(x, *weights, None, None, state, hidden_size=hidden)])
+    engine = NativeEngine(graph, 2).load()
+    assert not engine.plan.host_steps
+    assert engine.run([np.ones((2, 4, 5), np.float32), np.ones((1, 4, hidden), np.float32)])[0].shape == (2, 1, 4, 3)
+    for shape, count in (((2, 4, 900), 4), ((2, 4, 4), 4), ((2, 400, 5), 4)):
+        with pytest.raises(IntaglioError):
+            engine.run([np.ones(shape, np.float32), np.ones((1, count, hidden), np.float32)])
 
 
 @pytest.mark.parametrize(("kind", "attributes"), CASES)

@@ -16,7 +16,11 @@ import onnxruntime
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from intaglio.ir.build import type_of
 from intaglio.ir.dtype import DType, from_numpy
+from intaglio.ir.types import TensorType, Type
+from intaglio.ir.verify import is_compatible
+from intaglio.onnx.reader import read_model
 from intaglio.runtime.model import load
 
 from .matrix import Cell, Feeds, Problem, Schema, allowed, cast, cell_of, is_array, problem_of, schema_of, versions
@@ -162,6 +166,18 @@ def is_trusted(judge: str, cell: Cell) -> bool:
 def run_reference(problem: Problem) -> list[Any]:
     """What our reference engine computes."""
     return list(load(problem.model, engine="reference").run(problem.feeds).values())
+
+
+def inference_difference(problem: Problem, results: list[Any]) -> str:
+    """Where the types that we infer do not fit what was computed."""
+    pairs = zip(read_model(problem.model).graph.outputs, results, strict=True)
+    wrong = [f"{value.type} is inferred for {type_of(item)}" for value, item in pairs if not fits(value.type, item)]
+    return "; ".join(wrong)
+
+
+def fits(type: Type, result: Any) -> bool:
+    """Whether an inferred type is that of a tensor; other results are not looked into."""
+    return not is_array(result) or not isinstance(type, TensorType) or is_compatible(type_of(result), type)
 
 
 def opinions(cell: Cell, problem: Problem) -> Iterator[tuple[str, list[Any] | None]]:

@@ -288,6 +288,25 @@ def test_numbers_of_four_bits_are_dequantized(data_type):
     np.testing.assert_array_equal(found, session.run(None, {"x0": steps})[0])
 
 
+@pytest.mark.parametrize("data_type", [TensorProto.UINT4, TensorProto.INT4])
+def test_numbers_are_quantized_to_four_bits_and_back(data_type):
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], domain=DOMAIN),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"], domain=DOMAIN),
+    ]
+    constants = [helper.make_tensor("scale", 1, (), [0.3]), helper.make_tensor("zero", data_type, (), [3])]
+    infos = [helper.make_tensor_value_info(name, 1, (2, 5)) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], constants)
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    x = real(2, 5) * np.float32(2)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    (found,) = evaluate(read_model(model).graph, [x])
+    np.testing.assert_allclose(found, session.run(None, {"x": x})[0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_rows_out_of_range_are_zeros(bits, runtime):
     arrays = [whole((9, 4 * bits), np.uint8), np.array([[0, 9], [-10, -1]]), real(9, 2)]

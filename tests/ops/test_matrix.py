@@ -18,7 +18,15 @@ from intaglio.runtime.batch import compile_together
 from intaglio.runtime.native import NativeEngine
 
 from .matrix import Cell, Problem, allowed, cells, cells_of, engine_of, problem_of, versions
-from .matrix_judges import differences, is_finite, judge, run_reference, tolerance, type_differences
+from .matrix_judges import (
+    differences,
+    inference_difference,
+    is_finite,
+    judge,
+    run_reference,
+    tolerance,
+    type_differences,
+)
 from .matrix_recipes import RECIPES
 
 KEYS = sorted(versions())
@@ -37,7 +45,7 @@ def faults(cell: Cell, judges: Counter[str]) -> str:
     """What is wrong with a cell on the reference engine."""
     problem = problem_of(cell)
     ours = run_reference(problem)
-    wrong = type_differences(ours, problem.results)
+    wrong = type_differences(ours, problem.results) or inference_difference(problem_of(cell, constants=True), ours)
     if wrong:
         return wrong
     name, wrong = judge(cell, problem, ours)

@@ -12,7 +12,14 @@ from intaglio.ir.build import Builder, reference_by_expansion
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
-from intaglio.ops.normalization import LRN, Dropout, LpNormalization
+from intaglio.ops.normalization import (
+    LRN,
+    BatchNormalization,
+    Dropout,
+    LayerNormalization,
+    LpNormalization,
+    RMSNormalization,
+)
 
 SHAPES = [(2, 3), (2, 3, 4), (2, 3, 4, 5)]
 
@@ -44,6 +51,17 @@ def test_layer_normalization_types(agree: Any, dtype: Any) -> None:
     x, scale = numbers(2, 3, 4, dtype=dtype), numbers(4, dtype=dtype)
     tolerance = 1e-12 if dtype == np.float64 else 2e-3
     agree("LayerNormalization", x, scale, rtol=tolerance, atol=tolerance)
+
+
+def test_statistics_of_nothing_are_nan() -> None:
+    empty, vectors = numbers(2, 0), [numbers(2)] * 4
+    y, mean, inverse = LayerNormalization().reference(empty, numbers(0))
+    assert y.shape == RMSNormalization().reference(empty, numbers(0)).shape == (2, 0)
+    assert np.isnan(mean).all()
+    assert np.isnan(inverse).all()
+    y, *running = BatchNormalization(training_mode=1).reference(numbers(0, 2, 3), *vectors)
+    assert y.shape == (0, 2, 3)
+    assert np.isnan(running).all()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -95,6 +95,7 @@ def test_integer_sums_wrap_around() -> None:
     assert ReduceSum(keepdims=0).reference(data) == -(2**31)
     assert ReduceMean(keepdims=0).reference(data) == 2**30
     assert ReduceMean(keepdims=0).reference(np.array([-3, -4], np.int32)) == -3
+    assert ReduceMean(keepdims=0).reference(np.array([-(2**63), 1])) == 1 - 2**62
 
 
 @pytest.mark.parametrize("axes", [[3], [-4], [1, -2]])

@@ -969,6 +969,212 @@ CASES["attention of-rank-3"] = (
     """,
 )
 
+CASES["integer-convolution"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: uint8[N, 2, 4, 5]) -> (%y) {
+      %d = DequantizeLinear(%x, float32[] {0.5}, uint8[] {3})
+      %w = DequantizeLinear(int8[2, 2, 1, 1] {1, 2, 3, 4}, float32[2] {0.25, 0.125}, int8[2] {0, 0}; axis=0)
+      %c = DequantizeLinear(int32[2] {5, 6}, float32[2] {0.125, 0.0625}; axis=0)
+      %y = Conv(%d, %w, %c)
+    }
+    """,
+    """
+    %constant_2: int8[2, 2, 1, 1] = {1, 2, 3, 4}
+    %constant_7: uint8[] = {3}
+    %convinteger: int32[N, 2, 4, 5] = ConvInteger(%x, %constant_2, %constant_7)
+    %constant_8: int32[2, 1, 1] = {5, 6}
+    %add: int32[N, 2, 4, 5] = Add(%convinteger, %constant_8)
+    %cast: float32[N, 2, 4, 5] = Cast(%add; to=1)
+    %constant_9: float32[2, 1, 1] = {0.125, 0.0625}
+    %y: float32[N, 2, 4, 5] = Mul(%cast, %constant_9)
+    """,
+)
+
+CASES["integer-convolution with a bias of floats"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: uint8[N, 2, 4, 5], %c: float32[2]) -> (%y) {
+      %d = DequantizeLinear(%x, float32[] {0.5}, uint8[] {3})
+      %w = DequantizeLinear(int8[2, 2, 1, 1] {1, 2, 3, 4}, float32[] {0.25}, int8[] {1})
+      %y = Conv(%d, %w, %c)
+    }
+    """,
+    """
+    %constant_2: int8[2, 2, 1, 1] = {1, 2, 3, 4}
+    %constant_5: uint8[] = {3}
+    %constant_6: int8[] = {1}
+    %convinteger: int32[N, 2, 4, 5] = ConvInteger(%x, %constant_2, %constant_5, %constant_6)
+    %cast: float32[N, 2, 4, 5] = Cast(%convinteger; to=1)
+    %constant_7: float32[] = {0.125}
+    %mul: float32[N, 2, 4, 5] = Mul(%cast, %constant_7)
+    %constant_8: int64[3] = {-1, 1, 1}
+    %reshape: float32[2, 1, 1] = Reshape(%c, %constant_8)
+    %y: float32[N, 2, 4, 5] = Add(%mul, %reshape)
+    """,
+)
+
+CASES["integer-product"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: uint8[N, 2], %w: int8[2, 3]) -> (%y) {
+      %d = DequantizeLinear(%x, float32[] {0.5}, uint8[] {3})
+      %e = DequantizeLinear(%w, float32[] {0.25})
+      %y = MatMul(%d, %e)
+    }
+    """,
+    """
+    %constant_3: uint8[] = {3}
+    %matmulinteger: int32[N, 3] = MatMulInteger(%x, %w, %constant_3)
+    %cast: float32[N, 3] = Cast(%matmulinteger; to=1)
+    %constant_4: float32[] = {0.125}
+    %y: float32[N, 3] = Mul(%cast, %constant_4)
+    """,
+)
+
+CASES["integer-gemm"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: uint8[N, 2], %w: int8[3, 2]) -> (%y) {
+      %d = DequantizeLinear(%x, float32[] {0.5}, uint8[] {3})
+      %e = DequantizeLinear(%w, float32[] {0.25})
+      %c = DequantizeLinear(int32[3] {5, 6, 7}, float32[] {0.125})
+      %y = Gemm(%d, %e, %c; transB=1)
+    }
+    """,
+    """
+    %transpose: int8[2, 3] = Transpose(%w; perm=[1, 0])
+    %constant_5: uint8[] = {3}
+    %matmulinteger: int32[N, 3] = MatMulInteger(%x, %transpose, %constant_5)
+    %constant_6: int32[3] = {5, 6, 7}
+    %add: int32[N, 3] = Add(%matmulinteger, %constant_6)
+    %cast: float32[N, 3] = Cast(%add; to=1)
+    %constant_7: float32[] = {0.125}
+    %y: float32[N, 3] = Mul(%cast, %constant_7)
+    """,
+)
+
+CASES["scale-into-factor"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: int32[N, 2]) -> (%y) {
+      %f = Cast(%x; to=1)
+      %m = Mul(%f, float32[2] {0.5, 0.25})
+      %a = Add(%m, float32[2] {1.0, 2.0})
+      %y = QuantizeLinear(%a, float32[] {0.5}, uint8[] {3})
+    }
+    """,
+    """
+    %f: float32[N, 2] = Cast(%x; to=1)
+    %constant_4: float32[2] = {1.0, 0.5}
+    %mul: float32[N, 2] = Mul(%f, %constant_4)
+    %constant_5: float32[2] = {2.0, 4.0}
+    %add: float32[N, 2] = Add(%mul, %constant_5)
+    %constant_6: float32[] = {1.0}
+    %constant_3: uint8[] = {3}
+    %y: uint8[N, 2] = QuantizeLinear(%add, %constant_6, %constant_3)
+    """,
+)
+
+CASES["scale-into-sum"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: uint8[N, 2], %z: int8[N, 2]) -> (%y) {
+      %d = DequantizeLinear(%x, float32[] {0.5}, uint8[] {3})
+      %e = DequantizeLinear(%z, float32[] {0.25}, int8[] {1})
+      %a = Add(%d, %e)
+      %y = QuantizeLinear(%a, float32[] {0.5}, uint8[] {3})
+    }
+    """,
+    """
+    %constant_6: float32[] = {1.0}
+    %constant_1: uint8[] = {3}
+    %dequantizelinear: float32[N, 2] = DequantizeLinear(%x, %constant_6, %constant_1)
+    %constant_7: float32[] = {0.5}
+    %constant_3: int8[] = {1}
+    %dequantizelinear_1: float32[N, 2] = DequantizeLinear(%z, %constant_7, %constant_3)
+    %add: float32[N, 2] = Add(%dequantizelinear, %dequantizelinear_1)
+    %constant_8: float32[] = {1.0}
+    %constant_5: uint8[] = {3}
+    %y: uint8[N, 2] = QuantizeLinear(%add, %constant_8, %constant_5)
+    """,
+)
+
+CASES["rectified"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: float32[N, 2]) -> (%y) {
+      %r = Relu(%x)
+      %y = QuantizeLinear(%r, float32[] {0.5}, uint8[] {3})
+    }
+    """,
+    """
+    %constant: float32[] = {0.5}
+    %constant_1: uint8[] = {3}
+    %quantizelinear: uint8[N, 2] = QuantizeLinear(%x, %constant, %constant_1)
+    %constant_2: uint8[] = {3}
+    %y: uint8[N, 2] = Max(%quantizelinear, %constant_2)
+    """,
+)
+
+CASES["rectified from the lowest"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: float32[N, 2]) -> (%y) {
+      %r = Relu(%x)
+      %y = QuantizeLinear(%r, float32[] {0.5}, uint8[] {0})
+    }
+    """,
+    """
+    %constant: float32[] = {0.5}
+    %constant_1: uint8[] = {0}
+    %y: uint8[N, 2] = QuantizeLinear(%x, %constant, %constant_1)
+    """,
+)
+
+CASES["moved"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: uint8[N, 2, 4]) -> (%y) {
+      %d = DequantizeLinear(%x, float32[] {0.5}, uint8[] {3})
+      %t = Transpose(%d; perm=[0, 2, 1])
+      %y = QuantizeLinear(%t, float32[] {0.5}, uint8[] {3})
+    }
+    """,
+    """
+    %y: uint8[N, 4, 2] = Transpose(%x; perm=[0, 2, 1])
+    """,
+)
+
+CASES["moved with several inputs"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: uint8[N, 2], %z: uint8[N, 3]) -> (%y) {
+      %d = DequantizeLinear(%x, float32[] {0.5}, uint8[] {3})
+      %e = DequantizeLinear(%z, float32[] {0.5}, uint8[] {3})
+      %t = Concat(%d, %e; axis=1)
+      %y = QuantizeLinear(%t, float32[] {0.5}, uint8[] {3})
+    }
+    """,
+    """
+    %y: uint8[N, 5] = Concat(%x, %z; axis=1)
+    """,
+)
+
+CASES["quantized-again"] = (
+    "integer-arithmetic",
+    """
+    graph "g" (%x: uint8[N, 2]) -> (%y) {
+      %d = DequantizeLinear(%x, float32[] {0.5}, uint8[] {3})
+      %q = QuantizeLinear(%d, float32[] {0.5}, uint8[] {3})
+      %y = BitwiseNot(%q)
+    }
+    """,
+    """
+    %y: uint8[N, 2] = BitwiseNot(%x)
+    """,
+)
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_rule(name: str, check: Check) -> None:

@@ -84,6 +84,38 @@ def test_wrong_inputs_are_named(affine: onnx.ModelProto, engine: str, feeds: dic
         assert word in str(caught.value)
 
 
+def map_model() -> onnx.ModelProto:
+    """A row of the values of a map from strings to double-precision numbers."""
+    number = onnx.helper.make_tensor_type_proto(onnx.TensorProto.DOUBLE, [])
+    type = onnx.helper.make_map_type_proto(onnx.TensorProto.STRING, number)
+    node = onnx.helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["b", "c", "a"])
+    infos = [onnx.helper.make_value_info("x", type)], [onnx.ValueInfoProto(name="y")]
+    graph = onnx.helper.make_graph([node], "g", *infos)
+    imports = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    return onnx.helper.make_model(graph, opset_imports=imports)
+
+
+def test_the_values_of_a_map_have_the_type_of_the_input(engine: str) -> None:
+    found = intaglio.load(map_model(), engine=engine)({"a": 0.1, "b": 2})
+    assert found.dtype == np.float64
+    assert found.tolist() == [[2.0, 0.0, 0.1]]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([1.0], ["'x'", "a list", "expected a dictionary"]),
+        ({3: 1.0}, ["'x'", "key 3", "a int", "string"]),
+        ({"a": np.float32(1)}, ["item 'a' of input 'x'", "float32", "float64"]),
+    ],
+)
+def test_wrong_maps_are_named(engine: str, data: Any, words: list[str]) -> None:
+    with pytest.raises(intaglio.InputError) as caught:
+        intaglio.load(map_model(), engine=engine).run({"x": data})
+    for word in words:
+        assert word in str(caught.value)
+
+
 def test_a_symbol_has_one_size(make: Make, engine: str) -> None:
     model = intaglio.load(make("g (float[n] a, float[n] b) => (float[n] c) { c = Add(a, b) }"), engine=engine)
     with pytest.raises(intaglio.ShapeError, match=r"'b' is 2, expected 3 \(n was 3"):

@@ -11,7 +11,7 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +58,9 @@ class Cache:
     _stores: list[Store] = field(default_factory=list[Store], init=False, repr=False)
     _loaded: dict[Key, Loaded] = field(default_factory=dict[Key, Loaded], init=False, repr=False)
     _libraries: dict[str, ctypes.CDLL] = field(default_factory=dict[str, ctypes.CDLL], init=False, repr=False)
+    _adopted: dict[str, tuple[ctypes.CDLL, str]] = field(
+        default_factory=dict[str, tuple[ctypes.CDLL, str]], init=False, repr=False
+    )
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -92,6 +95,34 @@ class Cache:
     def _what_is_absent(self, absent: dict[Key, CFunction], total: int) -> str:
         names = ", ".join(sorted({function.symbol_hint for function in absent.values()})[:5])
         return f"The cache {self.root} lacks {len(absent)} of {total} functions: {names}"
+
+    def adopt(self, library: bytes, functions: Mapping[str, str]) -> None:
+        """Use the functions of a library that was made elsewhere; `functions` gives the symbol of each source's hash.
+
+        The library is loaded from memory, so that it needs no folder that code can be run from. Raises OSError.
+        """
+        with self._lock:
+            if all(source in self._adopted for source in functions):
+                return
+            loaded = _load_from_memory(library)
+            self._adopted.update((source, (loaded, symbol)) for source, symbol in functions.items())
+
+    def machine_code(self, functions: Sequence[CFunction], target: Target) -> list[tuple[bytes, dict[str, str]]]:
+        """The libraries that hold functions, which must all be loaded, with the symbols of their sources' hashes.
+
+        Raises CompileError where the cache has lost one.
+        """
+        units: dict[tuple[Path, str], dict[str, str]] = {}
+        for function in functions:
+            key = function_key(function, None, target)
+            found = [(store, *entry) for store in self._stores for entry in store.find(key)]
+            if not found:
+                raise CompileError(
+                    f"the cache {self.root} no longer holds {function.symbol_hint}; load the model again"
+                )
+            store, unit, symbol = found[0]
+            units.setdefault((store.unit_path(unit), unit), {})[key.source] = symbol
+        return [(path.read_bytes(), symbols) for (path, _), symbols in units.items()]
 
     def info(self) -> CacheInfo:
         """Count what is on disk."""
@@ -198,6 +229,12 @@ class Cache:
             if key in self._loaded:
                 return True
             symbol = symbol_of(function, key)
+            if key.source in self._adopted:
+                library, name = self._adopted[key.source]
+                address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+                assert address is not None
+                self._loaded[key] = Loaded(key, name, address)
+                return True
             for store in self._stores:
                 for unit, name in store.find(key):
                     address = self._address(store, unit, symbol) if name == symbol else None
@@ -244,6 +281,20 @@ def _compile_unit(
         return store.add(output, symbols, output.parent)
     except OSError as error:
         raise StorageError(f"{store.root} cannot be written: {error}") from error
+
+
+def _load_from_memory(library: bytes) -> ctypes.CDLL:
+    """Load a library from an anonymous file, or from a temporary one where there are no such files. Raises OSError."""
+    if not hasattr(os, "memfd_create"):
+        store = temporary_store()
+        unit = hashlib.sha256(library).hexdigest()
+        store.copy(unit, library)
+        return store.load(unit)
+    file = os.memfd_create("intaglio", os.MFD_CLOEXEC)
+    with open(file, "wb", closefd=False) as stream:
+        stream.write(library)
+    # The file stays open: the loader would take another one under the same number for this one.
+    return ctypes.CDLL(f"/proc/self/fd/{file}")
 
 
 def _why_not(store: Store, units: Sequence[str]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import mmap
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ SAMPLES = 1024
 """So many places of a constant decide whether it is worth comparing with another one."""
 
 COPIED_AT_ONCE = 2**22
+MAPPED = 2**18
+"""Arrays of at least so many bytes have pages of their own."""
 
 _shared: weakref.WeakValueDictionary[tuple[Any, ...], Array] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
@@ -51,6 +54,22 @@ def _bits(array: Array) -> Array:
     return flat.view(np.uint64) if array.nbytes % 8 == 0 and flat.ctypes.data % 8 == 0 else flat
 
 
+class _Memory(mmap.mmap):
+    """Pages of no file, which go back to the system as soon as nobody holds them."""
+
+
+def allocated(shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+    """An array with undefined contents for weights.
+
+    A large one is a mapping of its own: the C library keeps what other threads than the first have freed.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < MAPPED:
+        return np.empty(shape, dtype)
+    memory = _Memory(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(memory, dtype).reshape(shape)
+
+
 def drop_pages(array: Any) -> None:
     """Take the pages of a mapped file that lie wholly inside an array out of memory; they come back when read.
 
@@ -73,7 +92,7 @@ def copied(array: Array) -> Array:
     """A copy of an array; pages of a mapped file are dropped on the way, so that it is never in memory twice."""
     if not array.flags.c_contiguous:
         return np.ascontiguousarray(array)
-    copy = np.empty(array.shape, array.dtype)
+    copy = allocated(array.shape, array.dtype)
     source, target = array.reshape(-1), copy.reshape(-1)
     step = max(1, COPIED_AT_ONCE // max(1, array.itemsize))
     for first in range(0, source.size, step):
@@ -87,7 +106,7 @@ def _mapping(array: Any) -> mmap.mmap | None:
     while isinstance(array, np.ndarray):
         array = array.base
     owner = array.obj if isinstance(array, memoryview) else array
-    return owner if isinstance(owner, mmap.mmap) else None
+    return owner if isinstance(owner, mmap.mmap) and not isinstance(owner, _Memory) else None
 
 
 def trim() -> None:

@@ -58,10 +58,10 @@ _REQUIRED = {
     "neon": frozenset({"asimd"}),
 }
 
-# Beyond a target's baseline: the name in /proc/cpuinfo and the compiler's flag for it.
+# Beyond a target's baseline: the name in /proc/cpuinfo and the compiler's flag for it, none where only assembly uses it.
 _EXTENSIONS = {
     "avx2": {"avx_vnni": "-mavxvnni"},
-    "avx512": {"avx512_vnni": "-mavx512vnni"},
+    "avx512": {"avx512_vnni": "-mavx512vnni", "amx_int8": ""},
 }
 
 
@@ -82,14 +82,18 @@ def named_target(name: str) -> Target:
     """The target `name` with this machine's cache sizes; refused when this processor cannot run its code."""
     if name not in TARGETS:
         raise CompileError(f"unknown target {name!r}; INTAGLIO_TARGET is one of {', '.join(TARGETS)}")
-    features = cpu_features()
-    missing = sorted(_REQUIRED[name] - features)
+    missing = missing_features(TARGETS[name])
     if missing:
         raise CompileError(
             f"target {name!r} needs processor features that this machine lacks: {', '.join(missing)}; "
             "unset INTAGLIO_TARGET to use the best target for this machine"
         )
     return _for_this_machine(TARGETS[name], frozenset())
+
+
+def missing_features(target: Target) -> list[str]:
+    """What this processor lacks to run a target's code."""
+    return sorted((_REQUIRED[target.name] | target.features) - cpu_features())
 
 
 @functools.cache
@@ -113,7 +117,7 @@ def _for_this_machine(target: Target, features: frozenset[str]) -> Target:
     sizes = cache_sizes()
     return replace(
         target,
-        flags=(*target.flags, *extensions.values()),
+        flags=(*target.flags, *filter(None, extensions.values())),
         features=frozenset(extensions),
         l1=sizes.get(1, target.l1),
         l2=sizes.get(2, target.l2),

@@ -1,19 +1,39 @@
-"""`intaglio compile`: compile a model into the cache, so that loading it later takes no compiler run."""
+"""`intaglio compile`: compile a model into the cache, or into a file that can be loaded without a compiler."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+import typer
 
 from intaglio.cli.session import load_timed
 from intaglio.cli.terminal import EngineChoice, JsonOption, ModelArgument, print_json, print_pairs, seconds
 
 
-def compile_model(model: ModelArgument, as_json: JsonOption = False) -> None:
-    """Compile a model into the cache and show what was compiled."""
+def compile_model(
+    model: ModelArgument,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the compiled model here, such as model.intaglio."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compile a model into the cache and show what was compiled.
+
+    With -o the model is also written to one file with its machine code, graph and weights, which loads without a
+    compiler. Such a file is code: load only what you trust.
+    """
     loaded, taken = load_timed(model, EngineChoice.native)
+    size = None if output is None else loaded.save_compiled(output)
     explanation = loaded.explain()
     host = [{"node": call.title, "reason": call.reason} for call in explanation.host_nodes]
     if as_json:
-        print_json({"model": model, "kernels": explanation.kernels, "host_nodes": host, "seconds": taken})
+        data = {"model": model, "kernels": explanation.kernels, "host_nodes": host, "seconds": taken}
+        print_json(data if output is None else data | {"output": output, "bytes": size})
         return
     pairs = [("kernels", str(explanation.kernels)), ("host nodes", str(len(host)))]
     pairs += [("", f"{entry['node']}: {entry['reason']}") for entry in host]
-    print_pairs([*pairs, ("target", explanation.target), ("time", seconds(taken))])
+    pairs += [("target", explanation.target), ("time", seconds(taken))]
+    if output is not None and size is not None:
+        pairs.append(("written", f"{output}, {size:,} bytes"))
+    print_pairs(pairs)

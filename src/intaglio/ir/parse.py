@@ -6,7 +6,7 @@ import base64
 import binascii
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, NoReturn, cast
 
@@ -36,9 +36,9 @@ _TOKEN = re.compile(
 )
 
 
-def read_graph(text: str) -> Graph:
+def read_graph(text: str, stored: Sequence[Array] = ()) -> Graph:
     """The graph that `format_graph` printed; raises GraphError with line, column and what was expected."""
-    reader = _Reader(text)
+    reader = _Reader(text, stored)
     graph = reader.graph(None)
     if reader.kind != "end":
         reader.fail("the end of the text")
@@ -61,7 +61,8 @@ def read_type(text: str) -> Type:
 class _Reader:
     """A recursive-descent parser; `kind` and `token` are those of the next token."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, stored: Sequence[Array] = ()) -> None:
+        self.stored = stored
         self.text = text
         self.values: dict[str, Value] = {}
         self.depth = 0
@@ -211,7 +212,7 @@ class _Reader:
             targets.append(self.target())
         self.expect("=")
         place, name, type = targets[0]
-        if len(targets) == 1 and type is not None and self.token in ("{", "base64"):
+        if len(targets) == 1 and type is not None and self.token in ("{", "base64", "stored"):
             array = self.array(type)
             self.define(graph, name, type, place, array)
         elif len(targets) == 1 and type is not None and self.accept("outer"):
@@ -432,6 +433,8 @@ class _Reader:
 
     def elements(self, dtype: DType) -> Array:
         """The elements as a flat array."""
+        if self.accept("stored"):
+            return self.kept(dtype)
         if self.accept("base64"):
             return np.frombuffer(self.bytes(), dtype.numpy.newbyteorder("<")).astype(dtype.numpy)
         self.expect("{")
@@ -440,6 +443,16 @@ class _Reader:
         items = self.listing(lambda: self.bytes() if self.accept("bytes") else self.string(), "}")
         array = np.empty(len(items), dtype=object)
         array[:] = items
+        return array
+
+    def kept(self, dtype: DType) -> Array:
+        """The array with the number that follows."""
+        place, number = self.start, self.number()
+        if not isinstance(number, int) or not 0 <= number < len(self.stored):
+            self.error(f"there is no stored array {number}", place)
+        array = self.stored[number]
+        if array.dtype != dtype.numpy:
+            self.error(f"the stored array {number} is {array.dtype}, not {dtype}", place)
         return array
 
 

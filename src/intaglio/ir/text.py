@@ -12,16 +12,16 @@
     }
 
 A constant stands before its first reader: its elements in braces, or `base64 "..."` where there are many or where their
-digits would lose bits. `_` is an absent input, `outer` a value that a lone subgraph reads from outside. In what is read
-a type may be left out (it is then inferred), a constant may be written as an operand (`Add(%x, float32[] {1.0})`), and
-`#` begins a comment.
+digits would lose bits, or `stored 3` where its elements are kept elsewhere. `_` is an absent input, `outer` a value
+that a lone subgraph reads from outside. In what is read a type may be left out (it is then inferred), a constant may be
+written as an operand (`Add(%x, float32[] {1.0})`), and `#` begins a comment.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, cast
 
@@ -50,9 +50,17 @@ class Line:
         return "  " * self.depth + self.text
 
 
-def format_graph(graph: Graph) -> str:
-    """The graph as text that `parse_graph` reads back to an equal graph."""
-    return "\n".join(str(line) for line in format_lines(graph))
+Keep = Callable[[Array], int]
+"""Puts an array somewhere else and gives the number under which it is found there."""
+
+
+def format_graph(graph: Graph, keep: Keep | None = None) -> str:
+    """The graph as text that `parse_graph` reads back to an equal graph.
+
+    With `keep`, constants that would not be written in digits are not written at all: `stored 3` is the array that
+    `keep` has numbered 3.
+    """
+    return "\n".join(str(line) for line in format_lines(graph, keep=keep))
 
 
 def summary(graph: Graph) -> str:
@@ -60,9 +68,9 @@ def summary(graph: Graph) -> str:
     return "\n".join(str(line) for line in format_lines(graph, elide=True))
 
 
-def format_lines(graph: Graph, elide: bool = False) -> Iterator[Line]:
+def format_lines(graph: Graph, elide: bool = False, keep: Keep | None = None) -> Iterator[Line]:
     """The lines of a printed graph, in time linear in its size; nesting costs no recursion."""
-    printer = _Printer(elide)
+    printer = _Printer(elide, keep)
     stack: list[Iterator[Line | Iterator[Any]]] = [printer.graph(graph, 0, "", "}")]
     while stack:
         item = next(stack[-1], None)
@@ -74,11 +82,14 @@ def format_lines(graph: Graph, elide: bool = False) -> Iterator[Line]:
             stack.append(item)
 
 
-def parse_graph(text: str) -> Graph:
-    """The graph that `format_graph` printed; raises GraphError with line, column and what was expected."""
+def parse_graph(text: str, stored: Sequence[Array] = ()) -> Graph:
+    """The graph that `format_graph` printed; raises GraphError with line, column and what was expected.
+
+    `stored` are the arrays that were kept elsewhere, by number.
+    """
     from intaglio.ir.parse import read_graph
 
-    return read_graph(text)
+    return read_graph(text, stored)
 
 
 def format_operator(op: Op) -> str:
@@ -90,8 +101,9 @@ def format_operator(op: Op) -> str:
 class _Printer:
     """Printing needs to know which constants and outer values have been introduced already."""
 
-    def __init__(self, elide: bool) -> None:
+    def __init__(self, elide: bool, keep: Keep | None = None) -> None:
         self.elide = elide
+        self.keep = keep
         self.introduced: set[Value] = set()
 
     def graph(self, graph: Graph, depth: int, before: str, after: str) -> Iterator[Line | Iterator[Any]]:
@@ -177,12 +189,14 @@ class _Printer:
             return f"<{array.size} elements>"
         if array.dtype.kind in "OUST":
             return f"{{{', '.join(_element_text(item) for item in array.ravel().tolist())}}}"
-        raw = _to_bytes(array)
         if array.size <= INLINE_LIMIT and array.dtype.kind != "c":
             digits = [_number_text(item) for item in array.ravel()]
-            if self.elide or _to_bytes(from_elements([read_number(d) for d in digits], array.dtype)) == raw:
+            numbers = from_elements([read_number(d) for d in digits], array.dtype)
+            if self.elide or _to_bytes(numbers) == _to_bytes(array):
                 return f"{{{', '.join(digits)}}}"
-        return f'base64 "{base64.b64encode(raw).decode()}"'
+        if self.keep is not None:
+            return f"stored {self.keep(array)}"
+        return f'base64 "{base64.b64encode(_to_bytes(array)).decode()}"'
 
 
 def _attributes(op: Op, outputs: int | None) -> Iterator[tuple[str, Any]]:

@@ -80,10 +80,12 @@ def _all_ambiguous(graph: Graph) -> Iterator[Assumption]:
     for node in graph.all_nodes():
         if node.op.name in EMITTERS and node.op.domain == "":
             yield from _unequal_operands(node)
-        elif node.op.name in ("MatMul", "Gemm") and node.op.domain == "":
+        elif node.op.name in ("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul") and node.op.domain == "":
             yield from _summed_sides(node)
         elif node.op.name in ("Conv", "ConvTranspose", "ConvInteger") and node.op.domain == "":
             yield from _convolved_channels(node)
+        elif node.op.name == "Concat" and node.op.domain == "":
+            yield from _joined_sides(node)
 
 
 def _all_values(graph: Graph) -> Iterator[Value]:
@@ -114,13 +116,23 @@ def _unequal_operands(node: Node) -> Iterator[Assumption]:
 
 def _summed_sides(node: Node) -> Iterator[Assumption]:
     """The two sizes over which a product of matrices sums; unlike a broadcast, they must be equal."""
-    left, right = (() if value is None else _shape(value) for value in node.inputs[:2])
+    operands = (node.inputs[0], node.inputs[3 if node.op.name == "QLinearMatMul" else 1])
+    left, right = (() if value is None else _shape(value) for value in operands)
     if not left or not right:
         return
     is_turned = node.op.name == "Gemm" and node.op.transA, node.op.name == "Gemm" and node.op.transB
     pair = left[-2 if is_turned[0] else -1], right[-1 if is_turned[1] or len(right) == 1 else -2]
     if pair[0] != pair[1]:
         yield pair
+
+
+def _joined_sides(node: Node) -> Iterator[Assumption]:
+    """The sizes of what is joined along all axes but the one, which must be equal."""
+    shapes = [_shape(value) for value in node.inputs if value is not None]
+    for shape in shapes[1:]:
+        for axis, pair in enumerate(zip(shape, shapes[0], strict=False)):
+            if pair[0] != pair[1] and axis != node.op.axis % len(shape):
+                yield pair
 
 
 def _convolved_channels(node: Node) -> Iterator[Assumption]:

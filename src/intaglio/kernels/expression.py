@@ -51,7 +51,7 @@ NARROW_FLOATS = {
 NARROW_INTEGERS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
 """The integers of less than 8 bits, and how many they have."""
 
-MEMORY |= dict.fromkeys((*NARROW_FLOATS, *NARROW_INTEGERS), ("uint8_t", "u8"))
+MEMORY.update(dict.fromkeys((*NARROW_FLOATS, *NARROW_INTEGERS), ("uint8_t", "u8")))
 
 OPAQUE = frozenset({*NARROW_FLOATS, *NARROW_INTEGERS, "complex64"})
 """The types whose registers hold bits instead of numbers."""
@@ -87,11 +87,17 @@ def is_computable(dtype: DType) -> bool:
 
 
 _MOVING = frozenset(
-    {"BitCast", "Compress", "Concat", "ConstantOfShape", "EyeLike", "Gather", "GatherElements", "GatherND", "Identity",
-     "If", "Loop", "OneHot", "Pad", "ReverseSequence", "Scan", "ScatterElements", "ScatterND", "TensorScatter", "Tile",
-     "Trilu", "Where"}
+    {"BitCast", "CenterCropPad", "Compress", "Concat", "ConstantOfShape", "Expand", "EyeLike", "Gather",
+     "GatherElements", "GatherND", "Identity", "If", "Loop", "OneHot", "Pad", "Reshape", "ReverseSequence", "Scan",
+     "ScatterElements", "ScatterND", "Slice", "Split", "TensorScatter", "Tile", "Trilu", "Where"}
 )  # fmt: skip
-"""Operators other than views that may only move their operands."""
+"""Operators that may only move their operands, where they are more than views."""
+
+_INDICES = {
+    "Gather": 1, "GatherElements": 1, "GatherND": 1, "OneHot": 0, "ReverseSequence": 1, "ScatterElements": 1,
+    "ScatterND": 1, "TensorScatter": 2, "Trilu": 1,
+}  # fmt: skip
+"""Which operand of a moving operator is read as numbers."""
 
 _DECODING = frozenset({"Cast", "CastLike", "IsInf", "IsNaN"})
 """Operators that take narrow numbers apart or make them."""
@@ -101,7 +107,9 @@ def handles(node: Node, dtype: DType) -> bool:
     """Whether the operator, where it is not a view, makes sense of an element type: not all do of opaque ones."""
     if dtype.name not in OPAQUE:
         return is_computable(dtype)
-    is_moving = node.op.name in _MOVING and getattr(node.op, "reduction", "none") == "none"
+    index = node.inputs[_INDICES.get(node.op.name, len(node.inputs)) :][:1]
+    is_indexed = any(value is not None and value.dtype.name in OPAQUE for value in index)
+    is_moving = node.op.name in _MOVING and getattr(node.op, "reduction", "none") == "none" and not is_indexed
     return is_moving or (node.op.name in _DECODING and dtype.kind != "complex")
 
 

@@ -20,6 +20,7 @@ from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node
 from intaglio.kernels.layout import choose_layouts
 from intaglio.kernels.loops import REDUCTIONS, Program, loop_call, reads
 from intaglio.kernels.plan import Fill, Operand, Plan
+from intaglio.kernels.reuse import replaceable
 from intaglio.kernels.views import VIEWS, is_view
 from intaglio.ops.activation import Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU
 from intaglio.ops.indices import known_integers
@@ -148,7 +149,7 @@ class _Lowering:
 
     def plan(self) -> Plan:
         for value in self.graph.inputs:
-            self.bound |= _bound_by(value)
+            self.bound |= _bound_by(value) | _lone_symbols(self.context.inferred.get(value, ()))
         self.classify()
         self.context.told = {name for name, node in self.binders.items() if self.kinds[node] != "host"}
         groups = self.lower_groups()
@@ -364,7 +365,9 @@ class _Lowering:
             {value: view.broadcast(group.shape) for value, view in stores.items()},
             _title(group.nodes, group.nodes[-1].output),
         )
-        context.emit(loop_call(program))
+        call = loop_call(program)
+        call.replaces = replaceable(program)
+        context.emit(call)
 
     def _lower_anchor(self, group: Group) -> None:
         context, node = self.context, group.nodes[0]
@@ -389,7 +392,11 @@ def _bound_by(value: Value) -> set[str]:
     """The symbols to which an input of this type gives values: those that are a dimension by themselves."""
     if not isinstance(value.type, TensorType) or value.type.shape is None:
         return set()
-    atoms = [lone_atom(dim) for dim in value.type.shape]
+    return _lone_symbols(value.type.shape)
+
+
+def _lone_symbols(shape: Sequence[Dim]) -> set[str]:
+    atoms = [lone_atom(dim) for dim in shape]
     return {atom.name for atom in atoms if isinstance(atom, Symbol)}
 
 

@@ -73,12 +73,31 @@ class Granular(Op, abstract=True):
             return parameter
         if self.is_uniform(parameter.shape):
             return b.Reshape(parameter, b.constant(np.zeros(0, np.int64)))
-        axis = resolve_axis(self.axis, x.rank)
+        axis = resolve_axis(self.axis, parameter.rank if self.block_size else x.rank)
         if not self.block_size:
             return b.Reshape(parameter, [-1 if i == axis else 1 for i in range(x.rank)])
+        if x.rank > parameter.rank:
+            return b.Unsqueeze(parameter, [axis + 1])
         length = b.Reshape(b.Shape(x, start=axis, end=axis + 1), b.constant(np.zeros(0, np.int64)))
         block = b.Div(b.Range(b.constant(np.int64(0)), length, b.constant(np.int64(1))), self.block_size)
         return b.Gather(parameter, block, axis=axis)
+
+
+    def cut(self, b: Any, x: Value, scale: Value) -> Value:
+        """x with an axis of its own for what is within a block, where whole blocks make up its axis."""
+        if self.is_uniform(scale.shape) or not self.block_size:
+            return x
+        axis = resolve_axis(self.axis, x.rank)
+        size = x.shape[axis]
+        if not isinstance(size, int) or size % self.block_size:
+            return x
+        blocks = b.constant(np.array([size // self.block_size, self.block_size], np.int64))
+        return b.Reshape(x, b.Concat(b.Shape(x, end=axis), blocks, b.Shape(x, start=axis + 1), axis=0), allowzero=1)
+
+    @staticmethod
+    def joined(b: Any, result: Value, x: Value) -> Value:
+        """A result of `cut` data in the shape of the data."""
+        return result if result.rank == x.rank else b.Reshape(result, b.Shape(x), allowzero=1)
 
 
 class QuantizeLinear(Granular):
@@ -126,13 +145,14 @@ class QuantizeLinear(Granular):
     def expand(self, b: Any, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
         precision = self.division_type(y_scale.dtype)
         wide, exact = wide_dtype(precision), self.exact_dtype(y_scale, precision)
+        given, x = x, self.cut(b, x, y_scale)
         quotient = cast(b, x, exact)
         if y_scale.constant is None or np.any(y_scale.constant.astype(np.float64) != 1):
             quotient = quotient / cast(b, self.spread_value(b, y_scale, x), exact)
         quotient = cast(b, cast(b, quotient, precision), wide)
         target = self.target(None if y_zero_point is None else y_zero_point.dtype)
         zero = None if y_zero_point is None else cast(b, self.spread_value(b, y_zero_point, x), wide)
-        return quantize_value(b, quotient, zero, target, self.saturate)
+        return self.joined(b, quantize_value(b, quotient, zero, target, self.saturate), given)
 
 
 def quantize(quotient: Array, zero: Array, target: DType, saturate: bool = True) -> Array:
@@ -193,12 +213,14 @@ class DequantizeLinear(Granular):
     def expand(self, b: Any, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
         target = self.target(x_scale.dtype)
         wide = self.exact_dtype(x_scale, target)
+        given, x = x, self.cut(b, x, x_scale)
         difference = cast(b, x, wide)
         if x_zero_point is not None and x.dtype.bits < 32:
             difference = difference - cast(b, self.spread_value(b, x_zero_point, x), wide)
         elif x_zero_point is not None:
             difference = cast(b, x - self.spread_value(b, x_zero_point, x), wide)
-        return cast(b, difference * cast(b, self.spread_value(b, x_scale, x), wide), target)
+        product = difference * cast(b, self.spread_value(b, x_scale, x), wide)
+        return self.joined(b, cast(b, product, target), given)
 
 
 class DynamicQuantizeLinear(Op):

@@ -64,7 +64,7 @@ class DFT(Op):
         if not isinstance(place, int):
             return input.tensor.with_shape((*(dims.fresh() for _ in shape[:-1]), parts))
         position = self._position(place, len(shape))
-        length = self._length(shape[position]) if dft_length is None else known_scalar(dft_length)
+        length = self.length_of(shape[position]) if dft_length is None else known_scalar(dft_length)
         sizes = list(shape)
         sizes[position] = dims.fresh() if length is None else self._output_size(length)
         return input.tensor.with_shape((*sizes[:-1], parts))
@@ -83,8 +83,9 @@ class DFT(Op):
             raise ShapeError(f"axis is {axis}, the last axis holds real and imaginary parts")
         return position
 
-    def _length(self, size: Dim) -> Dim:
-        return (size - 1) * 2 if self.inverse and self.onesided else size
+    def length_of(self, size: Dim) -> Dim:
+        """The length of the transform of an axis of this size, where none is given."""
+        return dims.maximum((size - 1) * 2, 0) if self.inverse and self.onesided else size
 
     def _output_size(self, length: Dim) -> Dim:
         return dims.floordiv(length, 2) + 1 if self.onesided and not self.inverse else length
@@ -92,7 +93,7 @@ class DFT(Op):
     def reference(self, input: Array, dft_length: Array | None = None, axis: Array | None = None) -> Array:
         self._check_parts(input.shape[-1])
         position = self._position(-2 if axis is None else scalar(axis, "axis"), input.ndim)
-        length: Any = self._length(input.shape[position]) if dft_length is None else scalar(dft_length, "dft_length")
+        length: Any = self.length_of(input.shape[position]) if dft_length is None else scalar(dft_length, "dft_length")
         if length < 1:
             raise OperatorError(f"dft_length is {length}, it must be at least 1")
         others = (size for axis, size in enumerate(input.shape) if axis != position)
@@ -139,7 +140,7 @@ class STFT(Op):
         step = known_scalar(frame_step)
         frames: Dim = dims.fresh()
         if shape is not None and isinstance(step, int) and step > 0:
-            frames = dims.floordiv(shape[1] - length, step) + 1
+            frames = dims.maximum(dims.floordiv(shape[1] - length, step) + 1, 0)
         bins = dims.floordiv(length, 2) + 1 if self.onesided else length
         return TensorType(signal.dtype, (batch, frames, bins, 2))
 

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from intaglio.c.native import plan_memory
 from intaglio.errors import InputError
 from intaglio.ir.dim import Dim, substitute, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
-from intaglio.kernels.lifetimes import lifetimes
 from intaglio.kernels.plan import NativeStep, Plan
+from intaglio.kernels.reuse import layout
 from intaglio.runtime.limits import weight_bytes
 
 PROBE = 16
@@ -98,11 +97,11 @@ def memory_of_plan(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Memory
 def _arena(step: NativeStep, sizes: Mapping[str, int]) -> Dim:
     """What the planner needs; where sizes are open, the sum of the buffers at the fullest moment."""
     bytes = [substitute(buffer.bytes, sizes) for buffer in step.arena]
-    spans = lifetimes(step)
+    blocks = layout(step)
     numbers = [size for size in bytes if isinstance(size, int)]
     if len(numbers) == len(bytes):
-        return plan_memory(numbers, *spans)[1]
-    return _fullest(bytes, *spans)
+        return blocks.planned(numbers)[1]
+    return _fullest([bytes[holder] for holder in blocks.holders], blocks.first, blocks.last)
 
 
 def _fullest(sizes: Sequence[Dim], first: Sequence[int], last: Sequence[int]) -> Dim:

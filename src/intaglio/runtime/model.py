@@ -11,10 +11,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from intaglio.c.compiler import NoCompilerError
+from intaglio import __version__
+from intaglio.c.compiler import NoCompilerError, find_compiler
 from intaglio.c.constants import trim
 from intaglio.c.native import using_threads
-from intaglio.c.target import usable_cores
+from intaglio.c.target import Target, usable_cores
 from intaglio.errors import CompileError, InputError, LimitError, UnsupportedError
 from intaglio.ir.clone import clone, clone_with_values
 from intaglio.ir.graph import Graph, Value
@@ -26,6 +27,7 @@ from intaglio.onnx.opsets import target_opsets
 from intaglio.onnx.reader import Imported, ModelInfo, Source, read_model
 from intaglio.passes import Report, simplify
 from intaglio.runtime.arrays import as_input, order_feeds
+from intaglio.runtime.artifact import is_compiled, read_compiled, save_compiled
 from intaglio.runtime.explain import Explanation, explain_plan, explain_reference
 from intaglio.runtime.implementations import Choice, Implementations, choose, refusals, warn_of_refusals
 from intaglio.runtime.limits import check_weights, settled
@@ -74,6 +76,8 @@ class Options:
     strict: bool = False
     implementations: tuple[tuple[str, str], ...] = ()
     limits: Limits = field(default_factory=lambda: settled(None))
+    target: Target | None = None
+    """What the code is generated for; None is this machine."""
 
 
 @dataclass
@@ -104,7 +108,8 @@ def load(
 ) -> Model:
     """Read an ONNX model and make it ready to run.
 
-    `source` is a path, bytes, a ModelProto or a graph. `engine` is "native" (compiled C, the default) or "reference"
+    `source` is a path, bytes, a ModelProto or a graph, or a compiled model (a path or bytes), which is code: load only
+    what you trust. `engine` is "native" (compiled C, the default) or "reference"
     (NumPy); the environment variable INTAGLIO_ENGINE changes the default. `threads` bounds the threads of a run.
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
     change rounding. `strict` refuses a model of which some node cannot be compiled. External data of a model given as
@@ -116,13 +121,36 @@ def load(
         raise InputError(f"threads is {threads}, expected at least 1")
     bounds = settled(limits)
     with within(bounds, is_timed=True):
-        imported = _import(source, base_folder, bounds)
         chosen, is_wanted = _choose_engine(engine)
         own = tuple((implementations or {}).items())
         options = Options(chosen, threads or usable_cores(), simplify, tuple(disable), exact, strict, own, bounds)
+        if is_compiled(source):
+            return _load_compiled(source, options, progress)
+        imported = _import(source, base_folder, bounds)
         model = _make_model(imported, options, progress, is_wanted)
     warn_of_refusals(model.choices)
     return model
+
+
+def _load_compiled(source: Any, options: Options, progress: Progress | None) -> Model:
+    """A model from its compiled form; compiled anew where its code is not for this machine or this version."""
+    compiled = read_compiled(source)
+    options = replace(options, simplify=False, exact=compiled.exact, target=compiled.target)
+    if options.engine == "reference":
+        return Model(compiled.imported, replace(options, target=None), progress)
+    try:
+        compiled.adopt()
+        return Model(compiled.imported, options, progress)
+    except NoCompilerError as error:
+        raise CompileError(
+            f"the model was compiled by Intaglio {compiled.version} and its code does not fit version {__version__} of "
+            f"it, which is installed here; compile the model again, or install a C compiler. {error}"
+        ) from error
+    except CompileError as error:
+        if find_compiler() is None:
+            raise
+        print(f"intaglio: the model is compiled anew: {error}", file=sys.stderr)
+        return Model(compiled.imported, replace(options, target=None), progress)
 
 
 def _import(source: Source | Graph, base_folder: str | os.PathLike[str] | None, limits: Limits) -> Imported:
@@ -306,6 +334,7 @@ class Model:
         make = None if self.options.implementations else lambda: self._simplify(names, overridden)[0]
         held, inputs = Held(graph, make), signature(graph)
         drop_files(self._graph)
+        trim()
         del graph
         engine = self._make_engine(held, progress)
         drop_files(self._graph)
@@ -346,7 +375,7 @@ class Model:
     def _make_engine(self, held: Held, progress: Progress | None) -> Engine:
         if self.options.engine == "reference":
             return ReferenceEngine(held.get())
-        engine = NativeEngine(held, self.options.threads, exact=self.options.exact)
+        engine = NativeEngine(held, self.options.threads, self.options.target, exact=self.options.exact)
         if self.options.strict and engine.plan.host_steps:
             reasons = "\n".join(
                 f"  {step.node.op.name} at {step.node.source}: {step.reason}" for step in engine.plan.host_steps
@@ -380,6 +409,21 @@ class Model:
         if not isinstance(engine, NativeEngine):
             raise CompileError("the model runs on the reference engine, for which no C is generated")
         return "\n".join(function.source for function in engine.functions())
+
+    def save_compiled(self, path: str | os.PathLike[str]) -> int:
+        """Write the model with its machine code to one file, which `load` opens without a compiler and without ONNX.
+
+        By convention the file is named `*.intaglio`. Returns its size in bytes.
+        """
+        engine = self._main.engine
+        if not isinstance(engine, NativeEngine):
+            raise CompileError("the model runs on the reference engine; only a compiled model can be saved as one")
+        engines = engine.all_engines()
+        functions = [function for each in engines for function in each.functions()]
+        exact = self.options.exact
+        return save_compiled(
+            path, self.simplified, self.info, functions, engine.target, exact=exact, version=__version__
+        )
 
     def __repr__(self) -> str:
         def listed(items: Sequence[Signature]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from intaglio.c import cache
 from intaglio.c.cache import CFunction
 from intaglio.c.compiler import find_compiler
-from intaglio.c.native import Prepared, Segment, invoke_function, plan_memory
+from intaglio.c.native import Prepared, Segment, invoke_function
 from intaglio.c.target import Target, host_target
 from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
@@ -22,8 +22,8 @@ from intaglio.ir.limits import current, most_bytes
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
 from intaglio.kernels.driver import ASSUMPTION, FAULT, ROUNDS, driver_source, segment_symbols
-from intaglio.kernels.lifetimes import lifetimes
 from intaglio.kernels.lower import UNKNOWN_RANK, lower
+from intaglio.kernels.reuse import layout
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.ops.evaluate import run_node
@@ -34,7 +34,14 @@ from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.limits import check_plan
 from intaglio.runtime.special import parameter_positions, with_parameters, with_sizes
-from intaglio.runtime.weights import Held, own_constants, own_host_constants, release_plan, signature
+from intaglio.runtime.weights import (
+    Held,
+    constants_read_by_host,
+    own_constants,
+    own_host_constants,
+    release_plan,
+    signature,
+)
 
 Progress = Callable[[int, int], None]
 
@@ -89,7 +96,7 @@ class CompiledStep:
         self.segment = Segment(
             driver, kernels, constants, len(step.inputs), len(late), threads, late, rounds, memory
         )
-        self.lifetimes = lifetimes(step)
+        self.layout = layout(step)
         late_names = set(step.late)
         self.known_work = [
             action.flops
@@ -119,7 +126,7 @@ class CompiledStep:
 
     def _prepare(self, bindings: dict[str, int]) -> Ready:
         sizes = [evaluate(buffer.bytes, bindings) for buffer in self.step.arena]
-        offsets, total = plan_memory(sizes, *self.lifetimes)
+        offsets, total = self.layout.planned(sizes)
         check_plan(self.step, sizes, total, bindings, self.weights, self.limits)
         dims = [bindings[name] for name in self.symbols]
         work = sum(evaluate(flops, bindings) for flops in self.known_work)
@@ -191,8 +198,7 @@ class NativeEngine:
             engine.load()
         self._invoke = invoke_function()
         self._outputs = list(self.plan.outputs)
-        read = [value for step in self.plan.host_steps for value in (*step.node.inputs, *step.node.captures())]
-        self._constants = constant_ids([*self.graph.constants(), *read, *self._outputs])
+        self._constants = constant_ids(constants_read_by_host(self.plan))
         self._fast: dict[tuple[tuple[int, ...], ...], _FastRun] = {}
         self._is_single = self._has_one_segment()
         self._dtypes = [value.dtype.numpy for value in self.plan.inputs] if self._is_single else []
@@ -221,6 +227,11 @@ class NativeEngine:
         found = [kernel_function(kernel) for kernel in self.plan.kernels]
         found += [CFunction("driver", driver_source(step, places), "-O1", ("ig.h",)) for step in self._native_steps()]
         return found + [function for engine in self._body_engines() for function in engine.functions()]
+
+    def all_engines(self) -> list[NativeEngine]:
+        """This engine and those that runs have added: for parameters and sizes that need plans of their own."""
+        added = [*self._special.values(), *self._by_parameters.values()]
+        return [self, *(engine for other in (*added, *self._body_engines()) for engine in other.all_engines())]
 
     def _body_engines(self) -> list[NativeEngine]:
         return [engine for bodies in self.bodies.values() for engine in bodies.engines]

@@ -27,6 +27,9 @@ SIZE_PASSES = tuple(each for each in PIPELINE if each in CLEANUP or each.name ==
 PARAMETER_ELEMENTS = 64
 """An input of at most so many numbers may be a parameter."""
 
+DECISION_NODES = 16
+"""A condition made of more values than these is not followed to the inputs it comes from."""
+
 DATA_OPERANDS = 1
 """The first operand of an operator is its data; Range has none."""
 
@@ -74,13 +77,30 @@ def _check_sizes(node: Node) -> None:
 
 def parameter_positions(graph: Graph, plan: Plan) -> list[int]:
     """The places of the graph's inputs that host nodes read as parameters."""
-    wanted = {value.name for step in plan.host_steps for value in _parameters(step.node)}
+    wanted = {value.name for step in plan.host_steps for value in [*_parameters(step.node), *_decisive(step.node)]}
     return [place for place, value in enumerate(graph.inputs) if value.name in wanted and _is_small(value)]
 
 
 def _parameters(node: Node) -> list[Value]:
     first = 0 if node.op.name == "Range" else DATA_OPERANDS
     return [value for value in node.inputs[first:] if value is not None]
+
+
+def _decisive(node: Node) -> list[Value]:
+    """The inputs that alone decide which branch of an If is taken, where all of them are small."""
+    if node.op.name != "If":
+        return []
+    roots, pending, seen = list[Value](), [value for value in node.inputs[:1] if value is not None], set[Value]()
+    while pending and len(seen) < DECISION_NODES:
+        value = pending.pop()
+        seen.add(value)
+        if value.constant is not None:
+            continue
+        if value.producer is None:
+            roots.append(value)
+        else:
+            pending += [each for each in value.producer.inputs if each is not None and each not in seen]
+    return roots if not pending and all(_is_small(value) for value in roots) else []
 
 
 def _is_small(value: Value) -> bool:

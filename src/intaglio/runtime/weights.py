@@ -10,7 +10,7 @@ import numpy as np
 from intaglio.c.constants import copied, drop_pages, share
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array
-from intaglio.kernels.plan import HostStep, NativeStep, Plan
+from intaglio.kernels.plan import HostStep, NativeStep, Plan, walk
 from intaglio.onnx.mapped import files_of, model_file
 
 LARGE = 2**16
@@ -80,17 +80,17 @@ def in_memory(array: Array) -> Array:
 
 def own_host_constants(plan: Plan) -> None:
     """Take what host nodes and outputs read out of the model's file, so that a run does not depend on it."""
-    for value in _read_by_host(plan):
-        if value.constant is not None:
+    for value in constants_read_by_host(plan):
+        if isinstance(value.constant, np.ndarray):
             value.constant = in_memory(value.constant)
 
 
 def release_plan(plan: Plan) -> None:
     """Let go of the constants that a plan's nodes still hold although kernels read packed ones instead."""
-    needed = set(_read_by_host(plan))
+    needed = set(constants_read_by_host(plan))
     for step in plan.steps:
-        nodes = step.actions if isinstance(step, NativeStep) else ()
-        for value in (value for action in nodes for value in _constants_of(getattr(action, "nodes", ()))):
+        actions = walk(step.actions) if isinstance(step, NativeStep) else ()
+        for value in (value for action in actions for value in _constants_of(action.nodes)):
             if value not in needed and _is_large(value):
                 value.constant = None
 
@@ -99,10 +99,12 @@ def _constants_of(nodes: Sequence[Node]) -> list[Value]:
     return [value for node in nodes for value in node.inputs if value is not None and value.constant is not None]
 
 
-def _read_by_host(plan: Plan) -> list[Value]:
+def constants_read_by_host(plan: Plan) -> list[Value]:
+    """The constants that the reference engine reads in a run, those inside of subgraphs included, or that come out."""
     nodes = [step.node for step in plan.steps if isinstance(step, HostStep)]
     read = [value for node in nodes for value in (*node.inputs, *node.captures()) if value is not None]
-    return [*read, *plan.outputs]
+    inner = [value for node in nodes for _, body in node.op.subgraphs() for value in body.constants()]
+    return [value for value in (*read, *inner, *plan.outputs) if value.constant is not None]
 
 
 def check_files(graph: Graph) -> None:

@@ -15,6 +15,7 @@ from intaglio.kernels.rules import integer as integer
 from intaglio.kernels.rules import integer_convolution as integer_convolution
 from intaglio.kernels.rules import late as late
 from intaglio.kernels.rules import linear as linear
+from intaglio.kernels.rules import mel as mel
 from intaglio.kernels.rules import movement as movement
 from intaglio.kernels.rules import nibbles as nibbles
 from intaglio.kernels.rules import pad as pad

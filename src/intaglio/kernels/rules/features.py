@@ -48,7 +48,9 @@ def lookup(context: Context, node: Node, epilogue: Epilogue) -> None:
         reads("data", context.contiguous(data)),
         _constant(context, "key", found, element),
         _constant(context, "value", table, bits),
-        _constant(context, "other", np.concatenate([zero if each is None else each for each in (default, extra)]), bits),
+        _constant(
+            context, "other", np.concatenate([zero if each is None else each for each in (default, extra)]), bits
+        ),
         writes("out", context.allocate(node.output), bits),
     ]
     blocks, tasks, cost = row_blocks(str(values.dtype.itemsize), "4 + depth * 2")

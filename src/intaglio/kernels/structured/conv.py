@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from intaglio.c.constants import allocated
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.source import (
@@ -73,7 +74,9 @@ def pack_conv(
     """Weights (OC, C / groups, *kernel) as (groups, panels, taps, C / groups, columns), or channels before taps."""
     grouped = weights.reshape(groups, weights.shape[0] // groups, weights.shape[1], -1)
     order = (0, 3, 2, 1) if input_layout == "nhwc" else (0, 2, 3, 1)
-    ordered = grouped.transpose(order)
+    turned = grouped.transpose(order)
+    ordered = allocated(turned.shape, turned.dtype)
+    ordered[...] = turned
     packed = pack_b(ordered.reshape(groups, -1, ordered.shape[-1]), target, element)
     return packed.reshape(groups, packed.shape[1], *ordered.shape[1:3], packed.shape[-1])
 

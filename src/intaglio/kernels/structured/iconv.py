@@ -35,7 +35,7 @@ def integer_conv(target: IntegerTarget, left: Byte = "uint8", *, has_zero: bool 
         "columns": tile.columns,
         "group": tile.group,
         "header": 4 * HEADER_ROWS * tile.columns,
-        "rows": tile.rows,
+        "rows": tile.block_rows,
         "sizes": unpack_sizes(sizes),
         "takes_sums": "1" if has_zero else "0",
     }
@@ -52,7 +52,7 @@ def integer_conv(target: IntegerTarget, left: Byte = "uint8", *, has_zero: bool 
         sizes=sizes,
         tasks=f"groups * {quotient_up(pixels, 'row_block')}",
         cost=f"1 + row_block * {depth} * (OC / groups + {tile.columns}) / {speed}",
-        scratch=f"{tile.rows * tile.columns * 4} + (row_block * 4 + 63) / 64 * 64 + row_block * {depth} * "
+        scratch=f"{tile.block_rows * tile.columns * 4} + (row_block * 4 + 63) / 64 * 64 + row_block * {depth} * "
         f"{tile.left_bytes} + 64",
         defaults={"row_block": _row_block(target, tile, depth, pixels)},
     )
@@ -60,9 +60,9 @@ def integer_conv(target: IntegerTarget, left: Byte = "uint8", *, has_zero: bool 
 
 def _row_block(target: IntegerTarget, tile: IntegerTile, depth: str, pixels: str) -> str:
     """Whole tiles of windows that stay in the second cache, and enough of them for all threads."""
-    resident = f"{target.l2 // 4 // tile.left_bytes} / ({depth} + 1) / {tile.rows} * {tile.rows}"
-    share = quotient_up(pixels, f"(4 * threads * {tile.rows})") + f" * {tile.rows}"
-    return maximum(str(tile.rows), minimum(str(16 * tile.rows), minimum(resident, share)))
+    resident = f"{target.l2 // 4 // tile.left_bytes} / ({depth} + 1) / {tile.block_rows} * {tile.block_rows}"
+    share = quotient_up(pixels, f"(4 * threads * {tile.block_rows})") + f" * {tile.block_rows}"
+    return maximum(str(tile.block_rows), minimum(str(8 * tile.block_rows), minimum(resident, share)))
 
 
 def pack_integer_conv(weights: npt.NDArray[Any], zero: Any, groups: int, tile: IntegerTile) -> npt.NDArray[np.uint8]:
@@ -244,6 +244,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
     const int64_t pixels = images * OD * OH * OW, blocks = (pixels + row_block - 1) / row_block;
     uint32_t *const sum = scratch, *const row_sum = (uint32_t *)((char *)scratch + sum_bytes);
     $type *const window = ($type *)((char *)scratch + sum_bytes + (row_block * 4 + 63) / 64 * 64);
+    IG_FUNCTION_begin();
     for (int64_t task = begin; task < end; task++) {
         const int64_t which = task / blocks, block = task % blocks;
         const int64_t row = pixels * block / blocks, rows = pixels * (block + 1) / blocks - row;
@@ -265,6 +266,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                               outputs - col < $columns ? outputs - col : $columns, sum);
         }
     }
+    IG_FUNCTION_end();
     (void)D, (void)H, (void)W, (void)stride_d, (void)stride_h, (void)stride_w, (void)dilation_d, (void)dilation_h;
     (void)dilation_w, (void)pad_d, (void)pad_h, (void)pad_w;
 }

@@ -35,7 +35,7 @@ def integer_gemm(
         columns=tile.columns,
         group=tile.group,
         header=4 * HEADER_ROWS * tile.columns,
-        rows=tile.rows,
+        rows=tile.block_rows,
         sizes=unpack_sizes(sizes),
         prepare=_prepare_source(tile, row_zero),
         takes_sums="1" if has_zero else "0",
@@ -49,8 +49,8 @@ def integer_gemm(
         sizes=sizes,
         tasks=f"outer * inner * {row_blocks} * {quotient_up(panels, 'panel_block')}",
         cost=f"1 + row_block * panel_block * K * {tile.columns} / {target.vector_bytes * (4 if tile.quads else 2)}",
-        scratch=f"{tile.rows * tile.columns * 4} + (row_block * 4 + 63) / 64 * 64 + {widened}",
-        defaults=packed_blocks(target, tile.rows, tile.columns, tile.left_bytes),
+        scratch=f"{tile.block_rows * tile.columns * 4} + (row_block * 4 + 63) / 64 * 64 + {widened}",
+        defaults=packed_blocks(target, tile.block_rows, tile.columns, tile.left_bytes),
     )
 
 
@@ -112,6 +112,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
     const int64_t panel_blocks = (panels + panel_block - 1) / panel_block;
     const int64_t panel_size = (K + $group - 1) / $group * ($group * $columns) + $header;
     (void)outer;
+    IG_FUNCTION_begin();
     for (int64_t task = begin; task < end; task++) {
         const int64_t batch = task / (row_blocks * panel_blocks), in_batch = task % (row_blocks * panel_blocks);
         const int64_t block = in_batch % row_blocks, panel_index = in_batch / row_blocks;
@@ -130,6 +131,7 @@ $prepare
                               N - col < $columns ? N - col : $columns, sum);
         }
     }
+    IG_FUNCTION_end();
 }
 """)
 

@@ -38,6 +38,13 @@ class IntegerTile:
     lanes: int
     rows: int
     vectors: int = 2
+    matrices: bool = False
+    """Whether the processor has registers of 16 rows by 64 bytes and multiplies them."""
+
+    @property
+    def block_rows(self) -> int:
+        """The most rows whose sums are kept at once."""
+        return max(self.rows, 32) if self.matrices else self.rows
 
     @property
     def group(self) -> int:
@@ -69,7 +76,8 @@ def integer_tile(target: IntegerTarget, left: Byte = "uint8") -> IntegerTile:
     """The tile for a left operand of that type on a target."""
     quads = bool(target.features & {"avx512_vnni", "avx_vnni"})
     rows = 6 if target.vector_registers < 32 else 14 if quads else 12
-    return IntegerTile(left, quads, target.vector_bytes // 4, rows)
+    matrices = "amx_int8" in target.features and target.vector_bytes == 64 and quads
+    return IntegerTile(left, quads, target.vector_bytes // 4, rows, matrices=matrices)
 
 
 def panel_bytes(tile: IntegerTile, depth: Any) -> Any:
@@ -126,6 +134,8 @@ def integer_tile_source(tile: IntegerTile, *, has_zero: bool, row_zero: bool) ->
         takes_zero="1" if tile.quads else "0",
         takes_sums="1" if has_zero else "0",
     )
+    matrices = _MATRICES.substitute(names, product="tdpbusd" if tile.left == "uint8" else "tdpbsud")
+    finish = (matrices if tile.matrices else _NO_MATRICES.substitute(names)) + finish
     dot = _QUADS.substitute(names) if tile.quads else pair_source() + _PAIR_OPERANDS.substitute(names)
     return dot + _SUM.substitute(names) + finish
 
@@ -140,7 +150,7 @@ def _cases(tile: IntegerTile) -> str:
     lines: list[str] = []
     for rows in sorted({1, 2, 3, 4, 5, 6, tile.rows}):
         unroll = 4 if rows == 1 else 2 if rows == 2 or (rows <= 6 and tile.rows > 6) else 1
-        lines.append(f"    case {rows}: IG_FUNCTION_sum({rows}, {unroll}, a, a_step, b, depth, sum); break;")
+        lines.append(f"    case {rows}: IG_FUNCTION_sum({rows}, {unroll}, a, a_step, b, depth, sum, is_first); break;")
     return "\n".join(lines)
 
 
@@ -240,10 +250,10 @@ static inline ig_u32 IG_FUNCTION_tail(const $type *a, int64_t count)
     return IG_FUNCTION_value(some);
 }
 
-/* sum[r][c] = row r of the left operand x column c of a panel. */
+/* sum[r][c] (+)= row r of the left operand x column c of a panel. */
 static inline __attribute__((always_inline)) void
 IG_FUNCTION_sum(const int rows, const int unroll, const $type *a, int64_t a_step, const uint8_t *b, int64_t depth,
-                uint32_t *sum)
+                uint32_t *sum, int is_first)
 {
     enum { STEP = $group * $columns };
     ig_u32 c[$rows][$vectors];
@@ -276,7 +286,7 @@ IG_FUNCTION_sum(const int rows, const int unroll, const $type *a, int64_t a_step
     }
     IG_UNROLL for (int r = 0; r < rows; r++)
         IG_UNROLL for (int v = 0; v < $vectors; v++) {
-            ig_u32 total = c[r][v];
+            ig_u32 total = is_first ? c[r][v] : c[r][v] + ig_load_u32(sum + r * $columns + v * $lanes);
             IG_UNROLL for (int u = 1; u < unroll; u++)
                 total += c[u * rows + r][v];
             ig_store_u32(sum + r * $columns + v * $lanes, total);
@@ -284,14 +294,15 @@ IG_FUNCTION_sum(const int rows, const int unroll, const $type *a, int64_t a_step
 }
 
 static __attribute__((noinline)) void
-IG_FUNCTION_tile(int64_t rows, const $type *a, int64_t a_step, const uint8_t *b, int64_t depth, uint32_t *sum)
+IG_FUNCTION_tile(int64_t rows, const $type *a, int64_t a_step, const uint8_t *b, int64_t depth, uint32_t *sum,
+                 int is_first)
 {
     switch (rows) {
 $cases
     default: {
         const int64_t half = rows / 2;
-        IG_FUNCTION_tile(half, a, a_step, b, depth, sum);
-        IG_FUNCTION_tile(rows - half, a + half * a_step, a_step, b, depth, sum + half * $columns);
+        IG_FUNCTION_tile(half, a, a_step, b, depth, sum, is_first);
+        IG_FUNCTION_tile(rows - half, a + half * a_step, a_step, b, depth, sum + half * $columns, is_first);
     }
     }
 }
@@ -314,6 +325,90 @@ static inline uint32_t IG_FUNCTION_row_sum(const $type *a, int64_t depth)
 }
 """)
 
+_NO_MATRICES = Template("""\
+
+static inline int64_t IG_FUNCTION_matrices(int64_t rows, const $type *a, int64_t a_step, const uint8_t *b,
+                                           int64_t depth, uint32_t *sum)
+{
+    (void)rows, (void)a, (void)a_step, (void)b, (void)depth, (void)sum;
+    return 0;
+}
+
+static inline void IG_FUNCTION_begin(void) {}
+static inline void IG_FUNCTION_end(void) {}
+""")
+
+_MATRICES = Template("""\
+
+/* Whether this process may use the matrix registers: 1 yes, -1 no, 0 not asked yet. The kernel of the system gives them
+   to a whole process, once, when it asks. */
+static int IG_FUNCTION_allowed;
+
+static inline void IG_FUNCTION_begin(void)
+{
+    int allowed = __atomic_load_n(&IG_FUNCTION_allowed, __ATOMIC_RELAXED);
+    if (!allowed) {
+        int64_t result;
+        __asm__ volatile("syscall" : "=a"(result) : "a"(158LL), "D"(0x1023LL), "S"(18LL) : "rcx", "r11", "memory");
+        allowed = result == 0 ? 1 : -1;
+        __atomic_store_n(&IG_FUNCTION_allowed, allowed, __ATOMIC_RELAXED);
+    }
+    if (allowed < 0)
+        return;
+    /* palette 1; eight registers of 16 rows by 64 bytes */
+    static const struct { uint8_t palette, start, zero[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape = {
+        1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+    __asm__ volatile("ldtilecfg %0" : : "m"(shape));
+}
+
+static inline void IG_FUNCTION_end(void)
+{
+    if (__atomic_load_n(&IG_FUNCTION_allowed, __ATOMIC_RELAXED) > 0)
+        __asm__ volatile("tilerelease");
+}
+
+/* 32 or 16 rows by one panel; the number of rows done, 0 where there are too few. */
+static inline int64_t IG_FUNCTION_matrices(int64_t rows, const $type *a, int64_t a_step, const uint8_t *b,
+                                           int64_t depth, uint32_t *sum)
+{
+    if (rows < 16 || depth < 64 || IG_FUNCTION_allowed < 0)
+        return 0;
+    const int64_t whole = depth / 64 * 64, b_step = $group * $columns, sum_step = 4 * $columns;
+    const int64_t count = rows < 32 ? 16 : 32;
+    const uint8_t *w = b;
+    if (count == 32) {
+        __asm__ volatile("tilezero %%tmm0; tilezero %%tmm1; tilezero %%tmm2; tilezero %%tmm3" ::: "memory");
+        for (int64_t k = 0; k < whole; k += 64, w += 16 * b_step)
+            __asm__ volatile("tileloadd (%2, %3, 1), %%tmm6; "
+                             "tileloadd (%0, %4, 1), %%tmm4; "
+                             "tileloadd 64(%2, %3, 1), %%tmm7; "
+                             "$product %%tmm6, %%tmm4, %%tmm0; "
+                             "tileloadd (%1, %4, 1), %%tmm5; "
+                             "$product %%tmm7, %%tmm4, %%tmm1; "
+                             "$product %%tmm6, %%tmm5, %%tmm2; "
+                             "$product %%tmm7, %%tmm5, %%tmm3"
+                             : : "r"(a + k), "r"(a + 16 * a_step + k), "r"(w), "r"(b_step), "r"(a_step) : "memory");
+        __asm__ volatile("tilestored %%tmm0, (%0, %2, 1); tilestored %%tmm1, 64(%0, %2, 1); "
+                         "tilestored %%tmm2, (%1, %2, 1); tilestored %%tmm3, 64(%1, %2, 1)"
+                         : : "r"(sum), "r"(sum + 16 * $columns), "r"(sum_step) : "memory");
+    } else {
+        __asm__ volatile("tilezero %%tmm0; tilezero %%tmm1" ::: "memory");
+        for (int64_t k = 0; k < whole; k += 64, w += 16 * b_step)
+            __asm__ volatile("tileloadd (%1, %2, 1), %%tmm6; "
+                             "tileloadd (%0, %3, 1), %%tmm4; "
+                             "tileloadd 64(%1, %2, 1), %%tmm7; "
+                             "$product %%tmm6, %%tmm4, %%tmm0; "
+                             "$product %%tmm7, %%tmm4, %%tmm1"
+                             : : "r"(a + k), "r"(w), "r"(b_step), "r"(a_step) : "memory");
+        __asm__ volatile("tilestored %%tmm0, (%0, %1, 1); tilestored %%tmm1, 64(%0, %1, 1)"
+                         : : "r"(sum), "r"(sum_step) : "memory");
+    }
+    if (whole < depth)
+        IG_FUNCTION_tile(count, a + whole, a_step, w, depth - whole, sum, 0);
+    return count;
+}
+""")
+
 _FINISH = Template("""\
 
 /* `rows` rows by one panel: sums, less what the zero points add, to the epilogue. `row_sum` is of these rows. */
@@ -324,8 +419,11 @@ IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const $type *a, int6
 {
     for (int64_t first = 0, count; first < rows; first += count) {
         const int64_t left = rows - first;
-        count = left <= $rows ? left : left >= $rows + 4 ? $rows : (left + 1) / 2;
-        IG_FUNCTION_tile(count, a + first * a_step, a_step, panel + $header, depth, sum);
+        count = IG_FUNCTION_matrices(left, a + first * a_step, a_step, panel + $header, depth, sum);
+        if (!count) {
+            count = left <= $rows ? left : left >= $rows + 4 ? $rows : (left + 1) / 2;
+            IG_FUNCTION_tile(count, a + first * a_step, a_step, panel + $header, depth, sum, 1);
+        }
         for (int64_t at = 0; at < count; at++) {
             const int64_t r = first + at;
             const uint32_t zero = $takes_zero ? (uint32_t)$zero_of_row : 0;

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from intaglio.c.constants import allocated
 from intaglio.kernels.structured.source import (
     Element,
     StructuredKernel,
@@ -28,7 +29,7 @@ def pack_b(array: npt.NDArray[Any], target: VectorTarget, element: Element = "fl
     columns = register_tile(target, element).columns
     *batch, depth, width = array.shape
     full, rest = divmod(width, columns)
-    packed = np.empty((*batch, full + (rest > 0), depth, columns), element)
+    packed = allocated((*batch, full + (rest > 0), depth, columns), element)
     whole = array[..., : full * columns].reshape(*batch, depth, full, columns)
     packed[..., :full, :, :] = np.swapaxes(whole, -3, -2)
     if rest:

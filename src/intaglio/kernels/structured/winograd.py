@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from intaglio.c.constants import allocated
 from intaglio.kernels.structured.source import (
     StructuredKernel,
     VectorTarget,
@@ -110,14 +111,15 @@ def pack_winograd(weights: npt.NDArray[Any], target: VectorTarget, output: Outpu
     columns = register_tile(target).columns
     panels = -(-outputs // columns)
     transform = np.kron(matrix, matrix).astype(np.float32)
-    packed = np.empty((panels, len(transform), channels, columns), np.float32)
+    packed = allocated((panels, len(transform), channels, columns), np.float32)
     step = max(1, _PACKED_AT_ONCE // (9 * channels * columns))
     for first in range(0, panels, step):
-        part = np.zeros((min(step, panels - first) * columns, channels, 9), np.float32)
+        part = allocated((min(step, panels - first) * columns, channels, 9), np.float32)
         given = weights[first * columns : first * columns + len(part)]
-        part[: len(given)] = given.reshape(-1, channels, 9)
-        transformed = (transform @ part.reshape(-1, 9).T).reshape(len(transform), -1, columns, channels)
-        packed[first : first + step] = transformed.transpose(1, 0, 3, 2)
+        part[: len(given)], part[len(given) :] = given.reshape(-1, channels, 9), 0
+        transformed = allocated((len(transform), len(part) * channels), np.float32)
+        np.matmul(transform, part.reshape(-1, 9).T, out=transformed)
+        packed[first : first + step] = transformed.reshape(-1, len(part) // columns, columns, channels).transpose(1, 0, 3, 2)
     return packed
 
 

@@ -172,7 +172,9 @@ class SVMClassifier(SupportVectorMachine):
         margins = self._margin_values(b, rows, count)
         pairs = list(combinations(range(count), 2))
         first, second = (np.eye(count)[[pair[side] for pair in pairs]].reshape(-1, count) for side in (0, 1))
-        is_first, is_second = (cast(b, test, FLOAT64) for test in (b.Greater(margins, 0.0), b.LessOrEqual(margins, 0.0)))
+        is_first, is_second = (
+            cast(b, test, FLOAT64) for test in (b.Greater(margins, 0.0), b.LessOrEqual(margins, 0.0))
+        )
         votes = b.MatMul(is_first, b.constant(first)) + b.MatMul(is_second, b.constant(second))
         best = b.ArgMax(votes, axis=1, keepdims=0)
         if self.prob_a:

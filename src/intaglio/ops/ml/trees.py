@@ -443,19 +443,19 @@ class TreeEnsembleClassifier(NodeTrees):
 
     def expand(self, b: Builder, X: Value) -> tuple[Value, Value]:
         labels, weighed, base = self._labels(), sorted(set(self.class_ids or ())), self.numbers("base_values")
-        forest, X = self.forest("class", len(labels)), self.row_values(b, X)
+        forest, rows = self.forest("class", len(labels)), self.row_values(b, X)
         if len(labels) == 2 and len(weighed) == 1:
-            best, scores = self._binary_values(b, X, forest, weighed[0])
+            best, scores = self._binary_values(b, rows, forest, weighed[0])
         else:
             added = np.pad(base.astype(np.float64), (0, len(labels) - len(base))) if len(base) else None
-            scores, is_scored = tree_scores(b, X, forest, "SUM", added)
+            scores, is_scored = tree_scores(b, rows, forest, "SUM", added)
             is_full = len(base) == len(labels)
             ranked = scores if is_full else b.Where(is_scored, scores, b.constant(-np.inf, FLOAT64))
             best = b.ArgMax(ranked, axis=1, keepdims=0)
             scores = transformed(b, scores, self.post_transform)
         return chosen_labels(b, labels, best), cast(b, scores, FLOAT32)
 
-    def _binary_values(self, b: Builder, X: Value, forest: Forest, column: int) -> tuple[Value, Value]:
+    def _binary_values(self, b: Builder, rows: Value, forest: Forest, column: int) -> tuple[Value, Value]:
         """`_binary` in a graph."""
         base = self.numbers("base_values")
         is_probability = bool((self.numbers("class_weights") >= 0).all())
@@ -464,7 +464,7 @@ class TreeEnsembleClassifier(NodeTrees):
             added[0] = base[0]
         elif len(base) == 2:
             added[column] = base[column]
-        scores, _ = tree_scores(b, X, forest, "SUM", added)
+        scores, _ = tree_scores(b, rows, forest, "SUM", added)
         score = b.Slice(scores, [column], [column + 1], [1])
         best = b.Cast(b.Squeeze(b.Greater(score, 0.5 if is_probability else 0.0), [1]), to=INT64.number)
         if column == 0 and len(base) < 2:

@@ -1,0 +1,102 @@
+"""The arena of a segment: which buffers take the place of others, and where all of them lie.
+
+A loop kernel may write its result over an operand that nobody needs afterwards: it loads each element of it before it
+stores the element at the same place, and touches it no more. That holds where the operand and the result are
+contiguous, whole, and of one type, where nothing is reduced, and where the kernel stores but one value and does not
+read the operand in any other order besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from intaglio.c.native import plan_memory
+from intaglio.kernels.lifetimes import lifetimes
+from intaglio.kernels.loops import Program
+from intaglio.kernels.plan import Call, NativeStep, walk
+from intaglio.kernels.view import Buffer, View
+
+
+def replaceable(program: Program) -> tuple[tuple[Buffer, Buffer], ...]:
+    """Pairs of the buffer that a loop kernel writes and one that it reads and might write over."""
+    if program.reduced or len(program.stores) != 1:
+        return ()
+    (store,) = program.stores.values()
+    loads = list(program.loads.values())
+    return tuple(
+        (store.buffer, load.buffer)
+        for load in loads
+        if _is_same_place(load, store) and sum(other.buffer is load.buffer for other in loads) == 1
+    )
+
+
+def _is_same_place(load: View, store: View) -> bool:
+    return (
+        load.buffer is not store.buffer
+        and load.buffer.dtype == store.buffer.dtype
+        and load.buffer.size == store.buffer.size
+        and load.offset == store.offset == 0
+        and load.shape == store.shape
+        and load.strides == store.strides
+        and load.is_contiguous
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the arena buffers of a segment lie: `place[i]` is the block that holds buffer i, and for each block there
+    are the first and last action that needs it."""
+
+    place: list[int]
+    first: list[int]
+    last: list[int]
+
+    @cached_property
+    def holders(self) -> list[int]:
+        """For each block a buffer that lies in it; all of a block have one size."""
+        found = {block: buffer for buffer, block in enumerate(self.place)}
+        return [found[block] for block in range(len(self.first))]
+
+    def planned(self, sizes: Sequence[int]) -> tuple[list[int], int]:
+        """The offset of each buffer for these sizes, and the size of the arena."""
+        offsets, total = plan_memory([sizes[holder] for holder in self.holders], self.first, self.last)
+        return [offsets[block] for block in self.place], total
+
+
+def layout(step: NativeStep) -> Layout:
+    """The blocks of a segment's arena."""
+    first, last = lifetimes(step)
+    index = {id(buffer): place for place, buffer in enumerate(step.arena)}
+    source: dict[int, int] = {}
+    for moment, action in enumerate(walk(step.actions)):
+        for written, read in action.replaces if isinstance(action, Call) else ():
+            new, old = index.get(id(written)), index.get(id(read))
+            if new is None or old is None or new in source or not _can_follow(step, new, old):
+                continue
+            if first[new] == last[old] == moment:
+                source[new] = old
+                break
+    return _blocks(source, first, last)
+
+
+def _can_follow(step: NativeStep, new: int, old: int) -> bool:
+    buffers = step.arena[new], step.arena[old]
+    return not any(buffer.is_late or buffer.is_shared or buffer.kind != "arena" for buffer in buffers)
+
+
+def _blocks(source: dict[int, int], first: Sequence[int], last: Sequence[int]) -> Layout:
+    place = [-1] * len(first)
+    starts: list[int] = []
+    ends: list[int] = []
+    for buffer in sorted(range(len(first)), key=lambda each: (first[each], last[each])):
+        old = source.get(buffer)
+        if old is None or place[old] < 0:
+            place[buffer] = len(starts)
+            starts.append(first[buffer])
+            ends.append(last[buffer])
+        else:
+            place[buffer] = place[old]
+            ends[place[old]] = max(ends[place[old]], last[buffer])
+    return Layout(place, starts, ends)

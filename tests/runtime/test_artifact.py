@@ -1,0 +1,226 @@
+"""Compiled models as files: loaded in processes without a compiler, and refused where they are damaged or not ours."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+import intaglio
+from intaglio.c import target as targets
+from intaglio.errors import CompileError, InputError, LoadError
+from intaglio.runtime.artifact import MAGIC, read_header
+
+RNG = np.random.default_rng(3)
+
+
+def network() -> onnx.ModelProto:
+    """A convolution, a product with a shared weight, and a symbolic batch."""
+    weight = RNG.random((8, 3, 3, 3)).astype(np.float32)
+    matrix = RNG.random((8, 8)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("MatMul", ["f", "m"], ["g"]),
+        helper.make_node("MatMul", ["g", "m"], ["y"]),
+    ]
+    arrays = {"w": weight, "b": RNG.random(8).astype(np.float32), "m": matrix}
+    graph = helper.make_graph(
+        nodes, "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 8])],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A model, and the file that it was saved to."""
+    model = intaglio.load(network())
+    path = tmp_path_factory.mktemp("artifact") / "net.intaglio"
+    assert model.save_compiled(path) == path.stat().st_size
+    return model, path
+
+
+def images(count):
+    return RNG.random((count, 3, 8, 8)).astype(np.float32)
+
+
+def test_a_saved_model_gives_the_same_numbers(saved):
+    model, path = saved
+    loaded = intaglio.load(path)
+    for count in (1, 3, 17):
+        x = images(count)
+        np.testing.assert_array_equal(loaded(x), model(x))
+    assert [item.name for item in loaded.inputs] == ["x"]
+    assert loaded.info.opset_imports == {"": 21}
+
+
+def test_from_bytes_and_by_the_reference_engine(saved):
+    model, path = saved
+    x = images(2)
+    np.testing.assert_array_equal(intaglio.load(path.read_bytes())(x), model(x))
+    np.testing.assert_allclose(intaglio.load(path, engine="reference")(x), model(x), rtol=1e-5)
+
+
+def run_elsewhere(path, code, **environment):
+    """A process with no compiler on its path and an empty cache."""
+    wanted = {"PATH": "", "HOME": str(path.parent), "INTAGLIO_CACHE": str(path.parent / "empty"), **environment}
+    python = [sys.executable, "-c", code, str(path)]
+    return subprocess.run(python, env=wanted, capture_output=True, text=True, timeout=120)
+
+
+LOAD_AND_RUN = """
+import sys, numpy as np, intaglio
+from intaglio.c.compiler import find_compiler
+assert find_compiler() is None
+model = intaglio.load(sys.argv[1])
+print(model.options.engine, float(model(np.ones((2, 3, 8, 8), np.float32)).sum()))
+"""
+
+
+def test_without_a_compiler(saved):
+    model, path = saved
+    done = run_elsewhere(path, LOAD_AND_RUN)
+    assert done.returncode == 0, done.stderr
+    engine, total = done.stdout.split()
+    assert engine == "native"
+    np.testing.assert_allclose(float(total), model(np.ones((2, 3, 8, 8), np.float32)).sum(), rtol=1e-6)
+    assert "reference" not in done.stderr
+
+
+def test_nothing_of_the_file_is_parsed_as_onnx(saved, monkeypatch):
+    _, path = saved
+    monkeypatch.setattr("intaglio.runtime.model.read_model", None)
+    assert intaglio.load(path)(images(1)).shape == (1, 8)
+
+
+def test_control_flow_and_sizes_from_data(tmp_path):
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    agraph (float[N] x, int64 m) => (float[K] y, int64[P,Q] z) {
+      y = Loop (m, , x) <body = a (int64 i, bool c, float[P] v) => (bool c2, float[Q] w) {
+        c2 = Identity(c) w = Concat<axis=0>(v, x) }>
+      z = NonZero(y) }"""
+    model = intaglio.load(parser.parse_model(text))
+    model.save_compiled(tmp_path / "loop.intaglio")
+    loaded = intaglio.load(tmp_path / "loop.intaglio")
+    arrays = np.array([1, 0, 2], np.float32), np.array(3)
+    for mine, right in zip(loaded(*arrays), model(*arrays), strict=True):
+        np.testing.assert_array_equal(mine, right)
+
+
+def test_host_nodes_are_kept(tmp_path):
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    agraph (string[N] s, float[N] x) => (string[N] t, float[N] y) {
+      t = StringConcat(s, s)  y = Exp(x) }"""
+    model = intaglio.load(parser.parse_model(text))
+    model.save_compiled(tmp_path / "text.intaglio")
+    words, numbers = intaglio.load(tmp_path / "text.intaglio")(np.array(["a", "b"], object), np.zeros(2, np.float32))
+    assert list(words) == ["aa", "bb"]
+    np.testing.assert_array_equal(numbers, [1, 1])
+
+
+@pytest.mark.parametrize("place", [3, 40, 200, -10, -5000])
+def test_damage_is_found(saved, place):
+    _, path = saved
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0xFF
+    if place < len(MAGIC):
+        with pytest.raises(LoadError):
+            intaglio.load(bytes(content))
+    else:
+        with pytest.raises(LoadError, match=r"damaged|hash|format"):
+            intaglio.load(bytes(content))
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.99])
+def test_a_file_that_ends_early(saved, tmp_path, part):
+    _, path = saved
+    content = path.read_bytes()
+    short = tmp_path / "short.intaglio"
+    short.write_bytes(content[: int(len(content) * part)])
+    with pytest.raises(LoadError, match="short"):
+        intaglio.load(short)
+
+
+def with_header(content, change):
+    """The file with another header of the same length, rightly hashed."""
+    length = int.from_bytes(content[len(MAGIC) : len(MAGIC) + 8], "little")
+    start = len(MAGIC) + 40
+    header = json.loads(content[start : start + length])
+    change(header)
+    encoded = json.dumps(header, separators=(",", ":")).encode()
+    assert len(encoded) <= length
+    encoded += b" " * (length - len(encoded))
+    return content[: len(MAGIC) + 8] + hashlib.sha256(encoded).digest() + encoded + content[start + length :]
+
+
+def test_another_format(saved):
+    _, path = saved
+    content = with_header(path.read_bytes(), lambda header: header.update(format=9))
+    with pytest.raises(LoadError, match="format is 9"):
+        intaglio.load(content)
+
+
+def test_another_processor(saved, monkeypatch, capfd):
+    _, path = saved
+    content = with_header(path.read_bytes(), lambda header: header["target"].update(name="neon", features=[]))
+    assert intaglio.load(content)(images(1)).shape == (1, 8)
+    assert "compiled anew" in capfd.readouterr().err
+    monkeypatch.setattr("intaglio.runtime.model.find_compiler", lambda: None)
+    with pytest.raises(CompileError, match=r"neon.*lacks asimd"):
+        intaglio.load(content)
+
+
+def test_code_of_another_version(saved):
+    _, path = saved
+
+    def rename(header):
+        for library in header["libraries"]:
+            symbols = library["functions"].values()
+            library["functions"] = {f"{number:064}": symbol for number, symbol in enumerate(symbols)}
+
+    strange = path.parent / "strange.intaglio"
+    strange.write_bytes(with_header(path.read_bytes(), rename))
+    done = run_elsewhere(strange, LOAD_AND_RUN)
+    assert done.returncode != 0
+    assert "compiled by Intaglio" in done.stderr
+    assert "install a C compiler" in done.stderr
+
+
+def test_the_header_tells_without_running(saved):
+    _, path = saved
+    header = read_header(path)
+    assert header.target["name"] == targets.host_target().name
+    assert header.version == intaglio.__version__
+    assert any(library["functions"] for library in header.libraries)
+
+
+def test_a_place_that_cannot_be_written(saved, tmp_path):
+    model, _ = saved
+    with pytest.raises(InputError, match="cannot be written"):
+        model.save_compiled(tmp_path / "absent" / "net.intaglio")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_reference_engine_has_nothing_to_save(tmp_path):
+    with pytest.raises(CompileError, match="reference"):
+        intaglio.load(network(), engine="reference").save_compiled(tmp_path / "net.intaglio")
+
+
+def test_the_command(tmp_path):
+    onnx.save(network(), tmp_path / "net.onnx")
+    output = tmp_path / "net.intaglio"
+    command = [sys.executable, "-m", "intaglio", "compile", str(tmp_path / "net.onnx"), "-o", str(output), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["bytes"] == output.stat().st_size
+    assert intaglio.load(output)(images(1)).shape == (1, 8)

@@ -1,0 +1,135 @@
+"""Threads of a run: as many as asked for, the same bits, at rest between requests, beside other libraries' pools."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import intaglio
+from intaglio.c.native import using_threads
+from intaglio.cli.demo_model import demo_model
+
+
+@pytest.fixture(scope="module")
+def images() -> Any:
+    return np.random.default_rng(0).standard_normal((6, 3, 32, 32)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def model() -> intaglio.Model:
+    return intaglio.load(demo_model(), engine="native", threads=2)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_threads_of_one_run(model: intaglio.Model, images: Any, threads: int) -> None:
+    (name,) = [item.name for item in model.inputs]
+    expected = model(images)
+    loaded = intaglio.load(demo_model(), engine="native", threads=threads)(images)
+    np.testing.assert_array_equal(loaded, expected)
+    (found,) = model.run({name: images}, threads=threads).values()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(model(images), expected)
+
+
+WORKERS = """
+import sys, numpy as np, intaglio
+from intaglio.c.native import pool_workers
+model = intaglio.load(sys.argv[1], engine="native", threads=2)
+x = np.ones((512, 1024), np.float32)
+model.run({"x0": x}, threads=1)
+one = pool_workers()
+model(x)
+two = pool_workers()
+model.run({"x0": x}, threads=4)
+print(one, two, pool_workers())
+"""
+
+
+def test_a_run_on_one_thread_starts_no_others(endless: onnx.ModelProto, tmp_path: Any) -> None:
+    onnx.save(endless, tmp_path / "long.onnx")
+    command = [sys.executable, "-c", WORKERS, str(tmp_path / "long.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.stdout.split(), done.stderr) == (["0", "1", "3"], "")
+
+
+def test_threads_are_those_of_the_calling_thread_only(model: intaglio.Model, images: Any) -> None:
+    with using_threads(1):
+        before = threading.active_count()
+        with ThreadPoolExecutor(1) as executor:
+            np.testing.assert_array_equal(executor.submit(model, images).result(), model(images))
+        assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("threads", [0, -3])
+def test_threads_that_cannot_be(model: intaglio.Model, images: Any, threads: int) -> None:
+    with pytest.raises(intaglio.InputError, match=f"threads is {threads}, expected at least 1"):
+        model.run({"x": images}, threads=threads)
+
+
+def test_the_reference_engine_ignores_threads(images: Any) -> None:
+    model = intaglio.load(demo_model(), engine="reference")
+    name = model.inputs[0].name
+    np.testing.assert_array_equal(*(next(iter(model.run({name: images}, threads=n).values())) for n in (1, 4)))
+
+
+def test_a_wait_between_requests_costs_next_to_nothing(endless: onnx.ModelProto) -> None:
+    model = intaglio.load(endless, engine="native", threads=2)
+    x = np.ones((8, 1024), np.float32)
+    model(x)
+    idle: list[float] = []
+    for _ in range(20):
+        model(x)
+        start = time.process_time()
+        time.sleep(0.05)
+        idle.append(time.process_time() - start)
+    assert sum(idle) / len(idle) < 0.002, idle
+
+
+def test_two_python_threads_share_a_model(model: intaglio.Model, images: Any) -> None:
+    expected = [model(images[: 1 + size]) for size in range(6)]
+
+    def work(start: int) -> bool:
+        sizes = [(start + turn) % 6 for turn in range(60)]
+        return all(np.array_equal(model(images[: 1 + size]), expected[size]) for size in sizes)
+
+    with ThreadPoolExecutor(2) as executor:
+        assert all(executor.map(work, range(2)))
+
+
+def keep_busy(work: Any, done: threading.Event) -> None:
+    while not done.is_set():
+        work()
+
+
+def beside(work: Any, model: intaglio.Model, images: Any) -> None:
+    """Compare runs of a model while another thread computes with a pool of its own."""
+    expected, done = model(images), threading.Event()
+    thread = threading.Thread(target=keep_busy, args=(work, done))
+    thread.start()
+    try:
+        for _ in range(50):
+            np.testing.assert_array_equal(model(images), expected)
+    finally:
+        done.set()
+        thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_beside_the_pool_of_numpy(model: intaglio.Model, images: Any) -> None:
+    matrix = np.random.default_rng(1).standard_normal((300, 300))
+    product = matrix @ matrix
+    beside(lambda: np.testing.assert_allclose(matrix @ matrix, product), model, images)
+
+
+def test_beside_the_pool_of_torch(model: intaglio.Model, images: Any) -> None:
+    torch = pytest.importorskip("torch")
+    matrix = torch.ones(300, 300)
+    beside(lambda: torch.testing.assert_close(matrix @ matrix, matrix * 300), model, images)
