@@ -71,7 +71,7 @@ def test_threads_are_those_of_the_calling_thread_only(model: intaglio.Model, ima
 @pytest.mark.parametrize("threads", [0, -3])
 def test_threads_that_cannot_be(model: intaglio.Model, images: Any, threads: int) -> None:
     with pytest.raises(intaglio.InputError, match=f"threads is {threads}, expected at least 1"):
-        model.run({"x": images}, threads=threads)
+        model.run({"image": images}, threads=threads)
 
 
 def test_the_reference_engine_ignores_threads(images: Any) -> None:

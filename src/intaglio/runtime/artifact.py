@@ -126,7 +126,7 @@ class _Writer:
         """The number of an array, which is stored once; the graph holds it meanwhile."""
         if id(array) not in self.numbers:
             whole = np.ascontiguousarray(array)
-            section = self.add(memoryview(whole.reshape(-1).view(np.uint8)) if whole.size else b"")
+            section = self.add(whole.reshape(-1).view(np.uint8).data if whole.size else b"")
             self.numbers[id(array)] = len(self.arrays)
             self.arrays.append(StoredArray(from_numpy(whole.dtype).name, list(array.shape), section))
         return self.numbers[id(array)]
