@@ -415,8 +415,29 @@ def test_float4_saturates() -> None:
     assert found.astype(f32).tolist() == [6, -6, 6]
 
 
+def test_float4_nan() -> None:
+    for number in (TensorProto.FLOAT4E2M1, TensorProto.FLOAT6E2M3, TensorProto.FLOAT6E3M2):
+        assert run("Cast", f32([NAN, 1]), opset=27, to=number).astype(f32).tolist() == [0, 1]
+
+
+def test_float8e8m0() -> None:
+    given, number = f32([0, -3, 4, NAN]), TensorProto.FLOAT8E8M0
+    check(f32([2.0**-127, 2.0**-127, 4, NAN]), "Cast", given, to=number, opset=24)
+    check(f32([NAN, NAN, 4, NAN]), "Cast", given, to=number, saturate=0, opset=24)
+
+
+def test_double_rounds_once() -> None:
+    above_a_tie = f64([1 + 2**-4 + 2**-40])
+    check(f32([1.125]), "Cast", above_a_tie, to=TensorProto.FLOAT8E4M3FN)
+    check(f32([1 + 2**-7]), "Cast", f64([1 + 2**-8 + 2**-40]), to=TensorProto.BFLOAT16)
+
+
 def test_int4_wraps() -> None:
     assert run("Cast", i32([9, 7, -9]), to=TensorProto.INT4).astype(i32).tolist() == [-7, 7, 7]
+
+
+def test_bitcast_bool() -> None:
+    check(np.array([False, True, True]), "BitCast", u8([0, 1, 130]), to=TensorProto.BOOL, opset=26)
 
 
 # Nothing
@@ -439,6 +460,10 @@ def test_empty_extreme() -> None:
 
 def test_empty_mean() -> None:
     check([[NAN]], "ReduceMean", EMPTY, [1])
+
+
+def test_empty_integer_mean() -> None:
+    check_error("mean of no integers", "ReduceMean", np.zeros((1, 0), i32), [1])
 
 
 def test_empty_logsumexp() -> None:

@@ -159,3 +159,12 @@ def test_a_timeout(cli, demo_path: Path) -> None:
     result = cli("run", demo_path, "--dim", "batch=64", "--timeout", "0.0001")
     assert result.status == 1
     assert "longer than its timeout" in result.err
+
+
+def test_limits_are_told_in_one_line(run_cli: RunCli, model_file: Path) -> None:
+    refused = run_cli("run", str(model_file), "--memory-limit", "1K")
+    assert refused.returncode == 1
+    assert "the limit on memory is 1024" in refused.stderr
+    assert run_cli("run", str(model_file), "--memory-limit", "1.5GiB", "--loop-limit", "5").returncode == 0
+    assert run_cli("run", str(model_file), "--node-limit", "1").returncode == 1
+    assert run_cli("run", str(model_file), "--memory-limit", "many").returncode == 2

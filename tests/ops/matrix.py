@@ -315,7 +315,7 @@ def _host_nodes_or_error(cell: Cell, constants: bool) -> list[tuple[str, str]]:
 def _general(reason: str) -> str:
     """A reason without the types and names of one cell, which its line lists."""
     names = "|".join(sorted(DTYPES, key=len, reverse=True))
-    reason = re.sub(r"\b\w+ is (seq|optional|map)\(.*\)", r"a \1", reason)
+    reason = re.sub(r"\b\w+ is (seq|optional|map)\(.*\)", r"a value of kind \1", reason)
     reason = re.sub(rf"^(({names})(, )?)+ is", "the element type is", reason)
     return re.sub(rf" of ({names})\b", " of this element type", reason)
 

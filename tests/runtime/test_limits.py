@@ -31,9 +31,7 @@ SCAN = (
     " y, z = Scan<num_scan_inputs = 1, body = b (float s, float e) => (float t, float o)"
     " { t = Add(s, e) o = Identity(t) }>(zero, x) }"
 )
-FILLED = (
-    "g (int64[2] s) => (float[a, b] y) { y = ConstantOfShape<value = float {2.0}>(s) }"
-)  # the size is in the data, so nothing is planned
+FILLED = "g (int64[2] s) => (float[a, b] y) { y = ConstantOfShape<value = float {2.0}>(s) }"  # the size is in the data, so nothing is planned
 
 
 def square(size: int, count: int = 1) -> onnx.ModelProto:

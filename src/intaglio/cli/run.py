@@ -10,7 +10,7 @@ import typer
 
 from intaglio.cli import results
 from intaglio.cli.arguments import make_inputs, parse_dims, read_inputs
-from intaglio.cli.session import load_timed
+from intaglio.cli.session import LoopLimit, MemoryLimit, NodeLimit, TimeLimit, load_timed, make_limits
 from intaglio.cli.terminal import (
     EngineOption,
     JsonOption,
@@ -46,6 +46,10 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the inputs that are made up.")] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="Run so many times and show the median.")] = 1,
     timeout: Annotated[float | None, typer.Option(min=0, help="Seconds that one run may take.")] = None,
+    memory_limit: MemoryLimit = None,
+    time_limit: TimeLimit = None,
+    loop_limit: LoopLimit = None,
+    node_limit: NodeLimit = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a model and show its outputs.
@@ -54,7 +58,8 @@ def run(
     ones for integers.
     """
     sizes = parse_dims(dims or ())
-    loaded, load_seconds = load_timed(model, engine, threads)
+    limits = make_limits(memory_limit, time_limit, loop_limit, node_limit)
+    loaded, load_seconds = load_timed(model, engine, threads, limits)
     given = read_inputs(loaded, inputs or ())
     feeds = given | make_inputs(loaded, given, sizes, seed)
     found, times = _timed(loaded, feeds, tensors, timeout, repeat)

@@ -16,7 +16,7 @@ import numpy as np
 from intaglio.ir.dim import Atom, Call, Dim, Expr, broadcast, lone_atom, replace_atoms, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
-from intaglio.kernels.expression import EMITTERS
+from intaglio.kernels.expression import can_emit
 
 Assumption = tuple[Dim, Dim]
 
@@ -78,7 +78,7 @@ def _all_ambiguous(graph: Graph) -> Iterator[Assumption]:
         for dim in _shape(value):
             yield from _broadcasts(dim)
     for node in graph.all_nodes():
-        if node.op.name in EMITTERS and node.op.domain == "":
+        if can_emit(node):
             yield from _unequal_operands(node)
         elif node.op.name in ("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul") and node.op.domain == "":
             yield from _summed_sides(node)

@@ -18,7 +18,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.driver import ASSUMPTION
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.loops import Program, loop_call
-from intaglio.kernels.plan import Action, Allocate, Assign, Bind, Check, HostStep, NativeStep, Operand, Size, Step
+from intaglio.kernels.plan import Action, Allocate, Assign, Bind, Call, Check, HostStep, NativeStep, Operand, Size, Step
 from intaglio.kernels.transpose import transpose_call
 from intaglio.kernels.view import Buffer, View, whole
 
@@ -74,6 +74,8 @@ class Context:
     """All symbols that drivers bind."""
     told: set[str] = field(default_factory=set[str])
     """Those of them that have a meaning outside of subgraphs, which later segments may use."""
+    apart: str = ""
+    """Why the group under way does not belong to the one before, for the first call that computes it."""
     _bound: set[str] = field(default_factory=set[str])
     _known: set[str] = field(default_factory=set[str])
     _actions: list[Action] | None = None
@@ -223,6 +225,8 @@ class Context:
 
     def emit(self, action: Action) -> None:
         """Add an action to the block under way."""
+        if self.apart and isinstance(action, Call) and action.nodes:
+            action.apart, self.apart = self.apart, ""
         (self.segment.actions if self._actions is None else self._actions).append(action)
 
     def add_host(self, node: Node, reason: str) -> None:

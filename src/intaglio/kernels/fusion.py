@@ -32,6 +32,8 @@ class Group:
     nodes: list[Node]
     position: int
     reason: str = ""
+    apart: str = ""
+    """Why the first node was not computed together with what it reads."""
     shape: tuple[Dim, ...] = ()
     reduced: tuple[int, ...] = ()
     values: set[Value] = field(default_factory=set[Value])
@@ -69,6 +71,7 @@ def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node
         group = next((g for g in candidates if _can_join(g, node) and order.is_unread(g.nodes, place)), None)
         if group is None:
             group = _new_group(node, place, kind_of[node], reasons.get(node, ""))
+            group.apart = _why_apart(candidates, node, order, place)
             groups.append(group)
         else:
             if node.op.name in REDUCTIONS:
@@ -142,6 +145,42 @@ def _can_join(group: Group, node: Node) -> bool:
     if group.kind == "anchor":
         return ANCHORS[group.nodes[0].op.name].fuses(group.nodes[0]) and _fits_epilogue(group, node)
     return group.kind == "loop" and _fits_loop(group, node)
+
+
+def _why_apart(candidates: list[Group], node: Node, order: _Order, place: int) -> str:
+    """Why a node is not computed in the latest of the groups whose results it reads; nothing where it reads none."""
+    if not candidates:
+        return ""
+    group = candidates[0]
+    first = group.nodes[0]
+    name = f"{first.op.name} -> {first.outputs[0].name}"
+    if group.kind not in ("loop", "anchor"):
+        return ""
+    if group.kind == "anchor" and not ANCHORS[first.op.name].fuses(first):
+        return f"the kernel of {name} takes no epilogue"
+    if len(group.nodes) >= GROUP_LIMIT:
+        return f"the kernel of {name} holds {GROUP_LIMIT} nodes already"
+    if not _can_join(group, node):
+        return _why_not_join(group, node, name)
+    if not order.is_unread(group.nodes, place):
+        return f"another node reads the result of {name} before"
+    return ""
+
+
+def _why_not_join(group: Group, node: Node, name: str) -> str:
+    if node.op.name in REDUCTIONS:
+        if group.kind == "anchor":
+            return f"the kernel of {name} cannot reduce its result"
+        return f"it reduces along other axes than the kernel of {name} can"
+    if node.output.shape != group.shape:
+        return f"{name} is computed over {_text(group.shape)} and this over {_text(node.output.shape)}"
+    if group.kind == "anchor":
+        return f"an operand does not advance evenly along rows and columns of {name}"
+    return f"{name} reduces along axes that are not the last"
+
+
+def _text(shape: tuple[Dim, ...]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
 
 
 def _fits_loop(group: Group, node: Node) -> bool:

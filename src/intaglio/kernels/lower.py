@@ -291,6 +291,7 @@ class _Lowering:
         self.last_reader.update((value, len(groups)) for value in self.graph.outputs)
 
     def _lower_group(self, group: Group, index: int) -> None:
+        self.context.apart = group.apart
         check_time()
         node = group.nodes[0]
         if node in self.late:

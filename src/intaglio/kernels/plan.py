@@ -60,6 +60,10 @@ class Call:
     flops: Dim = 0
     order: list[str] | None = None
     """The names in the order in which the kernel gets them; all sizes in their own order where None."""
+    tile: str = ""
+    """What the kernel computes in registers at a time."""
+    apart: str = ""
+    """Why the nodes are not computed by the kernel before."""
     replaces: tuple[tuple[Buffer, Buffer], ...] = ()
     """Pairs of a buffer that the kernel writes and one that it reads, which may be the same memory."""
 

@@ -82,7 +82,6 @@ class Granular(Op, abstract=True):
         block = b.Div(b.Range(b.constant(np.int64(0)), length, b.constant(np.int64(1))), self.block_size)
         return b.Gather(parameter, block, axis=axis)
 
-
     def cut(self, b: Any, x: Value, scale: Value) -> Value:
         """x with an axis of its own for what is within a block, where whole blocks make up its axis."""
         if self.is_uniform(scale.shape) or not self.block_size:

@@ -93,9 +93,7 @@ class CompiledStep:
         if step.told:
             late.append(False)
         rounds, memory = self.limits.loop_iterations, max(1, most_bytes() - weights)
-        self.segment = Segment(
-            driver, kernels, constants, len(step.inputs), len(late), threads, late, rounds, memory
-        )
+        self.segment = Segment(driver, kernels, constants, len(step.inputs), len(late), threads, late, rounds, memory)
         self.layout = layout(step)
         late_names = set(step.late)
         self.known_work = [
@@ -411,7 +409,9 @@ class NativeEngine:
         if status == ASSUMPTION:
             raise _AssumptionError
         if status == ROUNDS:
-            raise LimitError(f"a loop runs more than {self.limits.loop_iterations} rounds, the limit on loop_iterations")
+            raise LimitError(
+                f"a loop runs more than {self.limits.loop_iterations} rounds, the limit on loop_iterations"
+            )
         action = list(walk(step.actions))[status - FAULT]
         evaluate_graph(self.graph, inputs)
         names = ", ".join(node.op.name for node in action.nodes)

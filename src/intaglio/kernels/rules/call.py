@@ -40,6 +40,7 @@ def structured_call(
         title or " + ".join(node.op.name for node in nodes),
         flops=flops,
         order=order,
+        tile=kernel.tile,
     )
 
 

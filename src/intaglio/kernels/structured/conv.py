@@ -122,6 +122,7 @@ def _kernel(hint: str, target: VectorTarget, tile: Tile, layout: Layout, names: 
         cost=f"1 + row_block * col_block * panel_block * KD * KH * KW * (C / groups) * {2 * tile.columns}"
         f" / {target.vector_bytes * 2}",
         scratch=f"({taps} + 4) * 16 + (row_block * col_block * {tile.columns} + {slab}) * {tile.bytes}",
+        tile=f"{tile.rows}x{tile.columns}",
         defaults={
             "col_block": maximum("1", minimum("OW", str(most))),
             "row_block": maximum("1", minimum("OH", f"{most} / col_block")),

@@ -55,6 +55,7 @@ def gemm(target: VectorTarget, element: Element = "float32", a: Left = "rows", b
         cost=f"1 + row_block * panel_block * K * {2 * tile.columns} / {_flops_per_ns(target, tile)}",
         scratch=f"(row_block + {'0' if b == 'packed' else 'K'}) * {tile.columns * tile.bytes}",
         defaults=_packed_blocks(target, tile) if b == "packed" else _unpacked_blocks(target, tile),
+        tile=f"{tile.rows}x{tile.columns}",
     )
 
 

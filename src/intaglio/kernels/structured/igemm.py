@@ -12,7 +12,7 @@ from intaglio.kernels.structured.integer_tile import (
     integer_tile,
     integer_tile_source,
 )
-from intaglio.kernels.structured.source import StructuredKernel, quotient_up, unpack_sizes
+from intaglio.kernels.structured.source import StructuredKernel, maximum, minimum, quotient_up, unpack_sizes
 
 _SIZES = ("M", "N", "K", "outer", "inner", "a_step", "a_outer", "a_inner", "b_outer", "b_inner", "zero_step")
 _PACK_SIZES = ("N", "K", "outer", "inner", "k_step", "n_step", "b_outer", "b_inner", "zero_step")
@@ -39,6 +39,7 @@ def integer_gemm(
         sizes=unpack_sizes(sizes),
         prepare=_prepare_source(tile, row_zero),
         takes_sums="1" if has_zero else "0",
+        chunk=str(tile.block_rows) if tile.matrices else "rows",
     )
     panels, row_blocks = quotient_up("N", tile.columns), quotient_up("M", "row_block")
     widened = "0" if tile.quads else f"row_block * ((K + {tile.group - 1}) / {tile.group} * {tile.group}) * 2"
@@ -50,8 +51,23 @@ def integer_gemm(
         tasks=f"outer * inner * {row_blocks} * {quotient_up(panels, 'panel_block')}",
         cost=f"1 + row_block * panel_block * K * {tile.columns} / {target.vector_bytes * (4 if tile.quads else 2)}",
         scratch=f"{tile.block_rows * tile.columns * 4} + (row_block * 4 + 63) / 64 * 64 + {widened}",
-        defaults=packed_blocks(target, tile.block_rows, tile.columns, tile.left_bytes),
+        defaults=_matrix_blocks(target, tile)
+        if tile.matrices
+        else packed_blocks(target, tile.rows, tile.columns, tile.left_bytes),
+        tile=f"{tile.block_rows}x{tile.columns}",
     )
+
+
+def _matrix_blocks(target: IntegerTarget, tile: IntegerTile) -> dict[str, str]:
+    """As many panels as the second cache holds, read in order for each block of rows; enough tasks for all threads."""
+    panels, depth = quotient_up("N", tile.columns), maximum("K", "1")
+    resident = f"{target.l2 // 2} / ({depth} * {tile.columns})"
+    share = quotient_up(panels, "(4 * threads)")
+    rows = maximum(str(8 * tile.block_rows), f"{target.l2 // 4} / {depth} / {tile.block_rows} * {tile.block_rows}")
+    return {
+        "row_block": maximum("1", minimum("M", rows)),
+        "panel_block": maximum("1", minimum(resident, share)),
+    }
 
 
 def _prepare_source(tile: IntegerTile, row_zero: bool) -> str:
@@ -124,12 +140,14 @@ $prepare
             for (int64_t r = 0; r < rows; r++)
                 row_sum[r] = IG_FUNCTION_row_sum(x + r * step, K);
         const int64_t last = panels * (panel_index + 1) / panel_blocks;
-        for (int64_t panel = panels * panel_index / panel_blocks; panel < last; panel++) {
-            const int64_t col = panel * $columns;
-            IG_FUNCTION_panel(buffer, size, x, step, b_batch + panel * panel_size, rows, K,
-                              zero_point + row * zero_step, zero_step, row_sum, batch * M + row, col,
-                              N - col < $columns ? N - col : $columns, sum);
-        }
+        for (int64_t first = 0; first < rows; first += $chunk)
+            for (int64_t panel = panels * panel_index / panel_blocks; panel < last; panel++) {
+                const int64_t col = panel * $columns, at = row + first;
+                IG_FUNCTION_panel(buffer, size, x + first * step, step, b_batch + panel * panel_size,
+                                  rows - first < $chunk ? rows - first : $chunk, K, zero_point + at * zero_step,
+                                  zero_step, row_sum + first, batch * M + at, col,
+                                  N - col < $columns ? N - col : $columns, sum);
+            }
     }
     IG_FUNCTION_end();
 }

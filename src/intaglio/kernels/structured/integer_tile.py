@@ -378,7 +378,9 @@ static inline int64_t IG_FUNCTION_matrices(int64_t rows, const $type *a, int64_t
     const uint8_t *w = b;
     if (count == 32) {
         __asm__ volatile("tilezero %%tmm0; tilezero %%tmm1; tilezero %%tmm2; tilezero %%tmm3" ::: "memory");
-        for (int64_t k = 0; k < whole; k += 64, w += 16 * b_step)
+        for (int64_t k = 0; k < whole; k += 64, w += 16 * b_step) {
+            IG_UNROLL for (int line = 0; line < 32; line++)
+                __builtin_prefetch(w + 32 * b_step + 64 * line);
             __asm__ volatile("tileloadd (%2, %3, 1), %%tmm6; "
                              "tileloadd (%0, %4, 1), %%tmm4; "
                              "tileloadd 64(%2, %3, 1), %%tmm7; "
@@ -388,6 +390,7 @@ static inline int64_t IG_FUNCTION_matrices(int64_t rows, const $type *a, int64_t
                              "$product %%tmm6, %%tmm5, %%tmm2; "
                              "$product %%tmm7, %%tmm5, %%tmm3"
                              : : "r"(a + k), "r"(a + 16 * a_step + k), "r"(w), "r"(b_step), "r"(a_step) : "memory");
+        }
         __asm__ volatile("tilestored %%tmm0, (%0, %2, 1); tilestored %%tmm1, 64(%0, %2, 1); "
                          "tilestored %%tmm2, (%1, %2, 1); tilestored %%tmm3, 64(%1, %2, 1)"
                          : : "r"(sum), "r"(sum + 16 * $columns), "r"(sum_step) : "memory");

@@ -66,6 +66,8 @@ class StructuredKernel:
     cost: str
     scratch: str = "0"
     defaults: dict[str, str] = field(default_factory=dict[str, str])
+    tile: str = ""
+    """What is computed in registers at a time, for people."""
 
     def named(self, name: str, epilogue: str) -> str:
         """The whole source of the kernel as the function `name`; its static functions share that prefix."""

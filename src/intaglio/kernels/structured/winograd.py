@@ -101,6 +101,7 @@ def winograd(target: VectorTarget, output: Output = 4) -> StructuredKernel:
         cost=f"1 + tile_block * panel_block * C * {2 * tile.columns * side * side} / {target.vector_bytes * 2}",
         scratch=f"{side * side * tile.bytes} * (tile_block * ({row} + {tile.columns}) + {2 * tile.lanes})",
         defaults=_blocks(target, tile.rows, side, panels, tiles),
+        tile=f"{tile.rows}x{tile.columns}, {output}x{output} results of {side}x{side}",
     )
 
 
@@ -119,7 +120,9 @@ def pack_winograd(weights: npt.NDArray[Any], target: VectorTarget, output: Outpu
         part[: len(given)], part[len(given) :] = given.reshape(-1, channels, 9), 0
         transformed = allocated((len(transform), len(part) * channels), np.float32)
         np.matmul(transform, part.reshape(-1, 9).T, out=transformed)
-        packed[first : first + step] = transformed.reshape(-1, len(part) // columns, columns, channels).transpose(1, 0, 3, 2)
+        packed[first : first + step] = transformed.reshape(-1, len(part) // columns, columns, channels).transpose(
+            1, 0, 3, 2
+        )
     return packed
 
 

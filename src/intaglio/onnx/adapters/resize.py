@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from intaglio.errors import UnsupportedError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32, INT64
@@ -29,8 +31,6 @@ def upsample_9(b: Builder, X: Value, scales: Value, *, mode: str = "nearest") ->
 
 
 def _factors(b: Builder, factors: tuple[float, ...]) -> Value:
-    import numpy as np
-
     return b.constant(np.asarray(factors, np.float32))
 
 
@@ -40,8 +40,18 @@ def resize_10(b: Builder, X: Value, scales: Value, *, mode: str = "nearest") -> 
     options: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric", "mode": mode}
     if mode != "nearest":
         return b.Resize(X, None, scales, **options)
-    smaller = b.Resize(X, None, b.Min(scales, _factors(b, (1.0,))), nearest_mode="ceil", **options)
-    return b.Resize(smaller, None, b.Max(scales, _factors(b, (1.0,))), nearest_mode="floor", **options)
+    shrinking, growing = _split_factors(b, scales)
+    smaller = b.Resize(X, None, shrinking, nearest_mode="ceil", **options)
+    return b.Resize(smaller, None, growing, nearest_mode="floor", **options)
+
+
+def _split_factors(b: Builder, scales: Value) -> tuple[Value, Value]:
+    """Factors that shrink or keep, and factors that grow or keep; constants where the factors are, so that sizes are."""
+    if scales.constant is not None:
+        one = np.float32(1)
+        return b.constant(np.minimum(scales.constant, one)), b.constant(np.maximum(scales.constant, one))
+    keep = _factors(b, (1.0,))
+    return b.Min(scales, keep), b.Max(scales, keep)
 
 
 @adapts("Resize", since=11, before=13)
