@@ -161,10 +161,10 @@ def test_a_timeout(cli, demo_path: Path) -> None:
     assert "longer than its timeout" in result.err
 
 
-def test_limits_are_told_in_one_line(run_cli: RunCli, model_file: Path) -> None:
-    refused = run_cli("run", str(model_file), "--memory-limit", "1K")
-    assert refused.returncode == 1
-    assert "the limit on memory is 1024" in refused.stderr
-    assert run_cli("run", str(model_file), "--memory-limit", "1.5GiB", "--loop-limit", "5").returncode == 0
-    assert run_cli("run", str(model_file), "--node-limit", "1").returncode == 1
-    assert run_cli("run", str(model_file), "--memory-limit", "many").returncode == 2
+def test_limits_are_told_in_one_line(cli, demo_path: Path) -> None:
+    refused = cli("run", demo_path, "--memory-limit", "1K")
+    assert refused.status == 1
+    assert "the limit on memory is 1024" in refused.err
+    assert cli("run", demo_path, "--memory-limit", "1.5GiB", "--loop-limit", 5, "--time-limit", 100).status == 0
+    assert cli("run", demo_path, "--node-limit", 1).status == 1
+    assert cli("run", demo_path, "--memory-limit", "many").status == 2

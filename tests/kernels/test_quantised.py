@@ -91,10 +91,22 @@ def test_products_of_any_shape(left: Any, right: Any, target: str) -> None:
     shapes = {"a": (left, ("M", "K")), "b": (right, ("K", "N")), "u": (left, ()), "v": (right, ())}
     found = native(model("MatMulInteger", shapes, ["a", "b", "u", "v"], {}, np.int32), "integer_gemm")
     for seed, (m, n, k) in enumerate(
-        [(1, 1, 1), (1, 70, 33), (3, 31, 5), (7, 33, 64), (16, 16, 130), (29, 67, 3), (45, 5, 0), (0, 4, 4), (40, 97, 70)]
+        [
+            (1, 1, 1),
+            (1, 70, 33),
+            (3, 31, 5),
+            (7, 33, 64),
+            (16, 16, 130),
+            (29, 67, 3),
+            (45, 5, 0),
+            (0, 4, 4),
+            (40, 97, 70),
+        ]
     ):
         a, b = random(seed, (m, k), left), random(seed + 50, (k, n), right)
-        for u, v in zip([*extremes(left), random(seed, (), left)], [*extremes(right), random(9, (), right)], strict=True):
+        for u, v in zip(
+            [*extremes(left), random(seed, (), left)], [*extremes(right), random(9, (), right)], strict=True
+        ):
             got = found.run({"a": a, "b": b, "u": u, "v": v})["y"]
             np.testing.assert_array_equal(got, exact_product(a, b, u, v))
 
@@ -116,7 +128,9 @@ def test_packed_weights_and_zero_points_by_row_and_column(left: Any, right: Any,
 def test_no_partial_sum_saturates(left: Any, right: Any, target: str) -> None:
     """Neighbouring products of the largest numbers, in the same direction, and sums that wrap around int32."""
     for k in (64, 5000, 40000):
-        found = native(model("MatMulInteger", {"a": (left, ("M", k)), "b": (right, (k, 40))}, ["a", "b"], {}, np.int32), "")
+        found = native(
+            model("MatMulInteger", {"a": (left, ("M", k)), "b": (right, (k, 40))}, ["a", "b"], {}, np.int32), ""
+        )
         for a in extremes(left, (3, k)):
             for b in extremes(right, (k, 40)):
                 np.testing.assert_array_equal(found.run({"a": a, "b": b})["y"], exact_product(a, b))
@@ -156,7 +170,9 @@ def test_convolutions(left: Any, right: Any, target: str) -> None:
         zeros = [(random(3, (), left), random(4, (w_shape[0],), right)), (extremes(left)[1], extremes(right)[0])]
         for u, v in zeros[index % 2 :]:
             constants = {"w": w, "u": u, "v": v}
-            proto = model("ConvInteger", {"x": (left, x_shape)}, ["x", "w", "u", "v"], constants, np.int32, **attributes)
+            proto = model(
+                "ConvInteger", {"x": (left, x_shape)}, ["x", "w", "u", "v"], constants, np.int32, **attributes
+            )
             expected = load(proto, engine="reference").run({"x": x})["y"]
             np.testing.assert_array_equal(native(proto, kernel).run({"x": x})["y"], expected)
 
@@ -164,7 +180,10 @@ def test_convolutions(left: Any, right: Any, target: str) -> None:
 @pytest.mark.parametrize("dtype", BYTES)
 def test_maximum_pools(dtype: Any, target: str, judge: Any) -> None:
     for index, attributes in enumerate(
-        [{"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}, {"kernel_shape": [2, 3], "dilations": [2, 1]}]
+        [
+            {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+            {"kernel_shape": [2, 3], "dilations": [2, 1]},
+        ]
     ):
         x = random(index, (2, 21, 9, 11), dtype)
         proto = model("MaxPool", {"x": (dtype, x.shape)}, ["x"], {}, dtype, **attributes)
@@ -227,7 +246,9 @@ def test_dynamic_quantization(shape: tuple[int, int], scale: float, shift: float
         np.testing.assert_array_equal(got[name], expected[name])
 
 
-SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.5, 1.5, -0.5, 2.5, 1e30, -1e30, 127.5, -128.5, 255.5, 0.0, -0.0], np.float32)
+SPECIAL = np.array(
+    [np.nan, np.inf, -np.inf, 0.5, 1.5, -0.5, 2.5, 1e30, -1e30, 127.5, -128.5, 255.5, 0.0, -0.0], np.float32
+)
 
 
 @pytest.mark.parametrize("output", BYTES)

@@ -109,14 +109,13 @@ def cells(domain: str, name: str) -> list[Cell]:
 
 
 def numbers(dtype: DType, data: Data, position: int) -> Any:
-    """Made-up elements of a type, between two bounds."""
+    """Made-up elements of a type, between two bounds; unsigned ones are not below 0."""
     rng = np.random.default_rng([position, *data.shape])
-    if dtype.kind in ("string", "bool") or dtype.is_integer:
-        low = 0 if dtype.kind in ("uint", "string", "bool") else int(np.ceil(data.low))
-        whole = rng.integers(max(low, 0 if dtype.kind != "int" else low), int(data.high) + 1, data.shape)
-        return cast(whole, dtype)
-    spread = rng.uniform(data.low, data.high, data.shape)
-    return cast(np.round(spread) if data.whole else np.round(spread * 8) / 8, dtype)
+    if dtype.is_float or dtype.kind == "complex":
+        spread = rng.uniform(data.low, data.high, data.shape)
+        return cast(np.round(spread) if data.whole else np.round(spread * 8) / 8, dtype)
+    low = int(np.ceil(data.low)) if dtype.kind == "int" else max(0, int(np.ceil(data.low)))
+    return cast(rng.integers(low, int(data.high) + 1, data.shape), dtype)
 
 
 def cast(values: Any, dtype: DType) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import intaglio
-from intaglio import Limits, LimitError
+from intaglio import LimitError, Limits
 from intaglio.compat import InferenceSession
 from intaglio.runtime.limits import machine_memory, settled
 
@@ -31,7 +31,8 @@ SCAN = (
     " y, z = Scan<num_scan_inputs = 1, body = b (float s, float e) => (float t, float o)"
     " { t = Add(s, e) o = Identity(t) }>(zero, x) }"
 )
-FILLED = "g (int64[2] s) => (float[a, b] y) { y = ConstantOfShape<value = float {2.0}>(s) }"  # the size is in the data, so nothing is planned
+FILLED = "g (int64[2] s) => (float[a, b] y) { y = ConstantOfShape<value = float {2.0}>(s) }"
+"""The size is in the data, so nothing is planned."""
 
 
 def square(size: int, count: int = 1) -> onnx.ModelProto:
@@ -112,11 +113,11 @@ def test_nodes_that_expansions_add(make: Make) -> None:
 
 
 def test_time_of_a_run(endless: onnx.ModelProto, engine: str) -> None:
-    model = intaglio.load(endless, engine=engine)
-    model.options.limits.time  # no limit by default
-    limited = intaglio.load(endless, engine=engine, limits=Limits(time=30))
+    assert intaglio.load(endless, engine=engine).options.limits.time is None
+    limited = intaglio.load(endless, engine=engine, limits=Limits(time=60))
     assert limited(np.ones((1, 1024), np.float32)).shape == (1, 1024)
-    assert model.options.limits.time is None
+    with pytest.raises(intaglio.RunTimeoutError, match=r"timeout of 0\.01 s"):
+        limited.run({"x0": np.ones((4096, 1024), np.float32)}, timeout=0.01)
 
 
 @pytest.fixture

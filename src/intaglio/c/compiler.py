@@ -50,6 +50,8 @@ _FLAGS_OF_KIND: dict[str, tuple[str, ...]] = {
     "zig": ("-fno-slp-vectorize", "-Wno-unknown-warning-option", "-fno-sanitize=all"),
 }
 
+_SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")
+
 _REMEDY = (
     "Intaglio compiles models to native code and found no C compiler. Install gcc or clang (on Debian and Ubuntu: "
     "`apt install gcc`), or run `pip install intaglio[zig]`, or set CC to the command of one."
@@ -108,6 +110,12 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
+@functools.cache
+def is_sanitized() -> bool:
+    """Whether $INTAGLIO_SANITIZE asks for code that checks every access; it runs only where libasan is preloaded."""
+    return os.environ.get("INTAGLIO_SANITIZE") == "1"
+
+
 @dataclass(frozen=True)
 class Compiler:
     """A C compiler: the command in front of its arguments, the text it tells of its version, and its family."""
@@ -119,7 +127,9 @@ class Compiler:
     def flags(self, target: Target, optimize: str = "-O3") -> tuple[str, ...]:
         """Every option that the machine code depends on; part of a function's key in the cache."""
         machine = _zig_flags(target.flags) if self.kind == "zig" else target.flags
-        return (optimize, *COMMON_FLAGS, *_FLAGS_OF_KIND[self.kind], *machine, f"-DIG_LANES={target.lanes}")
+        checks = _SANITIZER_FLAGS if is_sanitized() else ()
+        level = "-O1" if checks else optimize
+        return (level, *COMMON_FLAGS, *_FLAGS_OF_KIND[self.kind], *machine, f"-DIG_LANES={target.lanes}", *checks)
 
     def compile_unit(
         self, source: str, output: Path, target: Target, optimize: str = "-O3", running: RunningCompilers | None = None
@@ -216,6 +226,8 @@ def _zig_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
 
 def _run(command: tuple[str, ...], folder: Path, kind: str, running: RunningCompilers) -> None:
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
+    if is_sanitized():
+        environment.pop("LD_PRELOAD", None)  # the sanitizer wants more addresses than a compiler may have
     with (folder / "messages").open("w+b") as messages:
         process = _start(command, folder, environment, messages)
         with _killed_on_error(process, running):

@@ -3,7 +3,7 @@
 import functools
 import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -68,15 +68,23 @@ class Segment:
         arena_bytes: int,
         estimated_ns: int,
         buffer_bytes: Sequence[int] = (),
+        gaps: Sequence[int] = (),
     ) -> Prepared:
         """Bind the segment's sizes.
 
         `dims` and `offsets` are what the driver reads from its call, `estimated_ns` is the length of a run, roughly: it
         decides whether the pool is woken. With `buffer_bytes`, the exact size of every input and then every output,
-        `invoke` refuses buffers of other sizes with a ValueError.
+        `invoke` refuses buffers of other sizes with a ValueError. `gaps` are
+        pairs of offset and length in the arena that nobody may touch, which sanitized code watches.
         """
         handle = runtime().new_prepared(
-            self._handle, _integers(dims), _integers(offsets), arena_bytes, estimated_ns, _integers(buffer_bytes)
+            self._handle,
+            _integers(dims),
+            _integers(offsets),
+            arena_bytes,
+            estimated_ns,
+            _integers(buffer_bytes),
+            _integers(gaps),
         )
         return Prepared(handle, arena_bytes)
 
@@ -108,6 +116,22 @@ def plan_memory(sizes: Sequence[int], first_use: Sequence[int], last_use: Sequen
     return offsets.tolist(), total
 
 
+GUARD = 256
+"""Bytes between buffers that are planned apart."""
+
+
+def plan_apart(sizes: Sequence[int]) -> tuple[list[int], int, list[int]]:
+    """Offsets at which no two buffers share a place, the arena's size, and the gaps, for code that watches them."""
+    offsets: list[int] = []
+    gaps: list[int] = [0, GUARD]
+    end = GUARD
+    for size in sizes:
+        offsets.append(end)
+        start, end = end + (size + 7) // 8 * 8, end + (size + 63) // 64 * 64 + GUARD
+        gaps += [start, end - start]
+    return offsets, end, gaps
+
+
 def plan_memory_in_python(
     sizes: Sequence[int], first_use: Sequence[int], last_use: Sequence[int]
 ) -> tuple[list[int], int]:
@@ -134,8 +158,8 @@ def _tightest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
 
 
 @contextmanager
-def using_threads(threads: int) -> Iterator[None]:
-    """Run segments from this Python thread on so many threads, the calling one included, whatever they were made for."""
+def using_threads(threads: int) -> Generator[None]:
+    """Run segments from this Python thread on so many threads, itself included, whatever they were made for."""
     before = runtime().set_threads(threads)
     try:
         yield

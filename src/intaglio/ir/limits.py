@@ -7,7 +7,7 @@ that no function has to hand them on.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def current() -> Limits:
 
 
 @contextmanager
-def within(limits: Limits, *, is_timed: bool = False) -> Iterator[None]:
+def within(limits: Limits, *, is_timed: bool = False) -> Generator[None]:
     """Hold the block to limits; with `is_timed`, `check_time` knows when its time is over."""
     end = time.monotonic() + limits.time if is_timed and limits.time is not None else None
     outer = _scope.get(_FREE).end

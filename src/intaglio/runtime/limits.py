@@ -67,8 +67,9 @@ def check_plan(
     if total <= limits.memory:
         return
     largest, size = max([*zip(step.arena, sizes, strict=True), *outputs.items()], key=lambda item: item[1])
+    parts = f"{arena} between nodes, {sum(outputs.values())} of outputs, {weights} of weights"
     raise LimitError(
-        f"the run needs {total} bytes ({arena} between nodes, {sum(outputs.values())} of outputs, {weights} of weights);"
+        f"the run needs {total} bytes ({parts});"
         f" the limit on memory is {limits.memory}; the largest tensor is {largest.name!r} with {size} bytes"
     )
 
@@ -86,6 +87,7 @@ class Watcher:
         self._limit = most_bytes()
 
     def __call__(self, node: Node) -> None:
+        """Raise where the node must not run."""
         if self._deadline is not None:
             self._deadline.check()
         for value in node.outputs:

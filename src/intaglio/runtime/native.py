@@ -11,8 +11,8 @@ import numpy as np
 
 from intaglio.c import cache
 from intaglio.c.cache import CFunction
-from intaglio.c.compiler import find_compiler
-from intaglio.c.native import Prepared, Segment, invoke_function
+from intaglio.c.compiler import find_compiler, is_sanitized
+from intaglio.c.native import Prepared, Segment, invoke_function, plan_apart
 from intaglio.c.target import Target, host_target
 from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
@@ -23,8 +23,8 @@ from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
 from intaglio.kernels.driver import ASSUMPTION, FAULT, ROUNDS, driver_source, segment_symbols
 from intaglio.kernels.lower import UNKNOWN_RANK, lower
-from intaglio.kernels.reuse import layout
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
+from intaglio.kernels.reuse import layout
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.ops.evaluate import run_node
 from intaglio.ops.indices import check_size
@@ -128,7 +128,10 @@ class CompiledStep:
         check_plan(self.step, sizes, total, bindings, self.weights, self.limits)
         dims = [bindings[name] for name in self.symbols]
         work = sum(evaluate(flops, bindings) for flops in self.known_work)
-        prepared = self.segment.prepare(dims, offsets, total, max(1, work // 32))
+        gaps: list[int] = []
+        if is_sanitized():
+            offsets, total, gaps = plan_apart(sizes)
+        prepared = self.segment.prepare(dims, offsets, total, max(1, work // 32), gaps=gaps)
         outputs = tuple(
             (() if buffer.is_late else tuple(evaluate(dim, bindings) for dim in value.shape), value.dtype.numpy)
             for value, buffer in zip(self.step.outputs, self.step.output_buffers, strict=True)

@@ -11,6 +11,18 @@
 
 #include "pool.h"
 
+#ifdef __SANITIZE_ADDRESS__
+void __asan_poison_memory_region(void const volatile *, size_t);
+void __asan_unpoison_memory_region(void const volatile *, size_t);
+#else
+static void __asan_poison_memory_region(void const volatile *memory, size_t bytes) {
+    (void)memory, (void)bytes;
+}
+static void __asan_unpoison_memory_region(void const volatile *memory, size_t bytes) {
+    (void)memory, (void)bytes;
+}
+#endif
+
 typedef struct python_object PyObject;
 typedef long Py_ssize_t;
 typedef struct {
@@ -80,6 +92,7 @@ typedef struct {
     PyObject *owner; /* the segment's capsule */
     segment *segment;
     int64_t *dim, *offset, *bytes;
+    int64_t *gap, gaps; /* pairs of offset and length in the arena that nobody may touch */
     int64_t arena_bytes, estimate;
     int32_t checks_bytes;
 } prepared;
@@ -104,6 +117,7 @@ static void free_prepared(PyObject *capsule) {
     free(p->dim);
     free(p->offset);
     free(p->bytes);
+    free(p->gap);
     free(p);
 }
 
@@ -172,15 +186,16 @@ static PyObject *prepared_capsule(prepared *p) {
         free(p->dim);
         free(p->offset);
         free(p->bytes);
+        free(p->gap);
         free(p);
     }
     return capsule;
 }
 
-/* (segment, dims, offsets, arena_bytes, estimated_ns, buffer_bytes); no buffer_bytes: sizes are not checked. */
+/* (segment, dims, offsets, arena_bytes, estimated_ns, buffer_bytes, gaps); no buffer_bytes: sizes are not checked. */
 static PyObject *new_prepared(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
     int64_t length;
-    if (!has_arguments(count, 6))
+    if (!has_arguments(count, 7))
         return NULL;
     segment *s = PyCapsule_GetPointer(argument[0], SEGMENT);
     if (!s)
@@ -192,7 +207,8 @@ static PyObject *new_prepared(PyObject *self, PyObject *const *argument, Py_ssiz
     p->segment = s;
     p->dim = copy_integers(argument[1], &length);
     p->offset = p->dim ? copy_integers(argument[2], &length) : NULL;
-    p->bytes = p->offset ? copy_integers(argument[5], &length) : NULL;
+    p->gap = p->offset ? copy_integers(argument[6], &p->gaps) : NULL;
+    p->bytes = p->gap ? copy_integers(argument[5], &length) : NULL;
     if (p->bytes) {
         p->checks_bytes = length > 0;
         if (length && length != s->inputs + s->outputs)
@@ -344,10 +360,14 @@ static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *bu
     r.thread = PyEval_SaveThread();
     if (s->poison && arena)
         memset(arena, 0xA5, (size_t)arena_bytes);
+    for (int64_t i = 0; i + 1 < p->gaps; i += 2)
+        __asan_poison_memory_region(arena + p->gap[i], (size_t)p->gap[i + 1]);
     ig_run_begin(&r.run);
     int32_t status = s->driver(&r.run.call);
     ig_run_end(&r.run);
     PyEval_RestoreThread(r.thread);
+    if (p->gaps)
+        __asan_unpoison_memory_region(arena, (size_t)arena_bytes);
     return_arena(s, arena, arena_bytes);
     return run_result(&r, status);
 }

@@ -17,6 +17,11 @@ from intaglio.kernels.view import whole
 Array = np.ndarray[Any, Any]
 
 
+_GOLDEN = 0x9E3779B97F4A7C15
+_GOLDEN_TEXT = f"0x{_GOLDEN:X}u"
+"""The multiplier of all hashes here."""
+
+
 def _inputs(node: Node) -> list[Value]:
     return [value for value in node.inputs if value is not None]
 
@@ -36,56 +41,64 @@ def _refuse_lookup(node: Node) -> str | None:
 
 @anchor("Lookup", refuse=_refuse_lookup, reads=lambda node: _inputs(node)[:1])
 def lookup(context: Context, node: Node, epilogue: Epilogue) -> None:
-    """A search by halves among the ordered keys; NaN has a place of its own."""
+    """A table of the keys by the hash of their bits; NaN, which equals nothing, has a place of its own."""
     data, keys, values = _inputs(node)[:3]
     default = as_array(_inputs(node)[3]) if len(_inputs(node)) > 3 else None
-    found, places, nan = _ordered(as_array(keys))
-    table = as_array(values)[places]
+    slots, places, nan = _key_table(as_array(keys))
     extra = as_array(values)[nan : nan + 1] if nan >= 0 else default
     bits, element = bits_type(values.dtype), memory_type(data.dtype)
-    zero = np.zeros(1, values.dtype.numpy)
+    others = [np.zeros(1, values.dtype.numpy) if each is None else each for each in (default, extra)]
     parameters = [
         reads("data", context.contiguous(data)),
-        _constant(context, "key", found, element),
-        _constant(context, "value", table, bits),
-        _constant(
-            context, "other", np.concatenate([zero if each is None else each for each in (default, extra)]), bits
-        ),
+        _constant(context, "slot", slots, "int32_t"),
+        _constant(context, "key", as_array(keys)[places], element),
+        _constant(context, "value", as_array(values)[places], bits),
+        _constant(context, "other", np.concatenate(others), bits),
         writes("out", context.allocate(node.output), bits),
     ]
-    blocks, tasks, cost = row_blocks(str(values.dtype.itemsize), "4 + depth * 2")
+    blocks, tasks, cost = row_blocks(str(values.dtype.itemsize), "5")
     sizes: list[tuple[str, Size]] = [
-        ("rows", data.tensor.size), ("count", len(found)), ("depth", len(found).bit_length()),
+        ("rows", data.tensor.size), ("mask", len(slots) - 1),
         ("has_default", int(default is not None)), ("has_nan", int(nan >= 0)), *blocks,
     ]  # fmt: skip
-    routine = Routine("lookup", _LOOKUP, parameters, sizes, tasks, cost, checks=True, marks={"element": element})
+    routine = Routine("lookup", _LOOKUP, parameters, sizes, tasks, cost, checks=True)
+    zero = "if (x == 0)\n            x = 0; /* zeros of both signs are one key */" if data.dtype.is_float else ""
+    routine.marks = {"element": element, "key_bits": bits_type(data.dtype), "zero": zero}
     context.emit(routine.call(node))
 
 
-def _ordered(keys: Array) -> tuple[Array, Array, int]:
-    """The keys in order without NaN, the place of each (the last of equal ones), and the last place of NaN or -1."""
+def _key_table(keys: Array) -> tuple[Array, Array, int]:
+    """Hash slots (number of a key plus one, or 0), the place of each key (the last of equal ones), and NaN's or -1."""
     is_nan = keys != keys
     numbers = np.flatnonzero(~is_nan)[::-1]
     found, first = np.unique(keys[numbers], return_index=True)
-    return found, numbers[first], int(np.flatnonzero(is_nan)[-1]) if is_nan.any() else -1
+    slots = np.zeros(1 << (2 * len(found) + 1).bit_length(), np.int32)
+    mask = len(slots) - 1
+    plain = np.ascontiguousarray(np.where(found == 0, found.dtype.type(0), found))
+    hashes = plain.view(f"u{plain.itemsize}").astype(np.uint64) * np.uint64(_GOLDEN)
+    for number, hashed in enumerate((hashes >> np.uint64(32)).tolist(), start=1):
+        at = hashed & mask
+        while slots[at]:
+            at = (at + 1) & mask
+        slots[at] = number
+    return slots, numbers[first], int(np.flatnonzero(is_nan)[-1]) if is_nan.any() else -1
 
 
 _LOOKUP = f"""
     for ({ROWS}) {{
-        const $element x = data[row];
-        int64_t low = 0, left = count;
-        while (left > 0) {{
-            const int64_t half = left / 2;
-            const int is_above = key[low + half] < x;
-            low = is_above ? low + half + 1 : low;
-            left = is_above ? left - half - 1 : half;
-        }}
-        const int is_found = low < count && key[low] == x, is_nan = x != x && has_nan;
+        $element x = data[row];
+        $zero
+        $key_bits bits;
+        __builtin_memcpy(&bits, &x, sizeof bits);
+        int64_t at = (int64_t)(((uint64_t)bits * {_GOLDEN_TEXT}) >> 32) & mask;
+        while (slot[at] && key[slot[at] - 1] != x)
+            at = (at + 1) & mask;
+        const int is_found = slot[at] != 0, is_nan = x != x && has_nan;
         if (!is_found && !is_nan && !has_default) {{
             *fault = 1;
             continue;
         }}
-        out[row] = is_found ? value[low] : other[is_nan];
+        out[row] = is_found ? value[slot[at] - 1] : other[is_nan];
     }}
 """
 
@@ -211,7 +224,7 @@ def _hash(items: tuple[int, ...]) -> int:
     """The number by which a gram is found; the routine computes the same."""
     result = len(items)
     for item in items:
-        result = ((result ^ (item % 2**64)) * 0x9E3779B97F4A7C15) % 2**64
+        result = ((result ^ (item % 2**64)) * _GOLDEN) % 2**64
         result ^= result >> 29
     return result
 

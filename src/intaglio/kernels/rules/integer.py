@@ -195,7 +195,11 @@ def _packed_at_run_time(context: Context, given: IntegerOperands, tile: IntegerT
         "n_step": matrix.strides[-1], "b_outer": outer_steps[0], "b_inner": inner_steps[0],
         "zero_step": 0 if is_single(given.b_zero) else 1,
     }  # fmt: skip
-    operands = [Operand(matrix.buffer, matrix.offset), Operand(zero.buffer, zero.offset), Operand(packed.buffer, 0, True)]
+    operands = [
+        Operand(matrix.buffer, matrix.offset),
+        Operand(zero.buffer, zero.offset),
+        Operand(packed.buffer, 0, True),
+    ]
     title = f"{given.b.name} in panels"
     context.emit(structured_call(kernel, operands, sizes, None, (), product(matrix.shape), title))
     return packed

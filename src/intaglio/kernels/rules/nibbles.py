@@ -48,7 +48,9 @@ def block_matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
         left = copied(context, a, left)
     target, blocks = context.target, -(-op.K // op.block_size)
     kernel = nibble_gemm(target, has_zero=zeros is not None)
-    weights = context.packed(b, f"nibbles {blocks}", lambda: pack_nibbles(as_array(b).reshape(op.N, blocks, -1), target))
+    weights = context.packed(
+        b, f"nibbles {blocks}", lambda: pack_nibbles(as_array(b).reshape(op.N, blocks, -1), target)
+    )
     steps = context.packed(scales, "blocks", lambda: pack_blocks(as_array(scales).reshape(op.N, blocks), target))
     shifts = steps if zeros is None else context.packed(zeros, "blocks", lambda: _packed_zeros(zeros, op, target))
     sizes: dict[str, Dim] = {

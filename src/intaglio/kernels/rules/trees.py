@@ -60,7 +60,7 @@ def _refuse(node: Node) -> str | None:
     if any(value.constant is None for value in _inputs(node)[1:]):
         return "its trees are not constant"
     trees = _trees(node)
-    if trees.features.max(initial=0) >= 1 << FLAGS or max(len(trees.nodes), len(trees.weights)) >= 1 << 30:
+    if trees.features.max(initial=0) >= 1 << FLAGS or max(len(trees.nodes), trees.weights.size) >= 1 << 30:
         return "its trees are too large"
     return None if _ends(trees) else f"its trees form a cycle or are deeper than {LEVELS} levels"
 

@@ -46,7 +46,7 @@ def resize_10(b: Builder, X: Value, scales: Value, *, mode: str = "nearest") -> 
 
 
 def _split_factors(b: Builder, scales: Value) -> tuple[Value, Value]:
-    """Factors that shrink or keep, and factors that grow or keep; constants where the factors are, so that sizes are."""
+    """Factors that shrink or keep, and factors that grow or keep; constants, where the factors are, tell the sizes."""
     if scales.constant is not None:
         one = np.float32(1)
         return b.constant(np.minimum(scales.constant, one)), b.constant(np.maximum(scales.constant, one))

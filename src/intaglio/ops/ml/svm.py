@@ -70,8 +70,8 @@ class SupportVectorMachine(Op, abstract=True):
         """`kernel` in a graph."""
         gamma, offset, degree = self.kernel_params or (0.0, 0.0, 0.0)
         if not is_linear and self.kernel_type == "RBF":
-            distance = b.Unsqueeze(rows, [1]) - b.constant(vectors)
-            return b.Exp(b.ReduceSum(distance * distance, [2], keepdims=0) * -gamma)
+            distance = b.Unsqueeze(rows, [2]) - b.constant(np.ascontiguousarray(vectors.T))
+            return b.Exp(b.ReduceSum(distance * distance, [1], keepdims=0) * -gamma)
         product = b.MatMul(rows, b.constant(np.ascontiguousarray(vectors.T)))
         if not is_linear and self.kernel_type == "POLY":
             return (product * gamma + offset) ** degree
