@@ -6,8 +6,6 @@ model = intaglio.load("model.onnx")
 y = model(x)
 """
 
-__version__ = "0.1.0"
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +25,7 @@ from intaglio.errors import (
     UnsupportedError,
 )
 from intaglio.ir.limits import Limits
+from intaglio.version import __version__
 
 if TYPE_CHECKING:
     from intaglio.compat import InferenceSession

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from intaglio import __version__
 from intaglio.c.target import usable_cores
 from intaglio.errors import (
     GraphError,
@@ -39,6 +38,7 @@ from intaglio.onnx.types import is_made_up
 from intaglio.onnx.write_types import dim_text
 from intaglio.onnx.writer import save_model
 from intaglio.runtime.model import Model, Signature, load
+from intaglio.version import __version__
 
 __all__ = [
     "ExecutionMode",

@@ -203,7 +203,9 @@ def cast_problems() -> Iterator[Problem]:
             empty = np.zeros(values.shape, to.numpy)
             yield from try_problem(f"CastLike-{source}-{to}", like, [values, empty], [source, to])
         if source.bits == 8:
-            yield from try_problem(f"BitCast-{source}", lambda b, v: b.BitCast(v[0], to=BOOL.number), [values], [source])
+            yield from try_problem(
+                f"BitCast-{source}", lambda b, v: b.BitCast(v[0], to=BOOL.number), [values], [source]
+            )
 
 
 PROBLEMS = {problem.title: problem for problem in [*operator_problems(), *cast_problems()]}

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from onnx import parser
+from tests.kernels.test_control import HEADER, F, check
 
 import intaglio
 from intaglio.errors import IntaglioError, LimitError
-from tests.kernels.test_control import HEADER, F, check
 
 RNG = np.random.default_rng(5)
 
@@ -155,6 +155,7 @@ def test_unique(axis, is_sorted):
 BAD = {
     "Reshape": ("(float[a] x, int64[2] s) => (float[p,q] y) { y = Reshape(x, s) }", (block(6), ints(4, -1))),
     "Expand": ("(float[a] x, int64[1] s) => (float[p] y) { y = Expand(x, s) }", (block(6), ints(4))),
+    "Expand-of-a-known-size": ("(float[3] x, int64[1] s) => (float[3] y) { y = Expand(x, s) }", (block(3), ints(2))),
     "Tile": ("(float[a] x, int64[1] s) => (float[p] y) { y = Tile(x, s) }", (block(6), ints(-1))),
     "Split": ("(float[a] x, int64[2] s) => (float[p] y, float[q] z) { y, z = Split(x, s) }", (block(6), ints(4, 4))),
     "TopK": ("(float[a] x, int64[1] k) => (float[p] y, int64[p] z) { y, z = TopK(x, k) }", (block(6), ints(7))),
@@ -175,7 +176,7 @@ BAD = {
 def test_values_that_an_operator_forbids(name):
     text, arrays = BAD[name]
     model = intaglio.load(parser.parse_model(HEADER + "agraph " + text), engine="native")
-    with pytest.raises(IntaglioError, match=name):
+    with pytest.raises(IntaglioError, match=name.split("-")[0]):
         model(*arrays)
 
 

@@ -1,4 +1,4 @@
-"""Integer products, convolutions and pools on every target that this machine runs, judged by NumPy and the reference."""
+"""Integer products, convolutions and pools on every target of this machine, judged by NumPy and the reference."""
 
 from __future__ import annotations
 
@@ -137,9 +137,17 @@ def test_no_partial_sum_saturates(left: Any, right: Any, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "right"), [((2, 3, 5, 9), (9, 7)), ((2, 3, 5, 9), (2, 3, 9, 7)), ((2, 1, 5, 9), (2, 3, 9, 7)), ((9,), (9, 7)),
-                        ((5, 9), (9,)), ((5, 9), (4, 9, 7)), ((2, 2, 2, 5, 9), (2, 2, 2, 9, 7))]
-)  # fmt: skip
+    ("left", "right"),
+    [
+        ((2, 3, 5, 9), (9, 7)),
+        ((2, 3, 5, 9), (2, 3, 9, 7)),
+        ((2, 1, 5, 9), (2, 3, 9, 7)),
+        ((9,), (9, 7)),
+        ((5, 9), (9,)),
+        ((5, 9), (4, 9, 7)),
+        ((2, 2, 2, 5, 9), (2, 2, 2, 9, 7)),
+    ],
+)
 def test_batches_and_vectors(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     a, b = random(1, left, np.uint8), random(2, right, np.int8)
     found = native(model("MatMulInteger", {"a": (np.uint8, left), "b": (np.int8, right)}, ["a", "b"], {}, np.int32), "")
@@ -203,8 +211,8 @@ def test_requantized_products(left: Any, right: Any, output: Any, judge: Any) ->
             "b_zero": random(4, (n,), right), "y_scale": scale, "y_zero": random(5, (), output),
         }  # fmt: skip
         names = ["a", "a_scale", "a_zero", "b", "b_scale", "b_zero", "y_scale", "y_zero"]
-        proto = model("QLinearMatMul", {"a": (left, ("M", k))}, names, {key: np.asarray(v) for key, v in constants.items()},
-                      output)  # fmt: skip
+        arrays = {key: np.asarray(value) for key, value in constants.items()}
+        proto = model("QLinearMatMul", {"a": (left, ("M", k))}, names, arrays, output)
         feeds = [{"a": random(m, (m, k), left)} for m in (1, 5, 30)]
         found = judge(proto, feeds, ort=left == output and (left, right) != (np.int8, np.uint8))
         assert has_kernel(found, "integer_gemm")
@@ -224,8 +232,8 @@ def test_requantized_convolutions(left: Any, right: Any, judge: Any) -> None:
             "bias": np.random.default_rng(6).integers(-9000, 9000, channels).astype(np.int32),
         }  # fmt: skip
         names = ["x", "x_scale", "x_zero", "w", "w_scale", "w_zero", "y_scale", "y_zero", "bias"]
-        proto = model("QLinearConv", {"x": (left, x_shape)}, names, {key: np.asarray(v) for key, v in constants.items()},
-                      left, **attributes)  # fmt: skip
+        arrays = {key: np.asarray(value) for key, value in constants.items()}
+        proto = model("QLinearConv", {"x": (left, x_shape)}, names, arrays, left, **attributes)
         found = judge(proto, [{"x": random(index, x_shape, left)}])
         assert has_kernel(found, "ConvInteger")
 

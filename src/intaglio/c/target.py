@@ -58,7 +58,7 @@ _REQUIRED = {
     "neon": frozenset({"asimd"}),
 }
 
-# Beyond a target's baseline: the name in /proc/cpuinfo and the compiler's flag for it, none where only assembly uses it.
+# Beyond a target's baseline: the name in /proc/cpuinfo and the compiler's flag for it, none if only assembly uses it.
 _EXTENSIONS = {
     "avx2": {"avx_vnni": "-mavxvnni"},
     "avx512": {"avx512_vnni": "-mavx512vnni", "amx_int8": ""},

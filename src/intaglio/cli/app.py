@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from intaglio import __version__
 from intaglio.cli.cache import cache_app
 from intaglio.cli.check import check
 from intaglio.cli.compile import compile_model
@@ -19,6 +18,7 @@ from intaglio.cli.info import info
 from intaglio.cli.run import run
 from intaglio.cli.terminal import tell_error
 from intaglio.errors import IntaglioError
+from intaglio.version import __version__
 
 app = typer.Typer(
     name="intaglio",

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import typer
 
-from intaglio import __version__
 from intaglio.c import cache
 from intaglio.c.compiler import find_compiler
 from intaglio.c.target import cache_sizes, host_target, usable_cores
@@ -18,6 +17,7 @@ from intaglio.cli.demo_model import demo_model
 from intaglio.cli.terminal import JsonOption, print_json, print_pairs, size
 from intaglio.errors import IntaglioError
 from intaglio.runtime.model import load
+from intaglio.version import __version__
 
 PACKAGES = ("numpy", "ml_dtypes", "onnx", "protobuf", "rich", "typer", "onnxruntime", "torch", "ziglang", "pillow")
 VARIABLES = ("INTAGLIO_ENGINE", "INTAGLIO_CACHE", "INTAGLIO_TARGET", "INTAGLIO_POISON", "CC", "XDG_CACHE_HOME")

@@ -254,7 +254,11 @@ def _extreme(function: str, left: Dim, right: Dim, left_when: int) -> Dim:
 
 def _join(function: str, left: Dim, right: Dim) -> Dim:
     """The atom of an idempotent, associative and commutative function: each operand once, in a fixed order."""
-    operands = sorted(_operands(function, left) | _operands(function, right), key=str)
+    found = _operands(function, left) | _operands(function, right)
+    numbers = [operand for operand in found if isinstance(operand, int)]
+    if len(numbers) > 1 and function in ("min", "max"):
+        found = found.difference(numbers) | {min(numbers) if function == "min" else max(numbers)}
+    operands = sorted(found, key=str)
     result = operands[0]
     for operand in operands[1:]:
         result = _atom(Call(function, result, operand))

@@ -84,25 +84,27 @@ class QLinearBinary(Op, abstract=True):
     ) -> Value:
         left, right = difference(b, A, A_zero_point), difference(b, needed(B, "B"), B_zero_point)
         scales = [per_column(b, needed(x, name)) for x, name in ((A_scale, "A_scale"), (B_scale, "B_scale"))]
-        quotient = self.combine(left, right, scales, per_column(b, needed(C_scale, "C_scale")))
+        quotient = self.combine(b, left, right, scales, per_column(b, needed(C_scale, "C_scale")))
         return requantize(b, quotient, C_zero_point, A)
 
-    def combine(self, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
+    def combine(self, b: Any, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
         """The result divided by the output scale."""
         raise NotImplementedError
 
 
 class QLinearAdd(QLinearBinary):
-    """The sum of two quantized tensors, quantized again."""
+    """The sum of two quantized tensors, quantized again; the ratios of the scales are rounded to single precision."""
 
-    def combine(self, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
-        return (left * scales[0] + right * scales[1]) / scale
+    def combine(self, b: Any, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
+        # The maximum changes nothing, but keeps a compiler from fusing a product to the sum, which would round it less.
+        lowest = b.constant(np.finfo(np.float32).min, FLOAT32)
+        return b.Max(left * (scales[0] / scale), lowest) + b.Max(right * (scales[1] / scale), lowest)
 
 
 class QLinearMul(QLinearBinary):
     """The product of two quantized tensors, quantized again."""
 
-    def combine(self, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
+    def combine(self, b: Any, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
         return left * right * (scales[0] * scales[1] / scale)
 
 

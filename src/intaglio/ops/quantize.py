@@ -321,7 +321,9 @@ class QLinearMatMul(Op):
         row_scale = cast(b, per_row(b, left_scale, left), FLOAT32)
         column_scale = cast(b, per_column(b, right_scale), FLOAT32)
         factor = row_scale * column_scale / cast(b, per_row(b, scale, left), FLOAT32)
-        return requantize(b, product * factor, zero if scale.shape in ((), (1,)) else per_row(b, zero, left), zero.dtype)
+        return requantize(
+            b, product * factor, zero if scale.shape in ((), (1,)) else per_row(b, zero, left), zero.dtype
+        )
 
 
 class ConvolutionAttributes(Op, abstract=True):

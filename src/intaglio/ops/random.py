@@ -49,9 +49,13 @@ def uniform_bits(dtype: DType) -> int:
 
 def normals(random: Array) -> Array:
     """Numbers from the normal distribution, two from each pair of words, by the method of Box and Muller."""
-    pairs = fractions(random).reshape(-1, 2)
-    length, angle = np.sqrt(-2 * np.log(1 - pairs[:, 0])), 2 * np.pi * pairs[:, 1]
-    return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=1).reshape(-1)
+    length, turns = fractions(random).reshape(-1, 2).T
+    length, quarters = np.sqrt(-2 * np.log(1 - length)), np.rint(4 * turns)
+    angle, quadrant = (4 * turns - quarters) * (np.pi / 2), quarters.astype(np.int64) % 4
+    cosine, sine = np.cos(angle), np.sin(angle)
+    first = np.choose(quadrant, [cosine, -sine, -cosine, sine])
+    second = np.choose(quadrant, [sine, cosine, -sine, -cosine])
+    return (length[:, None] * np.stack([first, second], axis=1)).reshape(-1)
 
 
 class Random(Op, abstract=True):

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from intaglio import __version__
 from intaglio.c.compiler import NoCompilerError, find_compiler
 from intaglio.c.constants import trim
 from intaglio.c.native import using_threads
@@ -35,6 +34,7 @@ from intaglio.runtime.memory import MemoryPlan, memory_of_graph, memory_of_plan
 from intaglio.runtime.native import NativeEngine
 from intaglio.runtime.reference import ReferenceEngine
 from intaglio.runtime.weights import Held, check_files, drop_files, share_weights, signature
+from intaglio.version import __version__
 
 EngineName = Literal["native", "reference"]
 Progress = Callable[[int, int], None]

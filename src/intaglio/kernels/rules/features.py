@@ -11,7 +11,17 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.routine import ROWS, Parameter, Routine, bits_type, memory_type, reads, row_blocks, writes
+from intaglio.kernels.routine import (
+    ROWS,
+    Parameter,
+    Routine,
+    bits_type,
+    disagreement,
+    memory_type,
+    reads,
+    row_blocks,
+    writes,
+)
 from intaglio.kernels.view import whole
 
 Array = np.ndarray[Any, Any]
@@ -64,6 +74,7 @@ def lookup(context: Context, node: Node, epilogue: Epilogue) -> None:
     routine = Routine("lookup", _LOOKUP, parameters, sizes, tasks, cost, checks=True)
     zero = "if (x == 0)\n            x = 0; /* zeros of both signs are one key */" if data.dtype.is_float else ""
     routine.marks = {"element": element, "key_bits": bits_type(data.dtype), "zero": zero}
+    routine.marks["is_nan"] = "x != x && has_nan" if data.dtype.is_float else "0"
     context.emit(routine.call(node))
 
 
@@ -93,12 +104,70 @@ _LOOKUP = f"""
         int64_t at = (int64_t)(((uint64_t)bits * {_GOLDEN_TEXT}) >> 32) & mask;
         while (slot[at] && key[slot[at] - 1] != x)
             at = (at + 1) & mask;
-        const int is_found = slot[at] != 0, is_nan = x != x && has_nan;
+        const int is_found = slot[at] != 0, is_nan = $is_nan;
         if (!is_found && !is_nan && !has_default) {{
             *fault = 1;
             continue;
         }}
         out[row] = is_found ? value[slot[at] - 1] : other[is_nan];
+    }}
+"""
+
+
+@anchor("SquaredDistances")
+def squared_distances(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """Sums over the features for four vectors of columns at once."""
+    rows, vectors = _inputs(node)
+    blocks, tasks, cost = row_blocks("count * 8", "8 + count * features / 4")
+    mismatch = disagreement([(rows.shape[1], vectors.shape[0])])
+    sizes: list[tuple[str, Size]] = [
+        ("rows", rows.shape[0]), ("features", vectors.shape[0]), ("count", vectors.shape[1]), ("mismatch", mismatch),
+        *blocks,
+    ]  # fmt: skip
+    parameters = [reads("data", context.contiguous(rows)), reads("vector", context.contiguous(vectors))]
+    parameters.append(writes("out", context.allocate(node.output)))
+    helpers = _DISTANCE_HELPERS
+    routine = Routine("squared_distances", _DISTANCES, parameters, sizes, tasks, cost, checks=True, helpers=helpers)
+    context.emit(routine.call(node, rows))
+
+
+_DISTANCE_HELPERS = """
+IG_INLINE void IG_FUNCTION_columns(const double *x, const double *vector, double *out, int64_t features,
+                                   int64_t count, int vectors, int64_t n)
+{
+    ig_f64 total[4] = {{0}};
+    for (int64_t f = 0; f < features; f++) {
+        const ig_f64 own = ig_set_f64(x[f]);
+        IG_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            const double *const p = vector + f * count + v * IG_LANES;
+            const ig_f64 distance = own - (n < IG_LANES ? ig_load_n_f64(p, n) : ig_load_f64(p));
+            total[v] += distance * distance;
+        }
+    }
+    IG_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        if (n < IG_LANES)
+            ig_store_n_f64(out + v * IG_LANES, total[v], n);
+        else
+            ig_store_f64(out + v * IG_LANES, total[v]);
+    }
+}
+"""
+
+_DISTANCES = f"""
+    if (mismatch) {{
+        *fault = 1;
+        return;
+    }}
+    for ({ROWS}) {{
+        const double *const x = data + row * features;
+        double *const to = out + row * count;
+        int64_t c = 0;
+        for (; c + 4 * IG_LANES <= count; c += 4 * IG_LANES)
+            IG_FUNCTION_columns(x, vector + c, to + c, features, count, 4, IG_LANES);
+        for (; c < count; c += IG_LANES)
+            IG_FUNCTION_columns(x, vector + c, to + c, features, count, 1, count - c);
     }}
 """
 

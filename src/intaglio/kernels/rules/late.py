@@ -124,8 +124,12 @@ if (!fault && open >= 0) {
 """
 
 
-@late_sizes("Expand", refuse=_refuse_integers(1), reads=lambda node: [_input(node, 1)])
+@late_sizes("Expand", refuse=_refuse_integers(1))
 def expand_sizes(context: Context, node: Node) -> None:
+    """Nothing: the rule itself binds them, since it has to look at the wanted shape even where all sizes are known."""
+
+
+def _bind_expanded(context: Context, node: Node) -> None:
     """The sizes of a broadcast between the input and the wanted shape."""
     data, wanted, rank = _input(node, 0), _input(node, 1), node.output.rank
     given: list[Dim] = [1] * (rank - data.rank) + list(data.shape)
@@ -143,9 +147,10 @@ for (int64_t i = 0; i < $rank; i++) {
 """
 
 
-@anchor("Expand", reads=lambda node: [_input(node, 0)])
+@anchor("Expand", refuse=_refuse_integers(1))
 def expand(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy where only the run tells which axes are repeated: along those the input's stride is 0."""
+    _bind_expanded(context, node)
     data, result = _input(node, 0), context.allocate(node.output)
     view, rank = context.contiguous(data), node.output.rank
     item = node.output.dtype.itemsize

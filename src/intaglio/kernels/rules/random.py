@@ -48,7 +48,7 @@ IG_INLINE void IG_FUNCTION_philox(uint64_t place, const uint64_t *key, uint64_t 
     word[3] = d;
 }
 /* A product that is rounded before it is added to: no compiler may fuse the two. */
-IG_INLINE double IG_FUNCTION_rounded(double x)
+IG_INLINE ig_f64 IG_FUNCTION_rounded(ig_f64 x)
 {
     __asm__("" : "+m"(x));
     return x;
@@ -83,13 +83,15 @@ def random_numbers(context: Context, node: Node, epilogue: Epilogue) -> None:
     result = context.allocate(node.output)
     is_normal = "Normal" in node.op.name
     parameters = [_key(context, node), writes("out", result)]
-    lanes = context.target.lanes
-    blocks, tasks, cost = row_blocks(str(lanes * node.output.dtype.itemsize), str(lanes * (25 if is_normal else 3)))
+    elements = context.target.lanes * (2 if is_normal else 1)
+    row_bytes, row_cost = elements * node.output.dtype.itemsize, elements * (6 if is_normal else 3)
+    blocks, tasks, cost = row_blocks(str(row_bytes), str(row_cost))
     sizes: list[tuple[str, Size]] = [
-        ("count", node.output.tensor.size), ("rows", SizeTerm(f"(count + {lanes - 1}) / {lanes}")), *blocks
+        ("count", node.output.tensor.size), ("rows", SizeTerm(f"(count + {elements - 1}) / {elements}")), *blocks
     ]  # fmt: skip
-    body = _NUMBERS.replace("$draw", _NORMAL if is_normal else _UNIFORM)
-    routine = Routine(node.op.name.lower(), body, parameters, sizes, tasks, cost, helpers=PHILOX)
+    helpers = PHILOX + (_NORMAL_HELPERS if is_normal else "")
+    body = _NORMAL if is_normal else _UNIFORM
+    routine = Routine(node.op.name.lower(), body, parameters, sizes, tasks, cost, helpers=helpers)
     routine.marks = _normal_marks(node) if is_normal else _uniform_marks(node)
     context.emit(routine.call(node))
 
@@ -120,31 +122,96 @@ def _uniform_marks(node: Node) -> dict[str, str]:
     return _store_marks(node) | marks
 
 
-_NUMBERS = f"""
+_UNIFORM = f"""
     for ({ROWS}) {{
         const int64_t first = row * IG_LANES, left = count - first;
-        ig_f64 v = {{0}};
+        double u[IG_LANES] = {{0}};
         for (int64_t place = 0; place < IG_LANES && place < left; place += 4) {{
             uint64_t word[4];
             IG_FUNCTION_philox((uint64_t)(first + place) / 4, key, word);
-$draw
+            for (int l = 0; l < 4; l++)
+                u[place + l] = (double)(int64_t)(word[l] >> $shift) * $unit;
         }}
+        const ig_f64 v = IG_FUNCTION_rounded(ig_load_f64(u) * $factor) + $offset;
         ig_store_n_$suffix(out + first, $value, left < IG_LANES ? left : IG_LANES);
     }}
 """
 
-_UNIFORM = """
-            for (int l = 0; l < 4; l++)
-                v[place + l] = IG_FUNCTION_rounded((double)(word[l] >> $shift) * $unit * $factor) + $offset;
+_NORMAL_HELPERS = """
+/* The logarithm of numbers from 2^-53 to 1. */
+IG_INLINE ig_f64 IG_FUNCTION_log(ig_f64 x)
+{
+    const ig_i64 bits = (ig_i64)x;
+    ig_f64 m = (ig_f64)((bits & 0x000fffffffffffff) | 0x3ff0000000000000);
+    const ig_i64 is_large = ig_gt_f64(m, ig_set_f64(1.4142135623730951));
+    m = ig_select_f64(is_large, m * 0.5, m);
+    const ig_f64 e = __builtin_convertvector((bits >> 52) - 1023 - is_large, ig_f64);
+    const ig_f64 t = (m - 1) / (m + 1), z = t * t;
+    ig_f64 p = ig_set_f64(0.043478260869565216);
+    p = p * z + 0.047619047619047616;
+    p = p * z + 0.05263157894736842;
+    p = p * z + 0.058823529411764705;
+    p = p * z + 0.06666666666666667;
+    p = p * z + 0.07692307692307693;
+    p = p * z + 0.09090909090909091;
+    p = p * z + 0.1111111111111111;
+    p = p * z + 0.14285714285714285;
+    p = p * z + 0.2;
+    p = p * z + 0.3333333333333333;
+    return e * 0.6931471803691238 + (e * 1.9082149292705877e-10 + (2 * t * z * p + 2 * t));
+}
+/* Cosine and sine of a number of whole turns from 0 to 1. */
+IG_INLINE void IG_FUNCTION_turn(ig_f64 turns, ig_f64 *cosine, ig_f64 *sine)
+{
+    const ig_f64 quarters = ig_round_f64(4 * turns), x = (4 * turns - quarters) * 1.5707963267948966, z = x * x;
+    const ig_i64 quadrant = __builtin_convertvector(quarters, ig_i64), is_odd = -(quadrant & 1);
+    ig_f64 s = ig_set_f64(-7.647163731819816e-13), c = ig_set_f64(4.779477332387385e-14);
+    s = s * z + 1.6059043836821613e-10;
+    s = s * z + -2.505210838544172e-08;
+    s = s * z + 2.7557319223985893e-06;
+    s = s * z + -0.0001984126984126984;
+    s = s * z + 0.008333333333333333;
+    s = s * z + -0.16666666666666666;
+    c = c * z + -1.1470745597729725e-11;
+    c = c * z + 2.08767569878681e-09;
+    c = c * z + -2.755731922398589e-07;
+    c = c * z + 2.48015873015873e-05;
+    c = c * z + -0.001388888888888889;
+    c = c * z + 0.041666666666666664;
+    c = c * z + -0.5;
+    s = s * z * x + x;
+    c = c * z + 1;
+    *cosine = ig_select_f64(is_odd, s, c) * (1 - __builtin_convertvector((quadrant + 1) & 2, ig_f64));
+    *sine = ig_select_f64(is_odd, c, s) * (1 - __builtin_convertvector(quadrant & 2, ig_f64));
+}
 """
 
-_NORMAL = """
-            for (int l = 0; l < 4; l += 2) {
-                const double length = __builtin_sqrt(-2 * __builtin_log(1 - (double)(word[l] >> 11) * 0x1p-53));
-                const double angle = 6.283185307179586 * ((double)(word[l + 1] >> 11) * 0x1p-53);
-                v[place + l] = IG_FUNCTION_rounded(length * __builtin_cos(angle) * $factor) + $offset;
-                v[place + l + 1] = IG_FUNCTION_rounded(length * __builtin_sin(angle) * $factor) + $offset;
-            }
+_NORMAL = f"""
+    for ({ROWS}) {{
+        const int64_t first = row * 2 * IG_LANES, left = count - first;
+        double u[IG_LANES] = {{0}}, t[IG_LANES] = {{0}}, z[2 * IG_LANES];
+        for (int64_t place = 0; place < IG_LANES && 2 * place < left; place += 2) {{
+            uint64_t word[4];
+            IG_FUNCTION_philox((uint64_t)(first / 2 + place) / 2, key, word);
+            for (int l = 0; l < 2; l++) {{
+                u[place + l] = (double)(int64_t)(word[2 * l] >> 11) * 0x1p-53;
+                t[place + l] = (double)(int64_t)(word[2 * l + 1] >> 11) * 0x1p-53;
+            }}
+        }}
+        ig_f64 cosine, sine;
+        const ig_f64 length = ig_sqrt_f64(-2 * IG_FUNCTION_log(1 - ig_load_f64(u)));
+        IG_FUNCTION_turn(ig_load_f64(t), &cosine, &sine);
+        const ig_f64 x = IG_FUNCTION_rounded(length * cosine * $factor) + $offset;
+        const ig_f64 y = IG_FUNCTION_rounded(length * sine * $factor) + $offset;
+        for (int l = 0; l < IG_LANES; l++) {{
+            z[2 * l] = x[l];
+            z[2 * l + 1] = y[l];
+        }}
+        for (int64_t half = 0; half < 2 * IG_LANES && half < left; half += IG_LANES) {{
+            const ig_f64 v = ig_load_f64(z + half);
+            ig_store_n_$suffix(out + first + half, $value, left - half < IG_LANES ? left - half : IG_LANES);
+        }}
+    }}
 """
 
 

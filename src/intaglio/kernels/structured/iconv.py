@@ -23,7 +23,7 @@ _SIZES = (*WINDOW_SIZES, "groups", "OC")
 
 
 def integer_conv(target: IntegerTarget, left: Byte = "uint8", *, has_zero: bool = False) -> StructuredKernel:
-    """Convolution of an NDHWC input of bytes with weights from `pack_integer_conv`; one zero point for all of the input.
+    """Convolution of an NDHWC input of bytes, which has one zero point, with weights from `pack_integer_conv`.
 
     The epilogue gets the output pixel as its row, and the output channel. What lies outside counts as the zero point.
     """
@@ -191,7 +191,7 @@ static inline void IG_FUNCTION_fill($type *to, int64_t count, int32_t zero)
 
 _GATHER = Template("""\
 
-/* The window of one output pixel as a row: kernel rows one after the other, `count` channels from `x` on for each tap. */
+/* The window of one output pixel as a row: kernel rows one after the other, `count` channels from `x` on a tap. */
 static inline void
 IG_FUNCTION_gather(const int64_t *size, const $raw *x, int64_t count, int64_t image, int64_t od, int64_t oh, int64_t ow,
                    int32_t zero, $type *row)

@@ -1,4 +1,4 @@
-"""Matrix products of bytes with exact sums in int32, and the packing of right operands that are known only at run time."""
+"""Matrix products of bytes with exact sums in int32, and the packing of right operands at run time."""
 
 from string import Template
 

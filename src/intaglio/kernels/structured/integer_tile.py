@@ -93,7 +93,8 @@ def has_shift(tile: IntegerTile, right: Byte) -> bool:
 def pack_integer(array: npt.NDArray[Any], zero: Any, tile: IntegerTile) -> npt.NDArray[np.uint8]:
     """A matrix (K, N) of bytes with a zero point for all or each column, as panels with their headers."""
     depth, width = array.shape
-    shift = 0 if not has_shift(tile, array.dtype.name) else -128 if tile.stored_signed else 128
+    is_flipped = has_shift(tile, "int8" if array.dtype == np.int8 else "uint8")
+    shift = 0 if not is_flipped else -128 if tile.stored_signed else 128
     groups, panels = -(-depth // tile.group), -(-width // tile.columns)
     stored = np.zeros((groups * tile.group, panels * tile.columns), np.int16)
     stored[:depth, :width] = array.astype(np.int16) + shift

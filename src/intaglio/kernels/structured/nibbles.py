@@ -129,7 +129,8 @@ IG_FUNCTION_sum(const int rows, const int unroll, const float *a, int64_t a_step
         for (int64_t j = 0; k < last; k++, j++)
             IG_UNROLL for (int v = 0; v < $vectors; v++) {
                 const ig_f32 number = IG_FUNCTION_number(ig_load_u32(w + v * $lanes) >> (uint32_t)(4 * j));
-                const ig_f32 weight = ($has_zero ? number - shift[v] : number) * (scales_sums ? ig_set_f32(1) : step[v]);
+                const ig_f32 shifted = $has_zero ? number - shift[v] : number;
+                const ig_f32 weight = scales_sums ? shifted : shifted * step[v];
                 IG_UNROLL for (int r = 0; r < rows; r++)
                     c[r][v] += ig_set_f32(a[r * a_step + k]) * weight;
             }

@@ -70,8 +70,8 @@ class SupportVectorMachine(Op, abstract=True):
         """`kernel` in a graph."""
         gamma, offset, degree = self.kernel_params or (0.0, 0.0, 0.0)
         if not is_linear and self.kernel_type == "RBF":
-            distance = b.Unsqueeze(rows, [2]) - b.constant(np.ascontiguousarray(vectors.T))
-            return b.Exp(b.ReduceSum(distance * distance, [1], keepdims=0) * -gamma)
+            distances = b.apply(SquaredDistances, rows, b.constant(np.ascontiguousarray(vectors.T)))
+            return b.Exp(distances * -gamma)
         product = b.MatMul(rows, b.constant(np.ascontiguousarray(vectors.T)))
         if not is_linear and self.kernel_type == "POLY":
             return (product * gamma + offset) ** degree
@@ -248,6 +248,18 @@ class SVMClassifier(SupportVectorMachine):
             1 - logistic(m * a + b) for m, a, b in zip(margins.T, self.prob_a or (), self.prob_b or (), strict=False)
         ]
         return CoupledChances(count=count).reference(np.clip(np.stack(pairs, axis=1), 1e-7, 1 - 1e-7))
+
+
+class SquaredDistances(Op):
+    """The squared distance of each row from each vector, which is a column of `vectors`."""
+
+    domain: ClassVar[str] = "intaglio"
+
+    def infer(self, rows: Value, vectors: Value) -> TensorType:
+        return rows.tensor.with_shape((rows.shape[0], vectors.shape[1]))
+
+    def reference(self, rows: Array, vectors: Array) -> Array:
+        return np.square(rows[:, :, None] - vectors).sum(axis=1)
 
 
 class CoupledChances(Op):
