@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import OperatorError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Runner
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64
@@ -255,6 +255,12 @@ class OptionalGetElement(Op):
             raise OperatorError("the optional holds nothing")
         return input
 
+    def expand(self, b: Any, input: Value) -> Value:
+        """Only for tensors and sequences, which are their own elements: an optional has no simpler form."""
+        if isinstance(input.type, OptionalType):
+            raise UnsupportedError("OptionalGetElement of an optional has no expansion")
+        return b.Identity(input)
+
 
 class OptionalHasElement(Op):
     """Whether an optional holds a value."""
@@ -265,3 +271,9 @@ class OptionalHasElement(Op):
 
     def reference(self, input: Any = None) -> Array:
         return np.asarray(input is not None)
+
+    def expand(self, b: Any, input: Value | None = None) -> Value:
+        """Only for what is no optional: an optional tells in the run."""
+        if input is not None and isinstance(input.type, OptionalType):
+            raise UnsupportedError("OptionalHasElement of an optional has no expansion")
+        return b.constant(input is not None, BOOL)

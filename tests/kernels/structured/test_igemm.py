@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from intaglio.c.target import Target, host_target
 from intaglio.kernels.structured.igemm import integer_gemm, integer_pack_kernel
 from intaglio.kernels.structured.integer_tile import integer_tile, pack_integer
 from intaglio.kernels.structured.source import StructuredKernel, plain_epilogue, plan_source
+
+from .conftest import Runner
 
 GENERATOR = np.random.default_rng(3)
 SHAPES = [(1, 1, 1), (1, 40, 67), (3, 33, 5), (16, 32, 64), (17, 31, 130), (33, 70, 127), (70, 100, 200)]
@@ -32,22 +33,14 @@ def variant(request: pytest.FixtureRequest, target: Target) -> Target:
     return replace(target, features=target.features - set(lost))
 
 
-def build(kernel: StructuredKernel, target: Target, folder: Path, epilogue: str, runner: Callable[..., Any]) -> Any:
+def build(kernel: StructuredKernel, target: Target, folder: Path, epilogue: str) -> Runner:
     """A kernel compiled with the vectors and loops that generated kernels see."""
     path = folder / f"{kernel.hint}.so"
     source = '#include "ig.h"\n#include "ig_math.h"\n#include "ig_loop.h"\n#pragma GCC visibility push(default)\n'
     require_compiler().compile_unit(
         source + kernel.named("kernel", epilogue) + plan_source(kernel, "kernel"), path, target
     )
-    return runner(kernel, ctypes.CDLL(str(path)))
-
-
-@pytest.fixture
-def make_runner() -> Callable[..., Any]:
-    """The class that runs kernels over guarded memory, from the fixtures of this folder."""
-    from tests.kernels.structured.conftest import Runner
-
-    return Runner
+    return Runner(kernel, ctypes.CDLL(str(path)))
 
 
 def bytes_of(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -57,10 +50,10 @@ def bytes_of(shape: tuple[int, ...], dtype: Any) -> Any:
 
 @pytest.mark.parametrize("right", ["uint8", "int8"])
 @pytest.mark.parametrize("left", ["uint8", "int8"])
-def test_products(left: Any, right: Any, variant: Target, tmp_path: Path, make_runner: Callable[..., Any]) -> None:
+def test_products(left: Any, right: Any, variant: Target, tmp_path: Path) -> None:
     kernel = integer_gemm(variant, left, has_zero=True)
     epilogue = plain_epilogue("int32", len(kernel.buffers), len(kernel.sizes))
-    built, tile = build(kernel, variant, tmp_path, epilogue, make_runner), integer_tile(variant, left)
+    built, tile = build(kernel, variant, tmp_path, epilogue), integer_tile(variant, left)
     for m, n, k in SHAPES:
         a, b, u, v = bytes_of((m, k), left), bytes_of((k, n), right), bytes_of((1,), left), bytes_of((n,), right)
         sizes = {"M": m, "N": n, "K": k, "outer": 1, "inner": 1, "a_step": k}
@@ -73,11 +66,9 @@ def test_products(left: Any, right: Any, variant: Target, tmp_path: Path, make_r
 
 @pytest.mark.parametrize("right", ["uint8", "int8"])
 @pytest.mark.parametrize("left", ["uint8", "int8"])
-def test_packing_at_run_time(
-    left: Any, right: Any, variant: Target, tmp_path: Path, make_runner: Callable[..., Any]
-) -> None:
+def test_packing_at_run_time(left: Any, right: Any, variant: Target, tmp_path: Path) -> None:
     kernel = integer_pack_kernel(variant, left, right)
-    built, tile = build(kernel, variant, tmp_path, "", make_runner), integer_tile(variant, left)
+    built, tile = build(kernel, variant, tmp_path, ""), integer_tile(variant, left)
     for _, n, k in SHAPES:
         b, v = bytes_of((k, n), right), bytes_of((n,), right)
         expected = pack_integer(b, v, tile)
