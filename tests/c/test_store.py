@@ -75,6 +75,12 @@ def fake_compiler(folder: Path, commands: str) -> Compiler:
     return Compiler((str(path),), "fake", "gcc")
 
 
+@pytest.fixture(autouse=True)
+def temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporary stores go where pytest cleans up, for a worker of pytest-xdist ends without doing so."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("temporary")))
+
+
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     """A small file system in memory, mounted with options, where this user may mount one."""
