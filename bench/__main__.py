@@ -1,6 +1,7 @@
 """The command `python -m bench`."""
 
 import argparse
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -11,11 +12,20 @@ from bench import models, report
 from bench.peers import ENGINES
 from bench.race import OURS, Settings, race
 
+COMMANDS = {
+    "production": "starting time, memory and idle cost, in fresh processes",
+    "gemm": "matrix products at the shapes of transformers, against the peak of the machine",
+}
+
 
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     defaults = Settings()
-    command = argparse.ArgumentParser(prog="python -m bench", description="Race Intaglio against other engines.")
+    command = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Race Intaglio against other engines.",
+        epilog="Also: " + "; ".join(f"{name}: {text}" for name, text in COMMANDS.items()),
+    )
     command.add_argument("--list", action="store_true", help="print one model a line and stop")
     command.add_argument("--models", nargs="+", default=[], metavar="NAME", help="names, patterns, groups, or all")
     command.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES, metavar="ENGINE",
@@ -37,6 +47,9 @@ def _at_least_one(text: str) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command. 0: done; 1: an answer of Intaglio was wrong; 2: wrong usage."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] in COMMANDS:
+        return importlib.import_module(f"bench.{arguments[0]}").main(arguments[1:])
     command = parser()
     options = command.parse_args(arguments)
     try:

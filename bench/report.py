@@ -28,7 +28,7 @@ class Sheet:
 
 def machine() -> dict[str, object]:
     """The processor, its cores that we may use, and its measured limits where `bench.machine` can tell them."""
-    figures: dict[str, object] = {"cpu": _cpu_name(), "cores": len(os.sched_getaffinity(0))}
+    figures: dict[str, object] = {"cpu": cpu_name(), "cores": len(os.sched_getaffinity(0))}
     try:
         figures.update(importlib.import_module("bench.machine").measure())
     except (ImportError, OSError, RuntimeError) as error:
@@ -36,7 +36,8 @@ def machine() -> dict[str, object]:
     return figures
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """What the processor calls itself."""
     match = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     return match.group(1) if match else platform.processor()
 

@@ -6,15 +6,16 @@ each burst of runs, answered by the times; at last None, answered by the peak me
 
 import gc
 import os
-import re
 import sys
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from bench.footprint import memory
 from bench.peers import Engine, Feeds
 
 FEWEST_RUNS = 3
@@ -28,6 +29,7 @@ class Job(NamedTuple):
     path: Path
     threads: int
     feeds: Feeds
+    clock: str = "perf_counter"  # of the module `time`
 
 
 class Ready(NamedTuple):
@@ -46,13 +48,14 @@ class Failed(NamedTuple):
 def serve(connection: Connection) -> None:
     """Load, answer every burst, and report the memory."""
     try:
-        engine, ready = _load(connection.recv())
+        job: Job = connection.recv()
+        engine, ready = _load(job)
     except Exception as error:  # whatever an engine raises is a result of the race
-        connection.send(Failed(_reason(error)))
+        connection.send(Failed(reason(error)))
         return
     connection.send(ready)
     while (seconds := connection.recv()) is not None:
-        connection.send(burst(engine, seconds))
+        connection.send(burst(engine, seconds, getattr(time, job.clock)))
     connection.send(peak_memory())
 
 
@@ -65,16 +68,16 @@ def _load(job: Job) -> tuple[Engine, Ready]:
     return engine, Ready([np.array(output) for output in outputs], seconds)
 
 
-def burst(engine: Engine, seconds: float) -> list[float]:
+def burst(engine: Engine, seconds: float, clock: Callable[[], float] = time.perf_counter) -> list[float]:
     """Times of single runs until `seconds` have passed, after one run that brings the caches back."""
     engine.run()
     times: list[float] = []
     gc.disable()
     begin = time.perf_counter()
     while len(times) < FEWEST_RUNS or (time.perf_counter() - begin < seconds and len(times) < MOST_RUNS):
-        start = time.perf_counter()
+        start = clock()
         engine.run()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     gc.enable()
     return times
 
@@ -84,11 +87,10 @@ def peak_memory() -> int:
 
     `getrusage` will not do: a process inherits that peak from the one that started it.
     """
-    match = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
-    return int(match.group(1)) * 1024 if match else 0
+    return memory("VmHWM")
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """The first and the last line of an error's text, for the middle of a chain of causes says little."""
     text = str(error).split("Stack backtrace")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import LoadError
+from intaglio.onnx.mapped import files_of, model_file
 from intaglio.onnx.reader import read_model
 from intaglio.onnx.wire import LARGE, split_model
 
@@ -43,15 +44,29 @@ def test_only_large_raw_data_is_cut() -> None:
     assert rest == original
 
 
-def test_the_array_is_aligned_and_its_own(tmp_path: Path) -> None:
+def test_the_array_is_a_view_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     for pad in range(4):
         path.write_bytes(model(named(BIG, "w" * (pad + 1))).SerializeToString())
         (value,) = read_model(path).graph.constants()
-        assert value.constant.flags.aligned
+        file = model_file(value.constant)
+        assert file is not None
         assert not value.constant.flags.writeable
-        path.write_bytes(b"")  # the file may be written anew under a loaded model
         np.testing.assert_array_equal(value.constant, BIG)
+        file.check()
+        (tmp_path / "new.onnx").write_bytes(b"")
+        (tmp_path / "new.onnx").replace(path)  # another file of that name does not touch the one that is mapped
+        file.check()
+        np.testing.assert_array_equal(value.constant, BIG)
+
+
+def test_a_file_that_was_rewritten_in_place_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(named(BIG, "w")).SerializeToString())
+    (file,) = files_of(read_model(path).graph)
+    path.write_bytes(b"")
+    with pytest.raises(LoadError, match="was rewritten while its weights were in use"):
+        file.check()
 
 
 @pytest.mark.parametrize("cut", [1, 100, LARGE // 2])
