@@ -57,6 +57,12 @@ class Intaglio(Engine):
     def run(self) -> list[np.ndarray]:
         return list(self.model.run(self.feeds).values())
 
+    @classmethod
+    def version(cls) -> str:
+        from intaglio.version import __version__  # a checkout that is only on the path has one too
+
+        return __version__
+
 
 class OnnxRuntime(Engine):
     title = "ONNX Runtime"

@@ -54,8 +54,8 @@ AFTER = f"""
 ## What the columns mean
 
 - **cold** is the time from the model's path to the first answer with an empty cache of compiled code: reading,
-  simplifying, compiling and the first run. It is paid once on a machine. ONNX Runtime compiles nothing, so that it has no
-  such column.
+  simplifying, compiling and the first run. It is paid once on a machine. ONNX Runtime compiles nothing and has no such
+  column.
 - **warm** is the time of a new process with a filled cache: import, load and first run. For ONNX Runtime: import,
   session and first run. The start of Python is in neither.
 - **from file** is the same as warm from a file that `Model.save_compiled` wrote, with an empty cache and no compiler.
@@ -68,9 +68,9 @@ AFTER = f"""
   everything else loaded grows by when it loads and runs the model.
 
 Every figure is a median over processes of their own. The engines take turns, so that a slow minute of the machine hits
-both. Both have the same threads and batch 1; the files were read before, so the disk is not measured. A model whose answer
-is not that of ONNX Runtime without optimisations, within the tolerance of the race, is marked `wrong`. `{NOTHING}` is
-what could not be measured; the notes tell why.
+both. Both have the same threads and batch 1; the files were read before, so the disk is not measured. A model whose
+answer is not that of ONNX Runtime without optimisations, within the tolerance of the race, is marked `wrong`.
+`{NOTHING}` is what could not be measured; the notes tell why.
 """
 
 
@@ -223,8 +223,7 @@ def _round(processes: Processes, settings: Settings, number: int) -> None:
 
 
 def table(rows: Iterable[Row]) -> list[list[str]]:
-    """The header and one line for each model, as text, and at last the means of what was compared."""
-    rows = list(rows)
+    """The header and one line for each model, as text."""
     lines = [["model", *COLUMNS]]
     for row in rows:
         name = f"{row.name} wrong" if row.is_wrong else row.name

@@ -213,15 +213,18 @@ def _probe(command: tuple[str, ...]) -> Compiler | None:
 
 
 def _zig_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
-    """Zig spells processors with underscores and adds features to them with a plus.
+    """Zig spells processors with underscores, has no name for the least of ARM, and adds features with a plus.
 
     >>> _zig_flags(("-march=x86-64-v4", "-mavx512vnni", "-DX"))
     ('-mcpu=x86_64_v4+avx512vnni', '-DX')
+    >>> _zig_flags(("-march=armv8-a",))
+    ('-mcpu=generic',)
     """
     march = "".join(flag.removeprefix("-march=") for flag in flags if flag.startswith("-march="))
     features = [flag.removeprefix("-m") for flag in flags if flag.startswith("-mavx")]
     others = tuple(flag for flag in flags if not flag.startswith(("-march=", "-mavx")))
-    return ("-mcpu=" + "+".join([march.replace("-", "_"), *features]), *others) if march else flags
+    processor = "generic" if march == "armv8-a" else march.replace("-", "_")
+    return ("-mcpu=" + "+".join([processor, *features]), *others) if march else flags
 
 
 def _run(command: tuple[str, ...], folder: Path, kind: str, running: RunningCompilers) -> None:

@@ -47,6 +47,7 @@ TARGETS: dict[str, Target] = {
         Target("avx2", 32, 16, ("-march=x86-64-v3",), fma=True),
         Target("avx512", 64, 32, ("-march=x86-64-v4", "-mprefer-vector-width=512"), fma=True),
         Target("neon", 16, 32, ("-march=armv8-a",), fma=True),
+        Target("wasm", 16, 16, ("-msimd128",), fma=False),
     )
 }
 
@@ -56,6 +57,7 @@ _REQUIRED = {
     "avx2": frozenset({"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm"}),
     "avx512": frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma", "bmi2", "f16c"}),
     "neon": frozenset({"asimd"}),
+    "wasm": frozenset({"simd128"}),
 }
 
 # Beyond a target's baseline: the name in /proc/cpuinfo and the compiler's flag for it, none if only assembly uses it.
