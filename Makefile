@@ -5,7 +5,7 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup check lint types imports test check-long conformance format bench clean
+.PHONY: setup check lint types imports test check-long sanitize conformance format bench clean
 
 setup: $(INSTALLED)
 
@@ -32,6 +32,15 @@ test: setup
 check-long: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
 
+# Compiled code that checks itself: the official suite, and models and inputs that are meant to do harm.
+SANITIZED := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:handle_segv=0:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=print_stacktrace=1 INTAGLIO_SANITIZE=1 INTAGLIO_POISON=1 INTAGLIO_CACHE=$(CURDIR)/.sanitized
+
+sanitize: setup
+	$(SANITIZED) $(BIN)/python -m intaglio conformance --jobs $(WORKERS) --no-table
+	$(SANITIZED) $(BIN)/python -m pytest -q tests/hostile tests/kernels/test_control.py tests/kernels/test_late.py
+
 conformance: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/conformance
 
@@ -44,4 +53,4 @@ bench: setup
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .sanitized build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

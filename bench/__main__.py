@@ -70,8 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         (options.markdown, lambda: report.markdown(rows, settings, figures)),
     ):
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text())
+            report.write(path, text())
     return 0 if all(OURS not in row.cells or row.is_right(OURS) for row in rows) else 1
 
 

@@ -340,8 +340,7 @@ def main(arguments: list[str]) -> int:
         print(text, end="")
     for path, content in ((options.write, text), (options.json, _json(rows, settings, machine, called))):
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
+            report.write(path, content)
     return 1 if any(row.is_wrong for row in rows) else 0
 
 

@@ -183,3 +183,9 @@ def _json_row(row: Row, peers: list[str]) -> dict[str, object]:
 
 def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def write(path: Path, text: str) -> None:
+    """Write a report, making its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)

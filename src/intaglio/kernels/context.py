@@ -233,11 +233,15 @@ class Context:
         """Add a host node; the segment must have been closed."""
         self.steps.append(HostStep(node, reason))
 
-    def close_segment(self, needed: Callable[[Value], bool], *, is_last: bool = False) -> None:
-        """End the segment: values that are needed later become its outputs, and it starts afresh."""
-        segment = self.segment
+    def close_segment(self, needed: Callable[[Value], bool], results: Sequence[Value] = ()) -> None:
+        """End the segment: values that are needed later become its outputs, and it starts afresh.
+
+        `results` are those of the graph where this is its last segment: they come first, in their order.
+        """
+        segment, is_last = self.segment, bool(results)
         exported: dict[Buffer, Value] = {}
-        for value, view in list(self.views.items()):
+        ordered = {value: self.views[value] for value in results if value in self.views}
+        for value, view in [*ordered.items(), *((v, w) for v, w in self.views.items() if v not in ordered)]:
             if value.constant is None and value not in segment.inputs and needed(value):
                 self._export(value, view, exported)
         for kind in ("arena", "late"):

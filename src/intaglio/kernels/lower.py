@@ -153,7 +153,7 @@ class _Lowering:
         self.classify()
         self.context.told = {name for name, node in self.binders.items() if self.kinds[node] != "host"}
         groups = self.lower_groups()
-        self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= groups, is_last=True)
+        self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= groups, self.graph.outputs)
         constants = make_constants(self.context.constants)
         return Plan(self.context.steps, constants, list(self.graph.inputs), list(self.graph.outputs))
 

@@ -89,7 +89,7 @@ def recurrent_helpers(cell: Cell, activations: Sequence[Sequence[Activation]], t
 def _products(gates: int, target: VectorTarget) -> str:
     rows = row_tile(target)
     cases = "\n".join(
-        f"    case {r}: IG_FUNCTION_sum{gates}({r}, h, h_step, w, depth, sum); break;" for r in range(2, rows + 1)
+        f"    case {r}: IG_FUNCTION_sum{gates}({r}, h, h_step, w, depth, sum); break;" for r in range(1, rows + 1)
     )
     return _PRODUCTS.safe_substitute(gates=gates, rows=rows, cases=cases, unroll=max(1, 8 // gates))
 
@@ -127,7 +127,7 @@ IG_FUNCTION_sum$gates(const int rows, const $type *h, int64_t h_step, const $typ
             ig_store_$kind(sum + (r * $gates + g) * IG_LANES, c[r][g]);
 }
 
-/* The same for a single row, with enough independent sums to keep the multipliers busy. */
+/* The same for a batch of one, with enough independent sums to keep the multipliers busy. */
 static inline __attribute__((always_inline)) void
 IG_FUNCTION_single$gates(const $type *h, const $type *w, int64_t depth, $type *sum)
 {
@@ -153,6 +153,7 @@ IG_FUNCTION_single$gates(const $type *h, const $type *w, int64_t depth, $type *s
     }
 }
 
+/* No rows stand for a batch of one: the order of a sum follows from sizes, never from the split into tasks. */
 static __attribute__((noinline)) void
 IG_FUNCTION_products$gates(int64_t rows, const $type *h, int64_t h_step, const $type *w, int64_t depth, $type *sum)
 {
@@ -229,7 +230,7 @@ _RESET = """\
             for (int64_t b = 0; b < blocks; b++)
                 for (int64_t row = 0; row < rows; row += $tile) {
                     const int64_t count = rows - row < $tile ? rows - row : $tile;
-                    IG_FUNCTION_products2(count, h + row * width, width,
+                    IG_FUNCTION_products2(N > 1 ? count : 0, h + row * width, width,
                                           reset_weights + (d * blocks + b) * H * 2 * IG_LANES, H, sum);
                     for (int64_t r = row; r < row + count; r++) {
                         const $type *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * GATES;
@@ -287,7 +288,7 @@ $reset            for (int64_t b = 0; b < blocks; b++) {
                 const int64_t left = H - b * IG_LANES < IG_LANES ? H - b * IG_LANES : IG_LANES;
                 for (int64_t row = 0; row < rows; row += $tile) {
                     const int64_t count = rows - row < $tile ? rows - row : $tile;
-                    IG_FUNCTION_products$last(count, $source + row * width, width,
+                    IG_FUNCTION_products$last(N > 1 ? count : 0, $source + row * width, width,
                                               weights + (d * blocks + b) * H * $last * IG_LANES, H, sum);
                     for (int64_t r = row; r < row + count; r++) {
                         const $type *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * GATES;

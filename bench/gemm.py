@@ -1,0 +1,183 @@
+"""`python -m bench gemm`: products with constant weights at the shapes of transformers, against the machine's peak.
+
+Each product is a model of one MatMul, run by Intaglio and by ONNX Runtime in processes of their own, in turns. Times are
+of CPU on one thread, which others on the machine do not stretch, and of the clock on more.
+"""
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from bench import report
+from bench.machine import fma_peak
+from bench.peers import ENGINES
+from bench.production import machine_facts, markdown_table
+from bench.race import OURS, PAUSE, Worker, relative_error
+from bench.worker import Job
+
+THEIRS = "onnxruntime"
+ROWS = (1, 16, 128, 512)
+WEIGHTS = ((768, 768), (768, 2304), (768, 3072), (3072, 768), (1024, 4096), (4096, 1024))
+TOLERANCE = 1e-5  # of the largest value of an exact product
+GOAL = 0.75  # of the peak, from GOAL_ROWS rows on
+GOAL_ROWS = 128
+HEADER = ["M x K x N", "threads", "us", "GFLOP/s", "of peak", "weights GB/s", "ORT us", "ORT / ours", "error"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A product of M x K by K x N."""
+
+    m: int
+    k: int
+    n: int
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.m * self.k * self.n
+
+    def __str__(self) -> str:
+        return f"{self.m} x {self.k} x {self.n}"
+
+
+@dataclass
+class Result:
+    """Seconds of one product by either engine, our error, and operations a second at most."""
+
+    shape: Shape
+    threads: int
+    ours: float
+    theirs: float
+    error: float
+    peak: float = float("nan")
+
+    @property
+    def share(self) -> float:
+        """The part of the peak that we reach."""
+        return self.shape.flops / self.ours / self.peak
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the answer is that of exact arithmetic."""
+        return self.error <= TOLERANCE
+
+    @property
+    def is_below_goal(self) -> bool:
+        """Whether this is a product of many rows that is too slow."""
+        return self.shape.m >= GOAL_ROWS and self.share < GOAL
+
+    def cells(self) -> list[str]:
+        """One line of the table."""
+        rate, bytes = self.shape.flops / self.ours / 1e9, 4 * self.shape.k * self.shape.n
+        return [str(self.shape), str(self.threads), f"{self.ours * 1e6:.0f}", f"{rate:.1f}", f"{self.share:.0%}",
+                f"{bytes / self.ours / 1e9:.1f}", f"{self.theirs * 1e6:.0f}", f"{self.theirs / self.ours:.2f}",
+                f"{self.error:.0e}" + ("" if self.is_right else " wrong")]  # fmt: skip
+
+
+def product_model(weight: np.ndarray) -> onnx.ModelProto:
+    """y = x times a constant, for any number of rows."""
+    k, n = weight.shape
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["m", size]) for name, size in (("x", k), ("y", n)))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "product", [x], [y], [numpy_helper.from_array(weight, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def measure(shape: Shape, threads: int, rounds: int, seconds: float, folder: Path) -> Result:
+    """Both engines on one product, in turns."""
+    random = np.random.default_rng(7)
+    x = random.standard_normal((shape.m, shape.k), dtype=np.float32)
+    weight = random.standard_normal((shape.k, shape.n), dtype=np.float32)
+    path = folder / "product.onnx"
+    onnx.save(product_model(weight), path)
+    exact = (x.astype(np.float64) @ weight.astype(np.float64)).astype(np.float32)
+    clock = "process_time" if threads == 1 else "perf_counter"
+    with contextlib.ExitStack() as stack:
+        jobs = [Job(ENGINES[engine], path, threads, {"x": x}, clock) for engine in (OURS, THEIRS)]
+        workers = [stack.enter_context(Worker(job, folder / "cache")) for job in jobs]
+        error = [relative_error(worker.ready().outputs, [exact]) for worker in workers][0]
+        ours, theirs = _turns(workers, rounds, seconds)
+    return Result(shape, threads, ours, theirs, error)
+
+
+def _turns(workers: Sequence[Worker], rounds: int, seconds: float) -> list[float]:
+    """The median time of a run for each worker."""
+    times: list[list[float]] = [[] for _ in workers]
+    for _ in range(rounds):
+        for worker, found in zip(workers, times, strict=True):
+            time.sleep(PAUSE)
+            found += worker.ask(seconds)  # pyright: ignore[reportOperatorIssue]
+    return [statistics.median(found) for found in times]
+
+
+def measure_all(shapes: Sequence[Shape], options: argparse.Namespace) -> list[Result]:
+    """All products with each number of threads; the peak is the best of several moments of the same run."""
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory(prefix="intaglio-gemm-") as folder:
+        for threads in options.threads:
+            peaks, found = [fma_peak(threads)], []
+            for shape in shapes:
+                print(f"{shape}, {threads} threads", file=sys.stderr, flush=True)
+                found.append(measure(shape, threads, options.rounds, options.seconds, Path(folder)))
+                if shape.m == shapes[-1].m:
+                    peaks.append(fma_peak(threads))
+            for result in found:
+                result.peak = max(peaks)
+            results += found
+    return results
+
+
+def as_json(results: Sequence[Result], facts: dict[str, object]) -> dict[str, Any]:
+    """The results as plain data, in seconds and operations a second."""
+    rows = [{"m": r.shape.m, "k": r.shape.k, "n": r.shape.n, "threads": r.threads, "ours": r.ours, "theirs": r.theirs,
+             "error": r.error, "peak": r.peak, "share": r.share, "right": r.is_right} for r in results]  # fmt: skip
+    return {"machine": facts, "versions": {name: ENGINES[name].version() for name in (OURS, THEIRS)}, "products": rows}
+
+
+def text_of(results: Sequence[Result], facts: dict[str, object]) -> str:
+    """The report as Markdown: conditions, table, and which products miss the goal."""
+    peaks = {result.threads: f"peak on {result.threads}: {result.peak / 1e9:.0f} GFLOP/s" for result in results}
+    lines = [", ".join(f"{ENGINES[name].title} {ENGINES[name].version()}" for name in (OURS, THEIRS)),
+             ", ".join(f"{name}: {value}" for name, value in facts.items()), ", ".join(peaks.values())]  # fmt: skip
+    slow = [f"{r.shape} on {r.threads}: {r.share:.0%}" for r in results if r.is_below_goal]
+    goal = f"Below {GOAL:.0%} of the peak with at least {GOAL_ROWS} rows: {'; '.join(slow) or 'none'}"
+    table = markdown_table([HEADER, *(result.cells() for result in results)])
+    return "\n\n".join(["\n".join(f"- {line}" for line in lines), table, goal]) + "\n"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    command = argparse.ArgumentParser(prog="python -m bench gemm", description=__doc__)
+    command.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    command.add_argument("--rows", type=int, nargs="+", default=list(ROWS), help="values of M")
+    command.add_argument("--weights", nargs="+", default=[f"{k}x{n}" for k, n in WEIGHTS], metavar="KxN")
+    command.add_argument("--rounds", type=int, default=7, help="turns of each engine")
+    command.add_argument("--seconds", type=float, default=0.2, help="length of one turn")
+    command.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
+    return command
+
+
+def main(arguments: list[str]) -> int:
+    """Measure. 0: done; 1: an answer of Intaglio was wrong; 2: wrong usage."""
+    options = parser().parse_args(arguments)
+    weights = [tuple(map(int, text.split("x"))) for text in options.weights]
+    shapes = [Shape(m, k, n) for k, n in weights for m in options.rows]
+    facts = machine_facts()
+    results = measure_all(shapes, options)
+    print(text_of(results, facts), end="")
+    if options.json is not None:
+        report.write(options.json, json.dumps(as_json(results, facts), indent=1) + "\n")
+    return 0 if all(result.is_right for result in results) else 1
