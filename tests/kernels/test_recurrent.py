@@ -108,6 +108,20 @@ def test_layer(kind: str, attributes: dict[str, Any], is_constant: bool, optiona
                 np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "attributes"), [("LSTM", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1}), ("RNN", {})]
+)
+def test_any_number_of_threads_gives_the_same_bits(kind: str, attributes: dict[str, Any]) -> None:
+    graph = layer(kind, attributes, 5, 48, is_constant=True, optional=False)
+    engines = [NativeEngine(graph, threads).load() for threads in (1, 2, 3)]
+    for batch in range(1, 15):
+        given = feeds(graph, kind, attributes, 6, batch, 48)
+        one, *others = (engine.run(given) for engine in engines)
+        for other in others:
+            for wanted, got in zip(one, other, strict=True):
+                np.testing.assert_array_equal(got, wanted, err_msg=f"batch {batch}")
+
+
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_inputs_that_do_not_fit_the_weights(kind: str) -> None:
     graph, hidden, gates = Graph("g"), 3, GATES[kind]

@@ -161,7 +161,12 @@ def soak(runs: int) -> dict[str, dict[str, int]]:
 def test_nothing_piles_up(runs: int) -> None:
     environment = {**os.environ, "ORT_DISABLE_TELEMETRY": "1"}
     done = subprocess.run(
-        [sys.executable, __file__, str(runs)], capture_output=True, text=True, timeout=3600, env=environment, check=False
+        [sys.executable, __file__, str(runs)],
+        capture_output=True,
+        text=True,
+        timeout=3600,
+        env=environment,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

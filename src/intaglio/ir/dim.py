@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from intaglio.errors import GraphError, ShapeError
@@ -288,13 +288,6 @@ def broadcast(left: Dim, right: Dim) -> Dim:
     if isinstance(right, int):
         return right
     return _join("broadcast", left, right)
-
-
-def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """The shape of several operands after NumPy-style broadcasting."""
-    rank = max((len(shape) for shape in shapes), default=0)
-    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    return tuple(reduce(broadcast, column, 1) for column in zip(*padded, strict=True))
 
 
 def product(dims: Iterable[Dim]) -> Dim:

@@ -206,6 +206,7 @@ class _Layout:
         moved = [None if a is None else builder.constant(a[list(order)] if a.size else a) for a in given]
         last_inputs: Sequence[Value | None] = (self.twins[data], None, *moved)
         (last,) = builder.add(node.op, _trimmed(last_inputs))
+        last.type = node.output.tensor.with_shape(tuple(node.output.shape[axis] for axis in order))
         self.replace(node, last)
 
     def convert_transpose(self, node: Node) -> None:

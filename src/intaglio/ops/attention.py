@@ -14,6 +14,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, INT64, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_multiple
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.indices import check_indices, same_dtype
 from intaglio.ops.indices import wide as widen
@@ -29,8 +30,8 @@ def head_shape(value: Value, heads: int | None, attribute: str) -> Shape | None:
         raise ShapeError(f"{value.name} has rank {len(shape)}, 3 or 4 is needed")
     if not heads or heads < 0:
         raise ShapeError(f"{value.name} has rank 3, so {attribute} is needed and must be at least 1")
-    if isinstance(shape[2], int) and shape[2] % heads:
-        raise ShapeError(f"the last axis of {value.name} is {shape[2]}, it cannot be split into {heads} heads")
+    message = f"the last axis of {value.name} is {shape[2]}, it cannot be split into {heads} heads"
+    need_multiple(shape[2], heads, message)
     return shape[0], heads, shape[1], dims.floordiv(shape[2], heads)
 
 
@@ -59,11 +60,9 @@ def repeat_heads(b: Builder, x: Value, query: Value) -> Value:
 
 def group_size(query_heads: Dim, key_heads: Dim) -> Dim:
     """How many query heads share one key head; raises ShapeError where that is certainly not a whole number."""
-    if not isinstance(query_heads, int) or not isinstance(key_heads, int):
-        return dims.floordiv(query_heads, key_heads)
-    if key_heads < 1 or query_heads % key_heads:
-        raise ShapeError(f"{query_heads} query heads cannot be shared by {key_heads} key and value heads")
-    return query_heads // key_heads
+    message = f"{query_heads} query heads cannot be shared by {key_heads} key and value heads"
+    need_multiple(query_heads, key_heads, message)
+    return dims.floordiv(query_heads, key_heads)
 
 
 def guarded_softmax(scores: Array, precision: DType | None) -> Array:

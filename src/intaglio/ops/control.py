@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -128,13 +129,19 @@ class Scan(Op):
         retype(self.body, changed)
         settle(self.body, self.body.inputs[:count], states, self.body.outputs[:count])
         shared = seen(self.body, initial_state_and_scan_inputs)
-        length = next((size for size, _ in slices if size is not None), dims.fresh())
-        for size, _ in slices:
-            length = length if size is None else unify(length, size, "the lengths of the scanned axes")
+        length = self.length(initial_state_and_scan_inputs)
         final = [join_types(a.type, outside(b.type, shared)) for a, b in zip(states, self.body.outputs, strict=False)]
         axes = self._flags("scan_output_axes", self.output_count - count)
         elements = [outside(value.type, shared) for value in self.body.outputs[count:]]
         return *final, *(stacked(type, length, axis) for type, axis in zip(elements, axes, strict=True))
+
+    def length(self, inputs: Sequence[Value]) -> Dim:
+        """The number of slices, in which all scanned inputs must agree."""
+        scanned = inputs[len(self._states(inputs)) :]
+        axes = self._flags("scan_input_axes", len(scanned))
+        found = [scan_slice(value, axis)[0] for value, axis in zip(scanned, axes, strict=True)]
+        sizes = [size for size in found if size is not None] or [dims.fresh()]
+        return reduce(lambda a, c: unify(a, c, "the lengths of the scanned axes"), sizes)
 
     def _states(self, inputs: Sequence[Any]) -> Sequence[Any]:
         if not 1 <= self.num_scan_inputs <= len(inputs):

@@ -14,6 +14,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_multiple
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.indices import check_size, same_dtype
 from intaglio.ops.indices import wide as widen
@@ -67,8 +68,7 @@ class _Convolution(Op, abstract=True):
 
     def check_groups(self, channels: Dim, what: str) -> None:
         """Raise ShapeError where channels cannot be split into `group` parts."""
-        if isinstance(channels, int) and channels % self.group:
-            raise ShapeError(f"{channels} {what} cannot be split into {self.group} groups")
+        need_multiple(channels, self.group, f"{channels} {what} cannot be split into {self.group} groups")
 
 
 class Conv(_Convolution):

@@ -9,6 +9,7 @@ import numpy as np
 
 from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir import requirements
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import INT64
@@ -123,7 +124,7 @@ def _sizes(equation: Equation, shapes: list[tuple[Dim, ...]]) -> dict[str, Dim]:
     for labels, shape in zip(equation.operands, shapes, strict=True):
         for label, size in zip(labels, shape, strict=True):
             try:
-                sizes[label] = dims.broadcast(sizes.get(label, 1), size)
+                sizes[label] = requirements.broadcast(sizes.get(label, 1), size)
             except ShapeError as error:
                 raise ShapeError(f"axis {label!r} of the equation: {error}") from None
     return sizes

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from intaglio.errors import ShapeError
-from intaglio.ir import dim as dims
+from intaglio.ir import requirements
 from intaglio.ir.dtype import BOOL, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
@@ -26,7 +26,7 @@ def broadcast_shape(*values: Value) -> Shape | None:
     """The shape after broadcasting; None where the rank of an operand is not known."""
     shapes = [value.tensor.shape for value in values]
     known = [shape for shape in shapes if shape is not None]
-    return dims.broadcast_shapes(*known) if len(known) == len(shapes) else None
+    return requirements.broadcast_shapes(*known) if len(known) == len(shapes) else None
 
 
 def check_kind(name: str, dtype: DType, kinds: Sequence[str]) -> None:

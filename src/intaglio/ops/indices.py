@@ -14,6 +14,7 @@ from intaglio.ir.dtype import NUMBERED, DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Value
 from intaglio.ir.limits import most_bytes
 from intaglio.ir.op import Array, Op, Tensor
+from intaglio.ir.requirements import need_equal
 from intaglio.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
 
 KNOWN_LIMIT = 1 << 16
@@ -94,11 +95,8 @@ def unknown_shape(rank: int | None) -> Shape | None:
 
 def unify(left: Dim, right: Dim, what: str = "dimensions") -> Dim:
     """One of two dimensions that must be equal, the better known one; raises where they cannot be equal."""
-    if left == right or isinstance(left, int) != isinstance(right, int):
-        return left if isinstance(left, int) else right
-    if dims.compare(left, right) in (-1, 1):
-        raise ShapeError(f"{what} must be equal, got {left} and {right}")
-    return left
+    need_equal(left, right, f"{what} must be equal, got {left} and {right}")
+    return left if isinstance(left, int) else right if isinstance(right, int) else left
 
 
 def sizes_of(value: Value | None) -> list[Dim] | None:

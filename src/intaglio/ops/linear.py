@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from intaglio.ir import dim as dims
+from intaglio.ir import requirements
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT64, DType, from_numpy
 from intaglio.ir.graph import Value
@@ -23,7 +24,7 @@ def matmul_shape(left: Shape, right: Shape) -> Shape:
     """The shape of a matrix product by NumPy's rules: a vector gains an axis for the product and loses it after."""
     rows, columns = left[-2:-1], right[-1:] if len(right) > 1 else ()
     require_equal(left[-1], right[-2 if len(right) > 1 else -1], "the dimensions to sum over")
-    return dims.broadcast_shapes(left[:-2], right[:-2]) + rows + columns
+    return requirements.broadcast_shapes(left[:-2], right[:-2]) + rows + columns
 
 
 def multiply(left: Array, right: Array) -> Array:
@@ -81,7 +82,7 @@ class Gemm(Op):
         right = right[::-1] if self.transB else right
         shape = matmul_shape(left, right)
         if C is not None and C.tensor.shape is not None:
-            joined = dims.broadcast_shapes(C.shape, shape)
+            joined = requirements.broadcast_shapes(C.shape, shape)
             for whole, part in zip(joined, shape, strict=True):
                 require_equal(whole, part, "C must broadcast to the product")
         return TensorType(dtype, shape)

@@ -14,6 +14,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, output_count
+from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
     add_all,
@@ -158,8 +159,7 @@ def even_parts(total: Dim, count: int) -> list[Dim]:
     """
     size = dims.ceildiv(total, count)
     last = total - size * (count - 1)
-    if isinstance(last, int) and last < 0:
-        raise ShapeError(f"a size of {total} cannot be split into {count} parts of {size}")
+    need_at_most(0, last, f"a size of {total} cannot be split into {count} parts of {size}")
     return [size] * (count - 1) + [last]
 
 
@@ -296,8 +296,8 @@ class Pad(Op):
         result = list(shape)
         for axis, before, behind in zip(padded, widths, widths[len(padded) :], strict=False):
             result[axis] = shape[axis] + before + behind
-        if any(isinstance(size, int) and size < 0 for size in result):
-            raise ShapeError(f"the pads {widths} leave {result} of the shape {list(shape)}")
+        for size in result:
+            need_at_most(0, size, f"the pads {widths} leave {result} of the shape {list(shape)}")
         return data.tensor.with_shape(tuple(result))
 
     def reference(

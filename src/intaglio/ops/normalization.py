@@ -11,6 +11,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dtype import BOOL, FLOAT64, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_multiple
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import resolve_axes, resolve_axis, same_dtype
 from intaglio.ops.indices import wide as widen
@@ -209,8 +210,8 @@ class GroupNormalization(Op):
 
     def infer(self, X: Value, scale: Value, bias: Value) -> TensorType:
         shape = known_shape(X, least=2)
-        if self.num_groups < 1 or (shape and isinstance(shape[1], int) and shape[1] % self.num_groups):
-            raise ShapeError(f"the channels of {X.name} cannot be split into {self.num_groups} groups")
+        message = f"the channels of {X.name} cannot be split into {self.num_groups} groups"
+        need_multiple(0 if shape is None else shape[1], self.num_groups, message)
         return _check_channels(X, scale, bias)
 
     def expand(self, b: Builder, X: Value, scale: Value, bias: Value) -> Value:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from intaglio.errors import ShapeError
-from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array
+from intaglio.ir.requirements import need_equal
 from intaglio.ir.types import Shape
 from intaglio.ops.indices import numbered_dtype
 
@@ -48,9 +48,8 @@ def require_float(*values: Value | None) -> None:
 
 
 def require_equal(left: Dim, right: Dim, what: str) -> None:
-    """Raise ShapeError where two dimensions certainly differ."""
-    if dims.compare(left, right) in (-1, 1):
-        raise ShapeError(f"{what}: {left} and {right} differ")
+    """Two dimensions must be equal: raises ShapeError where they certainly differ."""
+    need_equal(left, right, f"{what}: {left} and {right} differ")
 
 
 def like(result: Array, operand: Array) -> Array:

@@ -16,6 +16,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import TensorType
 from intaglio.ops.convolution import windows_bar
 from intaglio.ops.indices import check_size, known
@@ -228,8 +229,7 @@ class MaxUnpool(Op):
         sizes = known(output_shape)
         if sizes is not None:
             for size, least in () if shape is None else zip(sizes, self.sizes(shape), strict=False):
-                if isinstance(size, int) and isinstance(least, int) and size < least:
-                    raise ShapeError(f"output_shape is {sizes}, {size} is less than {least}")
+                need_at_most(least, size, f"output_shape is {sizes}, {size} is less than {least}")
             return X.tensor.with_shape(tuple(sizes))
         return X.tensor.with_shape(None if shape is None else tuple(dims.fresh() for _ in shape))
 

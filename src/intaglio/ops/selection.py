@@ -12,6 +12,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dtype import BOOL, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
     integers,
@@ -112,8 +113,7 @@ class TopK(Op):
             return X.tensor, TensorType(INT64, None)
         axis = resolve_axis(self.axis, X.rank)
         count = dims.fresh() if counts is None else counts[0]
-        if dims.compare(count, X.shape[axis]) == 1:
-            raise ShapeError(f"K is {count}, the axis has {X.shape[axis]} elements")
+        need_at_most(count, X.shape[axis], f"K is {count}, the axis has {X.shape[axis]} elements")
         found = X.tensor.with_shape((*X.shape[:axis], count, *X.shape[axis + 1 :]))
         return found, TensorType(INT64, found.shape)
 

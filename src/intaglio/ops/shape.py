@@ -10,6 +10,7 @@ import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir import requirements
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT32, INT64, STRING
@@ -79,11 +80,12 @@ def reshaped(given: ShapeTuple, wanted: list[Dim], allowzero: bool) -> ShapeTupl
     total = dims.product(size for i, size in enumerate(given) if i not in copies)
     rest = dims.product(size for i, size in enumerate(wanted) if i not in copies and size != -1)
     if -1 in wanted:
-        if rest == 0 or dims.compare(dims.mod(total, rest), 0) in (-1, 1):
-            raise ShapeError(f"the shape {wanted} does not divide the {total} elements of shape {list(given)}")
+        message = f"the shape {wanted} does not divide the {total} elements of shape {list(given)}"
+        requirements.need_multiple(total, rest, message)
         result[wanted.index(-1)] = dims.floordiv(total, rest)
-    elif dims.compare(dims.product(given), dims.product(result)) in (-1, 1):
-        raise ShapeError(f"{dims.product(given)} elements of shape {list(given)} cannot have the shape {result}")
+    else:
+        size, message = dims.product(given), f"elements of shape {list(given)} cannot have the shape {result}"
+        requirements.need_equal(size, dims.product(result), f"{size} {message}")
     return tuple(result)
 
 
@@ -117,8 +119,8 @@ def squeezed(shape: ShapeTuple, axes: list[int]) -> ShapeTuple:
     """The shape without some dimensions of size 1; raises where one has another size."""
     dropped = {resolve_axis(axis, len(shape)) for axis in axes}
     for axis in sorted(dropped):
-        if dims.compare(shape[axis], 1) in (-1, 1):
-            raise ShapeError(f"axis {axis} of shape {list(shape)} has size {shape[axis]}, only size 1 can be squeezed")
+        message = f"axis {axis} of shape {list(shape)} has size {shape[axis]}, only size 1 can be squeezed"
+        requirements.need_equal(shape[axis], 1, message)
     return tuple(size for axis, size in enumerate(shape) if axis not in dropped)
 
 
@@ -221,7 +223,7 @@ class Expand(Growing):
         if given is None or (wanted is None and known_length(shape) is None):
             return input.tensor.with_shape(None)
         if wanted is not None:
-            return input.tensor.with_shape(dims.broadcast_shapes(given, tuple(wanted)))
+            return input.tensor.with_shape(requirements.broadcast_shapes(given, tuple(wanted)))
         rank = max(len(given), known_length(shape) or 0)
         known = (None,) * (rank - len(given)) + given
         sizes = (size if isinstance(size, int) and size != 1 else dims.fresh() for size in known)

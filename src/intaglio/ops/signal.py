@@ -13,6 +13,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT64, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_at_most, need_equal
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import check_size, known, need_integers, numbered_dtype, resolve_axis
 from intaglio.ops.indices import wide as widen
@@ -70,12 +71,12 @@ class DFT(Op):
         return input.tensor.with_shape((*sizes[:-1], parts))
 
     def _check_parts(self, parts: Dim) -> None:
-        if isinstance(parts, int) and parts not in (1, 2):
-            raise ShapeError(f"the last axis has {parts} elements, it must have 1 (real) or 2 (complex)")
-        wanted = 2 if self.inverse else 1
-        if self.onesided and isinstance(parts, int) and parts != wanted:
-            kind = "complex" if self.inverse else "real"
-            raise ShapeError(f"a one-sided transform with inverse={self.inverse} needs {kind} input")
+        message = f"the last axis has {parts} elements, it must have 1 (real) or 2 (complex)"
+        need_at_most(1, parts, message)
+        need_at_most(parts, 2, message)
+        if self.onesided:
+            wanted, kind = (2, "complex") if self.inverse else (1, "real")
+            need_equal(parts, wanted, f"a one-sided transform with inverse={self.inverse} needs {kind} input")
 
     def _position(self, axis: int, rank: int) -> int:
         position = resolve_axis(axis, rank)

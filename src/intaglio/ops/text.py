@@ -9,6 +9,7 @@ import numpy as np
 
 from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir import requirements
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64, STRING
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
@@ -41,7 +42,7 @@ class StringConcat(Op):
         need_strings(Y)
         if X.tensor.shape is None or Y.tensor.shape is None:
             return TensorType(STRING, None)
-        return TensorType(STRING, dims.broadcast_shapes(X.shape, Y.shape))
+        return TensorType(STRING, requirements.broadcast_shapes(X.shape, Y.shape))
 
     def reference(self, X: Array, Y: Array) -> Array:
         left, right = np.broadcast_arrays(X, Y)

@@ -12,6 +12,7 @@ from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.op import Array
+from intaglio.ir.requirements import need_at_most
 from intaglio.ops.indices import check_size
 from intaglio.ops.operand import ints
 
@@ -119,17 +120,15 @@ def _steps(
         raise ShapeError(f"kernel_shape is {list(kernel_shape)}, it needs {count} numbers")
     steps, spread = ints(strides, count, 1, "strides"), ints(dilations, count, 1, "dilations")
     for name, numbers in (("kernel_shape", kernel_shape), ("strides", steps), ("dilations", spread)):
-        if any(dims.compare(number, 1) == -1 for number in numbers):
-            raise ShapeError(f"{name} is {list(numbers)}, each number must be at least 1")
+        for number in numbers:
+            need_at_most(1, number, f"{name} is {list(numbers)}, each number must be at least 1")
     return steps, spread
 
 
 def _window(size: Dim, kernel: Dim, stride: int, dilation: int, pads: tuple[Dim, Dim], ceil_mode: bool) -> Window:
     output = output_dim(size, kernel, stride, dilation, *pads, ceil_mode)
-    if dims.compare(output, 0) == -1:
-        raise ShapeError(
-            f"a window of {extent(kernel, dilation)} elements does not fit an axis of {size} with pads {list(pads)}"
-        )
+    message = f"a window of {extent(kernel, dilation)} elements does not fit an axis of {size} with pads {list(pads)}"
+    need_at_most(0, output, message)
     return Window(size, kernel, stride, dilation, *pads, output)
 
 
@@ -189,8 +188,8 @@ def resolve_transposed_windows(
         ]
     if output_shape or auto_pad.startswith("SAME"):
         padding = tuple(_cropped(auto_pad, *axis) for axis in zip(full, outputs, strict=True))
-    if any(dims.compare(output, 0) == -1 for output in outputs):
-        raise ShapeError(f"the pads {[list(pair) for pair in padding]} leave nothing of sizes {full}")
+    for output in outputs:
+        need_at_most(0, output, f"the pads {[list(pair) for pair in padding]} leave nothing of sizes {full}")
     axes = zip(input_dims, kernel_shape, steps, spread, padding, outputs, strict=True)
     return tuple(
         Window(size, kernel, stride, apart, begin, end, output)

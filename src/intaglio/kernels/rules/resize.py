@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim, product
-from intaglio.ir.dtype import FLOAT32, FLOAT64, INT32
+from intaglio.ir.dtype import FLOAT32, FLOAT64, INT32, INT64
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
-from intaglio.kernels.context import Context, anchor
+from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.expression import MEMORY
 from intaglio.kernels.loops import Program, loop_call
 from intaglio.kernels.plan import Operand, Size, SizeTerm
-from intaglio.kernels.routine import Parameter, Routine, bits_type, memory_type
+from intaglio.kernels.routine import Parameter, Routine, bits_type, memory_type, reads, writes
 from intaglio.kernels.rules.widen import converted, widened
 from intaglio.kernels.structured.resample import (
+    LATE_NUMBERS,
     MIX_HELPERS,
     NEAREST_BODY,
     NEAREST_TABLE,
@@ -30,13 +32,16 @@ from intaglio.kernels.structured.resample import (
     tap_count,
 )
 from intaglio.kernels.view import Buffer, View, row_major, whole
-from intaglio.ops.indices import known, resolve_axes
+from intaglio.ops.indices import known, known_length, resolve_axes
 from intaglio.ops.operand import cast
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """One resized axis: `scale` is 0 where it is the ratio of the sizes."""
+    """One resized axis: `scale` is 0 where it is the ratio of the sizes.
+
+    `numbers` are those of the table's kernel where they are found in the run.
+    """
 
     axis: int
     size: Dim
@@ -44,6 +49,7 @@ class _Axis:
     scale: float
     start: float = 0.0
     end: float = 1.0
+    numbers: Operand | None = None
 
 
 @dataclass(frozen=True)
@@ -77,21 +83,34 @@ def _sampling(node: Node) -> Sampling:
 
 
 def _refuse(node: Node) -> str | None:
-    op, scales = _op(node), _input(node, 2)
-    if scales is not None and scales.constant is None:
-        return "its scales are not known before the run"
-    if scales is None and (_input(node, 3) is None or known(_input(node, 3)) is None):
-        return "its sizes are not known before the run"
+    given = _input(node, 2) or _input(node, 3)
+    if given is None or known_length(given) is None:
+        return "how many scales or sizes it has is not known before the run"
+    if _op(node).antialias and not _is_fixed(node) and not _is_scaled(node):
+        return "Resize with antialias to sizes that are not known before the run is not compiled yet"
+    return None
+
+
+def _is_fixed(node: Node) -> bool:
+    """Whether all sizes are plain numbers."""
+    return all(isinstance(size, int) for size in (*_data(node).shape, *node.output.shape))
+
+
+def _is_scaled(node: Node) -> bool:
+    """Whether the scales are given before the run."""
+    scales = _input(node, 2)
+    return scales is not None and scales.constant is not None
+
+
+def _is_late(node: Node) -> bool:
+    """Whether the run tells scales, sizes, or what is cut out."""
     roi = _input(node, 1)
     if _sampling(node).crops and roi is not None and roi.constant is None:
-        return "its region of interest is not known before the run"
-    axes = _axes(node)
-    is_fixed = all(isinstance(axis.size, int) and isinstance(axis.resized, int) for axis in axes)
-    if op.antialias and not (is_fixed or scales is not None):
-        return "Resize with antialias to symbolic sizes is not compiled yet"
-    return (
-        None if is_fixed or op.keep_aspect_ratio_policy == "stretch" else "its aspect ratio is not known before the run"
-    )
+        return True
+    if _is_scaled(node):
+        return False
+    keeps_ratio = _op(node).keep_aspect_ratio_policy != "stretch"
+    return known(_input(node, 3)) is None or (keeps_ratio and not _is_fixed(node))
 
 
 def _axes(node: Node) -> list[_Axis]:
@@ -123,15 +142,85 @@ def _is_identity(axis: _Axis, sampling: Sampling) -> bool:
     return axis.size == axis.resized and axis.scale in (0.0, 1.0) and not sampling.crops
 
 
+def _parameters(node: Node) -> list[tuple[str, Value]]:
+    """The inputs that tell sizes and places, by name."""
+    names = ("roi", 1) if _sampling(node).crops else None, ("scales", 2), ("sizes", 3)
+    found = [(item[0], _input(node, item[1])) for item in names if item is not None]
+    return [(name, value) for name, value in found if value is not None]
+
+
 def _reads(node: Node) -> list[Value]:
-    return [_data(node)]
+    return [_data(node), *(value for _, value in _parameters(node) if _is_late(node))]
+
+
+@late_sizes("Resize", refuse=_refuse, reads=lambda node: [value for _, value in _parameters(node)])
+def resize_sizes(context: Context, node: Node) -> None:
+    """Nothing: the rule itself binds them together with the scales."""
+
+
+def _late_axes(context: Context, node: Node) -> list[_Axis]:
+    """All axes, with the sizes that the output has and the numbers of the tables found in the run."""
+    axes = _axes(node) if not _is_late(node) else _unknown_axes(node)
+    numbers = whole(context.temporary(FLOAT32, 6 * len(axes), "numbers"), (6 * len(axes),))
+    wanted = whole(context.temporary(INT64, len(axes), "wanted"), (len(axes),))
+    given = _parameters(node)
+    sizes: list[tuple[str, Size]] = [(f"given{i}", axis.size) for i, axis in enumerate(axes)]
+    parameters = [reads(name, context.contiguous(value)) for name, value in given]
+    routine = Routine("resize_numbers", LATE_NUMBERS, parameters, sizes, 1, 10 * len(axes), checks=True)
+    routine.parameters = [*parameters, writes("numbers", numbers), writes("wanted", wanted)]
+    routine.marks = _number_marks(node, len(axes), {name: MEMORY[value.dtype.name][1] for name, value in given})
+    context.emit(routine.call(node))
+    _bind_sizes(context, node, axes, wanted)
+    if not _is_late(node):
+        return axes
+    return [replace(axis, numbers=Operand(numbers.buffer, 6 * i)) for i, axis in enumerate(axes)]
+
+
+def _unknown_axes(node: Node) -> list[_Axis]:
+    data, op = _data(node), _op(node)
+    axes = resolve_axes(range(data.rank) if op.axes is None else op.axes, data.rank)
+    scales = _scales(node, axes) if _is_scaled(node) else [float("nan")] * len(axes)
+    return [
+        _Axis(axis, data.shape[axis], node.output.shape[axis], scale) for axis, scale in zip(axes, scales, strict=True)
+    ]
+
+
+def _bind_sizes(context: Context, node: Node, axes: list[_Axis], wanted: View) -> None:
+    """Bind the sizes of the output that are open; the others must be as wanted."""
+    unbound = dict(context.unbound(node.output))
+    places = [(i, unbound[axis.axis]) for i, axis in enumerate(axes) if axis.axis in unbound]
+    lines = [f"value[{place}] = wanted[{i}];" for place, (i, _) in enumerate(places)]
+    lines += [f"fault |= wanted[{i}] != known{i};" for i, axis in enumerate(axes) if axis.axis not in unbound]
+    sizes: list[tuple[str, Size]] = [
+        (f"known{i}", axis.resized) for i, axis in enumerate(axes) if axis.axis not in unbound
+    ]
+    context.bind(node, [name for _, name in places], "\n".join(lines), [("wanted", "int64_t", wanted)], sizes)
+
+
+def _number_marks(node: Node, count: int, suffixes: dict[str, str]) -> dict[str, str]:
+    op = _op(node)
+    policy = {"stretch": "0", "not_larger": "1", "not_smaller": "2"}[op.keep_aspect_ratio_policy]
+    return {
+        "count": str(count),
+        "given": ", ".join(f"given{i}" for i in range(count)),
+        "policy": policy if "sizes" in suffixes else "0",
+        "scale": f"(float)ig_load_n_{suffixes['scales']}(scales + i, 1)[0]" if "scales" in suffixes else "0",
+        "size": "(int64_t)sizes[i]" if "sizes" in suffixes else "0",
+        "is_scaled": "1" if "scales" in suffixes else "0",
+        "start": f"(float)ig_load_n_{suffixes['roi']}(roi + i, 1)[0]" if "roi" in suffixes else "0",
+        "end": f"(float)ig_load_n_{suffixes['roi']}(roi + {count} + i, 1)[0]" if "roi" in suffixes else "1",
+        "cubic": f"{float(op.cubic_coeff_a).hex()}f",
+        "antialias": "1" if op.antialias else "0",
+    }
 
 
 @anchor("Resize", refuse=_refuse, reads=_reads)
 def resize(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Resample axis by axis, the last two neighbours in one pass."""
     sampling, data = _sampling(node), _data(node)
-    axes = [axis for axis in _axes(node) if not _is_identity(axis, sampling)]
+    is_late = _is_late(node) or bool(context.unbound(node.output))
+    axes = _late_axes(context, node) if is_late else _axes(node)
+    axes = [axis for axis in axes if not _is_identity(axis, sampling)]
     result = context.allocate(node.output)
     is_wide = sampling.mode != "nearest"
     view = _widened(context, data) if is_wide else context.view(data)
@@ -186,10 +275,13 @@ def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
     stretch = max(1.0, 1 / factor) if op.antialias and factor else 1.0
     taps = 1 if sampling.mode == "nearest" else tap_count(sampling.mode, stretch)
     is_scaled = float(_input(node, 2) is not None)
-    numbers = np.array([axis.scale, axis.start, axis.end, op.cubic_coeff_a, stretch, is_scaled], np.float32)
+    numbers = axis.numbers
+    if numbers is None:
+        known_numbers = [axis.scale, axis.start, axis.end, op.cubic_coeff_a, stretch, is_scaled]
+        numbers = Operand(context.constant(np.array(known_numbers, np.float32)))
     index = context.temporary(INT32, axis.resized * taps, "places")
     weights = context.temporary(_dtype(element), axis.resized * taps if sampling.mode != "nearest" else 1, "weights")
-    parameters = [Parameter("parameter", "float", Operand(context.constant(numbers)))]
+    parameters = [Parameter("parameter", "float", numbers)]
     parameters.append(Parameter("index", "int32_t", Operand(index, 0, True)))
     sizes: list[tuple[str, Size]] = [("extent", axis.size), ("resized", axis.resized)]
     if sampling.mode != "nearest":
@@ -198,7 +290,7 @@ def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
     body = NEAREST_TABLE if sampling.mode == "nearest" else WEIGHT_TABLE
     routine = Routine(
         f"resize_{sampling.mode}_table", body, parameters, sizes, SizeTerm("(resized + 255) / 256"),
-        SizeTerm(f"{1000 * taps}"), helpers=TABLE_HELPERS, marks=table_marks(sampling, element),
+        SizeTerm(f"{1000 * taps}"), checks=True, helpers=TABLE_HELPERS, marks=table_marks(sampling, element),
     )  # fmt: skip
     call = routine.call(node)
     call.title, call.flops = f"{node.op.name} table of axis {axis.axis}", axis.resized * taps * 8

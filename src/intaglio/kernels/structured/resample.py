@@ -81,11 +81,19 @@ static inline double IG_FUNCTION_weight(double distance, double cubic)
 }
 """
 
-NEAREST_TABLE = """\
+_FAULT = """\
+    (void)scratch;
+    if (extent < 1) {
+        *fault = 1;
+        return;
+    }
+"""
+
+NEAREST_TABLE = f"{_FAULT}" + """\
     const int64_t taps = 1;
     const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
     const float length = parameter[5] > 0 ? (float)extent * scale : (float)resized;
-    (void)scratch, (void)taps;
+    (void)taps;
     for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
         const float place =
             IG_FUNCTION_place((float)i, (float)extent, (float)resized, length, scale, parameter[1], parameter[2]);
@@ -95,11 +103,10 @@ NEAREST_TABLE = """\
     }
 """
 
-WEIGHT_TABLE = """\
+WEIGHT_TABLE = f"{_FAULT}" + """\
     const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
     const float length = parameter[5] > 0 ? (float)extent * scale : (float)resized;
     const double stretch = parameter[4], cubic = parameter[3];
-    (void)scratch;
     for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
         const float place =
             IG_FUNCTION_place((float)i, (float)extent, (float)resized, length, scale, parameter[1], parameter[2]);
@@ -120,10 +127,41 @@ WEIGHT_TABLE = """\
     }
 """
 
+LATE_NUMBERS = """\
+    (void)begin, (void)end, (void)scratch, (void)size;
+    const int64_t given[] = {$given}, policy = $policy;
+    double common = 0;
+    for (int64_t i = 0; i < $count && policy; i++) {
+        const double ratio = given[i] > 0 ? (double)($size) / (double)given[i] : 0;
+        common = i == 0 || (policy == 1 ? ratio < common : ratio > common) ? ratio : common;
+    }
+    for (int64_t i = 0; i < $count; i++) {
+        const float scale = $is_scaled ? $scale : (float)common;
+        const volatile float length = (float)given[i] * scale;
+        const double resized = $is_scaled ? __builtin_floor((double)length)
+                                          : __builtin_floor(common * (double)given[i] + 0.5);
+        const int is_computed = $is_scaled || policy;
+        if (is_computed ? !(resized >= 0 && resized < 0x1p62) || ($is_scaled && !(scale > 0)) : $size < 0) {
+            *fault = 1;
+            return;
+        }
+        wanted[i] = is_computed ? (int64_t)resized : $size;
+        const float factor = is_computed ? scale : given[i] > 0 ? (float)((double)wanted[i] / (double)given[i]) : 1;
+        numbers[6 * i] = is_computed ? scale : 0;
+        numbers[6 * i + 1] = $start;
+        numbers[6 * i + 2] = $end;
+        numbers[6 * i + 3] = $cubic;
+        numbers[6 * i + 4] = $antialias && factor < 1 ? 1 / factor : 1;
+        numbers[6 * i + 5] = $is_scaled;
+    }
+"""
+"""Sizes and the numbers of the tables, from scales or sizes that are known only in the run."""
+
 MIX_HELPERS = """\
 /* out[j] = over taps: weight x row[j]. */
 static inline __attribute__((always_inline)) void
-IG_FUNCTION_mix(const $element *const *row, const $element *weight, const int64_t taps, int64_t count, $element *out)
+IG_FUNCTION_mix_all(const $element *const *row, const $element *weight, const int64_t taps, int64_t count,
+                    $element *out)
 {
     int64_t j = 0;
     for (; j + IG_LANES <= count; j += IG_LANES) {
@@ -138,6 +176,26 @@ IG_FUNCTION_mix(const $element *const *row, const $element *weight, const int64_
             sum += ig_load_n_$kind(row[k] + j, count - j) * ig_set_$kind(weight[k]);
         ig_store_n_$kind(out + j, sum, count - j);
     }
+}
+
+/* The same where an element with weight 0 adds nothing, whatever it is. */
+static inline __attribute__((always_inline)) void
+IG_FUNCTION_mix(const $element *const *row, const $element *weight, const int64_t taps, int64_t count, $element *out)
+{
+    const $element *kept[taps + 1];
+    $element weights[taps + 1];
+    int64_t used = 0;
+    kept[0] = row[0];
+    weights[0] = 0;
+    for (int64_t k = 0; k < taps; k++)
+        if (weight[k] != 0) {
+            kept[used] = row[k];
+            weights[used++] = weight[k];
+        }
+    if (used == taps)
+        IG_FUNCTION_mix_all(row, weight, taps, count, out);
+    else
+        IG_FUNCTION_mix_all(kept, weights, used > 0 ? used : 1, count, out);
 }
 
 static inline void IG_FUNCTION_fill($element *out, int64_t count, $element value)
@@ -204,7 +262,7 @@ _COLUMNS = """\
 /*crop*/            if (inner == 1) {
                 $element sum = 0;
                 for (int64_t k = 0; k < $taps_b; k++)
-                    sum += line[index[k]] * weight[k];
+                    sum += weight[k] != 0 ? line[index[k]] * weight[k] : 0;
                 *to = sum;
                 continue;
             }
