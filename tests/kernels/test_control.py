@@ -122,8 +122,8 @@ def test_a_scan(axis, backward):
     text = f"""agraph (float[B] s, float[T,B] x) => (float[B] y, float[{shape}] z) {{
       y, z = Scan<num_scan_inputs=1, scan_output_axes=[{axis}], scan_input_directions=[{backward}],
                   scan_output_directions=[{backward}],
-                  body = a (float[B] h, float[B] v) => (float[B] w, float[B] o) {{ w = Add(v, h) o = Mul(w, w) }}> (s, x)
-    }}"""
+                  body = a (float[B] h, float[B] v) => (float[B] w, float[B] o) {{
+                    w = Add(v, h) o = Mul(w, w) }}> (s, x) }}"""
     rng = np.random.default_rng(axis)
     check(text, *((rng.random(b).astype(F), rng.random((t, b)).astype(F)) for b, t in [(3, 5), (3, 0), (1, 1), (0, 4)]))
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
@@ -25,7 +26,7 @@ class Requirement:
     right: Dim
     message: str = field(compare=False)
 
-    @property
+    @cached_property
     def symbols(self) -> set[str]:
         """The names of the symbols on which it depends."""
         return dims.symbols(self.left) | dims.symbols(self.right)

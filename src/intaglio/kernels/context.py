@@ -15,7 +15,8 @@ from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.driver import ASSUMPTION
+from intaglio.ir.requirements import Requirement
+from intaglio.kernels.driver import ASSUMPTION, REQUIREMENT
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.loops import Program, loop_call
 from intaglio.kernels.plan import Action, Allocate, Assign, Bind, Call, Check, HostStep, NativeStep, Operand, Size, Step
@@ -68,6 +69,10 @@ class Context:
     """Dimensions that are taken to be equal; the driver checks those that it binds itself."""
     inferred: Mapping[Value, tuple[Dim, ...]] = field(default_factory=dict[Value, tuple[Dim, ...]])
     """The shapes of values before anything was assumed."""
+    requirements: Sequence[Requirement] = ()
+    """What the graph under way needs of sizes that drivers bind."""
+    awaited: set[str] = field(default_factory=set[str])
+    """The symbols that host nodes still to come bind."""
     notes: dict[Node, Any] = field(default_factory=dict[Node, Any])
     """What the rule that binds a node's sizes leaves for the one that lowers it."""
     late_symbols: set[str] = field(default_factory=set[str])
@@ -191,6 +196,22 @@ class Context:
             used = symbols(left) | symbols(right)
             if not used.isdisjoint(names) and used & self.late_symbols <= self._known:
                 self.emit(Check(left, right, ASSUMPTION, title=f"{left} = {right}"))
+        self._check([each for each in self.requirements if not each.symbols.isdisjoint(names)])
+
+    def require(self, requirements: Sequence[Requirement], *, is_body: bool) -> Sequence[Requirement]:
+        """Check from here on what a graph needs as soon as its sizes are known; returns what was checked before.
+
+        The runtime itself checks what needs no symbol of a driver, but for a body, which may not run at all.
+        """
+        before, self.requirements = self.requirements, requirements
+        if is_body:
+            self._check(requirements)
+        return before
+
+    def _check(self, requirements: Sequence[Requirement]) -> None:
+        for each in requirements:
+            if each.symbols & self.late_symbols <= self._known and each.symbols.isdisjoint(self.awaited):
+                self.emit(Check(each.left, each.right, REQUIREMENT, title=each.message))
 
     def begin_block(self) -> _Outer:
         """Start a block of actions of its own; `end_block` gives them and returns to the one around."""

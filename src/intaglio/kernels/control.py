@@ -242,14 +242,7 @@ class _Rounds:
         context = self.context
         own = context.unbound(inner)
         view = context.view(initial)
-        if own:
-            context.assign([(name, view.shape[axis]) for axis, name in own])
-            buffer = context.late_buffer(inner.dtype, inner.tensor.size, inner.name)
-            buffer.is_shared = True
-            context.adopt(buffer)
-            context.emit(Allocate(buffer, (self.node,), inner.name))
-        else:
-            buffer = context.temporary(inner.dtype, inner.tensor.size, inner.name)
+        buffer = self._memory(inner, [(name, view.shape[axis]) for axis, name in own])
         context.copy(initial, view, into=whole(buffer, view.shape))
         return _State(inner, returned, output, buffer, own)
 
@@ -262,15 +255,20 @@ class _Rounds:
         unbound = context.unbound(output)
         rounds = next((name for position, name in unbound if position == axis), None)
         own = [(position - (position > axis), name) for position, name in unbound if position != axis]
-        if unbound:
-            context.assign([(name, 0) for _, name in unbound])
-            buffer = context.late_buffer(output.dtype, output.tensor.size, output.name)
-            buffer.is_shared = True
-            context.adopt(buffer)
-            context.emit(Allocate(buffer, (self.node,), output.name))
-        else:
-            buffer = context.temporary(output.dtype, output.tensor.size, output.name)
+        buffer = self._memory(output, [(name, 0) for _, name in unbound])
         return _Stack(element, output, buffer, axis, is_reversed, rounds, own)
+
+    def _memory(self, value: Value, sizes: Sequence[tuple[str, Dim]]) -> Buffer:
+        """Memory for a value before the first round; where rounds change its sizes, these are what it begins with."""
+        context = self.context
+        if not sizes:
+            return context.temporary(value.dtype, value.tensor.size, value.name)
+        context.assign(sizes)
+        buffer = context.late_buffer(value.dtype, value.tensor.size, value.name)
+        buffer.is_shared = True
+        context.adopt(buffer)
+        context.emit(Allocate(buffer, (self.node,), value.name))
+        return buffer
 
     def _feed(self, rows: list[View], states: list[_State]) -> None:
         """Give the body's inputs their places for a round."""

@@ -27,9 +27,9 @@ from intaglio.kernels.plan import (
 )
 from intaglio.kernels.view import Buffer
 
-CANCELLED, ROUNDS, ASSUMPTION, FAULT = 1, 2, 3, 16
-"""What a driver returns: stopped, a loop with too many rounds, sizes that break an assumption, and FAULT + i when the
-i-th action (in the order of `walk`) met a value that its operator forbids."""
+CANCELLED, ROUNDS, ASSUMPTION, REQUIREMENT, FAULT = 1, 2, 3, 4, 16
+"""What a driver returns: stopped, a loop with too many rounds, sizes that break an assumption, sizes that do not fit one
+another, and FAULT + i when the i-th action (in the order of `walk`) met a value that its operator forbids."""
 
 
 def segment_symbols(step: NativeStep) -> list[str]:

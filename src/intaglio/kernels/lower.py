@@ -10,6 +10,7 @@ from intaglio.ir.build import Builder, expand_node
 from intaglio.ir.dim import Dim, Symbol, lone_atom, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_nodes, check_time
+from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
 from intaglio.kernels.assume import assume_equal
 from intaglio.kernels.context import ANCHORS, LATE, Context, make_constants
@@ -20,6 +21,7 @@ from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node
 from intaglio.kernels.layout import choose_layouts
 from intaglio.kernels.loops import REDUCTIONS, Program, loop_call, reads
 from intaglio.kernels.plan import Fill, Operand, Plan
+from intaglio.kernels.require import Requirements, find_requirements
 from intaglio.kernels.reuse import replaceable
 from intaglio.kernels.views import VIEWS, is_view
 from intaglio.ops.activation import Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU
@@ -53,14 +55,18 @@ def lower(graph: Graph, target: Target, *, assume: bool = True, exact: bool = Fa
 
     simplify(graph, pipeline=CLEANUP)
     inferred: dict[Value, tuple[Dim, ...]] = {}
+    requirements: Requirements = {}
+    find_requirements(graph, requirements)
     assumptions = assume_equal(graph, inferred) if assume else []
     for each in (graph, *nested_graphs(graph)):
         legalise(each)
     assumptions += assume_equal(graph, inferred) if assume else []
+    find_requirements(graph, requirements)
     simplify(graph, pipeline=CLEANUP)
     choose_layouts(graph)
     simplify(graph, pipeline=CLEANUP)
-    plan = _Lowering(graph, Context(target, exact, assumptions=assumptions, inferred=inferred)).plan()
+    context = Context(target, exact, assumptions=assumptions, inferred=inferred)
+    plan = _Lowering(graph, context, requirements).plan()
     plan.assumptions = assumptions
     return plan
 
@@ -137,9 +143,13 @@ def _all_known(node: Node) -> bool:
 class _Lowering:
     """The lowering of a graph; that of a subgraph emits into the segment of the graph around."""
 
-    def __init__(self, graph: Graph, context: Context, bound: set[str] | None = None) -> None:
+    def __init__(
+        self, graph: Graph, context: Context, requirements: Requirements, bound: set[str] | None = None
+    ) -> None:
         self.graph = graph
         self.context = context
+        self.requirements = requirements
+        self.is_body = bound is not None
         self.kinds: dict[Node, Kind] = {}
         self.reasons: dict[Node, str] = {}
         self.binders: dict[str, Node] = {}
@@ -151,19 +161,28 @@ class _Lowering:
         for value in self.graph.inputs:
             self.bound |= _bound_by(value) | _lone_symbols(self.context.inferred.get(value, ()))
         self.classify()
-        self.context.told = {name for name, node in self.binders.items() if self.kinds[node] != "host"}
+        hosted = {name for name, node in self.binders.items() if self.kinds[node] == "host"}
+        self.context.told, self.context.awaited = self.binders.keys() - hosted, hosted
         groups = self.lower_groups()
         self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= groups, self.graph.outputs)
         constants = make_constants(self.context.constants)
-        return Plan(self.context.steps, constants, list(self.graph.inputs), list(self.graph.outputs))
+        plan = Plan(self.context.steps, constants, list(self.graph.inputs), list(self.graph.outputs))
+        plan.requirements = self._needs()
+        return plan
+
+    def _needs(self) -> list[Requirement]:
+        """What the graph needs of sizes that it knows or finds out."""
+        return [each for each in self.requirements.get(self.graph, ()) if each.symbols <= self.bound]
 
     def lower_groups(self) -> int:
         """Emit all groups, and say how many there were."""
         nodes = self._demanded()
         groups = form_groups(nodes, self.kinds, self.reasons)
         self._find_last_readers(groups)
+        around = self.context.require(self._needs(), is_body=self.is_body)
         for index, group in enumerate(groups):
             self._lower_group(group, index)
+        self.context.require(around, is_body=False)
         return len(groups)
 
     def classify(self) -> None:
@@ -207,7 +226,8 @@ class _Lowering:
         if refusal is not None:
             return "host", refusal
         own = body_symbols(node, self.bound)
-        inner = [_Lowering(graph, self.context, self.bound | own) for _, graph in node.op.subgraphs()]
+        bound, bodies = self.bound | own, [graph for _, graph in node.op.subgraphs()]
+        inner = [_Lowering(body, self.context, self.requirements, bound) for body in bodies]
         for body in inner:
             body.classify()
             reason = body.host_reason()
@@ -301,6 +321,7 @@ class _Lowering:
         elif group.kind == "host":
             self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= index)
             self.context.add_host(node, group.reason)
+            self.context.awaited -= {name for name, binder in self.binders.items() if binder is node}
         elif group.kind == "fill":
             self._lower_fill(node)
         elif group.kind == "view":

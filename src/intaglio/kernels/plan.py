@@ -8,6 +8,7 @@ from typing import Any
 
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
+from intaglio.ir.requirements import Requirement
 from intaglio.kernels.view import Buffer
 
 
@@ -258,6 +259,8 @@ class Plan:
     outputs: Sequence[Value]
     assumptions: list[tuple[Dim, Dim]] = field(default_factory=list[tuple[Dim, Dim]])
     """Dimensions that the plan takes to be equal; the runtime checks them."""
+    requirements: list[Requirement] = field(default_factory=list[Requirement])
+    """What sizes must be to each other; the runtime checks it, drivers where only they know the sizes."""
 
     @property
     def kernels(self) -> list[Kernel]:

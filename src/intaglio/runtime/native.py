@@ -21,7 +21,7 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import current, most_bytes
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
-from intaglio.kernels.driver import ASSUMPTION, FAULT, ROUNDS, driver_source, segment_symbols
+from intaglio.kernels.driver import ASSUMPTION, FAULT, REQUIREMENT, ROUNDS, driver_source, segment_symbols
 from intaglio.kernels.lower import UNKNOWN_RANK, lower
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
 from intaglio.kernels.reuse import layout
@@ -32,6 +32,7 @@ from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.deadline import Deadline
+from intaglio.runtime.fitting import Fitting
 from intaglio.runtime.limits import check_plan
 from intaglio.runtime.special import parameter_positions, with_parameters, with_sizes
 from intaglio.runtime.weights import (
@@ -174,6 +175,8 @@ class NativeEngine:
         self.constants = self.plan.constants = own_constants(self.plan.constants)
         self.threads = threads
         self.exact = exact
+        self.is_special = is_special
+        self._fitting = Fitting(self.plan.requirements)
         self.steps: list[CompiledStep | HostStep] = []
         self._special: dict[tuple[Any, ...], NativeEngine] = {}
         self._parameters = [] if is_special else parameter_positions(graph, self.plan)
@@ -319,9 +322,15 @@ class NativeEngine:
                 right, bindings
             ):
                 raise _AssumptionError
+        broken = self._fitting.broken(bindings)
+        if broken is not None:
+            raise ShapeError(broken.message) if self.is_special else _AssumptionError(broken.message)
 
     def _specialised(self, inputs: Sequence[Any]) -> NativeEngine:
-        """The engine for just these input sizes: where an assumption fails, or ranks depend on sizes."""
+        """The engine for just these input sizes: where an assumption fails, or ranks depend on sizes.
+
+        Sizes that do not fit each other have none, and the type rule that they break says so.
+        """
         key = tuple([getattr(array, "shape", None) for array in inputs])
         if key not in self._special:
             graph = with_sizes(self.graph, inputs)
@@ -356,7 +365,10 @@ class NativeEngine:
         if status:
             step = self.steps[0]
             assert isinstance(step, CompiledStep)
-            self._raise(status, step.step, inputs, deadline)
+            try:
+                self._raise(status, step.step, inputs, deadline)
+            except _AssumptionError:
+                return self._count(self._specialised(inputs), inputs, deadline)
         return outputs
 
     def _run_host(
@@ -411,6 +423,10 @@ class NativeEngine:
             raise (deadline or Deadline(self.limits.time or 0, 0)).error()
         if status == ASSUMPTION:
             raise _AssumptionError
+        if status == REQUIREMENT:
+            evaluate_graph(self.graph, inputs)
+            message = "sizes that the data decides do not fit each other"
+            raise ShapeError(message) if self.is_special else _AssumptionError(message)
         if status == ROUNDS:
             raise LimitError(
                 f"a loop runs more than {self.limits.loop_iterations} rounds, the limit on loop_iterations"
@@ -438,7 +454,8 @@ class _Late:
 
 
 class _AssumptionError(Exception):
-    """The sizes of this run break an assumption of the plan."""
+    """The sizes of this run break an assumption of the plan, or do not fit each other: they need a plan of their own,
+    if there is one."""
 
 
 def kernel_function(kernel: Kernel) -> CFunction:

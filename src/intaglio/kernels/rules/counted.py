@@ -208,6 +208,35 @@ def _slices(node: Node) -> tuple[Dim, Dim, Dim]:
     return three_parts(data.shape, resolve_axis(node.op.axis, data.rank))
 
 
+def _merge_sort(signature: str, keeps: str) -> str:
+    """C for a stable sort of places; `keeps` tells whether the one on the left stays before the one on the right."""
+    return _MERGE_SORT.replace("$signature", signature).replace("$keeps", keeps)
+
+
+_MERGE_SORT = """
+/* Merges sorted runs of growing length between two arrays of places; gives the one that then holds the result. */
+static int64_t *IG_FUNCTION_sort($signature, int64_t *from, int64_t *to, int64_t count)
+{
+    for (int64_t run = 1; run < count; run *= 2) {
+        for (int64_t start = 0; start < count; start += 2 * run) {
+            const int64_t middle = start + run < count ? start + run : count;
+            const int64_t stop = start + 2 * run < count ? start + 2 * run : count;
+            int64_t left = start, right = middle;
+            for (int64_t i = start; i < stop; i++) {
+                int is_left = left < middle;
+                if (is_left && right < stop)
+                    is_left = $keeps;
+                to[i] = is_left ? from[left++] : from[right++];
+            }
+        }
+        int64_t *const other = from;
+        from = to;
+        to = other;
+    }
+    return from;
+}
+"""
+
 _UNIQUE_HELPERS = """
 static inline $bits IG_FUNCTION_rank($bits x)
 {
@@ -225,31 +254,10 @@ static int IG_FUNCTION_compare(const $bits *data, int64_t left, int64_t right, i
         }
     return 0;
 }
-/* Merges sorted runs of growing length, from one half of `order` to the other; gives the half that holds the result. */
-static int64_t *IG_FUNCTION_sort(const $bits *data, int64_t *order, int64_t outer, int64_t extent, int64_t inner)
-{
-    int64_t *from = order, *to = order + extent;
-    for (int64_t i = 0; i < extent; i++)
-        from[i] = i;
-    for (int64_t run = 1; run < extent; run *= 2) {
-        for (int64_t start = 0; start < extent; start += 2 * run) {
-            const int64_t middle = start + run < extent ? start + run : extent;
-            const int64_t stop = start + 2 * run < extent ? start + 2 * run : extent;
-            int64_t left = start, right = middle;
-            for (int64_t i = start; i < stop; i++) {
-                int is_left = left < middle;
-                if (is_left && right < stop)
-                    is_left = IG_FUNCTION_compare(data, from[left], from[right], outer, extent, inner) <= 0;
-                to[i] = is_left ? from[left++] : from[right++];
-            }
-        }
-        int64_t *const other = from;
-        from = to;
-        to = other;
-    }
-    return from;
-}
-"""
+""" + _merge_sort(
+    "const $bits *data, int64_t outer, int64_t extent, int64_t inner",
+    "IG_FUNCTION_compare(data, from[left], from[right], outer, extent, inner) <= 0",
+)
 
 _BY_PLACE = """
     /* Numbers by the first place instead of by order: groups[firsts[g]] finds the group of each first place. */
@@ -270,7 +278,9 @@ _BY_PLACE = """
 
 _UNIQUE = f"""
 {UNUSED}\
-    int64_t *const sorted = IG_FUNCTION_sort(data, order, outer, extent, inner);
+    for (int64_t i = 0; i < extent; i++)
+        order[i] = i;
+    int64_t *const sorted = IG_FUNCTION_sort(data, outer, extent, inner, order, order + extent, extent);
     int64_t group = -1;
     for (int64_t i = 0; i < extent; i++) {{
         if (i == 0 || IG_FUNCTION_compare(data, sorted[i - 1], sorted[i], outer, extent, inner)) {{
@@ -364,30 +374,12 @@ static inline float IG_FUNCTION_overlap(const float *a, const float *b)
     const float all = first + second - common;
     return first > 0 && second > 0 && all > 0 ? common / all : 0;
 }
-/* Sorts places by falling score, equal ones by place; `other` is as long. Numbers go before NaN. */
-static int64_t *IG_FUNCTION_sort(const float *score, int64_t *from, int64_t *to, int64_t count)
+/* Falling scores, equal ones by place, and numbers before NaN. */
+static inline int IG_FUNCTION_keeps(float left, float right)
 {
-    for (int64_t run = 1; run < count; run *= 2) {
-        for (int64_t start = 0; start < count; start += 2 * run) {
-            const int64_t middle = start + run < count ? start + run : count;
-            const int64_t stop = start + 2 * run < count ? start + 2 * run : count;
-            int64_t left = start, right = middle;
-            for (int64_t i = start; i < stop; i++) {
-                int is_left = left < middle;
-                if (is_left && right < stop) {
-                    const float a = score[from[left]], b = score[from[right]];
-                    is_left = !(b > a) && !(a != a && b == b);
-                }
-                to[i] = is_left ? from[left++] : from[right++];
-            }
-        }
-        int64_t *const other = from;
-        from = to;
-        to = other;
-    }
-    return from;
+    return !(right > left) && !(left != left && right == right);
 }
-"""
+""" + _merge_sort("const float *score", "IG_FUNCTION_keeps(score[from[left]], score[from[right]])")
 
 _SUPPRESS = """
     if (parts != 4 || box_count != count || box_batches != batches) {

@@ -361,12 +361,14 @@ def _mixed(
         Parameter("out", element, Operand(target.buffer, target.offset, True)),
     ]
     marks = {"element": element, "kind": "f64" if element == "double" else "f32", "taps_a": "1", "taps_b": "1"}
+    marks["skips"] = "1" if any(axis is not None and axis.numbers is not None for axis in (rows, columns)) else "0"
     for name, axis in (("a", rows), ("b", columns)):
         if axis is not None:
             table = _table(context, node, axis, element)
             parameters.append(Parameter(f"index_{name}", "int32_t", Operand(table.index)))
             parameters.append(Parameter(f"weights_{name}", element, Operand(table.weights)))
             marks[f"taps_{name}"] = str(table.taps)
+    marks["most"] = str(max(int(marks["taps_a"]), int(marks["taps_b"])))
     parameters.append(Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))))
     return Routine(
         "resize_mixed", mix_body(rows is not None, columns is not None, _sampling(node).crops), parameters, [], 1,

@@ -178,21 +178,21 @@ IG_FUNCTION_mix_all(const $element *const *row, const $element *weight, const in
     }
 }
 
-/* The same where an element with weight 0 adds nothing, whatever it is. */
+/* The same; where the axis may turn out to keep its size, an element with weight 0 adds nothing, whatever it is. */
 static inline __attribute__((always_inline)) void
 IG_FUNCTION_mix(const $element *const *row, const $element *weight, const int64_t taps, int64_t count, $element *out)
 {
-    const $element *kept[taps + 1];
-    $element weights[taps + 1];
+    const $element *kept[$most];
+    $element weights[$most];
     int64_t used = 0;
     kept[0] = row[0];
     weights[0] = 0;
-    for (int64_t k = 0; k < taps; k++)
+    for (int64_t k = 0; $skips && k < taps; k++)
         if (weight[k] != 0) {
             kept[used] = row[k];
             weights[used++] = weight[k];
         }
-    if (used == taps)
+    if (!$skips || used == taps)
         IG_FUNCTION_mix_all(row, weight, taps, count, out);
     else
         IG_FUNCTION_mix_all(kept, weights, used > 0 ? used : 1, count, out);
@@ -262,7 +262,7 @@ _COLUMNS = """\
 /*crop*/            if (inner == 1) {
                 $element sum = 0;
                 for (int64_t k = 0; k < $taps_b; k++)
-                    sum += weight[k] != 0 ? line[index[k]] * weight[k] : 0;
+                    sum += $skips && weight[k] == 0 ? 0 : line[index[k]] * weight[k];
                 *to = sum;
                 continue;
             }
