@@ -5,7 +5,7 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup check lint types imports test check-long sanitize conformance format bench clean
+.PHONY: setup check lint types imports test check-long check-targets sanitize conformance format bench clean
 
 setup: $(INSTALLED)
 
@@ -27,7 +27,7 @@ imports: setup
 	$(BIN)/lint-imports
 
 test: setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not targets"
 
 check-long: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
@@ -40,6 +40,11 @@ SANITIZED := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-
 sanitize: setup
 	$(SANITIZED) $(BIN)/python -m intaglio conformance --jobs $(WORKERS) --no-table
 	$(SANITIZED) $(BIN)/python -m pytest -q tests/hostile tests/kernels/test_control.py tests/kernels/test_late.py
+
+check-targets: setup
+	$(BIN)/python -m pip install --quiet --editable ".[dev,targets]"
+	@command -v qemu-aarch64 || echo "qemu-aarch64 is missing, so nothing runs on ARM; on Debian: apt install qemu-user"
+	$(BIN)/python -m pytest -m targets -s
 
 conformance: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/conformance

@@ -30,9 +30,11 @@ def measure(folder: Path) -> dict[str, Any]:
     start = time.perf_counter()
     outputs = engine.run()
     first = time.perf_counter() - start
+    cpu = time.process_time()
     for _ in range(RUNS - 1):
         engine.run()
-    result = {"import": imported, "load": loaded, "first": first, "resident": resident, "peak": memory("VmHWM")}
+    times = {"import": imported, "load": loaded, "first": first, "cpu": cpu}
+    result = {**times, "resident": resident, "peak": memory("VmHWM")}
     save_arrays(folder / "outputs.npz", {str(place): output for place, output in enumerate(outputs)})
     if job.get("save"):
         result["compiled_size"] = engine.model.save_compiled(job["save"])

@@ -27,6 +27,8 @@ from bench.race import OURS, PATIENCE, PAUSE, ROOT, Say, geometric_mean, relativ
 THEIRS = "onnxruntime"
 FILE = "file"  # ours, from a compiled file
 PLAN = "plan"
+PARTS = ("import", "load", "first", "cpu")  # of a start; `cpu` is that of the process up to its first answer
+LEAST_PLANNED = 8 * 2**20  # bytes from which on a plan is compared in the mean; below, modules and code outweigh it
 NOTHING = report.NOTHING
 
 COLUMNS = {
@@ -165,6 +167,7 @@ class Processes:
         found = self.run(OURS, self.path, self.cache, requests=self.settings.requests)
         if found:
             self.row.add(warm=total(found), resident=found["resident"], peak=found["peak"], idle=found["idle"])
+            self.row.add(**{f"warm_{part}": found[part] for part in PARTS})
             self.judge()
 
     def theirs(self) -> None:
@@ -173,13 +176,14 @@ class Processes:
         if found:
             self.row.add(theirs_warm=total(found), theirs_resident=found["resident"], theirs_peak=found["peak"],
                          theirs_idle=found["idle"])  # fmt: skip
+            self.row.add(**{f"theirs_{part}": found[part] for part in PARTS})
 
     def file(self) -> None:
         """A start from the compiled file, with a cache that is empty."""
         with tempfile.TemporaryDirectory(dir=self.folder) as empty:
             found = self.run(OURS, self.compiled, Path(empty)) if self.compiled.exists() else {}
         if found:
-            self.row.add(file=total(found))
+            self.row.add(file=total(found), **{f"file_{part}": found[part] for part in PARTS})
             self.judge()
 
     def plan(self) -> None:
@@ -249,7 +253,9 @@ def summary(rows: Iterable[Row]) -> list[str]:
     lines.insert(
         1, f"start from a compiled file: ONNX Runtime's warm start / ours {_mean(rows, 'theirs_warm', 'file')}"
     )
-    lines.append(f"memory that a run holds: measured / planned {_mean(rows, 'grown', 'planned')}")
+    large = [row for row in rows if row.median("planned") >= LEAST_PLANNED]
+    held = f"measured / planned {_mean(large, 'grown', 'planned')}"
+    lines.append(f"memory that a run holds, where that is {LEAST_PLANNED >> 20} MiB or more: {held}")
     idle = [[row.median(name) for row in rows if name in row.figures] for name in ("idle", "theirs_idle")]
     ours, theirs = (f"{statistics.fmean(i) * 1e3:.2f} ms" if i else NOTHING for i in idle)
     return [*lines, f"idle CPU for each request, mean: ours {ours}, ONNX Runtime {theirs}"]
@@ -334,18 +340,21 @@ def main(arguments: list[str]) -> int:
     settings = Settings(options.threads, options.rounds, max(1, options.cold_rounds), options.requests)
     called = " ".join(["python -m bench production", *arguments])
     machine = machine_facts()
-    rows = [measure_model(model, settings, _say) for model in chosen]
-    text = page(rows, settings, machine, called)
+    rows = [Row(model.name) for model in chosen]
+    for place, model in enumerate(chosen):
+        rows[place] = measure_model(model, settings, _say)
+        _write(
+            options.write, page(rows, settings, machine, called)
+        )  # each time, so that a run which is stopped leaves what it has
+        _write(options.json, json.dumps(as_json(rows, settings, machine, called), indent=1) + "\n")
     if options.write is None:
-        print(text, end="")
-    for path, content in ((options.write, text), (options.json, _json(rows, settings, machine, called))):
-        if path is not None:
-            report.write(path, content)
+        print(page(rows, settings, machine, called), end="")
     return 1 if any(row.is_wrong for row in rows) else 0
 
 
-def _json(rows: list[Row], settings: Settings, machine: dict[str, object], called: str) -> str:
-    return json.dumps(as_json(rows, settings, machine, called), indent=1) + "\n"
+def _write(path: Path | None, text: str) -> None:
+    if path is not None:
+        report.write(path, text)
 
 
 def _say(text: str) -> None:

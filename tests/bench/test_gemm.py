@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-import onnx
+import onnx.reference
 import pytest
 from bench.__main__ import main
 from bench.gemm import Result, Shape, product_model, text_of

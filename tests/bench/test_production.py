@@ -78,8 +78,8 @@ def test_a_wrong_answer_is_marked(folder):
 
 def test_a_model_that_no_engine_reads(folder):
     broken = BenchModel("broken", "generated", "", lambda path: path.write_bytes(b"\xff" * 9), lambda batch: {})
-    row = measure_model(broken, ONCE, quiet)
-    assert any("intaglio: " in note for note in row.notes)
+    row = measure_model(broken, Settings(1, 0, 1, 3), quiet)
+    assert [note.split(":")[0] for note in row.notes] == ["judge", "intaglio"]
     assert table([row])[1] == ["broken", *["—"] * len(COLUMNS)]
 
 

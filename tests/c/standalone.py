@@ -141,7 +141,9 @@ class Toolchain:
         names: list[list[str]] = []
         functions: dict[Key, CFunction] = {}
         for each in segments:
-            keyed = [(function_key(function, self.compiler, self.target), function) for function in each.engine.functions()]
+            keyed = [
+                (function_key(function, self.compiler, self.target), function) for function in each.engine.functions()
+            ]
             functions.update(keyed)
             names.append([symbol_of(function, key) for key, function in keyed])
         units = partition(functions, usable_cores())

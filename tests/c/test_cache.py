@@ -302,4 +302,5 @@ def test_targets_describe_lanes() -> None:
         "avx2": 8,
         "avx512": 16,
         "neon": 4,
+        "wasm": 4,
     }

@@ -5,7 +5,7 @@ import pytest
 from onnx import parser
 
 import intaglio
-from intaglio.errors import OperatorError, RunTimeoutError
+from intaglio.errors import OperatorError, RunTimeoutError, ShapeError
 
 F = np.float32
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
@@ -133,7 +133,7 @@ def test_scans_over_axes_of_different_lengths_are_refused():
       z = Scan<num_scan_inputs=2, body = a (float v, float w) => (float o) { o = Add(v, w) }> (p, q) }"""
     model = intaglio.load(parser.parse_model(HEADER + text))
     np.testing.assert_array_equal(model(vector(3), vector(3)), 2 * vector(3))
-    with pytest.raises(OperatorError, match="lengths"):
+    with pytest.raises(ShapeError, match="lengths"):
         model(vector(3), vector(4))
 
 

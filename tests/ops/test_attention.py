@@ -124,7 +124,7 @@ def test_wrong_operands(shapes: Any, options: dict[str, Any], message: str) -> N
 def test_wrong_lengths_and_masks() -> None:
     with pytest.raises(OperatorError, match=r"nonpad_kv_seqlen.*\[0, 6\]"):
         Attention().reference(Q, K, V, None, None, None, np.array([7, 1]))
-    with pytest.raises(OperatorError, match="attn_mask has 7 keys, there are 6"):
+    with pytest.raises(ShapeError, match="attn_mask has 7 keys, there are 6"):
         Attention().reference(Q, K, V, numbers(5, 7))
 
 

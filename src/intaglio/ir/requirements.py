@@ -8,7 +8,7 @@ nothing where it is certain that they do. What depends on the values of symbols 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,21 +20,20 @@ from intaglio.ir.dim import Dim
 
 @dataclass(frozen=True)
 class Requirement:
-    """Two dimensions that must be equal, and what to say where they are not."""
+    """Pairs of dimensions of which one must be equal, and what to say where none is."""
 
-    left: Dim
-    right: Dim
+    pairs: tuple[tuple[Dim, Dim], ...]
     message: str = field(compare=False)
 
     @cached_property
     def symbols(self) -> set[str]:
         """The names of the symbols on which it depends."""
-        return dims.symbols(self.left) | dims.symbols(self.right)
+        return set[str]().union(*(dims.symbols(dim) for pair in self.pairs for dim in pair))
 
     def holds(self, bindings: Mapping[str, int]) -> bool:
         """Whether it is met; every symbol must be bound."""
         try:
-            return dims.evaluate(self.left, bindings) == dims.evaluate(self.right, bindings)
+            return any(dims.evaluate(left, bindings) == dims.evaluate(right, bindings) for left, right in self.pairs)
         except ShapeError:
             return False
 
@@ -64,13 +63,13 @@ def need_equal(left: Dim, right: Dim, message: str) -> None:
     >>> with recording() as found:
     ...     need_equal(dims.symbol("N"), 3, "three are needed")
     >>> list(found)
-    [Requirement(left=N, right=3, message='three are needed')]
+    [Requirement(pairs=((N, 3),), message='three are needed')]
     """
     if left == right:
         return
     if dims.compare(left, right) in (-1, 1):
         raise ShapeError(message)
-    _record(left, right, message)
+    _record([(left, right)], message)
 
 
 def need_at_most(left: Dim, right: Dim, message: str) -> None:
@@ -79,7 +78,7 @@ def need_at_most(left: Dim, right: Dim, message: str) -> None:
     if low is not None and low > 0:
         raise ShapeError(message)
     if high is None or high > 0:
-        _record(dims.maximum(left, right), right, message)
+        _record([(dims.maximum(left, right), right)], message)
 
 
 def need_multiple(size: Dim, divisor: Dim, message: str) -> None:
@@ -88,12 +87,21 @@ def need_multiple(size: Dim, divisor: Dim, message: str) -> None:
     need_equal(dims.mod(size, divisor), 0, message)
 
 
+def need_stretch(size: Dim, wanted: Dim, message: str) -> None:
+    """The first size must be the second, or 1, so that it can be repeated."""
+    if size in (1, wanted):
+        return
+    if dims.compare(size, wanted) in (-1, 1) and dims.compare(size, 1) in (-1, 1):
+        raise ShapeError(message)
+    _record([(size, wanted), (size, 1)], message)
+
+
 def broadcast(left: Dim, right: Dim) -> Dim:
     """`dim.broadcast`, for which the sizes must be equal or one of them 1."""
     result = dims.broadcast(left, right)
     if left != right and 1 not in (left, right):
         message = f"dimensions {left} and {right} cannot be broadcast together"
-        _record((left - right) * (left - 1) * (right - 1), 0, message)
+        _record([(left, right), (left, 1), (right, 1)], message)
     return result
 
 
@@ -107,6 +115,7 @@ def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(result)
 
 
-def _record(left: Dim, right: Dim, message: str) -> None:
+def _record(pairs: Sequence[tuple[Dim, Dim]], message: str) -> None:
     if _recorders.lists:
-        _recorders.lists[-1].setdefault(Requirement(left, right, message))
+        open = tuple(pair for pair in pairs if dims.compare(*pair) not in (-1, 1))
+        _recorders.lists[-1].setdefault(Requirement(open, message))

@@ -79,6 +79,8 @@ class Context:
     """All symbols that drivers bind."""
     told: set[str] = field(default_factory=set[str])
     """Those of them that have a meaning outside of subgraphs, which later segments may use."""
+    nodes: tuple[Node, ...] = ()
+    """The nodes that are being lowered."""
     apart: str = ""
     """Why the group under way does not belong to the one before, for the first call that computes it."""
     _bound: set[str] = field(default_factory=set[str])
@@ -144,7 +146,7 @@ class Context:
         buffer = self.late_buffer(dtype, size, name) if is_late else Buffer(name, dtype, size)
         self.segment.arena.append(buffer)
         if buffer.is_late:
-            self.emit(Allocate(buffer, title=name))
+            self.emit(Allocate(buffer, self.nodes, name))
         return buffer
 
     def late_buffer(self, dtype: DType, size: Dim, name: str) -> Buffer:
@@ -195,7 +197,7 @@ class Context:
         for left, right in self.assumptions:
             used = symbols(left) | symbols(right)
             if not used.isdisjoint(names) and used & self.late_symbols <= self._known:
-                self.emit(Check(left, right, ASSUMPTION, title=f"{left} = {right}"))
+                self.emit(Check([(left, right)], ASSUMPTION, title=f"{left} = {right}"))
         self._check([each for each in self.requirements if not each.symbols.isdisjoint(names)])
 
     def require(self, requirements: Sequence[Requirement], *, is_body: bool) -> Sequence[Requirement]:
@@ -211,7 +213,7 @@ class Context:
     def _check(self, requirements: Sequence[Requirement]) -> None:
         for each in requirements:
             if each.symbols & self.late_symbols <= self._known and each.symbols.isdisjoint(self.awaited):
-                self.emit(Check(each.left, each.right, REQUIREMENT, title=each.message))
+                self.emit(Check(each.pairs, REQUIREMENT, title=each.message))
 
     def begin_block(self) -> _Outer:
         """Start a block of actions of its own; `end_block` gives them and returns to the one around."""

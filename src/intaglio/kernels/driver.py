@@ -28,8 +28,8 @@ from intaglio.kernels.plan import (
 from intaglio.kernels.view import Buffer
 
 CANCELLED, ROUNDS, ASSUMPTION, REQUIREMENT, FAULT = 1, 2, 3, 4, 16
-"""What a driver returns: stopped, a loop with too many rounds, sizes that break an assumption, sizes that do not fit one
-another, and FAULT + i when the i-th action (in the order of `walk`) met a value that its operator forbids."""
+"""What a driver returns: stopped, a loop with too many rounds, sizes that break an assumption or that do not
+fit, and FAULT + i when the i-th action (in the order of `walk`) met a value that its operator forbids."""
 
 
 def segment_symbols(step: NativeStep) -> list[str]:
@@ -59,7 +59,7 @@ def _dims(action: Action) -> list[Dim]:
         case Grow():
             found += [action.used, action.needed]
         case Check():
-            found += [action.left, action.right]
+            found += [dim for pair in action.pairs for dim in pair]
         case Repeat():
             found += [] if action.limit is None or isinstance(action.limit, Operand) else [action.limit]
         case Move() | Branch():
@@ -121,15 +121,16 @@ class _Driver:
             case Assign():
                 return self._assign(action)
             case Allocate():
-                return self._allocate(action.buffer)
+                return self._allocate(action)
             case Grow():
                 return self._grow(action)
             case Move():
                 source, target = buffer_text(action.source), buffer_text(action.target)
                 return [f"call->release(call, {target});", f"{target} = {source};", f"{source} = 0;"]
             case Check():
-                left, right = dim_text(action.left, self.names), dim_text(action.right, self.names)
-                return [f"if ({left} != {right})", f"    return {action.status};"]
+                pairs = [[dim_text(dim, self.names) for dim in pair] for pair in action.pairs]
+                differ = " && ".join(f"{left} != {right}" for left, right in pairs)
+                return [f"if ({differ})", f"    return {action.status};"]
             case Branch():
                 return self._branch(action)
             case Repeat():
@@ -175,21 +176,22 @@ class _Driver:
         lines += [f"    {self.names[name]} = value{index};" for index, (name, _) in items]
         return ["{", *lines, "}"]
 
-    def _allocate(self, buffer: Buffer) -> list[str]:
-        text = buffer_text(buffer)
+    def _allocate(self, action: Allocate) -> list[str]:
+        buffer = action.buffer
+        text, refused = buffer_text(buffer), f"    return {FAULT + self.places[id(action)]};"
         if buffer.kind == "output":
             dims = ", ".join(dim_text(dim, self.names) for dim in buffer.shape) or "0"
             request = f"call->result(call, {buffer.index}, {len(buffer.shape)}, (const int64_t[]){{{dims}}})"
-            return [f"{text} = {request};", f"if (!{text})", "    return 1;"]
+            return [f"{text} = {request};", f"if (!{text})", refused]
         size = safe_text(buffer.bytes, self.names)
         lines = [f"call->release(call, {text});", f"{text} = call->allocate(call, {size});"]
-        return [*lines, f"if (!{text})", "    return 1;"]
+        return [*lines, f"if (!{text})", refused]
 
     def _grow(self, grow: Grow) -> list[str]:
         text, item = buffer_text(grow.buffer), grow.buffer.dtype.itemsize
         used, needed = dim_text(grow.used * item, self.names), safe_text(grow.needed * item, self.names)
         request = f"{text} = call->grow(call, {text}, {used}, {needed});"
-        return [request, f"if (!{text})", "    return 1;"]
+        return [request, f"if (!{text})", f"    return {FAULT + self.places[id(grow)]};"]
 
     def _branch(self, branch: Branch) -> list[str]:
         head = f"if (*(const uint8_t *){_cast_pointer(branch.condition, self.names)}) {{ /* {comment(branch.title)} */"

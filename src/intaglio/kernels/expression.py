@@ -3,8 +3,8 @@
 A register holds IG_LANES elements of one type. Its `kind` names the vector type behind `ig_`: f32, f64, i8 to i64, u8
 to u64; float16 and bfloat16 are computed as f32 and rounded at the end of each ONNX node. A boolean register is a mask:
 lanes of 0 or -1 as wide as the operands that were compared (`mask` is that width in bits), or 0 and 1 in bytes as in
-memory (`mask` is 0). Of opaque types, the floats and integers of few bits and complex64, registers hold the bits as
-they are in memory: most operators only move them, and a cast takes them apart.
+memory (`mask` is 0). Of opaque types, the floats and integers of few bits and complex numbers, registers hold the bits
+as they are in memory: most operators only move them, and a cast takes them apart.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ MEMORY: dict[str, tuple[str, str]] = {
     "uint64": ("uint64_t", "u64"),
     "bool": ("uint8_t", "u8"),
     "complex64": ("uint64_t", "u64"),
+    "complex128": ("uint128_t", "u128"),
 }
 """The C type of an element in memory and the suffix of the functions that load and store it."""
 
@@ -53,10 +54,12 @@ NARROW_INTEGERS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
 
 MEMORY.update(dict.fromkeys((*NARROW_FLOATS, *NARROW_INTEGERS), ("uint8_t", "u8")))
 
-OPAQUE = frozenset({*NARROW_FLOATS, *NARROW_INTEGERS, "complex64"})
+OPAQUE = frozenset({*NARROW_FLOATS, *NARROW_INTEGERS, "complex64", "complex128"})
 """The types whose registers hold bits instead of numbers."""
 
 BITS = {"f32": 32, "f64": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
+BITS["u128"] = 64
+"""How wide a mask of each kind of register is."""
 
 
 _HALVES = frozenset({"float16", "bfloat16"})
@@ -192,7 +195,8 @@ def with_headers(source: str) -> str:
     """The C text with the headers that its functions need beyond those that every kernel has."""
     suffixes = [*NARROW_FLOATS.values(), "int4", "int2"]
     is_narrow = any(f"_from_{name}(" in source or f"ig_{name}_from_" in source for name in suffixes)
-    return f'#include "ig_narrow.h"\n{source}' if is_narrow else source
+    found = [name for name, is_used in (("ig_narrow.h", is_narrow), ("ig_wide.h", "uint128_t" in source)) if is_used]
+    return "".join(f'#include "{name}"\n' for name in found) + source
 
 
 def _emits(*names: str, kinds: frozenset[str] | None = None) -> Callable[[Emitter], Emitter]:
@@ -260,7 +264,7 @@ _UNARY = {
     "Ceil": "ceil", "Floor": "floor", "Round": "round", "Sqrt": "sqrt", "Exp": "exp", "Log": "log",
     "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan",
     "Sinh": "sinh", "Cosh": "cosh", "Tanh": "tanh", "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh",
-    "Erf": "erf", "Sigmoid": "sigmoid",
+    "Sigmoid": "sigmoid",
 }  # fmt: skip
 
 
@@ -268,6 +272,20 @@ _UNARY = {
 def _unary(node: Node, arguments: Sequence[Register]) -> Register:
     (x,) = arguments
     return Register(f"ig_{_UNARY[node.op.name]}_{x.kind}({x.text})", x.kind)
+
+
+@_emits("Erf")
+def _erf(node: Node, arguments: Sequence[Register]) -> Register:
+    """Cut towards zero, it is 0 for integers up to 5 and rounds to 1 from 6 on."""
+    (x,) = arguments
+    if x.kind in _FLOATS:
+        return Register(f"ig_erf_{x.kind}({x.text})", x.kind)
+    bits, zero = BITS[x.kind], Register(literal(0, x.kind), x.kind)
+    above = bool_register(f"ig_ge_{x.kind}({x.text}, {literal(6, x.kind)})", bits)
+    if x.kind[0] == "i":
+        below = bool_register(f"ig_le_{x.kind}({x.text}, {literal(-6, x.kind)})", bits)
+        zero = _select(below, Register(literal(-1, x.kind), x.kind), zero)
+    return _select(above, Register(literal(1, x.kind), x.kind), zero)
 
 
 @_emits("Abs", "Neg", "Sign", "Reciprocal", "Relu", "BitwiseNot", "Identity")

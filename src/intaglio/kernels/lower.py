@@ -311,7 +311,7 @@ class _Lowering:
         self.last_reader.update((value, len(groups)) for value in self.graph.outputs)
 
     def _lower_group(self, group: Group, index: int) -> None:
-        self.context.apart = group.apart
+        self.context.apart, self.context.nodes = group.apart, tuple(group.nodes)
         check_time()
         node = group.nodes[0]
         if node in self.late:

@@ -136,10 +136,9 @@ class Move:
 
 @dataclass
 class Check:
-    """Dimensions that must be equal for what follows; the driver returns where they are not."""
+    """Pairs of dimensions of which one must be equal for what follows; the driver returns where none is."""
 
-    left: Dim
-    right: Dim
+    pairs: Sequence[tuple[Dim, Dim]]
     status: int
     nodes: tuple[Node, ...] = ()
     title: str = ""

@@ -9,7 +9,7 @@ from string import Template
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.expression import MEMORY
+from intaglio.kernels.expression import MEMORY, with_headers
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
 from intaglio.kernels.view import View
 
@@ -100,7 +100,7 @@ class Routine:
             "}",
             "",
         ]
-        return "\n".join(lines).lstrip("\n")
+        return with_headers("\n".join(lines).lstrip("\n"))
 
     def _declarations(self) -> list[str]:
         lines: list[str] = []

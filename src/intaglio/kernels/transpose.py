@@ -1,8 +1,8 @@
 """Blocked transposes: copies whose input is contiguous along another axis than their output.
 
 The two contiguous axes are cut into tiles that stay in the first cache. Within a tile squares of lanes by lanes go
-through registers, four at a time so that whole cache lines are read and written; single bytes, and what is left at the
-edges, go one by one.
+through registers, four at a time so that whole cache lines are read and written; single bytes, elements of 16 bytes,
+and what is left at the edges, go one by one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from string import Template
 
 from intaglio.ir.dim import product
 from intaglio.ir.graph import Value
+from intaglio.kernels.expression import with_headers
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
 from intaglio.kernels.view import Loops, View, collapse
 
@@ -72,8 +73,8 @@ def _source(itemsize: int, names: tuple[str, ...], vector_bytes: int) -> str:
         decode.append(f"        x += rest % extent{number} * in{number};")
         decode.append(f"        y += rest % extent{number} * out{number};")
         decode.append(f"        rest /= extent{number};")
-    lanes = {1: 0, 2: 8}.get(itemsize, vector_bytes // itemsize)
-    return Template(_KERNEL).substitute(
+    lanes = {1: 0, 2: 8, 16: 0}.get(itemsize, vector_bytes // itemsize)
+    source = Template(_KERNEL).substitute(
         sizes=", ".join(names),
         declarations="\n".join(f"    const int64_t {name} = size[{index}];" for index, name in enumerate(names)),
         element=f"uint{8 * itemsize}_t",
@@ -81,6 +82,7 @@ def _source(itemsize: int, names: tuple[str, ...], vector_bytes: int) -> str:
         square=_square(lanes, itemsize) if lanes else "",
         blocks=_BLOCKS.replace("LANES", str(lanes)) if lanes else "",
     )
+    return with_headers(source)
 
 
 _KERNEL = """\

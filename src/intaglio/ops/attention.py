@@ -14,7 +14,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, INT64, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
-from intaglio.ir.requirements import need_multiple
+from intaglio.ir.requirements import need_at_most, need_multiple, need_stretch
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.indices import check_indices, same_dtype
 from intaglio.ops.indices import wide as widen
@@ -63,6 +63,37 @@ def group_size(query_heads: Dim, key_heads: Dim) -> Dim:
     message = f"{query_heads} query heads cannot be shared by {key_heads} key and value heads"
     need_multiple(query_heads, key_heads, message)
     return dims.floordiv(query_heads, key_heads)
+
+
+def check_heads(q: Shape, k: Shape, v: Shape) -> None:
+    """Raise ShapeError where queries, keys and values of shape [batch, heads, sequence, head size] do not fit."""
+    require_equal(q[0], k[0], "the batch of Q and K")
+    require_equal(k[0], v[0], "the batch of K and V")
+    require_equal(k[1], v[1], "the heads of K and V")
+    require_equal(k[2], v[2], "the sequence lengths of K and V")
+    require_equal(q[3], k[3], "the head sizes of Q and K")
+    group_size(q[1], k[1])
+
+
+def check_past(k: Shape, v: Shape, past_key: Shape | None, past_value: Shape | None) -> None:
+    """Raise ShapeError where the caches do not fit the keys and values that follow them."""
+    for name, new, past in (("key", k, past_key), ("value", v, past_value)):
+        for axis, what in ((0, "batch"), (1, "heads"), (3, "head sizes")):
+            if past is not None:
+                require_equal(past[axis], new[axis], f"the {what} of past_{name} and of what follows")
+    if past_key is not None and past_value is not None:
+        require_equal(past_key[2], past_value[2], "the sequence lengths of past_key and past_value")
+
+
+def check_mask(scores: Shape, mask: Shape | None, lengths: Shape | None) -> None:
+    """Raise ShapeError where a mask cannot be repeated to the scores, or there are not as many lengths as samples."""
+    if mask:
+        need_at_most(mask[-1], scores[3], f"attn_mask has {mask[-1]} keys, there are {scores[3]}")
+        for size, wanted in zip(mask[-2::-1], scores[2::-1], strict=False):
+            message = f"attn_mask of shape {list(mask)} does not fit scores of shape {list(scores)}"
+            need_stretch(size, wanted, message)
+    if lengths is not None:
+        require_equal(dims.product(lengths), scores[0], "nonpad_kv_seqlen and the batch")
 
 
 def guarded_softmax(scores: Array, precision: DType | None) -> Array:
@@ -133,13 +164,14 @@ class Attention(Op):
         if q is None or k is None or v is None:
             unknown = (TensorType(value.dtype, None) for value in (Q, K, V, Q))
             return tuple(unknown)
-        require_equal(q[3], k[3], "the head sizes of Q and K")
-        require_equal(k[2], v[2], "the sequence lengths of K and V")
-        group_size(q[1], k[1])
+        check_heads(q, k, v)
         total = k[2]
-        if past_key is not None:
-            past = known_shape(past_key, rank=4)
+        if past_key is not None and past_value is not None:
+            past, other = known_shape(past_key, rank=4), known_shape(past_value, rank=4)
             total = dims.fresh() if past is None else past[2] + k[2]
+            check_past(k, v, past, other)
+        mask, lengths = (None if x is None else known_shape(x) for x in (attn_mask, nonpad_kv_seqlen))
+        check_mask((q[0], q[1], q[2], total), mask, lengths)
         y = (q[0], q[1], q[2], v[3]) if Q.rank == 4 else (q[0], q[2], q[1] * v[3])
         return (
             TensorType(Q.dtype, y),
@@ -172,20 +204,25 @@ class Attention(Op):
         nonpad_kv_seqlen: Array | None = None,
     ) -> tuple[Array, ...]:
         q, k, v = split_heads(Q, self.q_num_heads), split_heads(K, self.kv_num_heads), split_heads(V, self.kv_num_heads)
+        check_heads(q.shape, k.shape, v.shape)
         past = 0 if past_key is None else past_key.shape[2]
+        if past_key is not None and past_value is not None:
+            check_past(k.shape, v.shape, past_key.shape, past_value.shape)
         k = k if past_key is None else np.concatenate((past_key, k), axis=2)
         v = v if past_value is None else np.concatenate((past_value, v), axis=2)
         count = int(group_size(q.shape[1], k.shape[1]))
         root = widen(Q).dtype.type(np.sqrt(1 / np.sqrt(q.shape[3]) if self.scale is None else self.scale))
         keys = np.repeat(widen(k) * root, count, axis=1)
         raw = np.matmul(widen(q) * root, keys.swapaxes(-1, -2))
+        mask, lengths = (None if x is None else x.shape for x in (attn_mask, nonpad_kv_seqlen))
+        check_mask(raw.shape, mask, lengths)
         capped = raw if self.softcap == 0 else self.softcap * np.tanh(raw / raw.dtype.type(self.softcap))
         capped = capped.astype(raw.dtype)
         biased = self._masked(capped, attn_mask, past, nonpad_kv_seqlen)
         weight = guarded_softmax(biased, self._precision)
         y = np.matmul(weight, np.repeat(widen(v), count, axis=1))
         stages = (raw, capped, biased, weight)
-        y = y if Q.ndim == 4 else y.transpose(0, 2, 1, 3).reshape(*Q.shape[:2], -1)
+        y = y if Q.ndim == 4 else y.transpose(0, 2, 1, 3).reshape(*Q.shape[:2], y.shape[1] * y.shape[3])
         return like(y, Q), k, v, like(stages[self.qk_matmul_output_mode], Q)
 
     def _masked(self, scores: Array, mask: Array | None, past: int, lengths: Array | None) -> Array:
@@ -203,8 +240,6 @@ class Attention(Op):
             hidden = hidden | (key >= lengths.reshape(-1, 1, 1, 1))
         if mask is not None:
             missing = keys - mask.shape[-1]
-            if missing < 0:
-                raise OperatorError(f"attn_mask has {mask.shape[-1]} keys, there are {keys}")
             is_bool = mask.dtype == np.bool_
             fill = False if is_bool else -np.inf
             full = mask if is_bool else widen(mask).astype(scores.dtype)
@@ -231,7 +266,8 @@ class Attention(Op):
         root = self._root(b, wide_q)
         raw = b.MatMul(wide_q * root, b.Transpose(keys * root, perm=(0, 1, 3, 2)))
         capped = raw if self.softcap == 0 else b.Tanh(raw / self.softcap) * self.softcap
-        bias = self._bias(b, capped, attn_mask, past_key, nonpad_kv_seqlen)
+        lengths = None if nonpad_kv_seqlen is None else _looked_up(b, nonpad_kv_seqlen, k)
+        bias = self._bias(b, capped, attn_mask, past_key, lengths)
         biased = capped if bias is None else capped + bias
         weight = self._softmax(b, biased, bias)
         y = cast(b, b.MatMul(weight, repeat_heads(b, cast(b, v, weight.dtype), wide_q)), Q.dtype)
@@ -288,6 +324,13 @@ class Attention(Op):
         for other in found[1:]:
             result = b.And(result, other)
         return result
+
+
+def _looked_up(b: Builder, lengths: Value, keys: Value) -> Value:
+    """The lengths, out of a list of all from 0 to the number of keys: another one is out of that list's range."""
+    most = b.Squeeze(b.Shape(keys, start=2, end=3))
+    allowed = b.Range(b.constant(0, lengths.dtype), most + 1, b.constant(1, lengths.dtype))
+    return b.Gather(allowed, b.Where(lengths < 0, most + 1, lengths))
 
 
 def _offsets(lengths: Array, queries: int, keys: int) -> Array:

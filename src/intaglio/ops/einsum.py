@@ -12,7 +12,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir import requirements
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
-from intaglio.ir.dtype import INT64
+from intaglio.ir.dtype import INT32, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
@@ -105,7 +105,7 @@ class Einsum(Op):
     def expand(self, b: Builder, *Inputs: Value) -> Value:
         equation = parse_equation(self.equation, [value.rank for value in Inputs])
         pairs = zip(Inputs, equation.operands, strict=True)
-        operands = [_diagonal(b, (wide(b, value), labels)) for value, labels in pairs]
+        operands = [_diagonal(b, (_wide(b, value), labels)) for value, labels in pairs]
         result, labels = operands.pop(0)
         while operands:
             later = {label for _, rest in operands[1:] for label in rest} | set(equation.output)
@@ -116,6 +116,11 @@ class Einsum(Op):
         order = tuple(left.index(label) for label in equation.output)
         result = result if order == tuple(range(len(order))) else b.Transpose(result, perm=order)
         return cast(b, result, Inputs[0].dtype)
+
+
+def _wide(b: Builder, x: Value) -> Value:
+    """The operand in a type that has matrix products: sums of small integers wrap around when they are cast back."""
+    return cast(b, x, INT32) if x.dtype.is_integer and x.dtype.bits < 32 else wide(b, x)
 
 
 def _sizes(equation: Equation, shapes: list[tuple[Dim, ...]]) -> dict[str, Dim]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import IntaglioError, LimitError, OperatorError, ShapeError
-from intaglio.ir.build import Runner, set_runner, type_of
+from intaglio.ir.build import Runner, constant_value, infer_types, set_runner, type_of
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import current, most_bytes
 from intaglio.ir.types import TensorType
@@ -39,10 +39,32 @@ def evaluate_values(
     for node in graph.nodes:
         if watch is not None:
             watch(node)
-        known.update(zip(node.outputs, run_node(node, known, watch), strict=False))
+        results = run_node(node, known, watch)
+        _check_rule(node, known)
+        known.update(zip(node.outputs, results, strict=False))
         for value in last_reader.get(node, ()):
             known.pop(value, None)
     return [_read(value, known) for value in wanted]
+
+
+def _check_rule(node: Node, known: Mapping[Value, Any]) -> None:
+    """Raise ShapeError where a node computed what its type rule forbids: sizes that it could not tell before the run."""
+    values = [value for value in node.inputs if value is not None]
+    if node.op.has("interpret") or all(_is_settled(value) for value in values):
+        return
+    arrays = [None if value is None else _read(value, known) for value in node.inputs]
+    if any(isinstance(array, (list, dict)) for array in arrays):
+        return
+    operands = [None if array is None else constant_value(array) for array in arrays]
+    try:
+        infer_types(node.op, operands, len(node.outputs), node.outputs[0].name)
+    except ShapeError as error:
+        raise ShapeError(f"{describe(node)}: {error}") from None
+
+
+def _is_settled(value: Value) -> bool:
+    """Whether the shape of a value was known before the run."""
+    return isinstance(value.type, TensorType) and value.type.is_static
 
 
 def _last_readers(graph: Graph, wanted: Sequence[Value]) -> dict[Node, list[Value]]:

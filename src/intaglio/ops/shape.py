@@ -75,6 +75,7 @@ def reshaped(given: ShapeTuple, wanted: list[Dim], allowzero: bool) -> ShapeTupl
     copies = [] if allowzero else [position for position, size in enumerate(wanted) if size == 0]
     if copies and copies[-1] >= len(given):
         raise ShapeError(f"the shape {wanted} copies dimension {copies[-1]} of a tensor of rank {len(given)}")
+    _need_plain_sizes(given, wanted, allowzero)
     result: list[Dim] = [given[i] if i in copies else size for i, size in enumerate(wanted)]
     # Copied dimensions are left out of the division, so that a size can be computed although one of them is 0.
     total = dims.product(size for i, size in enumerate(given) if i not in copies)
@@ -87,6 +88,15 @@ def reshaped(given: ShapeTuple, wanted: list[Dim], allowzero: bool) -> ShapeTupl
         size, message = dims.product(given), f"elements of shape {list(given)} cannot have the shape {result}"
         requirements.need_equal(size, dims.product(result), f"{size} {message}")
     return tuple(result)
+
+
+def _need_plain_sizes(given: ShapeTuple, wanted: list[Dim], allowzero: bool) -> None:
+    """What is known as an expression must be a size in the run, not -1 or a 0 that asks for a copy of another size."""
+    for position, size in enumerate(wanted):
+        if isinstance(size, dims.Expr):
+            message = f"the size {size} of the shape {wanted} asks for another one"
+            copied = given[position] if position < len(given) else 1
+            requirements.need_at_most(0 if allowzero else dims.minimum(copied, 1), size, message)
 
 
 class Squeeze(Op):

@@ -25,6 +25,7 @@ from intaglio.kernels.driver import ASSUMPTION, FAULT, REQUIREMENT, ROUNDS, driv
 from intaglio.kernels.lower import UNKNOWN_RANK, lower
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
 from intaglio.kernels.reuse import layout
+from intaglio.ops.evaluate import describe
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.ops.evaluate import run_node
 from intaglio.ops.indices import check_size
@@ -361,10 +362,13 @@ class NativeEngine:
         """One segment, shapes seen before: allocate and call."""
         outputs = [np.empty(shape, dtype) for shape, dtype in fast.outputs]
         time = self._limit_ns if deadline is None else deadline.remaining()
-        status = self._invoke(fast.handle, time, *inputs, *outputs)
+        step = self.steps[0]
+        assert isinstance(step, CompiledStep)
+        try:
+            status = self._invoke(fast.handle, time, *inputs, *outputs)
+        except MemoryError as error:
+            raise _refusal(error, step.step) from None
         if status:
-            step = self.steps[0]
-            assert isinstance(step, CompiledStep)
             try:
                 self._raise(status, step.step, inputs, deadline)
             except _AssumptionError:
@@ -403,15 +407,20 @@ class NativeEngine:
     ) -> None:
         ready, segment = step.ready(bindings), step.step
         outputs = [
-            _Late(dtype) if buffer.is_late else np.empty(shape, dtype)
-            for (shape, dtype), buffer in zip(ready.outputs, segment.output_buffers, strict=True)
+            _Late(dtype, value) if buffer.is_late else np.empty(shape, dtype)
+            for (shape, dtype), buffer, value in zip(
+                ready.outputs, segment.output_buffers, segment.outputs, strict=True
+            )
         ]
         buffers = [exportable(known[value]) for value in segment.inputs]
         buffers += [item if isinstance(item, _Late) else exportable(item) for item in outputs]
         told = np.empty(segment.told, np.int64)
         if segment.told:
             buffers.append(told)
-        status = self._invoke(ready.prepared.handle, 0 if deadline is None else deadline.remaining(), *buffers)
+        try:
+            status = self._invoke(ready.prepared.handle, 0 if deadline is None else deadline.remaining(), *buffers)
+        except MemoryError as error:
+            raise _refusal(error, segment) from None
         if status:
             self._raise(status, segment, inputs, deadline)
         arrays = [item.array if isinstance(item, _Late) else item for item in outputs]
@@ -440,17 +449,35 @@ class NativeEngine:
 class _Late:
     """An output whose shape the run tells: what `invoke` is given in its place makes it."""
 
-    __slots__ = ("array", "dtype")
+    __slots__ = ("array", "dtype", "value")
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
+    def __init__(self, dtype: np.dtype[Any], value: Value) -> None:
         self.dtype = dtype
+        self.value = value
 
     def __call__(self, *shape: int) -> Array:
         try:
             self.array = np.empty(check_size(shape, self.dtype), self.dtype)
+        except LimitError as error:
+            raise LimitError(f"{self._maker()}: {error}") from None
         except (MemoryError, ValueError) as error:
-            raise LimitError(f"an output of shape {list(shape)} does not fit into memory") from error
+            raise LimitError(f"{self._maker()}: {list(shape)} elements do not fit into memory") from error
         return exportable(self.array)
+
+    def _maker(self) -> str:
+        producer = self.value.producer
+        return f"output {self.value.name!r}" + ("" if producer is None else f" of {describe(producer)}")
+
+
+def _refusal(error: MemoryError, step: NativeStep) -> MemoryError:
+    """The error for memory that a driver did not get: which node asked for it, and for how much."""
+    if isinstance(error, LimitError) or len(error.args) != 2:
+        return error
+    status, size = error.args
+    actions = list(walk(step.actions))[status - FAULT :] if status >= FAULT else []
+    names = " and ".join(dict.fromkeys(describe(node) for node in actions[0].nodes)) if actions else ""
+    text = f"{names or 'the run'} asks for {size} bytes, more than there are or than the limit of {most_bytes()} leaves"
+    return LimitError(text)
 
 
 class _AssumptionError(Exception):

@@ -45,12 +45,13 @@ typedef struct {
 
 enum { METH_FASTCALL = 0x80, PyBUF_SIMPLE = 0, PyBUF_WRITABLE = 1 };
 
-extern PyObject *PyExc_TypeError, *PyExc_ValueError;
+extern PyObject *PyExc_MemoryError, *PyExc_TypeError, *PyExc_ValueError;
 PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
 PyObject *PyCapsule_New(void *, const char *, void (*)(PyObject *));
 void *PyCapsule_GetPointer(PyObject *, const char *);
 PyObject *PyErr_Format(PyObject *, const char *, ...);
 PyObject *PyErr_NoMemory(void);
+void PyErr_SetObject(PyObject *, PyObject *);
 PyObject *PyErr_Occurred(void);
 int PyErr_CheckSignals(void);
 void *PyEval_SaveThread(void);
@@ -318,11 +319,23 @@ static int32_t poll_signals(ig_run *run) {
     return r->interrupted;
 }
 
+/* A MemoryError with the driver's status, which tells the action under way, and the bytes that it asked for. */
+static PyObject *refused(int32_t status, int64_t bytes) {
+    PyObject *detail = PyTuple_New(2);
+    if (!detail)
+        return NULL;
+    PyTuple_SetItem(detail, 0, PyLong_FromLong(status));
+    PyTuple_SetItem(detail, 1, PyLong_FromLongLong(bytes));
+    PyErr_SetObject(PyExc_MemoryError, detail);
+    Py_DecRef(detail);
+    return NULL;
+}
+
 static PyObject *run_result(const python_run *r, int32_t status) {
     if (r->interrupted)
         return NULL;
     if (r->run.out_of_memory)
-        return PyErr_NoMemory();
+        return refused(status, r->run.refused_bytes);
     return PyLong_FromLong(status);
 }
 

@@ -43,7 +43,7 @@ struct ig_call {
     void *run;                   /* the runtime's own: `parallel` needs it, so a copied ig_call keeps it */
 
     /* For sizes that only the run tells. Memory is 64-byte aligned and given back at the end of the run at the latest;
-       NULL: there is none, and the driver returns 1. */
+       NULL: there is none, and the driver returns which action asked for it. */
     void *(*allocate)(const ig_call *call, int64_t bytes);
     void *(*grow)(const ig_call *call, void *memory, int64_t used, int64_t needed); /* keeps `used` bytes */
     void (*release)(const ig_call *call, void *memory);                             /* NULL is nothing */
@@ -54,7 +54,7 @@ struct ig_call {
 };
 
 /* A driver runs a segment's kernels in order: 0 done, 1 cancelled, 2 too many rounds, 3 an assumption does not hold, 16
-   and above a value that an operator forbids. */
+   and above an action that met a value which its operator forbids, or got no memory. */
 typedef int32_t (*ig_driver)(const ig_call *call);
 
 #endif

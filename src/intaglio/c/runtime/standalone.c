@@ -1,7 +1,7 @@
 /* The runtime's side of a call on one thread, for programs without Python, on any processor that has a C library.
 
-   A program includes this file, fills an ig_call up to its kernels (input, output, constant, arena, offset, dim, kernel;
-   most_rounds and most_bytes where it wants bounds) and gives it to ig_run_alone with the segment's driver. */
+   A program includes this file, fills an ig_call up to its kernels (input, output, constant, arena, offset, dim,
+   kernel; most_rounds and most_bytes where it wants bounds) and gives it to ig_run_alone with the segment's driver. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,8 +123,8 @@ static int32_t ig_alone_round(const ig_call *call, int64_t number) {
     return *call->cancel != 0;
 }
 
-/* Runs a segment and returns what its driver returned, 1 also where memory ran out. `result` has an entry for each
-   output, of which those with a late shape are used; it may be NULL where there are none. */
+/* Runs a segment and returns what its driver returned; 1 also where there is no memory for scratch. `result` has an
+   entry for each output, of which those with a late shape are used; it may be NULL where there are none. */
 int32_t ig_run_alone(ig_driver driver, ig_call call, ig_result *result) {
     ig_alone run = {.result = result};
     if (!call.cancel)

@@ -7,25 +7,45 @@ import numpy as np
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.context import Context, anchor
+from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.routine import memory_type
+from intaglio.kernels.rules.late import bind_wanted
 from intaglio.kernels.rules.movement import fill_constant
 from intaglio.kernels.rules.places import inputs_of
-from intaglio.ops.indices import known
+from intaglio.ops.indices import known, known_length, resolve_axes
+
+
+def _is_late(node: Node) -> bool:
+    return known(inputs_of(node)[1]) is None
 
 
 def _refuse(node: Node) -> str | None:
-    return None if known(inputs_of(node)[1]) is not None else "its target shape is not known before the run"
+    is_counted = known_length(inputs_of(node)[1]) is not None
+    return None if is_counted else "how many sizes its target shape has is not known before the run"
 
 
 def _reads(node: Node) -> list[Value]:
-    return inputs_of(node)[:1]
+    return inputs_of(node)[: 2 if _is_late(node) else 1]
+
+
+@late_sizes("CenterCropPad", refuse=_refuse, reads=_reads)
+def center_crop_pad_sizes(context: Context, node: Node) -> None:
+    """Nothing: the rule itself binds them, since it has to look at the target shape even where all sizes are known."""
+
+
+def _bind_sizes(context: Context, node: Node) -> None:
+    data, wanted = inputs_of(node)
+    axes = resolve_axes(range(data.rank) if node.op.axes is None else node.op.axes, data.rank)
+    bind_wanted(context, node, axes, memory_type(wanted.dtype), context.contiguous(wanted))
 
 
 @anchor("CenterCropPad", refuse=_refuse, reads=_reads)
 def center_crop_pad(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Only a view where nothing is padded; else the frame is filled slab by slab around the copied middle."""
     data, output = inputs_of(node)[0], node.output
+    if _is_late(node):
+        _bind_sizes(context, node)
     view = context.view(data)
     frame: list[tuple[Dim, Dim]] = []
     for axis, (size, wanted) in enumerate(zip(data.shape, output.shape, strict=True)):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from intaglio.errors import ShapeError
-from intaglio.ir.dim import product
+from intaglio.ir.dim import product, symbol
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.context import Context, anchor
+from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
 from intaglio.kernels.routine import (
@@ -24,29 +24,75 @@ from intaglio.kernels.routine import (
 )
 from intaglio.kernels.rules.places import inputs_of
 from intaglio.kernels.rules.widen import computed, give_narrow, side_by_side, wide_result
-from intaglio.ops.indices import known
+from intaglio.ops.indices import known, known_length
 from intaglio.ops.window import Window, resolve_windows
 
 
 def _windows(node: Node) -> tuple[Window, ...] | None:
-    """The blocks along each axis of the image, where their sizes are known."""
+    """The blocks along each axis of the image, with symbols for sizes that the run tells; None where they do not fit."""
     op: Any = node.op
     _, image_shape, block_shape = inputs_of(node)
-    image, block = known(image_shape), known(block_shape)
-    if image is None or block is None or len(image) != len(block) or not image:
+    count = known_length(image_shape)
+    if not count or count != known_length(block_shape) or node.output.rank != count + 2:
         return None
+    image, block = known(image_shape), known(block_shape)
+    image = list(node.output.shape[2:]) if image is None else image
+    block = [symbol(name) for name in _block_names(node, count)] if block is None else block
     try:
         return resolve_windows(image, block, op.strides, op.dilations, op.pads)
     except ShapeError:
         return None
 
 
+def _block_names(node: Node, count: int) -> list[str]:
+    return [f"{node.output.name}.block{axis}" for axis in range(count)]
+
+
+def _is_late(node: Node) -> bool:
+    return any(known(value) is None for value in inputs_of(node)[1:])
+
+
 def _refuse(node: Node) -> str | None:
-    return "its blocks are not known before the run, or do not fit" if _windows(node) is None else None
+    return "how many axes its blocks have is not known, or they do not fit" if _windows(node) is None else None
 
 
 def _reads(node: Node) -> list[Value]:
-    return inputs_of(node)[:1]
+    return inputs_of(node)[: 3 if _is_late(node) else 1]
+
+
+@late_sizes("Col2Im", refuse=_refuse, reads=_reads)
+def col2im_sizes(context: Context, node: Node) -> None:
+    """Nothing: the rule itself binds them together with the sizes of blocks."""
+
+
+def _bind_blocks(context: Context, node: Node, windows: Sequence[Window]) -> None:
+    """Bind the sizes of blocks and of the output."""
+    (columns, image, block), unbound = inputs_of(node), context.unbound(node.output)
+    names = _block_names(node, len(windows)) if known(block) is None else []
+    lines = [_SHAPE.replace("$rank", str(len(windows)))]
+    for i, window in enumerate(windows):
+        lines.append(f"fault |= image[{i}] > far || block[{i}] > far || image[{i}] < 0;")
+        room = f"(int64_t)image[{i}] + pads{i} - ((int64_t)block[{i}] - 1) * {window.dilation} - 1"
+        lines.append(f"fault |= !fault && {room} + {window.stride} < 0;")
+    lines += [f"value[{i}] = (int64_t)block[{i}];" for i in range(len(names))]
+    lines += [f"value[{len(names) + place}] = shape[{axis}];" for place, (axis, _) in enumerate(unbound)]
+    operands = [
+        (name, memory_type(value.dtype), context.contiguous(value))
+        for name, value in (("image", image), ("block", block))
+    ]
+    sizes: list[tuple[str, Size]] = [("batch", columns.shape[0]), ("channels", columns.shape[1])]
+    sizes += [(f"pads{i}", window.begin + window.end) for i, window in enumerate(windows)]
+    context.bind(node, [*names, *(name for _, name in unbound)], "\n".join(lines), operands, sizes)
+
+
+_SHAPE = """\
+const int64_t far = __INT64_MAX__ / 8;
+int64_t taps = 1, shape[$rank + 2] = {batch};
+for (int64_t i = 0; i < $rank; i++) {
+    fault |= block[i] < 1 || __builtin_mul_overflow(taps, (int64_t)block[i], &taps);
+    shape[2 + i] = (int64_t)image[i];
+}
+shape[1] = fault ? 0 : channels / taps;"""
 
 
 @anchor("Col2Im", refuse=_refuse, reads=_reads)
@@ -54,6 +100,8 @@ def col2im(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A row is one along the last axis of the image; what adds to it is found by the places within a block."""
     columns, windows = inputs_of(node)[0], _windows(node)
     assert windows is not None
+    if _is_late(node):
+        _bind_blocks(context, node, windows)
     dtype, output = computed(columns.dtype), node.output
     source, result = side_by_side(context, columns), wide_result(context, output)
     taps = product(window.kernel for window in windows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Template
 from typing import Any
@@ -11,11 +12,12 @@ import numpy as np
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.context import Context, anchor
+from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.expression import MEMORY
 from intaglio.kernels.plan import Size, SizeTerm
 from intaglio.kernels.routine import AT_LEAST_ONE, Parameter, Routine, memory_type, reads, writes
+from intaglio.kernels.rules.late import bind_numbers
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.signal import known_scalar
@@ -24,6 +26,9 @@ Array = np.ndarray[Any, Any]
 
 LARGEST_FACTOR = 60
 """A length with a greater prime factor is transformed by Bluestein's method, as a convolution of a smooth length."""
+
+LONGEST = 1 << 28
+"""Transforms are shorter than this."""
 
 LINES = 8
 """Lines that are transformed side by side, where a line is short enough for the cache."""
@@ -105,15 +110,15 @@ def _refuse_dft(node: Node) -> str | None:
     length, axis = _optional(node, 1), _optional(node, 2)
     if axis is not None and not isinstance(known_scalar(axis), int):
         return "its axis is not known before the run"
-    if length is not None and known_scalar(length) is None:
-        return "its length is not known before the run"
+    if length is not None and length.dtype.kind not in ("int", "uint"):
+        return f"its length is {length.dtype}"
     return _refuse_sizes(_data(node), _dft_length(node))
 
 
 def _refuse_sizes(data: Value, length: Dim | None) -> str | None:
     if not isinstance(data.shape[-1], int):
         return "whether its numbers are complex is not known before the run"
-    if isinstance(length, int) and not 1 <= length < 1 << 28:
+    if isinstance(length, int) and not 1 <= length < LONGEST:
         return f"its length is {length}"
     return None
 
@@ -132,11 +137,32 @@ def _dft_length(node: Node) -> Dim | None:
     return node.op.length_of(_data(node).shape[_dft_axis(node)])
 
 
-@anchor("DFT", refuse=_refuse_dft, reads=lambda node: [_data(node)])
+def _late_values(node: Node, places: Sequence[int]) -> list[Value]:
+    """The parameters at some places that are given and that the run tells."""
+    given = [_optional(node, place) for place in places]
+    return [value for value in given if value is not None and known_scalar(value) is None]
+
+
+@late_sizes("DFT", refuse=_refuse_dft, reads=lambda node: _late_values(node, [1]))
+def discrete_sizes(context: Context, node: Node) -> None:
+    """Nothing: the rule itself binds them together with the length."""
+
+
+def _late_length(context: Context, node: Node, axis: int) -> Dim:
+    """The length of the transform where the run tells it."""
+    given = _optional(node, 1)
+    assert given is not None
+    bins = "length / 2 + 1" if node.op.onesided and not node.op.inverse else "length"
+    test = f"length < 1 || length >= {LONGEST}"
+    return bind_numbers(context, node, {"length": given}, [], {axis: bins}, test)["length"]
+
+
+@anchor("DFT", refuse=_refuse_dft, reads=lambda node: [_data(node), *_late_values(node, [1])])
 def discrete_transform(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Transform each line along the axis."""
     data, axis, length = _data(node), _dft_axis(node), _dft_length(node)
-    assert length is not None
+    if length is None:
+        length = _late_length(context, node, axis)
     parts = data.shape[-1]
     assert isinstance(parts, int)
     inner, out_parts, bins = product(data.shape[axis + 1 : -1]), node.output.shape[-1], node.output.shape[axis]
@@ -149,8 +175,6 @@ def discrete_transform(context: Context, node: Node, epilogue: Epilogue) -> None
 
 def _refuse_frames(node: Node) -> str | None:
     step, length = known_scalar(node.inputs[1]), _frame_length(node)
-    if step is None or length is None:
-        return "its frames are not known before the run"
     if isinstance(step, int) and step < 1:
         return f"its step is {step}"
     if node.op.onesided and _data(node).shape[-1] == 2:
@@ -165,16 +189,40 @@ def _frame_length(node: Node) -> Dim | None:
     return _data(node).shape[1] if window is None else window.shape[0]
 
 
-@anchor("STFT", refuse=_refuse_frames, reads=lambda node: [v for v in (_data(node), _optional(node, 2)) if v])
+def _frame_reads(node: Node) -> list[Value]:
+    return [value for value in (_data(node), _optional(node, 2), *_late_values(node, [1, 3])) if value is not None]
+
+
+@late_sizes("STFT", refuse=_refuse_frames, reads=lambda node: _late_values(node, [1, 3]))
+def frame_sizes(context: Context, node: Node) -> None:
+    """Nothing: the rule itself binds them together with step and length."""
+
+
+def _late_frames(context: Context, node: Node) -> dict[str, Dim]:
+    """Step and length as far as the run tells them; the number of frames follows from both."""
+    step, length = known_scalar(node.inputs[1]), _frame_length(node)
+    named = {name: value for name, place in (("step", 1), ("length", 3)) for value in _late_values(node, [place])}
+    sizes: list[tuple[str, Size]] = [("total", _data(node).shape[1])]
+    sizes += [(name, number) for name, number in (("step", step), ("length", length)) if number is not None]
+    test = f"step < 1 || length < 1 || length > total || length >= {LONGEST}"
+    formulas = {1: "(total - length) / step + 1", 2: "length / 2 + 1" if node.op.onesided else "length"}
+    return bind_numbers(context, node, named, sizes, formulas, test)
+
+
+@anchor("STFT", refuse=_refuse_frames, reads=_frame_reads)
 def framed_transform(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Transform each frame where it lies in the signal, times the window."""
     signal, window, step, length = _data(node), _optional(node, 2), known_scalar(node.inputs[1]), _frame_length(node)
+    if step is None or length is None:
+        late = _late_frames(context, node)
+        step, length = late.get("step", step), late.get("length", length)
     assert step is not None
     assert length is not None
     (batch, total, parts), (_, frames, bins, _) = signal.shape, node.output.shape
     assert isinstance(parts, int)
     size: Dim = length if window is None else window.shape[0]
-    mismatch = SizeTerm("({0}) > ({1}) || ({0}) < 1 || ({2}) < 1 || ({0}) != ({3})", (length, total, step, size))
+    is_other = "" if size == length else " || ({0}) != ({3})"
+    mismatch = SizeTerm(f"({{0}}) > ({{1}}) || ({{0}}) < 1 || ({{2}}) < 1{is_other}", (length, total, step, size))
     lines = _Lines(
         length, length, batch, frames, (total * parts, step * parts, parts), (frames * bins * 2, bins * 2, 2), bins,
         parts, False, bool(node.op.onesided), mismatch,

@@ -5,16 +5,17 @@ Each rule binds the sizes of its operator's outputs; the operator is then lowere
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from intaglio.ir.dim import Dim, symbol
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import MEMORY, register_kind
+from intaglio.kernels.expression import MEMORY, OPAQUE, register_kind
 from intaglio.kernels.plan import Size, SizeTerm
 from intaglio.kernels.routine import ROWS, Routine, bits_type, memory_type, reads, row_blocks, writes
+from intaglio.kernels.rules.widen import side_by_side
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import known_integers, known_length, resolve_axis
 
@@ -54,6 +55,48 @@ def _bind_shape(
     lines = [f"int64_t shape[{max(1, output.rank)}] = {{0}};", body.strip("\n")]
     lines += [f"value[{place}] = shape[{axis}];" for place, (axis, _) in enumerate(unbound)]
     context.bind(node, [name for _, name in unbound], "\n".join([*lines, "(void)shape;"]), operands, sizes)
+
+
+def bind_wanted(context: Context, node: Node, axes: Sequence[int], element: str, wanted: View) -> None:
+    """Bind the output's sizes along some axes to numbers in memory; sizes that are known already must be the same."""
+    output, unbound = node.output, dict(context.unbound(node.output))
+    names = list(dict.fromkeys(unbound[axis] for axis in axes if axis in unbound))
+    lines = [f"fault |= wanted[{i}] < 0;" for i in range(len(axes))]
+    sizes: list[tuple[str, Size]] = []
+    for i, axis in enumerate(axes):
+        if axis in unbound:
+            lines.append(f"value[{names.index(unbound[axis])}] = (int64_t)wanted[{i}];")
+        else:
+            lines.append(f"fault |= (int64_t)wanted[{i}] != known{i};")
+            sizes.append((f"known{i}", output.shape[axis]))
+    context.bind(node, names, "\n".join([*lines, "(void)wanted;"]), [("wanted", element, wanted)], sizes)
+
+
+def bind_numbers(
+    context: Context,
+    node: Node,
+    named: Mapping[str, Value],
+    sizes: Sequence[tuple[str, Size]],
+    formulas: Mapping[int, str],
+    test: str,
+) -> dict[str, Dim]:
+    """Symbols for scalars that the run tells, by name, with the output's sizes bound that follow from them.
+
+    `formulas` are C for sizes by axis and `test` is C that tells forbidden numbers, both over the names and `sizes`.
+    """
+    output, unbound = node.output, dict(context.unbound(node.output))
+    axes = [axis for axis in formulas if axis in unbound]
+    known: list[tuple[str, Size]] = [(f"size{axis}", output.shape[axis]) for axis in formulas if axis not in unbound]
+    lines = [f"const int64_t {name} = (int64_t)given_{name}[0];" for name in named]
+    lines += [*(f"(void){name};" for name, _ in sizes), f"fault |= {test};", "if (!fault) {"]
+    lines += [f"    value[{place}] = {name};" for place, name in enumerate(named)]
+    lines += [f"    value[{len(named) + i}] = {formulas[axis]};" for i, axis in enumerate(axes)]
+    lines += [f"    fault |= size{axis} != ({formulas[axis]});" for axis in formulas if axis not in unbound]
+    names = [f"{output.name}.{name}" for name in named]
+    operands = [_integer_operand(context, f"given_{name}", value) for name, value in named.items()]
+    bound = [*names, *(unbound[axis] for axis in axes)]
+    context.bind(node, bound, "\n".join([*lines, "}"]), operands, [*sizes, *known])
+    return {name: symbol(full) for name, full in zip(named, names, strict=True)}
 
 
 def _extents(prefix: str, shape: Sequence[Dim]) -> list[tuple[str, Size]]:
@@ -231,7 +274,8 @@ def _bind_count(context: Context, node: Node, place: int, test: str, sizes: Sequ
     """Bind the one size that is a number of the input at `place`; `test` is C that tells a bad `count`."""
     names = list(dict.fromkeys(name for value in node.outputs for _, name in context.unbound(value)))
     body = f"const int64_t count = (int64_t)given[0];\nfault |= {test};\nvalue[0] = count;"
-    context.bind(node, names, body, [_integer_operand(context, "given", _input(node, place))], sizes)
+    given = side_by_side(context, _input(node, place))
+    context.bind(node, names, body, [("given", memory_type(given.buffer.dtype), given)], sizes)
 
 
 @late_sizes("TopK", reads=lambda node: [_input(node, 1)])
@@ -244,7 +288,7 @@ def top_k_sizes(context: Context, node: Node) -> None:
 
 def _refuse_depth(node: Node) -> str | None:
     depth = _input(node, 1)
-    if depth.dtype.name not in MEMORY or depth.dtype.name in ("float16", "bfloat16"):
+    if depth.dtype.name not in MEMORY or depth.dtype.name in OPAQUE:
         return f"a depth of {depth.dtype} that is known only in the run is not compiled"
     return None
 

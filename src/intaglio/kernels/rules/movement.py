@@ -41,7 +41,8 @@ def concat(context: Context, node: Node, epilogue: Epilogue) -> None:
 def bit_cast(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy the bits: the memory of a value is only ever read as its own type."""
     data = _data(node)
-    bits = Value(data.name, data.tensor.with_dtype(DTYPES[f"uint{8 * data.dtype.itemsize}"]))
+    dtype = DTYPES.get(f"uint{8 * data.dtype.itemsize}", data.dtype)
+    bits = Value(data.name, data.tensor.with_dtype(dtype))
     context.copy(bits, context.view(data), into=context.allocate(node.output))
 
 

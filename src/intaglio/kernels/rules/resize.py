@@ -18,6 +18,7 @@ from intaglio.kernels.expression import MEMORY
 from intaglio.kernels.loops import Program, loop_call
 from intaglio.kernels.plan import Operand, Size, SizeTerm
 from intaglio.kernels.routine import Parameter, Routine, bits_type, memory_type, reads, writes
+from intaglio.kernels.rules.late import bind_wanted
 from intaglio.kernels.rules.widen import converted, widened
 from intaglio.kernels.structured.resample import (
     LATE_NUMBERS,
@@ -170,7 +171,7 @@ def _late_axes(context: Context, node: Node) -> list[_Axis]:
     routine.parameters = [*parameters, writes("numbers", numbers), writes("wanted", wanted)]
     routine.marks = _number_marks(node, len(axes), {name: MEMORY[value.dtype.name][1] for name, value in given})
     context.emit(routine.call(node))
-    _bind_sizes(context, node, axes, wanted)
+    bind_wanted(context, node, [axis.axis for axis in axes], "int64_t", wanted)
     if not _is_late(node):
         return axes
     return [replace(axis, numbers=Operand(numbers.buffer, 6 * i)) for i, axis in enumerate(axes)]
@@ -183,18 +184,6 @@ def _unknown_axes(node: Node) -> list[_Axis]:
     return [
         _Axis(axis, data.shape[axis], node.output.shape[axis], scale) for axis, scale in zip(axes, scales, strict=True)
     ]
-
-
-def _bind_sizes(context: Context, node: Node, axes: list[_Axis], wanted: View) -> None:
-    """Bind the sizes of the output that are open; the others must be as wanted."""
-    unbound = dict(context.unbound(node.output))
-    places = [(i, unbound[axis.axis]) for i, axis in enumerate(axes) if axis.axis in unbound]
-    lines = [f"value[{place}] = wanted[{i}];" for place, (i, _) in enumerate(places)]
-    lines += [f"fault |= wanted[{i}] != known{i};" for i, axis in enumerate(axes) if axis.axis not in unbound]
-    sizes: list[tuple[str, Size]] = [
-        (f"known{i}", axis.resized) for i, axis in enumerate(axes) if axis.axis not in unbound
-    ]
-    context.bind(node, [name for _, name in places], "\n".join(lines), [("wanted", "int64_t", wanted)], sizes)
 
 
 def _number_marks(node: Node, count: int, suffixes: dict[str, str]) -> dict[str, str]:

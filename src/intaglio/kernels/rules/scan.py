@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from intaglio.ir.dim import product
+from intaglio.ir.dim import Dim, product, symbol
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
@@ -14,6 +14,7 @@ from intaglio.kernels.routine import (
     Routine,
     bits_type,
     disagreement,
+    memory_type,
     reads,
     row_blocks,
     three_parts,
@@ -36,16 +37,50 @@ def _scan_axis(node: Node) -> int | None:
     return numbers[0] % rank
 
 
+def _is_late(node: Node) -> bool:
+    """Whether the run tells the axis."""
+    return known_integers(node.inputs[1]) is None
+
+
 def _refuse_scan(node: Node) -> str | None:
-    return "its axis is not known before the run" if _scan_axis(node) is None else None
+    return None if _is_late(node) or _scan_axis(node) is not None else "its axis is out of range"
 
 
-@anchor("CumSum", "CumProd", refuse=_refuse_scan, reads=lambda node: [_data(node)])
+def _scan_reads(node: Node) -> list[Value]:
+    return [value for value in node.inputs[: 2 if _is_late(node) else 1] if value is not None]
+
+
+def _scan_parts(context: Context, node: Node) -> tuple[Dim, Dim, Dim]:
+    """The elements before the axis, along it and behind it; the driver works them out where the run tells the axis."""
+    data, axis = _data(node), _scan_axis(node)
+    if axis is not None:
+        return three_parts(data.shape, axis)
+    given = node.inputs[1]
+    assert given is not None
+    names = [f"{node.output.name}.{part}" for part in ("outer", "extent", "inner")]
+    extents: list[tuple[str, Size]] = [(f"given{i}", extent) for i, extent in enumerate(data.shape)]
+    listed = ", ".join(name for name, _ in extents) or "0"
+    body = _LATE_AXIS.replace("$rank", str(data.rank)).replace("$given", listed)
+    operands = [("axis", memory_type(given.dtype), context.contiguous(given))]
+    context.bind(node, names, body, operands, extents)
+    outer, extent, inner = (symbol(name) for name in names)
+    return outer, extent, inner
+
+
+_LATE_AXIS = """
+const int64_t given[] = {$given}, at = (int64_t)axis[0] < 0 ? (int64_t)axis[0] + $rank : (int64_t)axis[0];
+fault = at < 0 || at >= $rank;
+value[0] = value[1] = value[2] = 1;
+for (int64_t i = 0; i < $rank; i++)
+    value[i < at ? 0 : i == at ? 1 : 2] *= given[i];
+"""
+
+
+@anchor("CumSum", "CumProd", refuse=_refuse_scan, reads=_scan_reads)
 def cumulative(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A running total in order along the axis, for a vector of columns at once; a row is such a vector."""
-    data, axis = _data(node), _scan_axis(node)
-    assert axis is not None
-    outer, extent, inner = three_parts(data.shape, axis)
+    data = _data(node)
+    outer, extent, inner = _scan_parts(context, node)
     is_row = inner == 1
     lanes = 1 if is_row else context.target.lanes
     blocks, tasks, cost = row_blocks(f"extent * {data.dtype.itemsize * lanes}", "8 + extent")

@@ -34,6 +34,7 @@ from intaglio.kernels.rules.places import (
     tuple_sizes,
     tuple_text,
 )
+from intaglio.kernels.rules.widen import side_by_side
 from intaglio.ops.indices import resolve_axis
 
 COLUMNS = 4096
@@ -241,7 +242,7 @@ _TENSOR_SCATTER = """
 
 def _refuse_one_hot(node: Node) -> str | None:
     indices, _, values = inputs_of(node)
-    if indices.dtype.name not in MEMORY or indices.dtype.name in ("float16", "bfloat16", "bool"):
+    if indices.dtype.name not in MEMORY or indices.dtype.name == "bool":
         return f"OneHot of {indices.dtype} indices is not compiled yet"
     return None if values.shape == (2,) else "OneHot needs two values"
 
@@ -257,7 +258,7 @@ def one_hot(context: Context, node: Node, epilogue: Epilogue) -> None:
     sizes: list[tuple[str, Size]] = [("rows", outer), ("depth", depth), ("inner", inner), *blocks]
     bits = bits_type(node.output.dtype)
     parameters = [
-        reads("index", context.contiguous(indices)),
+        reads("index", side_by_side(context, indices)),
         reads("value", context.contiguous(values), bits),
         writes("out", context.allocate(node.output), bits),
     ]

@@ -131,7 +131,7 @@ LATE_NUMBERS = """\
     (void)begin, (void)end, (void)scratch, (void)size;
     const int64_t given[] = {$given}, policy = $policy;
     double common = 0;
-    for (int64_t i = 0; i < $count && policy; i++) {
+    for (int64_t i = 0; i < $count && policy != 0; i++) {
         const double ratio = given[i] > 0 ? (double)($size) / (double)given[i] : 0;
         common = i == 0 || (policy == 1 ? ratio < common : ratio > common) ? ratio : common;
     }
@@ -140,7 +140,7 @@ LATE_NUMBERS = """\
         const volatile float length = (float)given[i] * scale;
         const double resized = $is_scaled ? __builtin_floor((double)length)
                                           : __builtin_floor(common * (double)given[i] + 0.5);
-        const int is_computed = $is_scaled || policy;
+        const int is_computed = $is_scaled || policy != 0;
         if (is_computed ? !(resized >= 0 && resized < 0x1p62) || ($is_scaled && !(scale > 0)) : $size < 0) {
             *fault = 1;
             return;
