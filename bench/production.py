@@ -279,6 +279,8 @@ def page(rows: list[Row], settings: Settings, machine: dict[str, object], comman
     conditions = [versions, f"{settings.threads} threads, batch 1, {rounds}",
                   ", ".join(f"{name}: {value}" for name, value in machine.items()), f"made by `{command}`"]  # fmt: skip
     notes = [f"{row.name}: {text}" for row in rows for text in row.notes]
+    if unmeasured := [row.name for row in rows if not row.figures and not row.notes]:
+        notes.append(f"not measured, for the run was stopped before: {', '.join(unmeasured)}")
     parts = [BEFORE.strip(), _list(conditions), markdown_table(table(rows)), "In the mean over all models:",
              _list(summary(rows))]  # fmt: skip
     parts += ["Notes:", _list(notes)] if notes else []

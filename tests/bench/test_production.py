@@ -31,8 +31,12 @@ def tiny(name: str, tolerance: float = 1e-5) -> BenchModel:
     )  # fmt: skip
 
 
+def write_noise(path: Path) -> None:
+    path.write_bytes(b"\xff" * 9)
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("INTAGLIO_BENCH_MODELS", str(tmp_path))
     return tmp_path
 
@@ -42,18 +46,18 @@ def first_cells(text: str) -> list[str]:
     return [name.removesuffix(" wrong") for name in rows if name not in ("model", "---")]
 
 
-def test_the_page_has_a_row_for_every_model():
+def test_the_page_has_a_row_for_every_model() -> None:
     assert first_cells(PAGE.read_text()) == [model.name for model in select([])]
 
 
-def test_the_page_explains_every_column():
+def test_the_page_explains_every_column() -> None:
     text = PAGE.read_text()
     for title in COLUMNS:
         word = re.sub(r"^ORT | (s|ms|MiB)$", "", re.sub(r" (s|ms|MiB)$", "", title))
         assert f"**{word}** is" in text or f"**{word}** the most" in text or f"**{word}** what" in text, title
 
 
-def test_all_figures_of_a_tiny_model(folder):
+def test_all_figures_of_a_tiny_model(folder: Path) -> None:
     pytest.importorskip("onnxruntime")
     row = measure_model(tiny("tiny"), ONCE, quiet)
     assert row.notes == []
@@ -68,7 +72,7 @@ def test_all_figures_of_a_tiny_model(folder):
     assert "made by `python -m bench production`" in text
 
 
-def test_a_wrong_answer_is_marked(folder):
+def test_a_wrong_answer_is_marked(folder: Path) -> None:
     pytest.importorskip("onnxruntime")
     row = measure_model(tiny("strict", tolerance=-1.0), Settings(1, 0, 1, 3), quiet)
     assert row.is_wrong
@@ -76,22 +80,22 @@ def test_a_wrong_answer_is_marked(folder):
     assert table([row])[1][0] == "strict wrong"
 
 
-def test_a_model_that_no_engine_reads(folder):
-    broken = BenchModel("broken", "generated", "", lambda path: path.write_bytes(b"\xff" * 9), lambda batch: {})
+def test_a_model_that_no_engine_reads(folder: Path) -> None:
+    broken = BenchModel("broken", "generated", "", write_noise, lambda batch: {})
     row = measure_model(broken, Settings(1, 0, 1, 3), quiet)
     assert [note.split(":")[0] for note in row.notes] == ["judge", "intaglio"]
     assert table([row])[1] == ["broken", *["—"] * len(COLUMNS)]
 
 
-def test_a_model_that_cannot_be_had(folder):
-    def write(path):
+def test_a_model_that_cannot_be_had(folder: Path) -> None:
+    def write(path: Path) -> None:
         raise ImportError("torch")
 
     row = measure_model(BenchModel("absent", "torch", "", write, lambda batch: {}), ONCE, quiet)
     assert row.notes == ["ImportError: torch"]
 
 
-def test_summary_is_of_medians():
+def test_summary_is_of_medians() -> None:
     row = Row("one", {"warm": [1.0, 9.0, 2.0], "theirs_warm": [4.0], "idle": [0.001], "theirs_idle": [0.003]})
     lines = summary([row, Row("none")])
     assert lines[0] == "warm start: ONNX Runtime / ours 2.00"
@@ -100,11 +104,18 @@ def test_summary_is_of_medians():
     assert math.isnan(Row("none").median("warm"))
 
 
-def test_markdown():
+def test_what_a_stopped_run_did_not_measure() -> None:
+    rows = [Row("one", {"warm": [1.0]}), Row("two")]
+    text = page(rows, ONCE, {}, "x")
+    assert "- not measured, for the run was stopped before: two\n" in text
+    assert first_cells(text) == ["one", "two"]
+
+
+def test_markdown() -> None:
     assert markdown_table([["a", "b"], ["1", "2"]]) == "| a | b |\n| --- | ---: |\n| 1 | 2 |"
 
 
-def test_arrays_of_any_name(tmp_path):
+def test_arrays_of_any_name(tmp_path: Path) -> None:
     save_arrays(tmp_path / "a.npz", {"gpu_0/data": np.arange(3), "names": np.float32(2.5)})
     found = read_arrays(tmp_path / "a.npz")
     assert list(found) == ["gpu_0/data", "names"]
@@ -112,13 +123,13 @@ def test_arrays_of_any_name(tmp_path):
     np.testing.assert_array_equal(found["gpu_0/data"], [0, 1, 2])
 
 
-def test_idle_counts_the_pauses():
-    calls = []
+def test_idle_counts_the_pauses() -> None:
+    calls: list[int] = []
     assert abs(idle(lambda: calls.append(1), 3)) < 0.05
     assert len(calls) == 7  # once to see how long it takes, three with pauses, three without
 
 
-def test_command_writes_the_page(folder, monkeypatch):
+def test_command_writes_the_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr("bench.models.MODELS", [tiny("tiny")])
     files = folder / "out" / "page.md", folder / "out" / "all.json"
@@ -128,7 +139,7 @@ def test_command_writes_the_page(folder, monkeypatch):
     assert json.loads(files[1].read_text())["models"][0]["medians"]["cold"] > 0
 
 
-def test_command_refuses_unknown_names(capsys):
+def test_command_refuses_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(["production", "--models", "nothing"])
     assert exit_.value.code == 2

@@ -57,7 +57,7 @@ MORE_CASES = [
 ]  # fmt: skip
 ALL = [*MORE_CASES, *FLOAT_CASES, *((*case, 1) for case in QUANTIZED_CASES), *ATTENTION_CASES, *CASES]
 IDS = [f"{case[0]}-{position}" for position, case in enumerate(ALL)]
-HOST = {"ExpandDims", "Inverse", "NGramRepeatBlock", "Unique"}
+HOST = {"ExpandDims", "NGramRepeatBlock"}
 """What no kernel is written for, or not where data tell the place of an axis: it runs on the reference in the plan."""
 
 

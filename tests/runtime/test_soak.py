@@ -116,8 +116,8 @@ def search() -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
 def subject(model: onnx.ModelProto, cases: list[dict[str, Any]]) -> Subject:
     """The model and its answers, which agree with those of ONNX Runtime."""
     loaded = intaglio.load(model, engine="native", threads=2)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    answers = [loaded.run(case) for case in cases]
+    session: Any = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    answers: list[dict[str, Any]] = [loaded.run(case) for case in cases]
     for case, answer in zip(cases, answers, strict=True):
         for found, expected in zip(answer.values(), session.run(None, case), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

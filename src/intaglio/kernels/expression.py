@@ -105,6 +105,9 @@ _INDICES = {
 _DECODING = frozenset({"Cast", "CastLike", "IsInf", "IsNaN"})
 """Operators that take narrow numbers apart or make them."""
 
+_COMPARING = frozenset({"NonZero", "Unique"})
+"""Operators that take complex numbers apart."""
+
 
 def handles(node: Node, dtype: DType) -> bool:
     """Whether the operator, where it is not a view, makes sense of an element type: not all do of opaque ones."""
@@ -113,7 +116,7 @@ def handles(node: Node, dtype: DType) -> bool:
     index = node.inputs[_INDICES.get(node.op.name, len(node.inputs)) :][:1]
     is_indexed = any(value is not None and value.dtype.name in OPAQUE for value in index)
     is_moving = node.op.name in _MOVING and getattr(node.op, "reduction", "none") == "none" and not is_indexed
-    return is_moving or (node.op.name in _DECODING and dtype.kind != "complex")
+    return is_moving or node.op.name in (_COMPARING if dtype.kind == "complex" else _DECODING)
 
 
 Emitter = Callable[[Node, Sequence[Register]], Register]

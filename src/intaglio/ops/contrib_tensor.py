@@ -134,6 +134,15 @@ class Inverse(Op):
 
     domain: ClassVar[str] = DOMAIN
 
+    def expand(self, b: Any, X: Value) -> Value:
+        return b.apply(MatrixInverse, X)
+
+
+class MatrixInverse(Op):
+    """What Inverse computes, for kernels to know."""
+
+    domain: ClassVar[str] = "intaglio"
+
     def infer(self, X: Value) -> TensorType:
         shape = known_shape(X, least=2)
         if shape is not None:

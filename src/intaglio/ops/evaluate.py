@@ -48,7 +48,7 @@ def evaluate_values(
 
 
 def _check_rule(node: Node, known: Mapping[Value, Any]) -> None:
-    """Raise ShapeError where a node computed what its type rule forbids: sizes that it could not tell before the run."""
+    """Raise ShapeError where a node computed what its type rule forbids: sizes that it did not know before the run."""
     values = [value for value in node.inputs if value is not None]
     if node.op.has("interpret") or all(_is_settled(value) for value in values):
         return

@@ -13,12 +13,13 @@ from intaglio.ir.build import Builder, Runner
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_multiple
 from intaglio.ir.types import TensorType
-from intaglio.ops.attention import group_size, guarded_softmax, precision_of, repeat_heads
+from intaglio.ops.attention import check_heads, group_size, guarded_softmax, precision_of, repeat_heads
 from intaglio.ops.control import Scan
 from intaglio.ops.indices import same_dtype
 from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import cast, known_shape, like, require_equal, require_float, wide
+from intaglio.ops.operand import cast, known_shape, like, require_equal, require_float, require_shape, wide
 
 UPDATE_RULES = ("linear", "gated", "delta", "gated_delta")
 
@@ -49,11 +50,17 @@ class LinearAttention(Op):
         state_dtype = query.dtype if past_state is None else past_state.dtype
         if q is None or k is None or v is None:
             return TensorType(query.dtype, None), TensorType(state_dtype, None)
+        for operand, heads in ((query, self.q_num_heads), (key, self.kv_num_heads), (value, self.kv_num_heads)):
+            message = f"the last axis of {operand.name} is {operand.shape[2]}, it cannot be split into {heads} heads"
+            need_multiple(operand.shape[2], heads, message)
         size = dims.floordiv(k[2], self.kv_num_heads)
         width = dims.floordiv(v[2], self.kv_num_heads)
         require_equal(dims.floordiv(q[2], self.q_num_heads), size, "the head sizes of query and key")
-        require_equal(q[1], k[1], "the lengths of query and key")
+        for axis, what in enumerate(("batches", "lengths")):
+            require_equal(q[axis], k[axis], f"the {what} of query and key")
+            require_equal(k[axis], v[axis], f"the {what} of key and value")
         state = (q[0], self.kv_num_heads, size, width)
+        require_shape(past_state, state)
         return TensorType(query.dtype, (q[0], q[1], self.q_num_heads * width)), TensorType(state_dtype, state)
 
     def _check(self, decay: Value | None, beta: Value | None) -> None:
@@ -178,6 +185,9 @@ class CausalConvWithState(Op):
         if data is None or kernel is None:
             return input.tensor, TensorType(dtype, None)
         require_equal(data[1], kernel[0], "the channels of input and weight")
+        require_equal(kernel[1], 1, "the second axis of the weight and one channel a group")
+        require_shape(bias, (kernel[0],))
+        require_shape(past_state, (data[0], data[1], kernel[2] - 1))
         return input.tensor, TensorType(dtype, (data[0], data[1], kernel[2] - 1))
 
     def expand(
@@ -210,9 +220,7 @@ class FlexAttention(Op):
         q, k, v = (known_shape(operand, rank=4) for operand in (Q, K, V))
         if q is None or k is None or v is None:
             return TensorType(dtype, None)
-        require_equal(q[3], k[3], "the head sizes of Q and K")
-        require_equal(k[2], v[2], "the sequence lengths of K and V")
-        group_size(q[1], k[1])
+        check_heads(q, k, v)
         return TensorType(dtype, (*q[:3], v[3]))
 
     def interpret(self, run: Runner, Q: Array, K: Array, V: Array) -> Array:

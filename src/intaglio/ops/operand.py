@@ -52,6 +52,13 @@ def require_equal(left: Dim, right: Dim, what: str) -> None:
     need_equal(left, right, f"{what}: {left} and {right} differ")
 
 
+def require_shape(value: Value | None, expected: Sequence[Dim]) -> None:
+    """An operand must have a shape, where it is given and its rank is known."""
+    shape = None if value is None else known_shape(value, rank=len(expected))
+    for axis, (size, wanted) in enumerate(zip(shape or (), expected, strict=False)):
+        require_equal(size, wanted, f"axis {axis} of {value and value.name} and what the other operands have")
+
+
 def like(result: Array, operand: Array) -> Array:
     """The result rounded to the operand's element type."""
     return np.asarray(result).astype(operand.dtype, copy=False)

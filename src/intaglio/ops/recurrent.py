@@ -11,13 +11,14 @@ import numpy as np
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import INT32
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import same_dtype
 from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import known_shape, like, require_equal, require_float
+from intaglio.ops.operand import known_shape, like, require_equal, require_float, require_shape
 from intaglio.ops.recurrent_scan import Multiply, Step, activation, gru_step, lstm_step, rnn_step, scan_layer
 
 T = TypeVar("T")
@@ -111,6 +112,7 @@ class _Recurrent(Op, abstract=True):
             return TensorType(dtype, None), TensorType(dtype, None)
         if w is not None:
             require_equal(x[2], w[2], "the last axes of X and W")
+        self._check_others(x[0] if self.layout else x[1], hidden, sequence_lens, others)
         if self.layout:
             return (
                 TensorType(dtype, (x[0], x[1], self.directions, hidden)),
@@ -120,6 +122,15 @@ class _Recurrent(Op, abstract=True):
             TensorType(dtype, (x[0], self.directions, x[1], hidden)),
             TensorType(dtype, (self.directions, x[1], hidden)),
         )
+
+    def _check_others(self, batch: Dim, hidden: Dim, sequence_lens: Value | None, others: Sequence[Any]) -> None:
+        """Raise ShapeError where bias, lengths, states or peepholes do not fit the layer."""
+        count = self.directions
+        state = (batch, count, hidden) if self.layout else (count, batch, hidden)
+        shapes = ((count, hidden * 2 * self.gates), state, state, (count, hidden * 3))
+        require_shape(sequence_lens, (batch,))
+        for value, shape in zip(others, shapes, strict=False):
+            require_shape(value, shape)
 
     def _check(self, sequence_lens: Value | None) -> None:
         if self.direction not in ("forward", "reverse", "bidirectional"):

@@ -14,7 +14,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Op, output_count
 from intaglio.ir.types import Type
 from intaglio.ops.indices import same_dtype
-from intaglio.ops.operand import cast
+from intaglio.ops.operand import cast, require_shape
 
 
 class _Optimizer(Op, abstract=True):
@@ -30,6 +30,10 @@ class _Optimizer(Op, abstract=True):
         same_dtype(*inputs)
         if T.dtype != INT64:
             raise ShapeError(f"T is {T.dtype}, int64 is needed")
+        for place, value in enumerate(inputs):
+            shape = inputs[place % count].tensor.shape
+            if shape is not None:
+                require_shape(value, shape)
         return tuple(value.type for value in (*inputs[:count], *inputs[2 * count :]))
 
     def _tensors(self, inputs: Sequence[Any]) -> int:

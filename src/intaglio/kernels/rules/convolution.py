@@ -13,7 +13,6 @@ from intaglio.kernels.epilogue import Epilogue, EpilogueCode
 from intaglio.kernels.layout import ChannelsLast, to_first, to_last
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.rules.call import epilogue_code, structured_call
-from intaglio.kernels.rules.guard import require_sizes
 from intaglio.kernels.rules.widen import computed, converted, packed_blocks, widened
 from intaglio.kernels.structured.conv import conv, conv_transpose, pack_conv, pack_conv_transpose
 from intaglio.kernels.structured.depthwise import depthwise, pack_depthwise
@@ -146,7 +145,6 @@ def channels_first(context: Context, node: Node, epilogue: Epilogue) -> None:
 def _convolve(context: Context, layer: Layer) -> None:
     """Choose the kernel by the operator and its structure."""
     windows, group = layer.windows, layer.inner.group
-    require_sizes(context, layer.node, _agreeing(layer))
     is_plain = group == 1 and not layer.input_first
     if layer.inner.name == "ConvTranspose":
         _direct(context, layer)
@@ -158,14 +156,6 @@ def _convolve(context: Context, layer: Layer) -> None:
         _winograd(context, layer, windows)
     else:
         _direct(context, layer)
-
-
-def _agreeing(layer: Layer) -> list[tuple[Dim, Dim]]:
-    """The channels that must be equal: of the input, the kernels, the groups and the bias."""
-    group, (first, second) = layer.inner.group, layer.weights.shape[:2]
-    inputs, split = (first, first) if layer.inner.name == "ConvTranspose" else (second * group, first)
-    bias = [] if layer.bias is None else [(layer.bias.tensor.size, layer.output[-1])]
-    return [(layer.shape[1], inputs), (floordiv(split, group) * group, split), *bias]
 
 
 def is_pointwise(window: Window) -> bool:

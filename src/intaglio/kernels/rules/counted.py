@@ -6,7 +6,7 @@ A first kernel finds out which and how many, the driver takes the number and all
 from __future__ import annotations
 
 from intaglio.ir.dim import Dim, floordiv
-from intaglio.ir.dtype import INT64, DType
+from intaglio.ir.dtype import FLOAT32, FLOAT64, INT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
@@ -42,6 +42,10 @@ def _bind_total(context: Context, node: Node, counts: View) -> None:
 
 def _is_set(dtype: DType, element: str) -> str:
     """C for whether an element, given as bits, is not zero: denormals count, a negative zero does not."""
+    if dtype.kind == "complex":
+        bits, half = bits_type(dtype), 4 * dtype.itemsize
+        signs = f"(({bits})1 << {2 * half - 1} | ({bits})1 << {half - 1})"
+        return f"(({element} & ~{signs}) != 0)"
     return f"(({bits_type(dtype)})({element} << 1) != 0)" if dtype.is_float else f"({element} != 0)"
 
 
@@ -168,8 +172,13 @@ _COMPRESS = f"""
 """
 
 
+def _part(dtype: DType) -> DType:
+    """The element type that is compared: complex numbers are two of them, the real one first."""
+    return {"complex64": FLOAT32, "complex128": FLOAT64}.get(dtype.name, dtype)
+
+
 def _refuse_unique(node: Node) -> str | None:
-    dtype = _input(node).dtype
+    dtype = _part(_input(node).dtype)
     if dtype.name not in ("float16", "bfloat16", "float32", "float64", "bool") and dtype.kind not in ("int", "uint"):
         return f"Unique of {dtype} is not compiled"
     return None
@@ -184,15 +193,17 @@ def unique_sizes(context: Context, node: Node) -> None:
     groups = _number(context, extent, "groups")
     firsts, counts = _number(context, extent, "firsts"), _number(context, extent, "counts")
     found = _number(context, 1, "found")
-    parameters = [reads("data", context.contiguous(data), bits_type(data.dtype)), writes("order", order)]
+    part = _part(data.dtype)
+    parameters = [reads("data", context.contiguous(data), bits_type(part)), writes("order", order)]
     parameters += [writes("groups", groups), writes("firsts", firsts), writes("counts", counts)]
     parameters.append(writes("found", found))
-    sizes: list[tuple[str, Size]] = [("outer", outer), ("extent", extent), ("inner", inner)]
+    parts = data.dtype.itemsize // part.itemsize
+    sizes: list[tuple[str, Size]] = [("outer", outer), ("extent", extent), ("inner", inner * parts)]
     cost = SizeTerm("1 + extent * outer * inner * 20")
     routine = Routine("unique", _UNIQUE, parameters, sizes, 1, cost, helpers=_UNIQUE_HELPERS)
     routine.marks = {
-        "bits": bits_type(data.dtype),
-        "rank": rank_text(data.dtype),
+        "bits": bits_type(part),
+        "rank": rank_text(part),
         "renumber": "" if node.op.sorted else _BY_PLACE,
     }
     context.emit(routine.call(node, data))

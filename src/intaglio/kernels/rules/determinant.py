@@ -1,4 +1,4 @@
-"""Det: elimination with partial pivoting, one matrix a task."""
+"""Det and inverses: elimination with partial pivoting, one matrix a task."""
 
 from __future__ import annotations
 
@@ -84,5 +84,68 @@ _BODY = """
         }
         exponent = exponent < -10000 ? -10000 : exponent > 10000 ? 10000 : exponent;
         out[task] = __builtin_ldexp$suffix(total, (int)exponent);
+    }
+"""
+
+
+@anchor("MatrixInverse")
+def inverse(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """Rows of the matrix and of the identity are reduced together, in double precision."""
+    (data,), output = inputs_of(node), node.output
+    source, result = side_by_side(context, data), wide_result(context, output)
+    sizes: list[tuple[str, Size]] = [
+        ("mismatch", disagreement([(data.shape[-1], data.shape[-2])])), ("side", data.shape[-1]),
+    ]  # fmt: skip
+    routine = Routine(
+        "inverse",
+        _INVERSE,
+        [reads("x", source), writes("out", result)],
+        sizes,
+        product(data.shape[:-2]),
+        SizeTerm("10 + side * side * (side + 8) / 2"),
+        SizeTerm("side * side * 16"),
+        checks=True,
+        helpers=_HELPERS,
+        marks={"element": "double", "suffix": "", "result": memory_type(computed(data.dtype))},
+    )
+    context.emit(routine.call(node, data))
+    give_narrow(context, output, result)
+
+
+_INVERSE = """
+    double *const a = scratch, *const b = a + side * side;
+    if (mismatch) {
+        *fault = 1;
+        return;
+    }
+    for (int64_t task = begin; task < end; task++) {
+        for (int64_t i = 0; i < side * side; i++) {
+            a[i] = (double)x[task * side * side + i];
+            b[i] = i / side == i % side;
+        }
+        for (int64_t k = 0; k < side; k++) {
+            const int64_t best = IG_FUNCTION_pivot(a, side, k);
+            const double pivot = a[best * side + k];
+            if (pivot == 0) {
+                *fault = 1;
+                return;
+            }
+            for (int64_t j = 0; j < side; j++) {
+                const double left = a[best * side + j], right = b[best * side + j];
+                a[best * side + j] = a[k * side + j];
+                b[best * side + j] = b[k * side + j];
+                a[k * side + j] = left / pivot;
+                b[k * side + j] = right / pivot;
+            }
+            for (int64_t i = 0; i < side; i++) {
+                const double factor = a[i * side + k];
+                if (i == k || factor == 0)
+                    continue;
+                IG_FUNCTION_reduce(a + i * side, a + k * side, factor, k, side);
+                IG_FUNCTION_reduce(b + i * side, b + k * side, factor, 0, side);
+            }
+        }
+        for (int64_t i = 0; i < side * side; i++)
+            out[task * side * side + i] = ($result)b[i];
     }
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -21,7 +21,6 @@ from intaglio.kernels.routine import Parameter, Routine
 from intaglio.kernels.routine import reads as read
 from intaglio.kernels.routine import writes as written
 from intaglio.kernels.rules.call import epilogue_code
-from intaglio.kernels.rules.guard import require_sizes
 from intaglio.kernels.rules.linear import MatrixOperand, Product, folded, gemm_call, single_matrix
 from intaglio.kernels.rules.widen import computed, converted, packed_blocks, widened
 from intaglio.kernels.structured.gemm import gemm
@@ -108,25 +107,9 @@ def _refuse(node: Node) -> str | None:
 def recurrent(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Project the inputs of all steps, then run the steps: one task for each direction and block of the batch."""
     layer = _Layer(node)
-    require_sizes(context, node, list(_agreeing(layer)))
     weights = _Weights(context, layer)
     projected = _project(context, layer, weights)
     _run_steps(context, layer, weights, projected)
-
-
-def _agreeing(layer: _Layer) -> Iterator[tuple[Dim, Dim]]:
-    """The sizes of the operands that must be equal."""
-    batch, _ = layer.batch_and_steps()
-    directions, hidden, rows = layer.directions, layer.hidden, layer.hidden * layer.op.gates
-    state = (batch, directions, hidden) if layer.op.layout else (directions, batch, hidden)
-    shapes: dict[int, tuple[Dim, ...]] = {
-        1: (directions, rows, layer.given(0).shape[2]), 2: (directions, rows, hidden), 3: (directions, 2 * rows),
-        4: (batch,), 5: state, 6: state, 7: (directions, 3 * hidden),
-    }  # fmt: skip
-    for position, shape in shapes.items():
-        value = layer.input(position)
-        if value is not None:
-            yield from zip(value.shape, shape, strict=True)
 
 
 class _Weights:
