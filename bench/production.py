@@ -22,7 +22,7 @@ from bench import models, report
 from bench.footprint import GAP, RUNS, read_arrays, save_arrays
 from bench.models import BenchModel, Unavailable
 from bench.peers import ENGINES
-from bench.race import OURS, PATIENCE, PAUSE, ROOT, Say, geometric_mean, relative_error
+from bench.race import OURS, PATIENCE, PAUSE, ROOT, Say, geometric_mean, relative_error, write_bytecode
 
 THEIRS = "onnxruntime"
 FILE = "file"  # ours, from a compiled file
@@ -342,6 +342,7 @@ def main(arguments: list[str]) -> int:
     settings = Settings(options.threads, options.rounds, max(1, options.cold_rounds), options.requests)
     called = " ".join(["python -m bench production", *arguments])
     machine = machine_facts()
+    write_bytecode()
     rows = [Row(model.name) for model in chosen]
     for place, model in enumerate(chosen):
         rows[place] = measure_model(model, settings, _say)

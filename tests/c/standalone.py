@@ -16,7 +16,7 @@ import numpy as np
 from intaglio.c.compiler import RUNTIME_FOLDER, Compiler
 from intaglio.c.target import Target, usable_cores
 from intaglio.c.units import CFunction, Key, function_key, partition, symbol_of, unit_source
-from intaglio.ir.dim import evaluate
+from intaglio.ir.dim import evaluate, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.driver import segment_symbols
@@ -50,8 +50,9 @@ class Segment:
         if len(plan.steps) != 1 or isinstance(plan.steps[0], HostStep):
             raise NotAlone(", ".join(f"{host.node.op.name}: {host.reason}" for host in plan.host_steps) or "no segment")
         for value, array in zip(plan.inputs, self.inputs, strict=True):
-            assert isinstance(value.type, TensorType)
-            bind(value.type.shape, array.shape, self.bindings, value.name)
+            if value in self.step.inputs:
+                assert isinstance(value.type, TensorType)
+                bind(value.type.shape, array.shape, self.bindings, value.name)
 
     @property
     def step(self) -> NativeStep:
@@ -63,6 +64,7 @@ class Segment:
         return all(
             evaluate(left, self.bindings) == evaluate(right, self.bindings)
             for left, right in self.engine.plan.assumptions
+            if symbols(left) | symbols(right) <= self.bindings.keys()
         )
 
     def request(self) -> bytes:

@@ -8,7 +8,7 @@ import ml_dtypes  # pyright: ignore[reportMissingImports]
 import numpy as np
 import pytest
 
-from intaglio.errors import IntaglioError
+from intaglio.errors import IntaglioError, OperatorError
 from intaglio.runtime.model import load
 
 RNG = np.random.default_rng(8)
@@ -49,3 +49,17 @@ def test_sides_that_differ(make_model: Any) -> None:
     native = load(make_model("Det", {"x": (np.float32, ["m", "k"])}), engine="native", strict=True)
     with pytest.raises((IntaglioError, np.linalg.LinAlgError)):
         native.run({"x": np.zeros((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_inverses(make_model: Any, dtype: Any) -> None:
+    given = make_model("Inverse", {"x": (dtype, ["n", "m", "m"])}, {"domain": "com.microsoft"}, outputs=[("y", dtype)])
+    given.opset_import.add(domain="com.microsoft", version=1)
+    native = load(given, engine="native", strict=True)
+    for side in (1, 2, 5, 12):
+        x = (RNG.integers(-3, 4, (3, side, side)) + 8 * np.eye(side)[::-1]).astype(dtype)
+        tolerance = 2e-3 if dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(native(x), np.linalg.inv(x.astype(np.float64)), rtol=tolerance, atol=tolerance)
+    assert native(np.zeros((0, 3, 3), dtype)).shape == (0, 3, 3)
+    with pytest.raises(OperatorError, match="Inverse.*no inverse"):
+        native(np.ones((1, 2, 2), dtype))

@@ -295,7 +295,7 @@ def moved(b: Any, x: Value, y: Value, chosen: Value, places: Value) -> list[Valu
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", [*NARROW, DTYPES["complex64"]], ids=str)
+@pytest.mark.parametrize("dtype", [*NARROW, DTYPES["complex64"], DTYPES["complex128"]], ids=str)
 def test_movement_keeps_bits(dtype: DType) -> None:
     tensor = TensorType(dtype, (symbol("n"), 12))
     types = [tensor, tensor, tensor.with_dtype(BOOL), TensorType(DTYPES["int64"], (12,))]

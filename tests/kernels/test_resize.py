@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from intaglio.errors import OperatorError
 from intaglio.ops.resize import COORDINATES, NEAREST
 
 SHAPES = [(1, 3, 5, 7), (2, 1, 1, 9), (1, 20, 4, 3)]
@@ -98,3 +99,63 @@ def test_integers_by_interpolation(make_model: Any, judge: Any, dtype: Any) -> N
     for mode, antialias, scales in cases:
         attributes = {"mode": mode, "antialias": antialias}
         judge(model(make_model, attributes, dtype, scales=scales), [{"x": x}], ort=False)
+
+
+FED = ("n", "c", "h", "w")
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_scales_and_regions_that_the_run_tells(make_model: Any, judge: Any, mode: str, coordinates: str) -> None:
+    attributes = {"mode": mode, "coordinate_transformation_mode": coordinates, "extrapolation_value": 7.0}
+    types = {"x": (np.float32, FED), "roi": (np.float32, [8]), "scales": (np.float32, [4])}
+    given = make_model("Resize", types, attributes)
+    roi = np.array((0, 0, 0.1, -0.2, 1, 1, 0.9, 1.3), np.float32)
+    fed = [{**feed, "roi": roi, "scales": np.array(scales, np.float32)} for feed in feeds() for scales in SCALES]
+    judge(given, fed, ort=False, exact=mode == "nearest")
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_sizes_that_the_run_tells(make_model: Any, judge: Any, mode: str, policy: str) -> None:
+    attributes = {"mode": mode, "keep_aspect_ratio_policy": policy, "axes": [3, -2]}
+    types = {"x": (np.float32, FED), "sizes": (np.int64, [2])}
+    given = make_model("Resize", types, attributes, order=["x", "", "", "sizes"])
+    pairs = ((3, 11), (7, 7), (1, 1), (16, 2))
+    fed = [{**feed, "sizes": np.array(sizes)} for feed in feeds() for sizes in pairs]
+    judge(given, fed, ort=False, exact=mode == "nearest")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float16, np.float64, np.complex128])
+def test_element_types_with_scales_that_the_run_tells(make_model: Any, judge: Any, dtype: Any) -> None:
+    mode = "nearest" if np.dtype(dtype).kind == "c" else "linear"
+    types = {"x": (dtype, FED), "scales": (np.float32, [4])}
+    given = make_model("Resize", types, {"mode": mode}, outputs=[("y", dtype)], order=["x", "", "scales"])
+    x = np.arange(48).reshape(2, 2, 4, 3).astype(dtype)
+    judge(given, [{"x": x, "scales": np.array([1, 1, 2, 4], np.float32)}], ort=False, exact=False)
+
+
+def test_sizes_that_have_no_form(make_model: Any, judge: Any) -> None:
+    """A third of an unknown size is no dimension that the compiler can write down."""
+    for mode, antialias in (("nearest", 0), ("linear", 1)):
+        given = model(make_model, {"mode": mode, "antialias": antialias}, scales=(1, 1, 0.3, 1.7))
+        judge(given, feeds(), ort=False, exact=mode == "nearest")
+
+
+def test_axes_that_turn_out_to_keep_their_size(make_model: Any, judge: Any) -> None:
+    """Nothing of a neighbour with weight 0 comes in, not even if it is infinite."""
+    given = make_model(
+        "Resize", {"x": (np.float32, FED), "scales": (np.float32, [4])}, {"mode": "linear"}, order=["x", "", "scales"]
+    )
+    x = np.random.default_rng(1).standard_normal((1, 3, 4, 5)).astype(np.float32)
+    x[0, 1] = np.inf
+    judge(given, [{"x": x, "scales": np.array([1, 1, 2, 2], np.float32)}], ort=False, exact=False)
+
+
+def test_nothing_is_resized_to_nothing_only(make_model: Any, judge: Any) -> None:
+    sizes = make_model(
+        "Resize", {"x": (np.float32, FED), "sizes": (np.int64, [2])}, {"axes": [2, 3]}, order=["x", "", "", "sizes"]
+    )
+    native = judge(sizes, [{"x": np.zeros((1, 2, 3, 4), np.float32), "sizes": np.array([0, 5])}], ort=False)
+    with pytest.raises(OperatorError, match="size 0 cannot be resized"):
+        native.run({"x": np.zeros((1, 2, 0, 4), np.float32), "sizes": np.array([3, 4])})

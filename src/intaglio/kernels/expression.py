@@ -105,8 +105,8 @@ _INDICES = {
 _DECODING = frozenset({"Cast", "CastLike", "IsInf", "IsNaN"})
 """Operators that take narrow numbers apart or make them."""
 
-_COMPARING = frozenset({"NonZero", "Unique"})
-"""Operators that take complex numbers apart."""
+_PAIRING = frozenset({"Col2Im", "GridSample", "NonZero", "Resize", "Unique"})
+"""Operators that take complex numbers for pairs of real ones."""
 
 
 def handles(node: Node, dtype: DType) -> bool:
@@ -115,8 +115,9 @@ def handles(node: Node, dtype: DType) -> bool:
         return is_computable(dtype)
     index = node.inputs[_INDICES.get(node.op.name, len(node.inputs)) :][:1]
     is_indexed = any(value is not None and value.dtype.name in OPAQUE for value in index)
-    is_moving = node.op.name in _MOVING and getattr(node.op, "reduction", "none") == "none" and not is_indexed
-    return is_moving or node.op.name in (_COMPARING if dtype.kind == "complex" else _DECODING)
+    combined = ("none", "add", "mul") if dtype.kind == "complex" else ("none",)
+    is_moving = node.op.name in _MOVING and getattr(node.op, "reduction", "none") in combined and not is_indexed
+    return is_moving or node.op.name in (_PAIRING if dtype.kind == "complex" else _DECODING)
 
 
 Emitter = Callable[[Node, Sequence[Register]], Register]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from string import Template
 
 from intaglio.ir.dim import Dim, product
-from intaglio.ir.dtype import DType
+from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.expression import MEMORY, with_headers
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
@@ -49,6 +49,11 @@ def bits_type(dtype: DType) -> str:
     'uint32_t'
     """
     return f"uint{8 * dtype.itemsize}_t"
+
+
+def part_type(dtype: DType) -> DType:
+    """The element type of the parts of complex numbers; other types are their own."""
+    return {"complex64": FLOAT32, "complex128": FLOAT64}.get(dtype.name, dtype)
 
 
 @dataclass

@@ -127,7 +127,10 @@ def _sizes(equation: Equation, shapes: list[tuple[Dim, ...]]) -> dict[str, Dim]:
     """The size of each labelled axis; raises ShapeError where operands disagree."""
     sizes: dict[str, Dim] = {}
     for labels, shape in zip(equation.operands, shapes, strict=True):
+        own = dict(zip(labels, shape, strict=True))
         for label, size in zip(labels, shape, strict=True):
+            message = f"axis {label!r} of the equation has the sizes {size} and {own[label]} in one operand"
+            requirements.need_equal(size, own[label], message)
             try:
                 sizes[label] = requirements.broadcast(sizes.get(label, 1), size)
             except ShapeError as error:

@@ -88,6 +88,11 @@ def known_length(value: Value) -> int | None:
     return size if isinstance(size, int) else None
 
 
+def list_length(value: Value) -> Dim:
+    """The number of elements of a one-dimensional tensor."""
+    return dims.fresh() if value.tensor.shape is None else dims.product(value.tensor.shape)
+
+
 def unknown_shape(rank: int | None) -> Shape | None:
     """A shape of so many sizes that are known only at run time."""
     return None if rank is None else tuple(dims.fresh() for _ in range(rank))

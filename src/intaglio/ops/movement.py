@@ -14,7 +14,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, output_count
-from intaglio.ir.requirements import need_at_most
+from intaglio.ir.requirements import need_at_most, need_equal
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
     add_all,
@@ -24,6 +24,7 @@ from intaglio.ops.indices import (
     known,
     known_integers,
     known_length,
+    list_length,
     need_integers,
     need_rank,
     resolve_axes,
@@ -288,11 +289,13 @@ class Pad(Op):
             raise ShapeError(f"mode {self.mode!r} is none of {', '.join(PAD_MODES)}")
         shape, widths = data.tensor.shape, known(pads)
         padded = known_integers(axes)
+        if shape is not None:
+            count = len(shape) if axes is None else list_length(axes)
+            message = f"{list_length(pads)} pads for {count} axes, expected {count * 2}"
+            need_equal(list_length(pads), count * 2, message)
         if shape is None or widths is None or (axes is not None and padded is None):
             return data.tensor.with_shape(unknown_shape(None if shape is None else len(shape)))
         padded = list(range(len(shape))) if axes is None else resolve_axes(padded or (), len(shape))
-        if len(widths) != 2 * len(padded):
-            raise ShapeError(f"{len(widths)} pads for {len(padded)} axes, expected {2 * len(padded)}")
         result = list(shape)
         for axis, before, behind in zip(padded, widths, widths[len(padded) :], strict=False):
             result[axis] = shape[axis] + before + behind
@@ -458,9 +461,8 @@ class CenterCropPad(Op):
         if given is None:
             return input_data.tensor
         axes = resolve_axes(range(len(given)) if self.axes is None else self.axes, len(given))
+        need_equal(list_length(shape), len(axes), f"{list_length(shape)} sizes for {len(axes)} axes")
         sizes, result = sizes_of(shape) or [dims.fresh() for _ in axes], list(given)
-        if len(sizes) != len(axes):
-            raise ShapeError(f"{len(sizes)} sizes for {len(axes)} axes")
         for axis, size in zip(axes, sizes, strict=True):
             result[axis] = size
         return input_data.tensor.with_shape(tuple(result))

@@ -15,12 +15,13 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT64, INT64, STRING, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_multiple
 from intaglio.ir.types import TensorType
 from intaglio.ops.cast import convert
 from intaglio.ops.convolution import check_kernel_shape
 from intaglio.ops.indices import check_indices, check_size, integers, known, same_dtype, zero
 from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import along, cast, known_shape, like, require_equal, require_float, wide
+from intaglio.ops.operand import along, cast, known_shape, like, require_equal, require_float, require_shape, wide
 from intaglio.ops.window import Window, resolve_windows
 
 
@@ -205,9 +206,11 @@ class DeformConv(Op):
         require_equal(data[1], weights[1] * self.group, "the channels of X and of W times group")
         outputs = tuple(window.output for window in self.windows(data[2:], weights[2:]))
         places = dims.product(weights[2:]) * self.offset_group
-        moved = known_shape(offset, rank=len(data))
-        if moved is not None:
-            require_equal(moved[1], places * (len(data) - 2), "the channels of offset and those needed")
+        require_shape(offset, (data[0], places * (len(data) - 2), *outputs))
+        require_shape(mask, (data[0], places, *outputs))
+        require_shape(B, (weights[0],))
+        need_multiple(weights[0], self.group, f"{weights[0]} output channels cannot be split into {self.group} groups")
+        need_multiple(data[1], self.offset_group, f"{data[1]} channels cannot share {self.offset_group} offset groups")
         return TensorType(dtype, (data[0], weights[0], *outputs))
 
     def reference(self, X: Array, W: Array, offset: Array, B: Array | None = None, mask: Array | None = None) -> Array:

@@ -31,7 +31,7 @@ def _is_foldable(value: Value) -> bool:
 def _constant(b: Builder, value: Value) -> Value:
     contents = value.contents
     assert contents is not None
-    return b.constant(np.array(contents.tolist(), dtype=value.dtype.numpy), name=value.name)
+    return b.constant(np.array(contents.tolist(), dtype=value.dtype.numpy).reshape(contents.shape), name=value.name)
 
 
 @rule("Reshape")

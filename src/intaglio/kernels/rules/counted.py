@@ -6,12 +6,12 @@ A first kernel finds out which and how many, the driver takes the number and all
 from __future__ import annotations
 
 from intaglio.ir.dim import Dim, floordiv
-from intaglio.ir.dtype import FLOAT32, FLOAT64, INT64, DType
+from intaglio.ir.dtype import INT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.routine import ROWS, Routine, bits_type, reads, row_blocks, three_parts, writes
+from intaglio.kernels.routine import ROWS, Routine, bits_type, part_type, reads, row_blocks, three_parts, writes
 from intaglio.kernels.rules.selection import rank_text
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
@@ -172,13 +172,8 @@ _COMPRESS = f"""
 """
 
 
-def _part(dtype: DType) -> DType:
-    """The element type that is compared: complex numbers are two of them, the real one first."""
-    return {"complex64": FLOAT32, "complex128": FLOAT64}.get(dtype.name, dtype)
-
-
 def _refuse_unique(node: Node) -> str | None:
-    dtype = _part(_input(node).dtype)
+    dtype = part_type(_input(node).dtype)
     if dtype.name not in ("float16", "bfloat16", "float32", "float64", "bool") and dtype.kind not in ("int", "uint"):
         return f"Unique of {dtype} is not compiled"
     return None
@@ -193,7 +188,7 @@ def unique_sizes(context: Context, node: Node) -> None:
     groups = _number(context, extent, "groups")
     firsts, counts = _number(context, extent, "firsts"), _number(context, extent, "counts")
     found = _number(context, 1, "found")
-    part = _part(data.dtype)
+    part = part_type(data.dtype)
     parameters = [reads("data", context.contiguous(data), bits_type(part)), writes("order", order)]
     parameters += [writes("groups", groups), writes("firsts", firsts), writes("counts", counts)]
     parameters.append(writes("found", found))
@@ -204,6 +199,7 @@ def unique_sizes(context: Context, node: Node) -> None:
     routine.marks = {
         "bits": bits_type(part),
         "rank": rank_text(part),
+        "is_complex": "1" if parts == 2 else "0",
         "renumber": "" if node.op.sorted else _BY_PLACE,
     }
     context.emit(routine.call(node, data))
@@ -253,13 +249,19 @@ static inline $bits IG_FUNCTION_rank($bits x)
 {
     return $rank;
 }
+/* The rank of a number; all complex numbers with a part that is none are the same, behind all others. */
+static inline $bits IG_FUNCTION_at(const $bits *data, int64_t place)
+{
+    const $bits own = IG_FUNCTION_rank(data[place]), other = IG_FUNCTION_rank(data[place ^ $is_complex]);
+    return $is_complex && other == ($bits)~($bits)0 ? other : own;
+}
 static int IG_FUNCTION_compare(const $bits *data, int64_t left, int64_t right, int64_t outer, int64_t extent,
                                int64_t inner)
 {
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < inner; i++) {
-            const $bits a = IG_FUNCTION_rank(data[(o * extent + left) * inner + i]);
-            const $bits b = IG_FUNCTION_rank(data[(o * extent + right) * inner + i]);
+            const $bits a = IG_FUNCTION_at(data, (o * extent + left) * inner + i);
+            const $bits b = IG_FUNCTION_at(data, (o * extent + right) * inner + i);
             if (a != b)
                 return a < b ? -1 : 1;
         }

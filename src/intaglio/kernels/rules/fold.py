@@ -18,6 +18,7 @@ from intaglio.kernels.routine import (
     Routine,
     disagreement,
     memory_type,
+    part_type,
     reads,
     row_blocks,
     writes,
@@ -114,7 +115,7 @@ def col2im(context: Context, node: Node, epilogue: Epilogue) -> None:
     routine = Routine(
         "col2im",
         _body(windows),
-        [reads("column", source), writes("out", result)],
+        [reads("column", source, _element(dtype)), writes("out", result, _element(dtype))],
         sizes,
         SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks")),
         cost,
@@ -127,13 +128,18 @@ def col2im(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 def _marks(dtype: DType, axes: int) -> dict[str, str]:
     volume = " * ".join(f"out{axis}" for axis in range(axes))
-    return {"element": memory_type(dtype), "sum": _sum(dtype), "volume": volume}
+    return {"element": _element(dtype), "sum": _sum(dtype), "volume": volume}
+
+
+def _element(dtype: DType) -> str:
+    """The C type that elements are summed in."""
+    return f"{memory_type(part_type(dtype))} _Complex" if dtype.kind == "complex" else memory_type(dtype)
 
 
 def _sum(dtype: DType) -> str:
     if dtype.kind == "bool":
         return "a | b"
-    return "a + b" if dtype.is_float else "(uint64_t)a + (uint64_t)b"
+    return "a + b" if dtype.is_float or dtype.kind == "complex" else "(uint64_t)a + (uint64_t)b"
 
 
 def window_sizes(windows: Sequence[Window]) -> list[tuple[str, Size]]:

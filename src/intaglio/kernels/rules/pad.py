@@ -75,7 +75,7 @@ def _late_frames(context: Context, node: Node) -> list[_Frame]:
 _FIELDS = ("cut_before", "cut_behind", "before", "behind")
 
 _LATE_PADS = """
-int64_t shape[$rank + 1];
+int64_t shape[$rank + 1], times[$rank + 1] = {0};
 for (int64_t i = 0; i < $rank; i++)
     shape[i] = given[i];
 for (int64_t i = 0; i < $count; i++) {
@@ -86,6 +86,7 @@ for (int64_t i = 0; i < $count; i++) {
         fault = 1;
         break;
     }
+    fault |= times[axis]++ > 0;
     value[4 * axis] = before < 0 ? -before : 0;
     value[4 * axis + 1] = behind < 0 ? -behind : 0;
     value[4 * axis + 2] = before > 0 ? before : 0;

@@ -17,7 +17,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.expression import MEMORY
 from intaglio.kernels.loops import Program, loop_call
 from intaglio.kernels.plan import Operand, Size, SizeTerm
-from intaglio.kernels.routine import Parameter, Routine, bits_type, memory_type, reads, writes
+from intaglio.kernels.routine import Parameter, Routine, bits_type, memory_type, part_type, reads, writes
 from intaglio.kernels.rules.late import bind_wanted
 from intaglio.kernels.rules.widen import converted, widened
 from intaglio.kernels.structured.resample import (
@@ -89,6 +89,8 @@ def _refuse(node: Node) -> str | None:
         return "how many scales or sizes it has is not known before the run"
     if _op(node).antialias and not _is_fixed(node) and not _is_scaled(node):
         return "Resize with antialias to sizes that are not known before the run is not compiled yet"
+    if _parts(node) == 2 and _sampling(node).crops and _op(node).extrapolation_value != 0:
+        return "the extrapolation value is real, and the elements are complex"
     return None
 
 
@@ -228,7 +230,7 @@ def resize(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 def _widened(context: Context, data: Value) -> View:
     """The input in the type that it is interpolated in: double precision for integers."""
-    if data.dtype.is_float:
+    if data.dtype.is_float or data.dtype.kind == "complex":
         return widened(context, data)
     return converted(context, context.view(data), data.dtype, FLOAT64)
 
@@ -306,7 +308,7 @@ def _pass(context: Context, node: Node, view: View, pair: list[_Axis], into: Vie
     extents: dict[str, Dim] = {
         "in_a": 1 if rows is None else rows.size, "out_a": 1 if rows is None else rows.resized,
         "in_b": 1 if columns is None else columns.size, "out_b": 1 if columns is None else columns.resized,
-        "inner": product(shape[last + 1 :]),
+        "inner": product(shape[last + 1 :]) * _parts(node),
     }  # fmt: skip
     build = _nearest if _sampling(node).mode == "nearest" else _mixed
     routine = build(context, node, view, target, rows, columns)
@@ -316,6 +318,12 @@ def _pass(context: Context, node: Node, view: View, pair: list[_Axis], into: Vie
     call.flops = product(shape) * 4
     context.emit(call)
     return View(target.buffer, target.offset, shape, row_major(shape))
+
+
+def _parts(node: Node) -> int:
+    """How many numbers an element is where elements are mixed: a complex one is two."""
+    is_pair = _data(node).dtype.kind == "complex" and _sampling(node).mode != "nearest"
+    return 2 if is_pair else 1
 
 
 def _fill(context: Context, node: Node, dtype: Any) -> Buffer:
@@ -344,7 +352,7 @@ def _nearest(
 def _mixed(
     context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
 ) -> Routine:
-    element = memory_type(view.buffer.dtype)
+    element = memory_type(part_type(view.buffer.dtype))
     parameters = [
         Parameter("x", element, Operand(view.buffer, view.offset)),
         Parameter("out", element, Operand(target.buffer, target.offset, True)),

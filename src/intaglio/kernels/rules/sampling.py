@@ -9,7 +9,7 @@ from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.expression import register_kind
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.routine import ROWS, Routine, disagreement, memory_type, reads, row_blocks, writes
+from intaglio.kernels.routine import ROWS, Routine, disagreement, memory_type, part_type, reads, row_blocks, writes
 from intaglio.kernels.rules.channels import MIX_HELPERS, channels_last, give_last, result_last
 from intaglio.kernels.rules.widen import computed, side_by_side
 
@@ -30,7 +30,7 @@ def _refuse(node: Node) -> str | None:
 
 def _computed(image: Value) -> DType:
     """The element type of sums: integers are summed in double precision, as the reference does."""
-    return computed(image.dtype) if image.dtype.is_float else FLOAT64
+    return computed(image.dtype) if image.dtype.is_float or image.dtype.kind == "complex" else FLOAT64
 
 
 @anchor("GridSample", refuse=_refuse)
@@ -38,20 +38,23 @@ def grid_sample(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A row is one place of the grid with all its channels."""
     image, grid = _inputs(node)
     dtype, axes = _computed(image), image.rank - 2
+    part = part_type(dtype)
+    parts = dtype.itemsize // part.itemsize
     places = side_by_side(context, grid)
     source, result = channels_last(context, image, dtype), result_last(context, node, dtype)
     taps = _TAPS[node.op.mode] ** axes
     blocks, tasks, cost = row_blocks(f"channels * {dtype.itemsize}", f"20 * {axes} + {taps} * (2 + channels / 8)")
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement([(image.shape[0], grid.shape[0]), (grid.shape[-1], axes)])),
-        ("channels", image.shape[1]), ("points", product(grid.shape[1:-1])),
+        ("channels", image.shape[1] * parts), ("points", product(grid.shape[1:-1])),
         ("rows", SizeTerm("{0} * points", (image.shape[0],))),
         *((f"extent{axis}", image.shape[2 + axis]) for axis in range(axes)), *blocks,
     ]  # fmt: skip
-    parameters = [reads("x", source), reads("grid", places), writes("out", result)]
+    element = memory_type(part)
+    parameters = [reads("x", source, element), reads("grid", places), writes("out", result, element)]
     routine = Routine(f"grid_sample_{node.op.mode}", _body(node), parameters, sizes, tasks, cost, checks=True)
     routine.helpers = MIX_HELPERS + _helpers(node)
-    routine.marks = _marks(node, dtype, places.buffer.dtype)
+    routine.marks = _marks(node, part, places.buffer.dtype)
     context.emit(routine.call(node))
     give_last(context, node, result)
 

@@ -20,6 +20,8 @@ from intaglio.kernels.routine import (
     Routine,
     bits_type,
     disagreement,
+    memory_type,
+    part_type,
     reads,
     row_blocks,
     three_parts,
@@ -65,8 +67,26 @@ def _combine_function(reduction: str, dtype: DType) -> str:
         ]
     else:
         body = [f"    const {element} a = x, b = y;", "    (void)a;", f"    return ({element})({expression});"]
+    if dtype.kind == "complex" and reduction != "none":
+        part = memory_type(part_type(dtype))
+        body = [_COMPLEX.replace("PART", part).replace("RESULT", _COMPLEX_RESULTS[reduction]).strip("\n")]
     head = f"static inline {element} IG_FUNCTION_combine({element} x, {element} y)"
     return "\n".join([PLACE, head, "{", *body, "}", ""])
+
+
+_COMPLEX = """
+    PART a[2], b[2];
+    __builtin_memcpy(a, &x, sizeof x);
+    __builtin_memcpy(b, &y, sizeof y);
+    const PART result[2] = {RESULT};
+    __builtin_memcpy(&x, result, sizeof x);
+    return x;
+"""
+
+_COMPLEX_RESULTS = {
+    "add": "a[0] + b[0], a[1] + b[1]",
+    "mul": "a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]",
+}
 
 
 def _reduction(node: Node) -> str:

@@ -14,6 +14,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import DTYPES, FLOAT32, FLOAT64, INT64, STRING
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import MapType, SequenceType, TensorType
 from intaglio.ops.indices import check_size, integers, need_integers, need_rank, unify
 from intaglio.ops.ml.labels import Lookup
@@ -32,6 +33,7 @@ class ArrayFeatureExtractor(Op):
         if X.tensor.shape is None:
             return X.tensor
         count = dims.fresh() if Y.tensor.shape is None else Y.tensor.size
+        need_at_most(1, count, f"{count} indices, expected at least one")
         return X.tensor.with_shape((*(X.shape[:-1] or (1,)), count))
 
     def reference(self, X: Array, Y: Array) -> Array:
