@@ -64,7 +64,8 @@ def compiled(problems: Sequence[Problem]) -> dict[str, tuple[Problem, NativeEngi
 
 
 def bits(array: Array) -> Array:
-    return np.ascontiguousarray(array).reshape(array.shape).view(f"u{array.dtype.itemsize}")
+    plain = np.ascontiguousarray(array).reshape(array.shape if array.dtype.itemsize <= 8 else -1)
+    return plain.view(f"u{min(8, array.dtype.itemsize)}")
 
 
 def both(pair: tuple[Problem, NativeEngine]) -> Iterator[tuple[Array, Array]]:

@@ -47,7 +47,7 @@ def test_equation(agree: Any, equation: str) -> None:
 
 
 @pytest.mark.parametrize("equation", CASES | DIAGONALS)
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, np.int16])
 def test_expansion(equation: str, dtype: Any) -> None:
     arrays = operands((CASES | DIAGONALS)[equation], dtype)
     op = Einsum(equation=equation)

@@ -224,6 +224,7 @@ class FlexAttention(Op):
         return TensorType(dtype, (*q[:3], v[3]))
 
     def interpret(self, run: Runner, Q: Array, K: Array, V: Array) -> Array:
+        check_heads(Q.shape, K.shape, V.shape)
         count = int(group_size(Q.shape[1], K.shape[1]))
         k, v = np.repeat(widen(K), count, axis=1), np.repeat(widen(V), count, axis=1)
         dtype = precision_of(from_numpy(Q.dtype), self.softmax_precision)
