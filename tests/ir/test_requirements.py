@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -59,7 +61,7 @@ def test_what_certainly_holds_is_not_recorded(kind: str, left: Dim, right: Dim) 
         ("broadcast", lambda n, m: n == m or 1 in (n, m)),
     ],
 )
-def test_what_is_open_is_decided_by_the_sizes(kind, holds) -> None:
+def test_what_is_open_is_decided_by_the_sizes(kind: str, holds: Callable[[int, int], bool]) -> None:
     with recording() as found:
         if kind == "broadcast":
             broadcast(N, M)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from intaglio.ir.dim import symbol
 from intaglio.ir.requirements import Requirement
 from intaglio.runtime.fitting import FITTING_LIMIT, Fitting
@@ -15,7 +17,7 @@ class Counting(Requirement):
 
     looks = 0
 
-    def holds(self, bindings) -> bool:
+    def holds(self, bindings: Mapping[str, int]) -> bool:
         Counting.looks += 1
         return super().holds(bindings)
 

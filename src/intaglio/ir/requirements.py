@@ -8,7 +8,7 @@ nothing where it is certain that they do. What depends on the values of symbols 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -47,7 +47,7 @@ _recorders = _Recorders()
 
 
 @contextmanager
-def recording() -> Iterator[dict[Requirement, None]]:
+def recording() -> Generator[dict[Requirement, None]]:
     """Within this context requirements that stay open are collected, each once, in order."""
     found: dict[Requirement, None] = {}
     _recorders.lists.append(found)

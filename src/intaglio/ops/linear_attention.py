@@ -59,6 +59,10 @@ class LinearAttention(Op):
         for axis, what in enumerate(("batches", "lengths")):
             require_equal(q[axis], k[axis], f"the {what} of query and key")
             require_equal(k[axis], v[axis], f"the {what} of key and value")
+        for operand in (decay, beta):
+            shape = None if operand is None else known_shape(operand, rank=3)
+            for axis, dim in enumerate(() if shape is None else shape[:2]):
+                require_equal(dim, q[axis], f"axis {axis} of {operand and operand.name} and of query")
         state = (q[0], self.kv_num_heads, size, width)
         require_shape(past_state, state)
         return TensorType(query.dtype, (q[0], q[1], self.q_num_heads * width)), TensorType(state_dtype, state)

@@ -177,6 +177,10 @@ class Slice(Op):
         shape = data.tensor.shape
         if shape is None:
             return data.tensor
+        for value in (ends, axes, steps):
+            if value is not None:
+                length, other = list_length(starts), list_length(value)
+                need_equal(other, length, f"{length} starts and {other} {value.name}, expected as many of each")
         cut = known_integers(axes)
         count = known_length(starts) if axes is None else known_length(axes)
         if cut is None and (axes is not None or count is None):

@@ -14,8 +14,9 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import STRING, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_equal
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size, integers, known_length, resolve_axes, sizes_of, wide
+from intaglio.ops.indices import check_size, integers, list_length, resolve_axes, sizes_of, wide
 
 COORDINATES = (
     "half_pixel",
@@ -72,7 +73,6 @@ class Resize(Op):
     def infer(
         self, X: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None
     ) -> TensorType:
-        del roi
         self._check_modes()
         scales, sizes = _present(scales), _present(sizes)
         if (scales is None) == (sizes is None):
@@ -83,9 +83,11 @@ class Resize(Op):
             return X.tensor
         axes = resolve_axes(range(X.rank) if self.axes is None else self.axes, X.rank)
         given = sizes if scales is None else scales
-        count = None if given is None else known_length(given)
-        if count is not None and count != len(axes):
-            raise ShapeError(f"{count} scales or sizes for {len(axes)} axes")
+        if given is not None:
+            count = list_length(given)
+            need_equal(count, len(axes), f"{count} scales or sizes for {len(axes)} axes")
+        if roi is not None and self.coordinate_transformation_mode == "tf_crop_and_resize":
+            need_equal(list_length(roi), 2 * len(axes), f"{list_length(roi)} numbers in roi for {len(axes)} axes")
         result = list(X.shape)
         for axis, size in zip(axes, self._sizes([X.shape[axis] for axis in axes], scales, sizes), strict=True):
             result[axis] = size

@@ -18,6 +18,7 @@ from intaglio.ops.indices import (
     integers,
     need_integers,
     need_rank,
+    need_single,
     resolve_axis,
     sizes_of,
     wide,
@@ -107,6 +108,7 @@ class TopK(Op):
 
     def infer(self, X: Value, K: Value) -> tuple[TensorType, TensorType]:
         need_integers(K)
+        need_single(K)
         need_rank(X, 1)
         counts = sizes_of(K)
         if X.tensor.shape is None:
@@ -150,7 +152,8 @@ class NonMaxSuppression(Op):
         iou_threshold: Value | None = None,
         score_threshold: Value | None = None,
     ) -> TensorType:
-        del max_output_boxes_per_class, iou_threshold, score_threshold
+        for value in (max_output_boxes_per_class, iou_threshold, score_threshold):
+            need_single(value)
         need_rank(boxes, 3, 3)
         need_rank(scores, 3, 3)
         return TensorType(INT64, (dims.fresh(), 3))

@@ -26,6 +26,7 @@ from intaglio.ops.indices import (
     known,
     known_integers,
     known_length,
+    list_length,
     need_integers,
     need_rank,
     numbered_dtype,
@@ -259,6 +260,8 @@ class Tile(Growing):
         shape, counts = input.tensor.shape, known(repeats)
         if shape is None:
             return input.tensor.with_shape(unknown_shape(known_length(repeats)))
+        length = list_length(repeats)
+        requirements.need_equal(length, len(shape), f"{length} repeats for a tensor of rank {len(shape)}")
         if counts is None:
             return input.tensor.with_shape(unknown_shape(len(shape)))
         self._check(counts, len(shape), ShapeError)

@@ -135,6 +135,8 @@ class STFT(Op):
         need_integers(frame_step)
         shape = known_shape(signal, rank=3)
         batch: Dim = dims.fresh() if shape is None else shape[0]
+        if shape is not None:
+            need_at_most(1, shape[2], f"the last axis of {signal.name} has {shape[2]} elements, expected 1 or 2")
         length = self._frame_length(shape, window, frame_length)
         if length is None:
             return TensorType(signal.dtype, (batch, dims.fresh(), dims.fresh(), 2))

@@ -386,6 +386,8 @@ class RoiAlign(Op):
         data, regions = known_shape(X, rank=4), known_shape(rois, rank=2)
         count: Dim = dims.fresh() if regions is None else regions[0]
         channels: Dim = dims.fresh() if data is None else data[1]
+        require_shape(rois, (count, 4))
+        require_shape(batch_indices, (count,))
         return X.tensor.with_shape((count, channels, self.output_height, self.output_width))
 
     def reference(self, X: Array, rois: Array, batch_indices: Array) -> Array:

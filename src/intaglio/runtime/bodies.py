@@ -9,7 +9,7 @@ from typing import Any
 from intaglio.errors import GraphError, ShapeError, UnsupportedError
 from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone_with_values
-from intaglio.ir.dim import symbol
+from intaglio.ir.dim import Dim, Expr, Symbol, lone_atom, symbol
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.evaluate import evaluate
@@ -20,6 +20,9 @@ def close_body(body: Graph) -> tuple[Graph, list[Value]]:
     """A copy of a body in which the outer values that it reads are inputs behind its own, and those values."""
     captured = [value for value in body.captures() if value.constant is None]
     graph, values = clone_with_values(body)
+    named: dict[Dim, Dim] = {}
+    for value in graph.inputs:
+        value.type = _with_lone_symbols(value, named)
     for value in captured:
         inner = values[value]
         inner.producer = None
@@ -29,6 +32,16 @@ def close_body(body: Graph) -> tuple[Graph, list[Value]]:
     for node in graph.nodes:
         infer_node(node)
     return graph, captured
+
+
+def _with_lone_symbols(value: Value, named: dict[Dim, Dim]) -> Type:
+    """The value's type with a symbol in place of each expression, the same for the same, so that inputs bind it."""
+    if not isinstance(value.type, TensorType) or value.type.shape is None:
+        return value.type
+    for axis, dim in enumerate(value.type.shape):
+        if isinstance(dim, Expr) and not isinstance(lone_atom(dim), Symbol):
+            named.setdefault(dim, symbol(f"{value.name}.{axis}"))
+    return value.type.with_shape(tuple(named.get(dim, dim) for dim in value.type.shape))
 
 
 def _with_own_symbols(value: Value) -> Type:

@@ -25,9 +25,8 @@ from intaglio.kernels.driver import ASSUMPTION, FAULT, REQUIREMENT, ROUNDS, driv
 from intaglio.kernels.lower import UNKNOWN_RANK, lower
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
 from intaglio.kernels.reuse import layout
-from intaglio.ops.evaluate import describe
+from intaglio.ops.evaluate import describe, run_node
 from intaglio.ops.evaluate import evaluate as evaluate_graph
-from intaglio.ops.evaluate import run_node
 from intaglio.ops.indices import check_size
 from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind

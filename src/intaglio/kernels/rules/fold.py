@@ -30,7 +30,7 @@ from intaglio.ops.window import Window, resolve_windows
 
 
 def _windows(node: Node) -> tuple[Window, ...] | None:
-    """The blocks along each axis of the image, with symbols for sizes that the run tells; None where they do not fit."""
+    """The blocks along each axis of the image, with symbols for what the run tells; None where they do not fit."""
     op: Any = node.op
     _, image_shape, block_shape = inputs_of(node)
     count = known_length(image_shape)

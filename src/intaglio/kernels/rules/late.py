@@ -402,7 +402,7 @@ def _fixed_step(node: Node, axis: int, steps: list[int] | None) -> int:
 
 
 _SLICE = """
-int64_t first[$rank + 1], length[$rank + 1], by[$rank + 1];
+int64_t first[$rank + 1], length[$rank + 1], by[$rank + 1], times[$rank + 1] = {0};
 for (int64_t i = 0; i < $rank; i++) {
     first[i] = 0;
     length[i] = given[i];
@@ -410,7 +410,7 @@ for (int64_t i = 0; i < $rank; i++) {
 }
 for (int64_t i = 0; i < $count; i++) {
     const int64_t axis = $axis < 0 ? $axis + $rank : $axis, step = $step;
-    if (axis < 0 || axis >= $rank || step == 0) {
+    if (axis < 0 || axis >= $rank || step == 0 || times[axis]++) {
         fault = 1;
         break;
     }

@@ -41,7 +41,7 @@ def concat(context: Context, node: Node, epilogue: Epilogue) -> None:
 def bit_cast(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy the bits: the memory of a value is only ever read as its own type."""
     data = _data(node)
-    dtype = DTYPES.get(f"uint{8 * data.dtype.itemsize}", data.dtype)
+    dtype = data.dtype if data.dtype.itemsize > 8 else DTYPES[f"uint{8 * data.dtype.itemsize}"]
     bits = Value(data.name, data.tensor.with_dtype(dtype))
     context.copy(bits, context.view(data), into=context.allocate(node.output))
 

@@ -52,12 +52,21 @@ class Sampling:
         return self.coordinates == "tf_crop_and_resize"
 
 
+_CHECKED = """\
+    (void)scratch;
+    if (extent < 1) {
+        *fault = 1;
+        return;
+    }"""
+
+
 def table_marks(sampling: Sampling, element: str) -> dict[str, str]:
     """What the table's C leaves open."""
     test = "if (place < 0 || place > (float)(extent - 1)) {"
     outside = f"{test}\n            index[i * taps] = -1;\n            continue;\n        }}"
     return {
         "element": element,
+        "checked": _CHECKED,
         "coordinate": COORDINATES[sampling.coordinates],
         "kernel": _KERNEL.get(sampling.mode, "(void)distance, (void)cubic;\n    return 1;"),
         "rounding": _ROUNDING[sampling.nearest],
@@ -81,15 +90,8 @@ static inline double IG_FUNCTION_weight(double distance, double cubic)
 }
 """
 
-_FAULT = """\
-    (void)scratch;
-    if (extent < 1) {
-        *fault = 1;
-        return;
-    }
-"""
-
-NEAREST_TABLE = f"{_FAULT}" + """\
+NEAREST_TABLE = """\
+$checked
     const int64_t taps = 1;
     const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
     const float length = parameter[5] > 0 ? (float)extent * scale : (float)resized;
@@ -103,7 +105,8 @@ NEAREST_TABLE = f"{_FAULT}" + """\
     }
 """
 
-WEIGHT_TABLE = f"{_FAULT}" + """\
+WEIGHT_TABLE = """\
+$checked
     const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
     const float length = parameter[5] > 0 ? (float)extent * scale : (float)resized;
     const double stretch = parameter[4], cubic = parameter[3];
