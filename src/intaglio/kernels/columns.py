@@ -33,7 +33,7 @@ from intaglio.kernels.view import Loops, View, collapse
 STRIP = 128
 """Columns of one task."""
 
-RUN = 32
+RUN = 256
 """Steps along the innermost reduced axis that are summed before the sum is added to the total."""
 
 
