@@ -522,6 +522,12 @@ def test_average_pool_padding() -> None:
     check([[[2, 6, 4]]], "AveragePool", x, kernel_shape=[2], pads=[1, 1], count_include_pad=1)
 
 
+def test_pool_same_stride() -> None:
+    x = f32([[[0, 1, 2, 3, 4, 5]]])
+    for operator in ("MaxPool", "AveragePool"):
+        check([[[0, 3]]], operator, x, kernel_shape=[1], strides=[3], auto_pad="SAME_UPPER")
+
+
 def test_max_pool_padding() -> None:
     check([[[-4, -4, -8]]], "MaxPool", f32([[[-4, -8]]]), kernel_shape=[2], pads=[1, 1])
 

@@ -68,6 +68,8 @@ def window(c: Chooser, spatial: int, is_pool: bool) -> tuple[list[int], dict[str
     elif c.flag():
         attributes["auto_pad"] = c.of(("SAME_UPPER", "SAME_LOWER", "VALID"))
         attributes.pop("dilations", None)  # judges differ on what SAME means with them
+        if is_pool and any(s > k for s, k in zip(attributes.get("strides", kernel), kernel, strict=True)):
+            attributes["auto_pad"] = "VALID"  # ONNX Runtime pads by less than nothing, or refuses that
     return kernel, attributes
 
 
