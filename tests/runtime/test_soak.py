@@ -10,6 +10,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,8 +137,18 @@ def phase(subjects: list[Subject], runs: int, seed: int) -> None:
         list(executor.map(work, range(THREADS)))
 
 
+def _wait_for_ends() -> None:
+    """Wait until the count of threads falls no more: one that was joined may take a moment to leave the system."""
+    count, still = len(os.listdir("/proc/self/task")), 0
+    while still < 20:
+        time.sleep(0.05)
+        now = len(os.listdir("/proc/self/task"))
+        count, still = now, still + 1 if now == count else 0
+
+
 def holdings() -> dict[str, int]:
-    """Resident bytes, open files and threads of this process."""
+    """Resident bytes, open files and threads of this process, once the threads that ended are gone."""
+    _wait_for_ends()
     lines = Path("/proc/self/status").read_text().splitlines()
     resident = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
     return {
