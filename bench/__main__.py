@@ -13,6 +13,7 @@ from bench.peers import ENGINES
 from bench.race import OURS, Settings, race
 
 COMMANDS = {
+    "check": "every model at many sizes against ONNX Runtime without optimisations",
     "production": "starting time, memory and idle cost, in fresh processes",
     "gemm": "matrix products at the shapes of transformers, against the peak of the machine",
 }

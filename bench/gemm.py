@@ -1,7 +1,9 @@
 """`python -m bench gemm`: products with constant weights at the shapes of transformers, against the machine's peak.
 
-Each product is a model of one MatMul, run by Intaglio and by ONNX Runtime in processes of their own, in turns. Times
-are CPU time on one thread, which other processes do not stretch, and the clock's on more.
+Each product is a model of one MatMul, run by Intaglio and by ONNX Runtime in processes of their own, in turns with a
+third one that only multiplies and adds in registers: the peak is what the machine gave at that moment. Every round
+starts new processes, for some get memory that is a third slower than that of others all their life. Times are CPU time
+on one thread, which other processes do not stretch, and the clock's on more.
 """
 
 import argparse
@@ -21,7 +23,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from bench import report
-from bench.machine import fma_peak
+from bench.machine import Peak
 from bench.peers import ENGINES
 from bench.production import machine_facts, markdown_table
 from bench.race import OURS, PAUSE, Worker, relative_error
@@ -33,7 +35,7 @@ WEIGHTS = ((768, 768), (768, 2304), (768, 3072), (3072, 768), (1024, 4096), (409
 TOLERANCE = 1e-5  # of the largest value of an exact product
 GOAL = 0.75  # of the peak, from GOAL_ROWS rows on
 GOAL_ROWS = 128
-HEADER = ["M x K x N", "threads", "us", "GFLOP/s", "of peak", "weights GB/s", "ORT us", "ORT / ours", "error"]
+HEADER = ["M x K x N", "threads", "us", "GFLOP/s", "peak", "of peak", "weights GB/s", "ORT us", "ORT / ours", "error"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Result:
     ours: float
     theirs: float
     error: float
-    peak: float = float("nan")
+    peak: float
 
     @property
     def share(self) -> float:
@@ -82,9 +84,10 @@ class Result:
     def cells(self) -> list[str]:
         """One line of the table."""
         rate, bytes = self.shape.flops / self.ours / 1e9, 4 * self.shape.k * self.shape.n
-        return [str(self.shape), str(self.threads), f"{self.ours * 1e6:.0f}", f"{rate:.1f}", f"{self.share:.0%}",
-                f"{bytes / self.ours / 1e9:.1f}", f"{self.theirs * 1e6:.0f}", f"{self.theirs / self.ours:.2f}",
-                f"{self.error:.0e}" + ("" if self.is_right else " wrong")]  # fmt: skip
+        verdict = "" if self.is_right else " wrong"
+        speed = [f"{rate:.1f}", f"{self.peak / 1e9:.0f}", f"{self.share:.0%}", f"{bytes / self.ours / 1e9:.1f}"]
+        return [str(self.shape), str(self.threads), f"{self.ours * 1e6:.0f}", *speed, f"{self.theirs * 1e6:.0f}",
+                f"{self.theirs / self.ours:.2f}", f"{self.error:.0e}{verdict}"]  # fmt: skip
 
 
 def product_model(weight: np.ndarray) -> onnx.ModelProto:
@@ -105,38 +108,37 @@ def measure(shape: Shape, threads: int, options: argparse.Namespace, folder: Pat
     onnx.save(product_model(weight), path)
     exact = (x.astype(np.float64) @ weight.astype(np.float64)).astype(np.float32)
     clock = "process_time" if threads == 1 else "perf_counter"
-    with contextlib.ExitStack() as stack:
-        jobs = [Job(ENGINES[engine], path, threads, {"x": x}, clock) for engine in (OURS, THEIRS)]
-        workers = [stack.enter_context(Worker(job, folder / "cache")) for job in jobs]
-        error, _ = [relative_error(worker.ready().outputs, [exact]) for worker in workers]
-        ours, theirs = _turns(workers, options)
-    return Result(shape, threads, ours, theirs, error)
-
-
-def _turns(workers: Sequence[Worker], options: argparse.Namespace) -> list[float]:
-    """The median time of a run for each worker, or the best."""
-    times: list[list[float]] = [[] for _ in workers]
+    kinds = [ENGINES[OURS], ENGINES[THEIRS], Peak]
+    times: list[list[float]] = [[] for _ in kinds]
+    errors: list[float] = []
     for _ in range(options.rounds):
+        with contextlib.ExitStack() as stack:
+            jobs = [Job(kind, path, threads, {"x": x}, clock) for kind in kinds]
+            workers = [stack.enter_context(Worker(job, folder / "cache")) for job in jobs]
+            errors.append(relative_error(workers[0].ready().outputs, [exact]))
+            for worker in workers[1:]:
+                worker.ready()
+            _take_turns(workers, times, options)
+    ours, theirs, peak = [min(found) if options.best else statistics.median(found) for found in times]
+    return Result(shape, threads, ours, theirs, max(errors), Peak.operations(threads) / peak)
+
+
+def _take_turns(workers: Sequence[Worker], times: Sequence[list[float]], options: argparse.Namespace) -> None:
+    """Add the times of single runs of each worker."""
+    for _ in range(options.turns):
         for worker, found in zip(workers, times, strict=True):
             time.sleep(PAUSE)
             found += worker.ask(options.seconds)  # pyright: ignore[reportOperatorIssue]
-    return [min(found) if options.best else statistics.median(found) for found in times]
 
 
 def measure_all(shapes: Sequence[Shape], options: argparse.Namespace) -> list[Result]:
-    """All products with each number of threads; the peak is the best of several moments of the same run."""
+    """All products with each number of threads."""
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="intaglio-gemm-") as folder:
         for threads in options.threads:
-            peaks, found = [fma_peak(threads)], []
             for shape in shapes:
                 print(f"{shape}, {threads} threads", file=sys.stderr, flush=True)
-                found.append(measure(shape, threads, options, Path(folder)))
-                if shape.m == shapes[-1].m:
-                    peaks.append(fma_peak(threads))
-            for result in found:
-                result.peak = max(peaks)
-            results += found
+                results.append(measure(shape, threads, options, Path(folder)))
     return results
 
 
@@ -149,9 +151,8 @@ def as_json(results: Sequence[Result], facts: dict[str, object]) -> dict[str, An
 
 def text_of(results: Sequence[Result], facts: dict[str, object]) -> str:
     """The report as Markdown: conditions, table, and which products miss the goal."""
-    peaks = {result.threads: f"peak on {result.threads}: {result.peak / 1e9:.0f} GFLOP/s" for result in results}
     lines = [", ".join(f"{ENGINES[name].title} {ENGINES[name].version()}" for name in (OURS, THEIRS)),
-             ", ".join(f"{name}: {value}" for name, value in facts.items()), ", ".join(peaks.values())]  # fmt: skip
+             ", ".join(f"{name}: {value}" for name, value in facts.items())]  # fmt: skip
     slow = [f"{r.shape} on {r.threads}: {r.share:.0%}" for r in results if r.is_below_goal]
     goal = f"Below {GOAL:.0%} of the peak with at least {GOAL_ROWS} rows: {'; '.join(slow) or 'none'}"
     table = markdown_table([HEADER, *(result.cells() for result in results)])
@@ -164,8 +165,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     command.add_argument("--rows", type=int, nargs="+", default=list(ROWS), help="values of M")
     command.add_argument("--weights", nargs="+", default=[f"{k}x{n}" for k, n in WEIGHTS], metavar="KxN")
-    command.add_argument("--rounds", type=int, default=7, help="turns of each engine")
-    command.add_argument("--seconds", type=float, default=0.2, help="length of one turn")
+    command.add_argument("--rounds", type=int, default=5, help="how often new processes are started")
+    command.add_argument("--turns", type=int, default=3, help="turns of each process")
+    command.add_argument("--seconds", type=float, default=0.1, help="length of one turn")
     command.add_argument("--best", action="store_true", help="the best run instead of the median, for a busy machine")
     command.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
     return command

@@ -3,9 +3,11 @@
 import ctypes
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
+from bench.peers import Engine, Feeds
 from intaglio.c import cache, native
 from intaglio.c.cache import CFunction
 from intaglio.c.compiler import require_compiler
@@ -68,11 +70,40 @@ def runner(kernel: str, threads: int, dims: list[int], count: int) -> Callable[[
     return lambda: native.invoke(prepared, 0, x, y)
 
 
+def fma_runner(threads: int, turns: int = TURNS) -> Callable[[], int]:
+    """A function that multiplies and adds in registers, in 64 tasks a thread."""
+    tasks = 64 * threads
+    return runner(FMA, threads, [tasks, turns, turns * 4], tasks * host_target().lanes)
+
+
+def fma_operations(threads: int, turns: int = TURNS) -> int:
+    """Operations of one run of that function, a multiply and an add counted as two."""
+    return 64 * threads * turns * ACCUMULATORS * host_target().lanes * 2
+
+
 def fma_peak(threads: int) -> float:
-    """float32 operations a second, a multiply and an add counted as two."""
-    lanes, tasks = host_target().lanes, 64 * threads
-    run = runner(FMA, threads, [tasks, TURNS, TURNS * 4], tasks * lanes)
-    return tasks * TURNS * ACCUMULATORS * lanes * 2 / best_seconds(run)
+    """float32 operations a second."""
+    return fma_operations(threads) / best_seconds(fma_runner(threads))
+
+
+class Peak(Engine):
+    """An engine that computes nothing of use as fast as this machine can."""
+
+    title = "Peak"
+    module = "intaglio"
+    TURNS = 2_000
+
+    def __init__(self, path: Path, threads: int, feeds: Feeds) -> None:
+        self.function = fma_runner(threads, self.TURNS)
+
+    def run(self) -> list[np.ndarray]:
+        self.function()
+        return []
+
+    @classmethod
+    def operations(cls, threads: int) -> int:
+        """Operations of one run."""
+        return fma_operations(threads, cls.TURNS)
 
 
 def copy_rate(threads: int, streaming: bool, mebibytes: int = 512) -> float:

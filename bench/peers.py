@@ -9,7 +9,7 @@ import importlib.util
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -47,12 +47,13 @@ class Engine(ABC):
 class Intaglio(Engine):
     title = "Intaglio"
     module = "intaglio"
+    engine: Literal["native", "reference"] = "native"
 
     def __init__(self, path: Path, threads: int, feeds: Feeds) -> None:
         import intaglio
 
         self.feeds = feeds
-        self.model = intaglio.load(path, engine="native", threads=threads)
+        self.model = intaglio.load(path, engine=self.engine, threads=threads)
 
     def run(self) -> list[np.ndarray]:
         return list(self.model.run(self.feeds).values())

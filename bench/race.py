@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Pipe
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bench.models import BenchModel, Unavailable
 from bench.peers import ENGINES, Judge
-from bench.worker import Failed, Job, Ready
+from bench.worker import Failed, Job
 
 OURS = "intaglio"
 ROOT = Path(__file__).parent.parent
@@ -91,12 +92,14 @@ class WorkerDied(RuntimeError):
 
 
 class Worker:
-    """A running `bench.worker`, ended when the block is left."""
+    """A running `bench.worker`, or another module that speaks like it, ended when the block is left."""
 
-    def __init__(self, job: Job, cache: Path) -> None:
+    def __init__(self, job: Job, cache: Path | None = None, module: str = "bench.worker") -> None:
         self.connection, theirs = Pipe()
-        environment = {**os.environ, "INTAGLIO_CACHE": str(cache), "ORT_DISABLE_TELEMETRY": "1"}
-        command = [sys.executable, "-m", "bench.worker", str(theirs.fileno())]
+        environment = {**os.environ, "ORT_DISABLE_TELEMETRY": "1"}
+        if cache is not None:
+            environment["INTAGLIO_CACHE"] = str(cache)
+        command = [sys.executable, "-m", module, str(theirs.fileno())]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()], stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -112,7 +115,7 @@ class Worker:
         self.process.kill()
         self.process.wait()
 
-    def answer(self) -> object:
+    def answer(self) -> Any:
         """The worker's next message."""
         try:
             if self.connection.poll(PATIENCE):
@@ -122,7 +125,7 @@ class Worker:
             raise WorkerDied(f"the process ended with {f'signal {-code}' if code < 0 else f'status {code}'}") from None
         raise WorkerDied(f"no answer in {PATIENCE} s")
 
-    def ask(self, question: float | None) -> object:
+    def ask(self, question: object) -> Any:
         """Send a question and wait for its answer."""
         self._send(question)
         return self.answer()
@@ -131,7 +134,7 @@ class Worker:
         with contextlib.suppress(ConnectionError):  # `answer` then finds it closed and says how the process ended
             self.connection.send(message)
 
-    def ready(self) -> Ready:
+    def ready(self) -> Any:
         """The first answer; raises WorkerDied with the engine's reason if the model was refused."""
         answer = self.answer()
         if isinstance(answer, Failed):

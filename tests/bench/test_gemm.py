@@ -15,7 +15,7 @@ def test_share_of_the_peak() -> None:
     assert result.share == pytest.approx(0.5)
     assert result.is_below_goal
     assert not Result(Shape(16, 10, 10), 1, 1e-6, 1e-6, 0.0, 1e12).is_below_goal
-    assert result.cells() == ["128 x 10 x 10", "1", "1", "25.6", "50%", "0.4", "2", "2.00", "0e+00"]
+    assert result.cells() == ["128 x 10 x 10", "1", "1", "25.6", "51", "50%", "0.4", "2", "2.00", "0e+00"]
     assert "at least 128 rows: 128 x 10 x 10 on 1: 50%" in text_of([result], {"cores": 2})
 
 
@@ -31,7 +31,21 @@ def test_model_is_the_product() -> None:
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnxruntime")
-    sizes = ["--rows", "3", "--weights", "16x24", "--threads", "1", "2", "--rounds", "1", "--seconds", "0.01"]
+    sizes = [
+        "--rows",
+        "3",
+        "--weights",
+        "16x24",
+        "--threads",
+        "1",
+        "2",
+        "--rounds",
+        "1",
+        "--turns",
+        "1",
+        "--seconds",
+        "0.01",
+    ]
     assert main(["gemm", *sizes, "--json", str(tmp_path / "gemm.json")]) == 0
     products = json.loads((tmp_path / "gemm.json").read_text())["products"]
     assert [(p["m"], p["k"], p["n"], p["threads"], p["right"]) for p in products] == [

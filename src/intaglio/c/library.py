@@ -23,11 +23,15 @@ class Runtime(NamedTuple):
     plan_memory: Callable[..., int]
     pool_workers: Callable[[], int]
     set_threads: Callable[[int], int]
+    guard_file: Callable[[int, int], int]
+    is_file_lost: Callable[[int], int]
+    release_file: Callable[[int], int]
+    run_memory: Callable[[], tuple[int, int, int]]
 
 
 def runtime_function() -> CFunction:
     """The runtime's own source, as a function of the cache."""
-    texts = [(RUNTIME_FOLDER / name).read_text(encoding="utf-8") for name in ("pool.c", "call.c")]
+    texts = [(RUNTIME_FOLDER / name).read_text(encoding="utf-8") for name in ("pool.c", "guard.c", "call.c")]
     return CFunction("runtime", "\n".join(texts), "-O2", ("ig.h",))
 
 

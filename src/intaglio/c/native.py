@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from intaglio.c.library import runtime
 
@@ -27,7 +27,8 @@ class Segment:
 
     The caller keeps the arrays behind `constants` (addresses) alive. `threads` bounds the threads of a run, the calling
     one included. Where `late` says so, an output's shape is known only in the run; `invoke` is then given a callable in
-    its place, which makes a writable buffer for a shape. `most_rounds` bounds each loop, `most_bytes` what the driver
+    its place, which makes a writable buffer of (owner, address, *shape): fresh where the address is 0, else the memory
+    there, which the owner frees. `most_rounds` bounds each loop, `most_bytes` what the driver
     allocates by itself, and 0 is no bound. Arenas are filled with 0xA5 before each run when
     $INTAGLIO_POISON is 1.
     """
@@ -165,6 +166,19 @@ def using_threads(threads: int) -> Generator[None]:
         yield
     finally:
         runtime().set_threads(before)
+
+
+class RunMemory(NamedTuple):
+    """The bytes that a run of a segment asked for: its arena, what its driver allocated, and scratch of all threads."""
+
+    arena: int
+    allocated: int
+    scratch: int
+
+
+def run_memory() -> RunMemory:
+    """The memory of this thread's last run. The scratch memory is that of the process, at most since a run began."""
+    return RunMemory(*runtime().run_memory())
 
 
 def pool_workers() -> int:

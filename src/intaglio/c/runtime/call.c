@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -71,6 +72,7 @@ enum {
     FREE_ARENAS = 4,                 /* kept per segment */
     MOST_KEPT_ARENA = 64 << 20,      /* larger ones go back to the system after the run */
     STACK_BUFFERS = 24,
+    HUGE_PAGE = 2 << 20,
 };
 static const int64_t MOST_KEPT_BYTES = 512 << 20; /* of all segments together */
 static _Atomic int64_t kept_bytes;
@@ -223,6 +225,18 @@ static PyObject *new_prepared(PyObject *self, PyObject *const *argument, Py_ssiz
     return prepared_capsule(p);
 }
 
+/* Memory for an arena; the whole huge pages in it are asked for as such, for they are faster to get and to read. */
+static char *new_arena(int64_t bytes) {
+    if (bytes < HUGE_PAGE)
+        return aligned_alloc(64, (size_t)bytes);
+    char *memory = aligned_alloc(HUGE_PAGE, (size_t)bytes);
+#ifdef MADV_HUGEPAGE
+    if (memory)
+        madvise(memory, (size_t)(bytes - bytes % HUGE_PAGE), MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
 /* An arena of at least `*bytes`, which becomes its real size; NULL when there is no memory. */
 static char *take_arena(segment *s, int64_t *bytes) {
     char *memory = NULL;
@@ -242,7 +256,7 @@ static char *take_arena(segment *s, int64_t *bytes) {
     }
     if (!memory) {
         *bytes = (*bytes + 4095) & ~(int64_t)4095;
-        memory = aligned_alloc(64, (size_t)*bytes);
+        memory = new_arena(*bytes);
     }
     return memory;
 }
@@ -270,40 +284,137 @@ static void return_arena(segment *s, char *memory, int64_t bytes) {
     free(memory);
 }
 
+/* An output that was asked for again, larger: memory of the run, of which Python's array is made at the end. */
+typedef struct grown grown;
+struct grown {
+    grown *next;
+    void *memory;
+    int64_t bytes;
+    int32_t output, rank;
+    int64_t dim[];
+};
+
 typedef struct {
     ig_run run;
     void *thread; /* Python's state of this thread while it has no lock */
     int32_t interrupted;
-    Py_buffer *view; /* of each output */
+    Py_buffer *view;          /* of each output */
+    PyObject *const *object;  /* what was given in its place */
+    grown *grown;
 } python_run;
+
+/* Calls what was given in an output's place with (owner, address, *shape); both are 0 where it is to make memory
+   itself. Takes the reference to the owner. */
+static PyObject *call_maker(PyObject *make, PyObject *owner, void *memory, int32_t rank, const int64_t *dim) {
+    PyObject *argument = PyTuple_New(rank + 2);
+    if (!argument) {
+        Py_DecRef(owner);
+        return NULL;
+    }
+    PyTuple_SetItem(argument, 0, owner);
+    PyTuple_SetItem(argument, 1, PyLong_FromLongLong((long long)(intptr_t)memory));
+    for (int32_t i = 0; i < rank; i++)
+        PyTuple_SetItem(argument, i + 2, PyLong_FromLongLong(dim[i]));
+    PyObject *array = PyObject_CallObject(make, argument);
+    Py_DecRef(argument);
+    return array;
+}
+
+/* A writable buffer of a new array for an output, which replaces the one before; non-zero with an exception set. */
+static int32_t make_output(python_run *r, int32_t output, int32_t rank, const int64_t *dim) {
+    Py_buffer fresh, *view = &r->view[output];
+    PyObject *array = call_maker(r->object[output], PyLong_FromLong(0), NULL, rank, dim);
+    int32_t failed = !array || PyObject_GetBuffer(array, &fresh, PyBUF_WRITABLE);
+    if (!failed) {
+        if (view->obj != r->object[output])
+            PyBuffer_Release(view);
+        *view = fresh;
+    }
+    if (array)
+        Py_DecRef(array);
+    return failed;
+}
+
+/* Larger memory for an output that has some already, which keeps what it holds. */
+static void *grow_output(python_run *r, int32_t output, int32_t rank, const int64_t *dim) {
+    const Py_buffer *view = &r->view[output];
+    int64_t bytes = view->itemsize;
+    for (int32_t i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(bytes, dim[i], &bytes))
+            bytes = INT64_MAX / 4;
+    grown *g = r->grown;
+    while (g && g->output != output)
+        g = g->next;
+    if (!g) {
+        g = calloc(1, sizeof *g + (size_t)rank * sizeof *dim);
+        if (!g)
+            return NULL;
+        g->next = r->grown;
+        g->output = output;
+        g->rank = rank;
+        r->grown = g;
+    }
+    void *memory = r->run.call.grow(&r->run.call, g->memory, g->bytes, bytes);
+    if (!memory)
+        return NULL;
+    if (!g->memory && view->len)
+        memcpy(memory, view->buf, (size_t)(view->len < bytes ? view->len : bytes));
+    g->memory = memory;
+    g->bytes = bytes;
+    memcpy(g->dim, dim, (size_t)rank * sizeof *dim);
+    return memory;
+}
 
 /* Memory for an output whose shape the run tells: Python's callable in the output's place makes an array of it. */
 static void *result(const ig_call *call, int32_t output, int32_t rank, const int64_t *dim) {
     python_run *r = call->run;
-    Py_buffer *view = &r->view[output];
-    PyObject *make = view->obj;
-    void *memory = NULL;
+    if (r->view[output].obj != r->object[output])
+        return grow_output(r, output, rank, dim);
     ig_run_pause(&r->run);
     PyEval_RestoreThread(r->thread);
-    PyObject *shape = PyTuple_New(rank);
-    for (int32_t i = 0; shape && i < rank; i++)
-        PyTuple_SetItem(shape, i, PyLong_FromLongLong(dim[i]));
-    PyObject *array = shape ? PyObject_CallObject(make, shape) : NULL;
-    Py_buffer fresh;
-    if (array && !PyObject_GetBuffer(array, &fresh, PyBUF_WRITABLE)) {
-        *view = fresh;
-        memory = fresh.buf;
-    } else {
-        r->interrupted = 1;
-    }
-    if (array)
-        Py_DecRef(array);
-    if (shape)
-        Py_DecRef(shape);
+    r->interrupted = make_output(r, output, rank, dim);
     r->thread = PyEval_SaveThread();
     ig_run_resume(&r->run);
     r->run.cancel |= r->interrupted;
+    void *memory = r->view[output].buf;
     return r->interrupted ? NULL : memory ? memory : (void *)1;
+}
+
+static const char TAKEN[] = "intaglio.memory";
+
+static void free_taken(PyObject *capsule) {
+    ig_free_taken(PyCapsule_GetPointer(capsule, TAKEN));
+}
+
+/* Gives the memory of an output that has grown to Python, or a copy where that is small. Non-zero with an exception. */
+static int32_t give_grown(python_run *r, const grown *g) {
+    void *taken = ig_run_take(&r->run, g->memory, g->bytes);
+    if (!taken) {
+        int32_t failed = make_output(r, g->output, g->rank, g->dim);
+        if (!failed && g->bytes)
+            memcpy(r->view[g->output].buf, g->memory, (size_t)g->bytes);
+        return failed;
+    }
+    PyObject *owner = PyCapsule_New(taken, TAKEN, free_taken);
+    if (!owner) {
+        ig_free_taken(taken);
+        return 1;
+    }
+    PyObject *array = call_maker(r->object[g->output], owner, taken, g->rank, g->dim);
+    if (array)
+        Py_DecRef(array);
+    return !array;
+}
+
+/* What has grown becomes Python's where the run went well; non-zero with an exception set. */
+static int32_t give_all_grown(python_run *r, int32_t status) {
+    int32_t failed = status != 0;
+    for (grown *g = r->grown, *next; g; g = next) {
+        failed = failed || give_grown(r, g);
+        next = g->next;
+        free(g);
+    }
+    return failed && !status;
 }
 
 /* Lets Python handle signals; non-zero when a handler raised. Only the main thread handles them. */
@@ -339,6 +450,20 @@ static PyObject *run_result(const python_run *r, int32_t status) {
     return PyLong_FromLong(status);
 }
 
+/* Of the calling thread's last run: its arena, and the most that its driver allocated at a time. */
+static _Thread_local int64_t run_arena, run_allocated;
+
+/* () -> bytes of the last run of this thread: arena, allocated by the driver, and scratch of all threads */
+static PyObject *run_memory(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    if (!has_arguments(count, 0))
+        return NULL;
+    int64_t found[] = {run_arena, run_allocated, ig_scratch_bytes()};
+    PyObject *tuple = PyTuple_New(3);
+    for (Py_ssize_t i = 0; tuple && i < 3; i++)
+        PyTuple_SetItem(tuple, i, PyLong_FromLongLong(found[i]));
+    return tuple;
+}
+
 /* Of the calling thread's runs; 0: as many as the segment says. */
 static _Thread_local int32_t call_threads;
 
@@ -354,7 +479,8 @@ static PyObject *set_threads(PyObject *self, PyObject *const *argument, Py_ssize
     return PyLong_FromLong(before);
 }
 
-static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *buffer, Py_buffer *view) {
+static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *buffer, Py_buffer *view,
+                             PyObject *const *object) {
     segment *s = p->segment;
     int64_t arena_bytes = p->arena_bytes;
     char *arena = take_arena(s, &arena_bytes);
@@ -370,6 +496,7 @@ static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *bu
     r.run.poll = poll_signals;
     r.run.call.result = result;
     r.view = view + s->inputs;
+    r.object = object + s->inputs;
     r.thread = PyEval_SaveThread();
     if (s->poison && arena)
         memset(arena, 0xA5, (size_t)arena_bytes);
@@ -377,11 +504,19 @@ static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *bu
         __asan_poison_memory_region(arena + p->gap[i], (size_t)p->gap[i + 1]);
     ig_run_begin(&r.run);
     int32_t status = s->driver(&r.run.call);
+    if (r.grown) {
+        ig_run_pause(&r.run);
+        PyEval_RestoreThread(r.thread);
+        r.interrupted |= give_all_grown(&r, status);
+        r.thread = PyEval_SaveThread();
+    }
     ig_run_end(&r.run);
     PyEval_RestoreThread(r.thread);
     if (p->gaps)
         __asan_unpoison_memory_region(arena, (size_t)arena_bytes);
     return_arena(s, arena, arena_bytes);
+    run_arena = arena ? arena_bytes : 0;
+    run_allocated = r.run.most_allocated;
     return run_result(&r, status);
 }
 
@@ -429,7 +564,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *argument, Py_ssize_t co
         address = (void **)(view + buffers);
     }
     Py_ssize_t got = get_buffers(p, argument + 2, buffers, view, address);
-    PyObject *status = got == buffers ? run_segment(p, timeout, address, view) : NULL;
+    PyObject *status = got == buffers ? run_segment(p, timeout, address, view, argument + 2) : NULL;
     while (got-- > 0)
         if (!is_late(p->segment, got) || view[got].obj != argument[2 + got])
             PyBuffer_Release(&view[got]);
@@ -524,10 +659,37 @@ static PyObject *pool_workers(PyObject *self, PyObject *const *argument, Py_ssiz
     return PyLong_FromLong(ig_pool_workers());
 }
 
+/* (address, bytes) -> an entry for the two below, 0 where there can be none */
+static PyObject *guard_file(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    if (!has_arguments(count, 2))
+        return NULL;
+    long long address = PyLong_AsLongLong(argument[0]), bytes = PyLong_AsLongLong(argument[1]);
+    if (PyErr_Occurred())
+        return NULL;
+    return PyLong_FromLongLong((long long)(intptr_t)guard_pages((void *)(intptr_t)address, bytes));
+}
+
+/* (entry) -> whether bytes of the file were read that are not there any more */
+static PyObject *is_file_lost(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    long long entry = has_arguments(count, 1) ? PyLong_AsLongLong(argument[0]) : 0;
+    return PyErr_Occurred() ? NULL : PyLong_FromLong(are_pages_lost((guarded_file *)(intptr_t)entry));
+}
+
+/* (entry): call it before the file's mapping ends */
+static PyObject *release_file(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    long long entry = has_arguments(count, 1) ? PyLong_AsLongLong(argument[0]) : 0;
+    if (PyErr_Occurred())
+        return NULL;
+    release_pages((guarded_file *)(intptr_t)entry);
+    return PyLong_FromLong(0);
+}
+
 static PyMethodDef methods[] = {
     {"new_segment", new_segment, METH_FASTCALL, NULL}, {"new_prepared", new_prepared, METH_FASTCALL, NULL},
     {"invoke", invoke, METH_FASTCALL, NULL},           {"plan_memory", plan_memory, METH_FASTCALL, NULL},
     {"pool_workers", pool_workers, METH_FASTCALL, NULL}, {"set_threads", set_threads, METH_FASTCALL, NULL},
+    {"guard_file", guard_file, METH_FASTCALL, NULL},   {"is_file_lost", is_file_lost, METH_FASTCALL, NULL},
+    {"release_file", release_file, METH_FASTCALL, NULL}, {"run_memory", run_memory, METH_FASTCALL, NULL},
 };
 
 /* The runtime's functions as Python objects, in the order of `methods`. */

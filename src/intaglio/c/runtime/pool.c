@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,6 +36,7 @@ enum {
     JOB_OVERHEAD = 1000,                 /* added to each job's estimate, which may be far too low */
     POLL_EVERY = 20 * 1000 * 1000,
     KEPT_SCRATCH = 4 << 20,
+    LEAST_MAPPED = 1 << 20,              /* bytes from which blocks that grow have a mapping of their own */
     STACK_BYTES = 2 << 20,
 };
 
@@ -105,27 +107,43 @@ static void futex_wake(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Scratch. Memory of at least `bytes`, 64-byte aligned, or NULL. */
+/* Scratch: of all threads together, now and at most since the last run began. */
+static _Atomic int64_t scratch_bytes_now, scratch_bytes_most;
+
+static void scratch_drop(scratch_space *space) {
+    atomic_fetch_sub_explicit(&scratch_bytes_now, space->bytes, memory_order_relaxed);
+    free(space->memory);
+    *space = (scratch_space){0};
+}
+
+static void scratch_count(int64_t bytes) {
+    int64_t now = atomic_fetch_add_explicit(&scratch_bytes_now, bytes, memory_order_relaxed) + bytes;
+    int64_t most = atomic_load_explicit(&scratch_bytes_most, memory_order_relaxed);
+    while (now > most && !atomic_compare_exchange_weak_explicit(&scratch_bytes_most, &most, now, memory_order_relaxed,
+                                                                memory_order_relaxed))
+        continue;
+}
+
+/* Memory of at least `bytes`, 64-byte aligned, or NULL. */
 static void *scratch_take(scratch_space *space, int64_t bytes) {
     if (space->bytes >= bytes && space->memory)
         return space->memory;
     int64_t rounded = (bytes + 4095) & ~(int64_t)4095;
-    free(space->memory);
+    scratch_drop(space);
     space->memory = rounded ? aligned_alloc(64, (size_t)rounded) : NULL;
     space->bytes = space->memory ? rounded : 0;
+    scratch_count(space->bytes);
     return space->memory;
 }
 
 static void scratch_trim(scratch_space *space) {
-    if (space->bytes > KEPT_SCRATCH) {
-        free(space->memory);
-        *space = (scratch_space){0};
-    }
+    if (space->bytes > KEPT_SCRATCH)
+        scratch_drop(space);
 }
 
 /* The calling thread's own space lives as long as the thread. */
 static void scratch_free(void *space) {
-    free(((scratch_space *)space)->memory);
+    scratch_drop(space);
     free(space);
 }
 
@@ -408,36 +426,37 @@ static int32_t parallel(const ig_call *call, ig_kernel kernel, void *const *buff
 struct ig_block {
     ig_block *previous, *next;
     int64_t bytes;
-    char padding[64 - 2 * sizeof(void *) - sizeof(int64_t)];
+    int64_t mapped; /* bytes of the block's own mapping, itself included; 0 where it has none */
+    char padding[64 - 2 * sizeof(void *) - 2 * sizeof(int64_t)];
 };
 
-static void *allocate(const ig_call *call, int64_t bytes) {
-    ig_run *run = call->run;
-    ig_block *block = NULL;
-    if (bytes >= 0 && bytes < INT64_MAX / 4 && (!call->most_bytes || bytes <= call->most_bytes - run->allocated)) {
-        int64_t rounded = (bytes + 127) & ~(int64_t)63;
-        block = aligned_alloc(64, (size_t)rounded + sizeof *block);
-    }
-    if (!block) {
-        run->refused_bytes = bytes;
-        run->out_of_memory = run->cancel = 1;
-        return NULL;
-    }
+static int32_t is_allowed(const ig_call *call, int64_t bytes) {
+    const ig_run *run = call->run;
+    return bytes >= 0 && bytes < INT64_MAX / 4 && (!call->most_bytes || bytes <= call->most_bytes - run->allocated);
+}
+
+static void *refuse(ig_run *run, int64_t bytes) {
+    run->refused_bytes = bytes;
+    run->out_of_memory = run->cancel = 1;
+    return NULL;
+}
+
+static void count_allocated(ig_run *run, int64_t bytes) {
     run->allocated += bytes;
-    block->bytes = bytes;
-    block->previous = NULL;
-    block->next = run->blocks;
+    if (run->allocated > run->most_allocated)
+        run->most_allocated = run->allocated;
+}
+
+static void *add_block(ig_run *run, ig_block *block, int64_t bytes, int64_t mapped) {
+    *block = (ig_block){.next = run->blocks, .bytes = bytes, .mapped = mapped};
     if (run->blocks)
         run->blocks->previous = block;
     run->blocks = block;
+    count_allocated(run, bytes);
     return block + 1;
 }
 
-static void release(const ig_call *call, void *memory) {
-    ig_run *run = call->run;
-    if (!memory)
-        return;
-    ig_block *block = (ig_block *)memory - 1;
+static void remove_block(ig_run *run, ig_block *block) {
     run->allocated -= block->bytes;
     if (block->previous)
         block->previous->next = block->next;
@@ -445,19 +464,94 @@ static void release(const ig_call *call, void *memory) {
         run->blocks = block->next;
     if (block->next)
         block->next->previous = block->previous;
-    free(block);
+}
+
+static void free_block(ig_block *block) {
+    if (block->mapped)
+        munmap(block, (size_t)block->mapped);
+    else
+        free(block);
+}
+
+static void *allocate(const ig_call *call, int64_t bytes) {
+    int64_t rounded = (bytes + 127) & ~(int64_t)63;
+    ig_block *block = is_allowed(call, bytes) ? aligned_alloc(64, (size_t)rounded + sizeof *block) : NULL;
+    return block ? add_block(call->run, block, bytes, 0) : refuse(call->run, bytes);
+}
+
+static void release(const ig_call *call, void *memory) {
+    if (!memory)
+        return;
+    ig_block *block = (ig_block *)memory - 1;
+    remove_block(call->run, block);
+    free_block(block);
+}
+
+static int64_t mapping_bytes(int64_t bytes) {
+    return (bytes + (int64_t)sizeof(ig_block) + 4095) & ~(int64_t)4095;
+}
+
+/* A mapping of twice what is needed: what is not touched of it takes no memory, so only `needed` bytes count. */
+static void *grow_mapped(const ig_call *call, ig_block *block, int64_t used, int64_t needed) {
+    ig_run *run = call->run;
+    int64_t had = block ? block->bytes : 0, mapped = mapping_bytes(2 * needed);
+    if (!is_allowed(call, needed - had))
+        return refuse(run, needed);
+    if (block && mapping_bytes(needed) <= block->mapped) {
+        block->bytes = needed;
+        count_allocated(run, needed - had);
+        return block + 1;
+    }
+    int32_t moves = block && block->mapped;
+    void *more = moves ? mremap(block, (size_t)block->mapped, (size_t)mapped, MREMAP_MAYMOVE)
+                       : mmap(NULL, (size_t)mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (more == MAP_FAILED)
+        return refuse(run, needed);
+    if (!moves && used > 0)
+        memcpy((ig_block *)more + 1, block + 1, (size_t)used);
+    if (moves) {
+        block = more;
+        *(block->previous ? &block->previous->next : &run->blocks) = block;
+        if (block->next)
+            block->next->previous = block;
+        block->bytes = needed;
+        block->mapped = mapped;
+        count_allocated(run, needed - had);
+        return block + 1;
+    }
+    if (block)
+        release(call, block + 1);
+    return add_block(run, more, needed, mapped);
 }
 
 static void *grow(const ig_call *call, void *memory, int64_t used, int64_t needed) {
-    int64_t had = memory ? ((ig_block *)memory - 1)->bytes : 0;
+    ig_block *block = memory ? (ig_block *)memory - 1 : NULL;
+    int64_t had = block ? block->bytes : 0;
     if (memory && needed <= had)
         return memory;
+    if (needed >= LEAST_MAPPED && needed < INT64_MAX / 8)
+        return grow_mapped(call, block, used, needed);
     void *more = allocate(call, needed > 2 * had ? needed : 2 * had);
     if (more && used > 0)
         memcpy(more, memory, (size_t)used);
     if (more)
         release(call, memory);
     return more;
+}
+
+void *ig_run_take(ig_run *run, void *memory, int64_t bytes) {
+    ig_block *block = (ig_block *)memory - 1;
+    if (!block->mapped)
+        return NULL;
+    remove_block(run, block);
+    int64_t kept = mapping_bytes(bytes);
+    if (kept < block->mapped && mremap(block, (size_t)block->mapped, (size_t)kept, 0) != MAP_FAILED)
+        block->mapped = kept;
+    return memory;
+}
+
+void ig_free_taken(void *memory) {
+    free_block((ig_block *)memory - 1);
 }
 
 static int32_t begin_round(const ig_call *call, int64_t number) {
@@ -487,6 +581,8 @@ void ig_run_begin(ig_run *run) {
     run->call.round = begin_round;
     run->epoch = pool.epoch;
     run->control = flush_denormals();
+    atomic_store_explicit(&scratch_bytes_most, atomic_load_explicit(&scratch_bytes_now, memory_order_relaxed),
+                          memory_order_relaxed);
     take_pool(run);
 }
 
@@ -507,6 +603,10 @@ void ig_run_pause(ig_run *run) {
 
 void ig_run_resume(ig_run *run) {
     run->control = flush_denormals();
+}
+
+int64_t ig_scratch_bytes(void) {
+    return atomic_load_explicit(&scratch_bytes_most, memory_order_relaxed);
 }
 
 int32_t ig_pool_workers(void) {

@@ -21,8 +21,14 @@ struct ig_run {
     uint32_t epoch;           /* changes with fork */
     ig_block *blocks;         /* memory that the driver asked for */
     int64_t allocated;        /* bytes of them all */
+    int64_t most_allocated;   /* and the most that there were at a time */
     int64_t refused_bytes;    /* what it asked for in vain */
 };
+
+/* What a driver has grown, taken out of its run: the caller frees it. Memory beyond `bytes` is given back where it can
+   be; NULL: the block is small, and it is better copied. */
+void *ig_run_take(ig_run *run, void *memory, int64_t bytes);
+void ig_free_taken(void *memory);
 
 int64_t ig_now(void);
 
@@ -35,5 +41,8 @@ void ig_run_pause(ig_run *run);
 void ig_run_resume(ig_run *run);
 
 int32_t ig_pool_workers(void);
+
+/* The most scratch memory that all threads together held since the last run began. */
+int64_t ig_scratch_bytes(void);
 
 #endif

@@ -8,13 +8,14 @@
 
 #include "ig.h"
 
-/* An output whose shape only the run tells: the program says how large an element is, the run sets the rest, and
-   the program frees `memory` and `dim`. */
+/* An output whose shape only the run tells: the program says how large an element is and zeroes the rest, which the run
+   sets, and the program frees `memory` and `dim`. */
 typedef struct {
     int64_t item_bytes;
     int32_t rank;
     int64_t *dim;
     void *memory;
+    int64_t capacity; /* bytes of `memory`, of which the output may need fewer */
 } ig_result;
 
 typedef struct ig_alone_block ig_alone_block;
@@ -101,19 +102,28 @@ static void *ig_alone_grow(const ig_call *call, void *memory, int64_t used, int6
     return more;
 }
 
+/* Memory for an output; asked for more later, it keeps what it holds. */
 static void *ig_alone_result(const ig_call *call, int32_t output, int32_t rank, const int64_t *dim) {
     ig_result *result = &((ig_alone *)call->run)->result[output];
     int64_t bytes = result->item_bytes;
     for (int32_t i = 0; i < rank; i++)
         if (__builtin_mul_overflow(bytes, dim[i], &bytes))
             return NULL;
-    free(result->dim);
-    free(result->memory);
+    if (!result->dim)
+        result->dim = malloc(((size_t)rank + 1) * sizeof *dim);
+    if (!result->memory || bytes > result->capacity) {
+        int64_t capacity = bytes > 2 * result->capacity ? bytes : 2 * result->capacity;
+        void *more = ig_alone_aligned(capacity);
+        if (more && result->memory)
+            memcpy(more, result->memory, (size_t)result->capacity);
+        free(result->memory);
+        result->memory = more;
+        result->capacity = more ? capacity : 0;
+    }
+    if (!result->dim || !result->memory)
+        return NULL;
     result->rank = rank;
-    result->dim = malloc(((size_t)rank + 1) * sizeof *dim);
-    result->memory = result->dim ? ig_alone_aligned(bytes) : NULL;
-    if (result->memory)
-        memcpy(result->dim, dim, (size_t)rank * sizeof *dim);
+    memcpy(result->dim, dim, (size_t)rank * sizeof *dim);
     return result->memory;
 }
 

@@ -130,6 +130,12 @@ $checked
     }
 """
 
+def late_taps(mode: Mode, place: int) -> str:
+    """C for the number of taps along an axis, from what LATE_NUMBERS finds; nothing is mixed where it is not finite."""
+    reach = f"{2 if mode == 'cubic' else 1} * (double)numbers[{6 * place + 4}]"
+    return f"{reach} < 0x1p40 ? 2 * (int64_t)__builtin_ceil({reach}) : 2"
+
+
 LATE_NUMBERS = """\
     (void)begin, (void)end, (void)scratch, (void)size;
     const int64_t given[] = {$given}, policy = $policy;
@@ -201,10 +207,10 @@ IG_FUNCTION_mix(const $element *const *row, const $element *weight, const int64_
         IG_FUNCTION_mix_all(kept, weights, used > 0 ? used : 1, count, out);
 }
 
-static inline void IG_FUNCTION_fill($element *out, int64_t count, $element value)
+static inline void IG_FUNCTION_fill($element *out, int64_t count, const $element *value)
 {
     for (int64_t j = 0; j < count; j++)
-        out[j] = value;
+        out[j] = value[j % $parts];
 }
 """
 
@@ -234,7 +240,7 @@ _TASK = """\
 
 _CROPPED_ROW = """\
         if (index_a[a * $taps_a] < 0) {
-            IG_FUNCTION_fill(out + task * out_b * inner, out_b * inner, *fill);
+            IG_FUNCTION_fill(out + task * out_b * inner, out_b * inner, fill);
             continue;
         }
 """
@@ -251,7 +257,7 @@ _NO_COLUMNS = "        (void)line;\n"
 
 _CROPPED_COLUMN = """\
             if (index_b[b * $taps_b] < 0) {
-                IG_FUNCTION_fill(to, inner, *fill);
+                IG_FUNCTION_fill(to, inner, fill);
                 continue;
             }
 """
@@ -274,6 +280,36 @@ _COLUMNS = """\
             IG_FUNCTION_mix(pixels, weight, $taps_b, inner, to);
         }
 """
+
+SPREAD_BODY = """\
+    (void)scratch, (void)fill;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t a = task % out_a;
+        const $element *const image = x + task / out_a * in_a * inner, *const weight = weights_a + a * taps_a;
+        const int32_t *const index = index_a + a * taps_a;
+        $element *const to = out + task * inner;
+        if ($crops && index[0] < 0) {
+            for (int64_t j = 0; j < inner; j++)
+                to[j] = fill[j % $parts];
+            continue;
+        }
+        if (inner == 1) {
+            $element sum = 0;
+            for (int64_t k = 0; k < taps_a; k++)
+                sum += weight[k] == 0 ? 0 : image[index[k]] * weight[k];
+            *to = sum;
+        }
+        for (int64_t j = 0; inner > 1 && j < inner; j += IG_LANES) {
+            const int64_t left = inner - j < IG_LANES ? inner - j : IG_LANES;
+            ig_$kind sum = ig_set_$kind(0);
+            for (int64_t k = 0; k < taps_a; k++)
+                if (weight[k] != 0)
+                    sum += ig_load_n_$kind(image + index[k] * inner + j, left) * ig_set_$kind(weight[k]);
+            ig_store_n_$kind(to + j, sum, left);
+        }
+    }
+"""
+"""One axis, with a number of taps that only the run tells. A task is one of the resized places."""
 
 NEAREST_BODY = """\
     (void)scratch, (void)fill;
