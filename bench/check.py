@@ -28,6 +28,8 @@ BATCHES = (1, 2, 3, 5, 8)
 RANDOM, RANDOM_SMALL = 5, 100  # random cases of a model, and of a small one
 LARGEST, LARGEST_SMALL = 8, 60  # how many times the usual inputs a random case may be as large
 SMALL = 2**20  # bytes of the file of a small model
+MOST_NOTES = 5  # on wrong answers of one model
+LONGEST = 120  # characters of a reason
 
 BEFORE = """# Whole models at any size
 
@@ -38,7 +40,8 @@ AFTER = """
 ## What the columns mean
 
 - **open dims** are the sizes that the model's inputs leave open. Those that grow with the batch are `batch`; one that
-  the model gives no name is called by its input and place.
+  the model gives no name is called by its input and place. The height of a line of text is none of them: the models
+  that read lines are made for 48 pixels, whatever their files say.
 - **sizes tried** is how many inputs of different sizes went through the one loaded model, and from where to where: the
   usual sizes at several batches, each other size alone, then all at random.
 - **host nodes** is how many nodes the reference engine ran in all these runs together.
@@ -86,10 +89,10 @@ class Found:
         is_first = self.refused + self.unjudged == 0
         if isinstance(ours, Failed):
             self.refused += 1
-            text = f"refused by both at {where}: {ours.reason}; {Judge.title}: {theirs.reason}"
+            text = f"refused by both at {where}: {_short(ours.reason)}; {Judge.title}: {_short(theirs.reason)}"
         else:
             self.unjudged += 1
-            text = f"answered at {where}, where {Judge.title} fails: {theirs.reason}"
+            text = f"answered at {where}, where {Judge.title} fails: {_short(theirs.reason)}"
         if is_first:
             self.notes.append(text)
 
@@ -113,8 +116,14 @@ def told(sizes: Sizes) -> str:
     return ", ".join(f"{name} {size}" for name, size in sizes.items()) or "the only size"
 
 
+def _short(reason: str) -> str:
+    """The beginning of a reason, as a piece of one line."""
+    line = " ".join(reason.replace("|", "/").split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+
+
 def open_axes(model: BenchModel, shapes: Shapes) -> dict[str, list[Axis]]:
-    """The axes of a model's inputs that have no fixed size, by the name of that size.
+    """The axes of a model's inputs that take any size, by the name of that size.
 
     Axes that grow with the batch of the benchmark's inputs are `batch`. Others go together where the model gives them
     one name, and an axis that has none is called by its place.
@@ -123,7 +132,7 @@ def open_axes(model: BenchModel, shapes: Shapes) -> dict[str, list[Axis]]:
     found: dict[str, list[Axis]] = {}
     for name, array in one.items():
         for place, size in enumerate(shapes.get(name, ())):
-            if isinstance(size, int) and size >= 0:
+            if (isinstance(size, int) and size >= 0) or (name, place) in model.fixed:
                 continue
             grows = array.shape[place] != two[name].shape[place]
             found.setdefault(BATCH if grows else _size_name(size, (name, place)), []).append((name, place))
@@ -281,7 +290,9 @@ def page(rows: list[Found], engine: str, threads: int, command: str) -> str:
 
 
 def _notes(found: Found) -> list[str]:
-    wrong = [f"wrong at {place}" for place in found.wrong]
+    wrong = [f"wrong at {place}" for place in found.wrong[:MOST_NOTES]]
+    if len(found.wrong) > MOST_NOTES:
+        wrong.append(f"and wrong at {len(found.wrong) - MOST_NOTES} more sizes")
     return [*([found.failure] if found.failure else []), *wrong, *found.notes]
 
 

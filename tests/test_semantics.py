@@ -532,6 +532,12 @@ def test_max_pool_padding() -> None:
     check([[[-4, -4, -8]]], "MaxPool", f32([[[-4, -8]]]), kernel_shape=[2], pads=[1, 1])
 
 
+def test_pool_long_window() -> None:
+    for operator in ("MaxPool", "AveragePool", "LpPool"):
+        check(np.zeros((1, 1, 0), f32), operator, f32([[[4, 8]]]), kernel_shape=[3], strides=[2])
+        check_error("a window of 3 elements", operator, f32([[[4]]]), kernel_shape=[3])
+
+
 # Indices
 
 

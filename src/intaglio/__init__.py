@@ -9,7 +9,6 @@ y = model(x)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from intaglio import ops
 from intaglio.errors import (
     CompileError,
     ExternalDataError,
@@ -28,6 +27,7 @@ from intaglio.ir.limits import Limits
 from intaglio.version import __version__
 
 if TYPE_CHECKING:
+    from intaglio import ops
     from intaglio.compat import InferenceSession
     from intaglio.onnx.schema_objects import Schema, has_operator, schema
     from intaglio.runtime.builder import ModelBuilder, build
@@ -77,14 +77,14 @@ _HOMES = {
     "op": "runtime.custom",
     "schema": "onnx.schema_objects",
 }
-"""Where the names are that are imported when they are first used: their modules, and `onnx`, take a while to import."""
+"""Where the names are that are imported when they are first used: who runs a compiled model needs few of them."""
 
 
 def __getattr__(name: str) -> Any:
     """A public name at its first use."""
     if name in _HOMES:
         globals()[name] = getattr(import_module(f"intaglio.{_HOMES[name]}"), name)
-    elif name in ("backend", "compat"):
+    elif name in ("backend", "compat", "ops"):
         import_module(f"intaglio.{name}")
     else:
         raise AttributeError(f"module 'intaglio' has no attribute {name!r}")

@@ -1,6 +1,8 @@
 """The check of all models at many sizes: on tiny models, right and wrong."""
 
 import doctest
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import bench.check
@@ -9,8 +11,10 @@ import onnx
 import pytest
 from bench.__main__ import main
 from bench.check import BATCH, ENGINES, Found, cases, check_model, open_axes, resized, table
-from bench.models import BenchModel
+from bench.models import BenchModel, select
 from onnx import TensorProto, helper
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 
 
 def quiet(text: str) -> None:
@@ -45,6 +49,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_the_page_has_a_row_for_every_model_and_all_its_columns() -> None:
+    text = PAGE.read_text()
+    names = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+    assert names[2:] == [model.name for model in select([])]
+    assert all(f"- **{title}** " in text for title in table([])[0][1:])
+
+
 def test_doctests() -> None:
     assert doctest.testmod(bench.check).failed == 0
 
@@ -54,6 +65,7 @@ def test_axes_that_grow_with_the_batch_are_the_batch() -> None:
     assert open_axes(model, {"x": ["n", "length"]}) == {BATCH: [("x", 0)], "length": [("x", 1)]}
     assert open_axes(model, {"x": [None, None]}) == {BATCH: [("x", 0)], "x[1]": [("x", 1)]}
     assert open_axes(model, {"x": [1, 8]}) == {}
+    assert open_axes(replace(model, fixed=(("x", 1),)), {"x": ["n", "length"]}) == {BATCH: [("x", 0)]}
 
 
 def test_cases_begin_with_the_usual_one_and_stay_small() -> None:

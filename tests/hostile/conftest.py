@@ -26,7 +26,8 @@ ReadAll = Callable[[dict[str, Path]], dict[str, Outcome]]
 
 
 def read_all(cases: dict[str, Path]) -> dict[str, Outcome]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    checks = f"{os.environ.get('ASAN_OPTIONS', '')}:hard_rss_limit_mb=4096"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ASAN_OPTIONS": checks}
     done = subprocess.run(
         [sys.executable, str(CHILD)],
         input="\0".join(str(path) for path in cases.values()).encode(),

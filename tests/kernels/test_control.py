@@ -5,7 +5,7 @@ import pytest
 from onnx import parser
 
 import intaglio
-from intaglio.errors import OperatorError, RunTimeoutError, ShapeError
+from intaglio.errors import IntaglioError, OperatorError, RunTimeoutError, ShapeError
 
 F = np.float32
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
@@ -171,3 +171,171 @@ def test_an_endless_loop_can_be_stopped():
     with pytest.raises(RunTimeoutError):
         model.run({"n": np.array(0)}, timeout=0.05)
     assert model.host_runs == 0
+
+
+def loop_titles(model):
+    """What runs in each round of the loops of a model."""
+    return [call.title for call in model.explain().calls if call.depth and call.kind == "kernel"]
+
+
+def rounds(body, signature="float[N] v) => (bool c2, float[N] w", outputs="float[N] y", names="y", start="x"):
+    """A Loop of m rounds over a vector."""
+    return f"""agraph (float[N] x, int64 m) => ({outputs}) {{
+      {names} = Loop (m, , {start}) <body = a (int64 i, bool c, {signature}) {{ c2 = Identity(c) {body} }}> }}"""
+
+
+COUNTS = [(n, m) for n in (5, 0, 1) for m in (0, 1, 2, 3, 4)]
+
+
+def check_rounds(text):
+    return check(text, *((vector(n), np.array(m)) for n, m in COUNTS))
+
+
+def test_a_state_is_written_over_where_nobody_needs_it_any_more():
+    model = check_rounds(rounds("w = Sub(v, x)"))
+    assert len(loop_titles(model)) == 1
+    assert model.memory_plan(N=1024).arenas[0] < 1024  # the state is the output itself
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Constant<value_ints=[-1]>() f = Constant<value_ints=[-9223372036854775807]>() "
+        "z = Constant<value_ints=[0]>() r = Slice(v, t, f, z, t) w = Sub(r, x)",
+        "e = ReduceSum(v) w = Sub(x, e)",
+        "zero = Constant<value_int=0>() w = CumSum(v, zero)",
+    ],
+    ids=["reversed", "reduced", "summed"],
+)
+def test_a_state_that_is_read_out_of_order_has_two_places(body):
+    model = check_rounds(rounds(body))
+    assert not any(title.startswith("copy") for title in loop_titles(model))
+
+
+def test_a_state_that_is_read_after_its_next_value_was_made():
+    text = rounds("w = Add(v, x) o = Mul(v, w)", "float[N] v) => (bool c2, float[N] w, float[N] o",
+                  "float[N] y, float[K, N] s", "y, s")  # fmt: skip
+    check_rounds(text)
+
+
+def test_elements_are_made_where_they_are_stacked():
+    signature = "float[N] v) => (bool c2, float[N] w, float[N] o, float[N] p, float[N] q"
+    outputs = "float[N] y, float[K, N] s, float[K, N] t, float[K, N] u"
+    model = check_rounds(rounds("w = Add(v, x) e = ReduceSum(v) o = Mul(e, w) p = Identity(o) q = Identity(w)",
+                                signature, outputs, "y, s, t, u"))  # fmt: skip
+    assert sum("copy" in title for title in loop_titles(model)) == 2  # of what is stacked twice, and of the state
+
+
+def test_a_loop_whose_result_is_stacked_by_the_one_around():
+    text = """agraph (float[N] x, int64 m, int64 n) => (float[K, N] s) {
+      s = Loop (m, ) <body = a (int64 i, bool c) => (bool c2, float[N] o) {
+        c2 = Identity(c) f = CastLike(i, x) e = Add(x, f)
+        o = Loop (n, , e) <body = b (int64 j, bool d, float[N] p) => (bool d2, float[N] q) {
+          d2 = Identity(d) r = ReduceMean(p) q = Sub(x, r) }> }> }"""
+    check(text, *((vector(n), np.array(m), np.array(k)) for n in (3, 0) for m in (1, 2, 3) for k in (0, 1, 2, 3)))
+
+
+def test_states_of_one_declared_size_grow_each_by_itself():
+    text = """agraph (float[N] x, int64 m) => (float[K] y, float[K] z) {
+      y, z = Loop (m, , x, x) <body = a (int64 i, bool c, float[P] v, float[P] u) => (bool c2, float[Q] w, float[Q] t) {
+        c2 = Identity(c) w = Concat<axis=0>(v, x) t = Concat<axis=0>(u, x, x) }> }"""
+    check_rounds(text)
+
+
+def test_two_states_of_one_value_and_one_that_follows_another():
+    signature = "float[N] p, float[N] q) => (bool c2, float[N] r, float[N] s"
+    outputs = "float[N] y, float[N] z"
+    check_rounds(rounds("r = Add(p, q) s = Identity(r)", signature, outputs, "y, z", "x, x"))
+    check_rounds(rounds("r = Identity(q) s = Add(p, q)", signature, outputs, "y, z", "x, x"))
+    check_rounds(rounds("r = Sub(q, p) s = Add(p, q)", signature, outputs, "y, z", "x, x"))
+    check_rounds(rounds("r = Neg(q) s = Identity(p)", signature, outputs, "y, z", "x, x"))
+    check_rounds(rounds("r = Identity(x) s = Add(p, q)", signature, outputs, "y, z", "x, x"))
+
+
+def test_a_state_that_is_the_condition_is_looked_at_after_the_round():
+    text = """agraph (int64 n, int64 m) => (bool y, int64 z, bool[K] s) {
+      zero = Constant<value_int=0>()  one = Constant<value_int=1>()  yes = Greater(one, zero)
+      y, z, s = Loop (m, , yes, zero) <body = a (int64 i, bool c, bool p, int64 k)
+                                           => (bool q, bool q2, int64 k2, bool o) {
+        k2 = Add(k, one) q = Less(k2, n) q2 = Identity(q) o = Xor(p, q) }> }"""
+    check(text, *((np.array(n), np.array(m)) for n in (0, 1, 2, 3, 4, 9) for m in (0, 3, 4, 6)))
+
+
+def test_loops_in_loops_whose_states_have_two_places():
+    text = """agraph (float[N] x, int64 m, int64 n) => (float[N] y, float[K, N] s) {
+      y, s = Loop (m, , x) <body = a (int64 i, bool c, float[N] v) => (bool c2, float[N] w, float[N] o) {
+        c2 = Identity(c)
+        w = Loop (n, , v) <body = b (int64 j, bool d, float[N] p) => (bool d2, float[N] q) {
+          d2 = Identity(d) e = ReduceMean(p) q0 = Sub(p, e) q = Add(q0, v) }>
+        o = Neg(w) }> }"""
+    check(text, *((vector(n), np.array(m), np.array(k)) for n in (3, 0) for m in (0, 1, 2, 3) for k in (0, 1, 2, 3)))
+
+
+def test_a_matrix_that_is_multiplied_in_each_round():
+    text = """agraph (float[4, 4] x, float[T, 4, 4] s) => (float[4, 4] y, float[T, 4, 4] z) {
+      y, z = Scan<num_scan_inputs=1, body = b (float[4, 4] p, float[4, 4] e) => (float[4, 4] q, float[4, 4] o) {
+        q = MatMul(p, e) o = Neg(p) }>(x, s) }"""
+    random = np.random.default_rng(1)
+    arrays = [(random.random((4, 4), F), random.random((t, 4, 4), F)) for t in (0, 1, 2, 5)]
+    model = check(text, *arrays)
+    assert not any("copy" in title for title in loop_titles(model))
+
+
+@pytest.mark.parametrize("backward", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_scan_of_elements_whose_size_only_the_body_knows(axis, backward):
+    text = f"""agraph (float[T, N] x) => (int64[a, b, c] s) {{
+      s = Scan<num_scan_inputs=1, scan_output_axes=[{axis}], scan_output_directions=[{backward}],
+               body = g (float[N] v) => (int64[A, B] o) {{
+                 z = NonZero(v) w = Concat<axis=0>(z, z) o = Neg(w) }}>(x) }}"""
+    check(text, (np.array([[0, 1, 2, 0], [1, 0, 0, 1], [1, 1, 0, 0]], F),), (np.zeros((2, 3), F),))
+
+
+STACK = """agraph (float[N] x, int64 m) => (float[N] y, %s[K, N] s) {
+  y, s = Loop (m, , x) <body = a (int64 i, bool c, float[N] v) => (bool c2, float[N] w, %s[N] o) {
+    c2 = Identity(c) w = Add(v, x) o = Cast<to=%d>(w) }> }"""
+
+
+@pytest.mark.parametrize(("kind", "number"), [("float", 1), ("bfloat16", 16), ("int64", 7), ("bool", 9)])
+def test_a_large_stacked_output_belongs_to_the_caller(kind, number):
+    model = check(STACK % (kind, kind, number), (vector(3), np.array(4)))
+    x = np.ones(5000, F)
+    result = model.run({"x": x, "m": np.array(400)})["s"]
+    assert result.shape == (400, 5000)
+    expected = np.arange(2, 402).astype(result.dtype)
+    np.testing.assert_array_equal(result[:, 17], expected)
+    other = model.run({"x": x, "m": np.array(300)})["s"]
+    result[:] = 0
+    del model
+    np.testing.assert_array_equal(other[:, 4999], expected[:300])
+    assert result.flags.writeable
+    assert not np.asarray(result, F).any()
+
+
+def test_a_stacked_output_over_the_limit_is_refused():
+    proto = parser.parse_model(HEADER + STACK % ("float", "float", 1))
+    model = intaglio.load(proto, engine="native", limits=intaglio.Limits(memory=8 << 20))
+    assert model.run({"x": vector(5000), "m": np.array(300)})["s"].nbytes == 6_000_000
+    with pytest.raises(intaglio.LimitError, match=r"Loop.* asks for"):
+        model(vector(5000), np.array(3000))
+
+
+def test_a_broadcast_that_only_the_rounds_decide():
+    text = """agraph (int64 m, float[n] x, float[k] s) => (float[p] y, float[r,q] z) {
+      t = Constant<value = bool {1}>()
+      y, z = Loop (m, t, s) <body = b (int64 i, bool c, float[u] v) => (bool d, float[w] f, float[w] g) {
+        d = Identity(c) one = Constant<value_ints=[1]>() from = Reshape(i, one) to = Add(from, one)
+        part = Slice(x, from, to) sum = Add(v, part) f = Relu(sum) g = Mul(sum, v) }> }"""
+    check(text, *((np.array(m), vector(4), vector(k)) for m, k in [(3, 1), (4, 5), (2, 0), (1, 40), (0, 3)]))
+
+
+def test_a_broadcast_that_ceases_to_fit():
+    text = """agraph (int64 m, float[n] x, float[k] s) => (float[p] y) {
+      t = Constant<value = bool {1}>()
+      y = Loop (m, t, s) <body = b (int64 i, bool c, float[u] v) => (bool d, float[w] f) {
+        d = Identity(c) one = Constant<value_ints=[1]>() zero = Constant<value_ints=[0]>()
+        j = Reshape(i, one) to = Add(j, one) part = Slice(x, zero, to) f = Add(v, part) }> }"""
+    model = check(text, *((np.array(m), vector(4), vector(k)) for m, k in [(1, 1), (2, 1), (1, 3), (0, 7)]))
+    with pytest.raises(IntaglioError, match=r"Add.*\(2,\)|Add.*\[2\]|Add.*2 and 3"):
+        model(np.array(3), vector(4), vector(1))
+    np.testing.assert_array_equal(model(np.array(2), vector(4), vector(1)), [3, 4])

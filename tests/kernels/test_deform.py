@@ -42,7 +42,7 @@ def model(
     dtype = feed["x"].dtype
     shapes = {name: (dtype, feed[name].shape) for name in NAMES if name in names and name not in constant}
     if "x" in shapes:
-        spatial = ["h", "v", "u"][: feed["x"].ndim - 2]
+        spatial = ["h", "v", "u", "t"][: feed["x"].ndim - 2]
         shapes["x"] = (dtype, ["n", feed["x"].shape[1], *spatial])
         shapes["offset"] = (dtype, ["n", feed["offset"].shape[1], *(f"o{axis}" for axis in spatial)])
     order = [name if name in names else "" for name in NAMES]
@@ -81,8 +81,11 @@ def test_other_floats(make_model: Any, judge: Any, dtype: Any, constant: Any) ->
         judge(built, [fed(feed, NAMES, constant)], ort=False, exact=False)
 
 
-@pytest.mark.parametrize(("shape", "weights"), [((2, 3, 9), (4, 3, 3)), ((1, 2, 4, 5, 3), (3, 2, 2, 2, 2))])
-def test_one_and_three_axes(make_model: Any, judge: Any, shape: Any, weights: Any) -> None:
+@pytest.mark.parametrize(
+    ("shape", "weights"),
+    [((2, 3, 9), (4, 3, 3)), ((1, 2, 4, 5, 3), (3, 2, 2, 2, 2)), ((1, 2, 3, 4, 2, 3), (3, 2, 2, 2, 1, 2))],
+)
+def test_one_three_and_four_axes(make_model: Any, judge: Any, shape: Any, weights: Any) -> None:
     feed = inputs(shape, weights, {})
     judge(model(make_model, feed, {}), [fed(feed, NAMES)], ort=False, exact=False)
 

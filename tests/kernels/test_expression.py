@@ -27,7 +27,8 @@ from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import DTYPES, DType
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
-from intaglio.kernels.expression import EMITTERS, MEMORY, OPAQUE, can_emit, float_literal, literal, scalar_constant
+from intaglio.kernels.expression import EMITTERS, can_emit, scalar_constant
+from intaglio.kernels.register import MEMORY, OPAQUE, float_literal, literal
 from intaglio.ops.cast import integer_limits
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.batch import compile_together

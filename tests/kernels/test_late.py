@@ -106,6 +106,47 @@ CASES = {
         "(float[a,b,c] x) => (int64[p,q] y) { y = NonZero(x) }",
         [(RNG.integers(-1, 2, shape).astype(F),) for shape in [(40, 30, 20), (0, 3, 2), (4, 1, 1)]],
     ),
+    "Tile-by-a-list-of-unknown-length": (
+        "(float[a,b] x, int64[k] s) => (float[p,q] y) { y = Tile(x, s) }",
+        [(block(3, 4), ints(*s)) for s in [(2, 1), (0, 1), (2, 3)]],
+    ),
+    "Split-by-a-list-of-unknown-length": (
+        "(float[a,b] x, int64[k] s) => (float[p,b] y, float[q,b] z) { y, z = Split<axis=0>(x, s) }",
+        [(block(3, 4), ints(*s)) for s in [(2, 1), (0, 3)]],
+    ),
+    "Slice-by-lists-of-unknown-length": (
+        "(float[a,b] x, int64[k] s, int64[k] e) => (float[p,q] y) { z = Slice(x, s, e) y = Exp(z) }",
+        [
+            (block(3, 4), ints(1, 0), ints(2, 3)), (block(3, 4), ints(1), ints(-1)), (block(3, 4), ints(), ints()),
+            (block(0, 4), ints(1, 1), ints(9, 9)),
+        ],
+    ),
+    "Slice-along-axes-of-unknown-number": (
+        "(float[a,b] x, int64[k] s, int64[k] e, int64[k] i, int64[k] t) => (float[p,q] y) { y = Slice(x, s, e, i, t) }",
+        [
+            (block(3, 4), ints(-1, 0), ints(-9, 3), ints(-1, 0), ints(-2, 1)),
+            (block(3, 4), ints(3), ints(0), ints(-1), ints(-1)), (block(3, 4), ints(), ints(), ints(), ints()),
+        ],
+    ),
+    "Pad-by-a-list-of-unknown-length": (
+        "(float[a,b] x, int64[k] s) => (float[p,q] y) { y = Pad(x, s) }",
+        [(block(3, 4), ints(*s)) for s in [(1, 0, 2, 1), (0, 0, 0, 0), (-1, 2, 0, -2)]],
+    ),
+    "Pad-along-axes-of-unknown-number": (
+        '(float[a,b] x, int64[k] s, float v, int64[l] i) => (float[p,q] y) { y = Pad<mode="edge">(x, s, v, i) }',
+        [
+            (block(3, 4), ints(*s), np.array(3, F), ints(*i))
+            for s, i in [((1, 2), (-1,)), ((1, 0, 2, 1), (1, 0)), ((), ())]
+        ],
+    ),
+    "Resize-by-a-list-of-unknown-length": (
+        '(float[a,b] x, float[k] s) => (float[p,q] y) { y = Resize<mode="linear">(x, , s) }',
+        [(block(3, 4), np.array(s, F)) for s in [(2, 1), (0.5, 3), (1, 1)]],
+    ),
+    "AffineGrid-by-a-list-of-unknown-length": (
+        "(float[n,2,3] x, int64[k] s) => (float[n,p,q,2] y) { y = AffineGrid(x, s) }",
+        [(block(2, 2, 3), ints(2, 1, *s)) for s in [(2, 3), (4, 1)]],
+    ),
     "NonZero-of-a-scalar": (
         "(float x) => (int64[p,q] y) { y = NonZero(x) }",
         [(np.array(1, F),), (np.array(0, F),)],
@@ -186,6 +227,36 @@ def test_transforms_of_a_length_that_the_run_tells(name):
         native(block(2, 3, 9, parts), np.array(0))
 
 
+AXES = {
+    name: (text.replace("int64 n)", "int64 n, int64 i)").replace("(x, n)", "(x, n, i)"), parts)
+    for name, (text, parts) in LENGTHS.items()
+}
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_transforms_along_an_axis_that_the_run_tells(name):
+    text, parts = AXES[name]
+    data = block(2, 3, 9, parts)
+    native = agree(text, *((data, np.array(n), np.array(axis)) for n in (1, 5, 61) for axis in (-4, -3, -2, 0, 1, 2)))
+    for axis, message in [
+        (-1, "axis is -1, the last axis holds"),
+        (4, "axis 4 is out of range"),
+        (-5, "axis -5 is out"),
+    ]:
+        with pytest.raises(IntaglioError, match=f"DFT.*{message}"):
+            native(data, np.array(5), np.array(axis))
+    with pytest.raises(IntaglioError, match="dft_length is 0"):
+        native(data, np.array(0), np.array(1))
+    text = text.replace("int64 n, ", "").replace("(x, n, i)", "(x, , i)")
+    native = agree(
+        text, *((block(*shape, parts), np.array(axis)) for shape in [(2, 3, 9), (5, 64, 2)] for axis in (0, 1, 2))
+    )
+    with pytest.raises(IntaglioError, match="dft_length is 0"):
+        native(block(2, 0, 3, parts), np.array(1))
+    text = text.replace("{ y", "{ n = Constant<value_int=6>() y").replace("(x, , i)", "(x, n, i)")
+    agree(text, *((data, np.array(axis)) for axis in (0, 1, 2)))
+
+
 def test_frames_that_the_run_tells():
     signal, window = block(2, 40, 1), block(8)
     text = "(float[a,b,1] x, int64 s, int64 n) => (float[p,q,r,t] y) { y = STFT<onesided=0>(x, s, , n) }"
@@ -225,6 +296,25 @@ BAD = {
         (block(6), ints(0), ints(0)),
     ),
     "Pad": ("(float[a] x, int64[2] s) => (float[p] y) { y = Pad(x, s) }", (block(6), ints(-4, -4))),
+    "Pad-by-too-many": ("(float[a] x, int64[k] s) => (float[p] y) { y = Pad(x, s) }", (block(6), ints(1, 1, 1))),
+    "Tile-by-too-many": ("(float[a] x, int64[k] s) => (float[p] y) { y = Tile(x, s) }", (block(6), ints(1, 1))),
+    "Slice-of-too-many": (
+        "(float[a] x, int64[k] s, int64[k] e) => (float[p] y) { y = Slice(x, s, e) }",
+        (block(6), ints(1, 1), ints(2, 2)),
+    ),
+    "Slice-by-lists-that-differ": (
+        "(float[a] x, int64[k] s, int64[l] e) => (float[p] y) { y = Slice(x, s, e) }",
+        (block(6), ints(1), ints()),
+    ),
+    "Split-into-too-many": (
+        "(float[a] x, int64[k] s) => (float[p] y, float[q] z) { y, z = Split(x, s) }",
+        (block(6), ints(2, 2, 2)),
+    ),
+    "AffineGrid-of-too-many": (
+        "(float[n,2,3] x, int64[k] s) => (float[n,p,q,2] y) { y = AffineGrid(x, s) }",
+        (block(2, 2, 3), ints(2, 1, 2, 3, 4)),
+    ),
+    "DFT": ("(float[a,b,1] x, int64 i) => (float[p,q,r] y) { y = DFT(x, , i) }", (block(2, 3, 1), np.array(5))),
     "CenterCropPad": ("(float[a] x, int64[1] s) => (float[p] y) { y = CenterCropPad(x, s) }", (block(6), ints(-1))),
     "CumSum": ("(float[a,b] x, int64 k) => (float[a,b] y) { y = CumSum(x, k) }", (block(2, 3), np.array(2))),
     "Col2Im": (

@@ -25,7 +25,7 @@ from intaglio.ir.dtype import BOOL, DTYPES, DType
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Tensor
 from intaglio.ir.types import TensorType
-from intaglio.kernels.expression import MEMORY, NARROW_FLOATS, NARROW_INTEGERS, OPAQUE
+from intaglio.kernels.register import MEMORY, NARROW_FLOATS, NARROW_INTEGERS, OPAQUE
 from intaglio.ops.cast import convert, integer_limits
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.batch import compile_together

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from intaglio.errors import OperatorError
+from intaglio.errors import IntaglioError, OperatorError
 from intaglio.runtime.model import load
 
 RNG = np.random.default_rng(17)
@@ -46,3 +46,14 @@ def test_nothing_to_repeat_says_so(make_model):
     model = make_model("Pad", {"x": (np.float32, ["a", 2])}, {"mode": "edge"}, {"p": np.array([1, 0, 0, 0])})
     with pytest.raises(OperatorError, match="nothing to pad with"):
         load(model, engine="native", strict=True)(np.ones((0, 2), np.float32))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("pads", [[-1, 0, -2, -1], [2, -1, -1, 1], [-2, -1, 0, 0]])
+def test_pads_that_cut_from_sizes_that_are_not_known(make_model, judge, mode, pads):
+    model = make_model("Pad", {"x": (np.float32, ["a", "b"])}, {"mode": mode}, {"p": np.array(pads)})
+    native = judge(
+        model, [{"x": RNG.random(shape).astype(np.float32)} for shape in [(5, 6), (4, 2), (9, 33)]], ort=False
+    )
+    with pytest.raises(IntaglioError, match=r"Pad.*pads of .* cut more than the [01] elements of axis"):
+        native(np.ones((1, 1) if min(pads[0], 0) + min(pads[2], 0) < -1 else (9, 0), np.float32))

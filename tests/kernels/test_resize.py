@@ -10,6 +10,7 @@ import pytest
 
 from intaglio.errors import OperatorError
 from intaglio.ops.resize import COORDINATES, NEAREST
+from intaglio.runtime.model import load
 
 SHAPES = [(1, 3, 5, 7), (2, 1, 1, 9), (1, 20, 4, 3)]
 SCALES = [(1, 1, 2, 2), (1, 1, 0.6, 1.7), (1, 1, 1, 3), (1, 1, 2.5, 1), (1, 2, 2, 1.5), (2, 1, 1, 2)]
@@ -159,3 +160,56 @@ def test_nothing_is_resized_to_nothing_only(make_model: Any, judge: Any) -> None
     native = judge(sizes, [{"x": np.zeros((1, 2, 3, 4), np.float32), "sizes": np.array([0, 5])}], ort=False)
     with pytest.raises(OperatorError, match="size 0 cannot be resized"):
         native.run({"x": np.zeros((1, 2, 0, 4), np.float32), "sizes": np.array([3, 4])})
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_antialias_to_sizes_that_the_run_tells(make_model: Any, judge: Any, mode: str, coordinates: str) -> None:
+    attributes = {"mode": mode, "coordinate_transformation_mode": coordinates, "antialias": 1, "axes": [-1, 2]}
+    attributes |= {"exclude_outside": int(coordinates == "half_pixel"), "extrapolation_value": 7.0}
+    types = {"x": (np.float32, FED), "roi": (np.float32, [4]), "sizes": (np.int64, [2])}
+    given = make_model("Resize", types, attributes, order=["x", "roi", "", "sizes"])
+    roi = np.array((0.1, -0.2, 0.9, 1.3), np.float32)
+    pairs = [(3, 11), (7, 5), (1, 1), (16, 2), (0, 3), (2, 2)]
+    shapes = [*SHAPES, (1, 2, 40, 17)]
+    fed = [{**feed, "roi": roi, "sizes": np.array(sizes)} for feed in feeds(shapes=shapes) for sizes in pairs]
+    judge(given, fed, ort=False, exact=mode == "nearest")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float16, np.float64, np.complex64])
+def test_antialias_of_every_type(make_model: Any, judge: Any, dtype: Any) -> None:
+    """Weights in powers of two, so that all sums are exact."""
+    types = {"x": (dtype, ["h", "w"]), "sizes": (np.int64, [2])}
+    order = ["x", "", "", "sizes"]
+    given = make_model("Resize", types, {"mode": "linear", "antialias": 1}, outputs=[("y", dtype)], order=order)
+    x = np.arange(64).reshape(8, 8).astype(dtype)
+    judge(given, [{"x": x, "sizes": np.array(sizes)} for sizes in [(4, 4), (8, 4), (16, 8), (8, 8)]], ort=False)
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialias_from_sizes_that_the_run_tells(make_model: Any, judge: Any, mode: str, policy: str) -> None:
+    attributes = {"mode": mode, "antialias": 1, "keep_aspect_ratio_policy": policy, "axes": [2, 3]}
+    judge(model(make_model, attributes, sizes=(3, 4)), feeds(), ort=False, exact=False)
+    types = {"x": (np.float32, FED), "scales": (np.float32, ["k"])}
+    given = make_model("Resize", types, {"mode": mode, "antialias": 1}, order=["x", "", "scales"])
+    fed = [{**feed, "scales": np.array(scales, np.float32)} for feed in feeds() for scales in SCALES]
+    judge(given, fed, ort=False, exact=False)
+
+
+@pytest.mark.parametrize("antialias", [0, 1])
+def test_complex_numbers_beside_a_region(make_model: Any, judge: Any, antialias: int) -> None:
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "antialias": antialias}
+    types = {"x": (np.complex64, ["h", "w"]), "roi": (np.float32, [4]), "sizes": (np.int64, [2])}
+    attributes["extrapolation_value"] = 7.0
+    order = ["x", "roi", "", "sizes"]
+    given = make_model("Resize", types, attributes, outputs=[("y", np.complex64)], order=order)
+    x = (np.arange(35) + 1j * np.arange(35)[::-1]).reshape(5, 7).astype(np.complex64)
+    roi = np.array((-0.5, 0, 1, 1.5), np.float32)
+    native = judge(given, [], ort=False)
+    reference = load(given, engine="reference")
+    for sizes in ((3, 4), (9, 9)):
+        feed = {"x": x, "roi": roi, "sizes": np.array(sizes)}
+        found, expected = native.run(feed)["y"], reference.run(feed)["y"]
+        assert (expected == 7).any()
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

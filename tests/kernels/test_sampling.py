@@ -20,8 +20,8 @@ INTEGERS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int6
 
 
 def model(make_model: Any, axes: int, dtype: Any = np.float32, place: Any = np.float32, **attributes: Any) -> Any:
-    image = ["n", "c", *"dhw"[-axes:]]
-    shapes = {"x": (dtype, image), "grid": (place, ["n", *"pqr"[:axes], axes])}
+    image = ["n", "c", *"edhw"[-axes:]]
+    shapes = {"x": (dtype, image), "grid": (place, ["n", *"pqrs"[:axes], axes])}
     return make_model("GridSample", shapes, attributes, outputs=[("y", dtype)], opset=22)
 
 
@@ -48,6 +48,11 @@ def test_three_axes_and_one(make_model: Any, judge: Any, mode: str, padding_mode
     feeds = [feed((2, 3, 4, 5, 3), (2, 3, 4)), feed((1, 17, 2, 1, 3), (3, 1, 2))]
     judge(model(make_model, 3, **options), feeds, ort=False, exact=False)
     judge(model(make_model, 1, **options), [feed((2, 3, 7), (5,)), feed((1, 20, 1), (4,))], ort=False, exact=False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_four_axes(make_model: Any, judge: Any, mode: str) -> None:
+    judge(model(make_model, 4, mode=mode), [feed((2, 3, 4, 5, 3, 2), (2, 3, 1, 4))], ort=False, exact=False)
 
 
 @pytest.mark.parametrize(("mode", "padding_mode", "align_corners"), OPTIONS)

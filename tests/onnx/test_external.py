@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from intaglio.c.guard import guard_files
 from intaglio.errors import ExternalDataError
 from intaglio.onnx.external import ExternalData
 from intaglio.onnx.reader import read_model
@@ -64,6 +65,7 @@ def test_offset_and_length(tmp_path: Path) -> None:
 
 
 def test_a_file_is_mapped_once_and_never_copied(tmp_path: Path) -> None:
+    assert guard_files()
     path = save(tmp_path, model("w.bin", "w.bin", "other.bin"))
     (tmp_path / "w.bin").write_bytes(VALUES.tobytes())
     os.link(tmp_path / "w.bin", tmp_path / "other.bin")

@@ -14,12 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from intaglio.c.guard import guard_files
 from intaglio.errors import LoadError
 from intaglio.onnx.mapped import files_of, model_file
 from intaglio.onnx.reader import read_model
 from intaglio.onnx.wire import LARGE, split_model
 
 BIG = np.arange(LARGE // 4 + 5, dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def guarded() -> None:
+    """Files are mapped only under the guard of the C runtime."""
+    assert guard_files()
 
 
 def model(*tensors: TensorProto) -> onnx.ModelProto:
@@ -111,8 +118,10 @@ def test_any_bytes_are_left_alone_or_reproduced(data: bytes) -> None:
 
 MEASURE = """
 import resource, sys
+from intaglio.c.guard import guard_files
 from intaglio.onnx.reader import read_model
 import numpy as np
+guard_files()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 graph = read_model(sys.argv[1]).graph
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)

@@ -18,7 +18,9 @@ import onnx
 from onnx import defs, helper, numpy_helper
 
 from intaglio.errors import IntaglioError
-from intaglio.ir.dtype import DTYPES, DType, from_numpy
+from intaglio.ir.dtype import DTYPES, STRING, DType, from_numpy
+from intaglio.ir.graph import Node
+from intaglio.ir.types import TensorType
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
 from intaglio.runtime.native import NativeEngine
@@ -291,6 +293,25 @@ def host_nodes(engine: NativeEngine) -> list[tuple[str, str]]:
         found += [(step.node.op.name, step.reason) for step in engine.plan.host_steps]
         waiting += [inner for bodies in engine.bodies.values() for inner in bodies.engines]
     return found
+
+
+def numeric_host_nodes(engine: NativeEngine) -> list[tuple[str, str]]:
+    """Those of `host_nodes` that touch no string, sequence, map or optional, and decode no image.
+
+    Control flow is no node of its own here: what in its bodies needs the host is looked at.
+    """
+    waiting, found = [engine], []
+    while waiting:
+        engine = waiting.pop()
+        found += [(step.node.op.name, step.reason) for step in engine.plan.host_steps if _is_numeric(step.node)]
+        waiting += [inner for bodies in engine.bodies.values() for inner in bodies.engines]
+    return found
+
+
+def _is_numeric(node: Node) -> bool:
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    is_plain = all(isinstance(value.type, TensorType) and value.type.dtype != STRING for value in values)
+    return is_plain and node.op.name not in ("If", "Loop", "Scan", "ImageDecoder")
 
 
 def host_report(constants: bool) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim
 from intaglio.ir.build import Builder
-from intaglio.ir.dtype import FLOAT32, INT64
+from intaglio.ir.dtype import COMPLEX64, FLOAT32, INT64
 from intaglio.ir.graph import Graph
 from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
@@ -122,6 +122,8 @@ def test_scatter_rounds_narrow_floats_once():
 
 
 def test_scatter_refuses(b):
+    with pytest.raises(ShapeError, match="reduction 'max' has no meaning for complex64"):
+        b.ScatterElements(value(b, 4, dtype=COMPLEX64), [0], value(b, 1, dtype=COMPLEX64), reduction="max")
     with pytest.raises(ShapeError, match="reduction 'sub' is none of"):
         b.ScatterND(value(b, 4), [[0]], value(b, 1), reduction="sub")
     with pytest.raises(OperatorError, match=r"updates of shape \[2\], expected \[1\]"):

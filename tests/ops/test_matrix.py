@@ -17,7 +17,7 @@ from intaglio.runtime.arrays import order_feeds
 from intaglio.runtime.batch import compile_together
 from intaglio.runtime.native import NativeEngine
 
-from .matrix import Cell, Problem, allowed, cells, cells_of, engine_of, problem_of, versions
+from .matrix import Cell, Problem, allowed, cells, cells_of, engine_of, numeric_host_nodes, problem_of, versions
 from .matrix_judges import (
     differences,
     inference_difference,
@@ -117,11 +117,12 @@ def different_problems(keys: list[tuple[str, str]], constants: bool) -> Iterator
 @pytest.mark.parametrize("constants", [True, False], ids=["constants", "fed"])
 @pytest.mark.parametrize("keys", GROUPS, ids=[label(keys[0]) for keys in GROUPS])
 def test_native_agrees(keys: list[tuple[str, str]], constants: bool) -> None:
-    """Parameters such as axes and shapes are constants, or inputs like the data."""
+    """Parameters such as axes and shapes are constants, or inputs like the data; no number is left to the host."""
     chosen = list(different_problems(keys, constants))
     compile_together(engine for _, _, engine in chosen)
     wrong = []
     for cell, problem, engine in chosen:
+        wrong += [f"{cell}: {node} on the host: {reason}" for node, reason in numeric_host_nodes(engine)]
         try:
             ours = engine.load().run(order_feeds(engine.graph.inputs, problem.feeds))
             fault = type_differences(ours, problem.results) or differences(

@@ -12,7 +12,7 @@ from intaglio.ir.graph import Node
 from intaglio.ir.text import parse_graph
 from intaglio.ir.verify import verify
 from intaglio.passes import Refusal, Result, rewrite, rule
-from intaglio.passes.match import equal_if_broadcast, first, produced
+from intaglio.passes.match import equal_if_broadcast, produced
 
 CHAIN = """
 graph "g" (%x: float32[N]) -> (%d) {
@@ -26,15 +26,15 @@ graph "g" (%x: float32[N]) -> (%d) {
 @rule("Relu")
 def sine(b: Builder, node: Node) -> Result:
     """relu(x) -> sin(x)"""
-    return b.Sin(first(node))
+    return b.Sin(node.input)
 
 
 @rule("Neg", fuses=True)
 def fused(b: Builder, node: Node) -> Result:
     """-exp(relu(x)) -> cos(x)"""
-    exp = produced(first(node), "Exp")
-    relu = produced(first(exp), "Relu") if exp is not None else None
-    return b.Cos(first(relu)) if relu is not None else None
+    exp = produced(node.input, "Exp")
+    relu = produced(exp.input, "Relu") if exp is not None else None
+    return b.Cos(relu.input) if relu is not None else None
 
 
 def operators(graph) -> list[str]:
@@ -89,7 +89,7 @@ def test_a_refusal_is_reported_and_leaves_no_trace() -> None:
     @rule("Exp")
     def reluctant(b: Builder, node: Node) -> Result:
         """exp(x) -> nothing"""
-        b.Sin(first(node))
+        b.Sin(node.input)
         return Refusal("not today")
 
     graph = parse_graph(CHAIN)
@@ -104,7 +104,7 @@ def test_an_operator_that_cannot_take_its_inputs_is_a_refusal() -> None:
     @rule("Exp")
     def wrong(b: Builder, node: Node) -> Result:
         """exp(x) -> not(x)"""
-        return b.Not(first(node))
+        return b.Not(node.input)
 
     graph = parse_graph(CHAIN)
     before = str(graph)
@@ -116,7 +116,7 @@ def test_a_replacement_of_another_type_is_an_error() -> None:
     @rule("Exp")
     def shape(b: Builder, node: Node) -> Result:
         """exp(x) -> shape(x)"""
-        return b.Shape(first(node))
+        return b.Shape(node.input)
 
     with pytest.raises(GraphError, match="the rule shape would replace"):
         rewrite(parse_graph(CHAIN), [shape])
@@ -126,12 +126,12 @@ def test_rules_that_never_end_are_stopped() -> None:
     @rule("Sin")
     def cosine(b: Builder, node: Node) -> Result:
         """sin(x) -> cos(x)"""
-        return b.Cos(first(node))
+        return b.Cos(node.input)
 
     @rule("Cos")
     def back(b: Builder, node: Node) -> Result:
         """cos(x) -> sin(x)"""
-        return b.Sin(first(node))
+        return b.Sin(node.input)
 
     graph = parse_graph(CHAIN.replace("Relu", "Sin"))
     outcome = rewrite(graph, [cosine, back], steps=50)
@@ -156,7 +156,7 @@ def test_types_behind_a_more_precise_replacement_are_inferred_anew() -> None:
     @rule("Identity")
     def skip(b: Builder, node: Node) -> Result:
         """identity(x) -> x"""
-        return first(node)
+        return node.input
 
     graph = parse_graph("""
         graph "g" (%x: float32[2, 3]) -> (%c) {

@@ -99,7 +99,7 @@ def test_without_a_compiler(saved):
 
 def test_nothing_of_the_file_is_parsed_as_onnx(saved, monkeypatch):
     _, path = saved
-    monkeypatch.setattr("intaglio.runtime.model.read_model", None)
+    monkeypatch.setattr("intaglio.onnx.reader.read_model", None)
     assert intaglio.load(path)(images(1)).shape == (1, 8)
 
 
@@ -175,7 +175,7 @@ def test_another_processor(saved, monkeypatch, capfd):
     content = with_header(path.read_bytes(), lambda header: header["target"].update(name="neon", features=[]))
     assert intaglio.load(content)(images(1)).shape == (1, 8)
     assert "compiled anew" in capfd.readouterr().err
-    monkeypatch.setattr("intaglio.runtime.model.find_compiler", lambda: None)
+    monkeypatch.setattr("intaglio.c.compiler.find_compiler", lambda: None)
     with pytest.raises(CompileError, match=r"neon.*lacks asimd"):
         intaglio.load(content)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from intaglio.c.native import plan_memory
+from intaglio.record import Record
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Record):
     """Where the arena buffers of a segment lie: `place[i]` is the block that holds buffer i, and for each block there
     are the first and last action that needs it."""
 

@@ -5,24 +5,32 @@ shared library in a `Store`. With a compiler, only what that compiler made is us
 A store that is full, cannot be written or forbids to run code gets a temporary one beside it, and a line tells of that.
 """
 
+from __future__ import annotations
+
+import contextlib
 import ctypes
 import functools
 import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from intaglio.c.compiler import Compiler, NoCompilerError, RunningCompilers, StorageError
 from intaglio.c.store import Store, temporary_store
 from intaglio.c.target import Target, usable_cores
+from intaglio.c.toolchain import NoCompilerError, StorageError
 from intaglio.c.units import CFunction, Key, function_key, partition, symbol_of, unit_source
 from intaglio.errors import CompileError
+from intaglio.record import Record
+
+if TYPE_CHECKING:
+    from intaglio.c.compiler import Compiler, RunningCompilers
 
 SIZE_LIMIT_BYTES = 2 << 30
+LARGE_PROGRAM = 1 << 20
+"""Where a program of so many bytes is added, the cache is looked through for what must go; else when it compiles."""
 TOLD_AGAIN = 0.1
 """Seconds after which progress is told again although there is none, so that it can stop the work by raising."""
 _MAKE_ROOM = "Make room, or set INTAGLIO_CACHE to a folder that can hold code and run it."
@@ -30,8 +38,7 @@ _MAKE_ROOM = "Make room, or set INTAGLIO_CACHE to a folder that can hold code an
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(Record):
     """A function in memory; it stays there until the process ends."""
 
     key: Key
@@ -39,8 +46,7 @@ class Loaded:
     address: int
 
 
-@dataclass(frozen=True)
-class CacheInfo:
+class CacheInfo(Record):
     """What the cache holds on disk."""
 
     root: Path
@@ -49,22 +55,17 @@ class CacheInfo:
     size_bytes: int
 
 
-@dataclass
 class Cache:
     """Compiled functions under one private folder."""
 
-    root: Path
-    size_limit: int = SIZE_LIMIT_BYTES
-    _stores: list[Store] = field(default_factory=list[Store], init=False, repr=False)
-    _loaded: dict[Key, Loaded] = field(default_factory=dict[Key, Loaded], init=False, repr=False)
-    _libraries: dict[str, ctypes.CDLL] = field(default_factory=dict[str, ctypes.CDLL], init=False, repr=False)
-    _adopted: dict[str, tuple[ctypes.CDLL, str]] = field(
-        default_factory=dict[str, tuple[ctypes.CDLL, str]], init=False, repr=False
-    )
-    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._stores.append(Store(self.root))
+    def __init__(self, root: Path, size_limit: int = SIZE_LIMIT_BYTES) -> None:
+        self.root = root
+        self.size_limit = size_limit
+        self._stores = [Store(root)]
+        self._loaded: dict[Key, Loaded] = {}
+        self._libraries: dict[str, ctypes.CDLL] = {}
+        self._adopted: dict[str, tuple[ctypes.CDLL, str]] = {}
+        self._lock = threading.RLock()
         os.register_at_fork(after_in_child=self._renew_lock)
 
     def _renew_lock(self) -> None:
@@ -107,6 +108,55 @@ class Cache:
             loaded = _load_from_memory(library)
             self._adopted.update((source, (loaded, symbol)) for source, symbol in functions.items())
 
+    def adopt_unit(self, unit: str, functions: Mapping[str, str]) -> None:
+        """Use the functions of a unit of this cache, whatever compiler there is. Raises OSError where it is gone."""
+        with self._lock:
+            if unit not in self._libraries:
+                self._libraries[unit] = self._open(self._stores[0], unit)
+            library = self._libraries[unit]
+            self._adopted.update((source, (library, symbol)) for source, symbol in functions.items())
+
+    def adopted(self, source: str) -> int | None:
+        """The address of an adopted function by the hash of its source; None where there is none."""
+        found = self._adopted.get(source)
+        return None if found is None else ctypes.cast(getattr(found[0], found[1]), ctypes.c_void_p).value
+
+    def units(
+        self, functions: Iterable[tuple[CFunction, Target]], compiler: Compiler | None
+    ) -> dict[str, dict[str, str]]:
+        """The units that hold functions of this compiler, with the symbols of their sources' hashes.
+
+        Raises CompileError where one is not in the cache's own folder.
+        """
+        units: dict[str, dict[str, str]] = {}
+        for function, target in functions:
+            key = function_key(function, compiler, target)
+            found = self._stores[0].find(key)
+            if not found:
+                raise CompileError(f"the cache {self.root} does not hold {function.symbol_hint}")
+            unit, symbol = found[0]
+            units.setdefault(unit, {})[key.source] = symbol
+        return units
+
+    def find_program(self, name: str) -> Path | None:
+        """The file of a program that was kept under a name."""
+        path = self._stores[0].program_path(name)
+        try:
+            os.utime(path)
+        except OSError:
+            return path if path.exists() else None
+        return path
+
+    def keep_program(self, name: str, write: Callable[[Path], int | None]) -> None:
+        """Keep what `write` leaves in a file, and returns the size of, under a name, if the folder can take it."""
+        store = self._stores[0]
+        if not store.is_writable:
+            return
+        with contextlib.suppress(OSError):
+            size = write(store.program_path(name))
+            if size is not None and size >= LARGE_PROGRAM:
+                store.evict(self.size_limit)
+
     def machine_code(self, functions: Sequence[CFunction], target: Target) -> list[tuple[bytes, dict[str, str]]]:
         """The libraries that hold functions, which must all be loaded, with the symbols of their sources' hashes.
 
@@ -128,7 +178,8 @@ class Cache:
         """Count what is on disk."""
         units = list(self._stores[0].unit_files())
         functions = sum(1 for _ in self._stores[0].index_files())
-        return CacheInfo(self.root, len(units), functions, sum(entry.stat().st_size for entry in units))
+        programs = list(self._stores[0].program_files())
+        return CacheInfo(self.root, len(units), functions, sum(entry.stat().st_size for entry in (*units, *programs)))
 
     def clear(self) -> None:
         """Remove everything from disk; functions that are loaded stay usable."""
@@ -196,6 +247,10 @@ class Cache:
         folder: Path,
     ) -> list[str]:
         """Compile units in threads of their own; on any failure, an interrupt included, kill the other compilers."""
+        from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
+        from intaglio.c.compiler import RunningCompilers
+
         done, total, running = 0, len(functions), RunningCompilers()
         made: list[str] = []
         with ThreadPoolExecutor(usable_cores(), thread_name_prefix="intaglio-compile") as executor:
@@ -230,10 +285,9 @@ class Cache:
                 return True
             symbol = symbol_of(function, key)
             if key.source in self._adopted:
-                library, name = self._adopted[key.source]
-                address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+                address = self.adopted(key.source)
                 assert address is not None
-                self._loaded[key] = Loaded(key, name, address)
+                self._loaded[key] = Loaded(key, self._adopted[key.source][1], address)
                 return True
             for store in self._stores:
                 for unit, name in store.find(key):

@@ -18,32 +18,20 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from intaglio.c.target import Target
+from intaglio.c.toolchain import (
+    COMMON_FLAGS,
+    NAMES,
+    RUNTIME_FOLDER,
+    TIME_LIMIT_SECONDS,
+    NoCompilerError,
+    StorageError,
+    is_sanitized,
+)
 from intaglio.errors import CompileError
 
-RUNTIME_FOLDER = Path(__file__).parent / "runtime"
-
-TIME_LIMIT_SECONDS = 300
 MEMORY_LIMIT_BYTES = 16 << 30
 SOURCE_LIMIT_CHARACTERS = 64 << 20
 
-COMMON_FLAGS = (
-    "-std=gnu11",
-    "-ffp-contract=fast",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fPIC",
-    "-shared",
-    "-fvisibility=hidden",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-Wno-psabi",
-    "-Wno-unused-function",
-    "-Wno-unused-parameter",
-    "-Wno-unused-variable",
-    "-Wno-unused-but-set-variable",
-    "-Wno-unknown-pragmas",
-)
 _FLAGS_OF_KIND: dict[str, tuple[str, ...]] = {
     "gcc": ("-fno-tree-slp-vectorize", "-fno-predictive-commoning", "-Wno-stringop-overflow"),
     "clang": ("-fno-slp-vectorize", "-Wno-unknown-warning-option"),
@@ -52,10 +40,6 @@ _FLAGS_OF_KIND: dict[str, tuple[str, ...]] = {
 
 _SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")
 
-_REMEDY = (
-    "Intaglio compiles models to native code and found no C compiler. Install gcc or clang (on Debian and Ubuntu: "
-    "`apt install gcc`), or run `pip install intaglio[zig]`, or set CC to the command of one."
-)
 _STORAGE_SIGNS = (
     "No space left on device",
     "Disk quota exceeded",
@@ -64,17 +48,6 @@ _STORAGE_SIGNS = (
     "File size limit exceeded",
 )
 _LEAST_FREE_BYTES = 1 << 20
-
-
-class NoCompilerError(CompileError):
-    """There is no C compiler, and the cache lacks something."""
-
-    def __init__(self, what: str = "") -> None:
-        super().__init__(f"{_REMEDY} {what}".rstrip())
-
-
-class StorageError(CompileError):
-    """The folder where compiled code goes is full or cannot be written."""
 
 
 class RunningCompilers:
@@ -108,12 +81,6 @@ class RunningCompilers:
 def _kill_group(group: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
-
-
-@functools.cache
-def is_sanitized() -> bool:
-    """Whether $INTAGLIO_SANITIZE asks for code that checks every access; it runs only where libasan is preloaded."""
-    return os.environ.get("INTAGLIO_SANITIZE") == "1"
 
 
 @dataclass(frozen=True)
@@ -167,7 +134,7 @@ def find_compiler() -> Compiler | None:
     """The compiler of this machine: $CC, else gcc, clang or cc on the path, else the `ziglang` package, else None."""
     if os.environ.get("CC"):
         return _from_environment(os.environ["CC"])
-    for name in ("gcc", "clang", "cc"):
+    for name in NAMES:
         path = shutil.which(name)
         compiler = _probe((path,)) if path else None
         if compiler is not None:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, cast
 
 from intaglio.c import cache
 from intaglio.c.cache import CFunction
-from intaglio.c.compiler import RUNTIME_FOLDER, find_compiler
 from intaglio.c.target import TARGETS
+from intaglio.c.toolchain import RUNTIME_FOLDER
+from intaglio.c.units import function_key
 
 
 class Runtime(NamedTuple):
@@ -36,8 +37,24 @@ def runtime_function() -> CFunction:
 
 
 @functools.cache
+def _runtime_source() -> str:
+    """The hash that addresses the runtime's code; it changes with the contract between it and generated code."""
+    return function_key(runtime_function(), None, TARGETS["c"]).source
+
+
+def has_adopted_runtime() -> bool:
+    """Whether code that was made elsewhere, and is used in this process, came with this version's runtime."""
+    return cache.default_cache().adopted(_runtime_source()) is not None
+
+
+@functools.cache
 def runtime() -> Runtime:
     """The loaded runtime; CompileError when it is not in the cache and there is no compiler."""
-    (loaded,) = cache.ensure([runtime_function()], find_compiler(), TARGETS["c"])
-    functions: Any = ctypes.PYFUNCTYPE(ctypes.py_object)(loaded.address)()
+    address = cache.default_cache().adopted(_runtime_source())
+    if address is None:
+        from intaglio.c.compiler import find_compiler
+
+        (loaded,) = cache.ensure([runtime_function()], find_compiler(), TARGETS["c"])
+        address = loaded.address
+    functions: Any = ctypes.PYFUNCTYPE(ctypes.py_object)(address)()
     return Runtime(*cast("tuple[Any, ...]", functions))

@@ -5,14 +5,13 @@ import os
 from array import array
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from intaglio.c.library import runtime
+from intaglio.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Record):
     """A segment with its sizes bound; immutable, so it is kept and used again for the same shapes.
 
     `handle` is the first argument of `invoke`; it keeps the segment alive.
@@ -131,31 +130,6 @@ def plan_apart(sizes: Sequence[int]) -> tuple[list[int], int, list[int]]:
         start, end = end + (size + 7) // 8 * 8, end + (size + 63) // 64 * 64 + GUARD
         gaps += [start, end - start]
     return offsets, end, gaps
-
-
-def plan_memory_in_python(
-    sizes: Sequence[int], first_use: Sequence[int], last_use: Sequence[int]
-) -> tuple[list[int], int]:
-    """`plan_memory` without the C runtime: the same answer, slower."""
-    rounded = [(size + 63) // 64 * 64 for size in sizes]
-    offsets = [0] * len(sizes)
-    placed: list[int] = []
-    for index in sorted(range(len(sizes)), key=lambda i: (-rounded[i], i)):
-        rivals = [i for i in placed if last_use[i] >= first_use[index] and first_use[i] <= last_use[index]]
-        rivals.sort(key=lambda i: offsets[i])
-        offsets[index] = _tightest_gap([(offsets[i], rounded[i]) for i in rivals], rounded[index])
-        placed.append(index)
-    return offsets, max((offset + size for offset, size in zip(offsets, rounded, strict=True)), default=0)
-
-
-def _tightest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
-    end, best = 0, None
-    for offset, length in taken:
-        gap = offset - end
-        if gap >= size and (best is None or gap < best[0]):
-            best = (gap, end)
-        end = max(end, offset + length)
-    return end if best is None else best[1]
 
 
 @contextmanager

@@ -12,35 +12,32 @@ import ctypes
 import fcntl
 import hashlib
 import os
-import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from intaglio.c.compiler import TIME_LIMIT_SECONDS, StorageError
+from intaglio.c.toolchain import TIME_LIMIT_SECONDS, StorageError
 from intaglio.c.units import Key
 from intaglio.errors import CompileError
 
-_PARTS = ("units", "index", "work")
+_PARTS = ("units", "index", "work", "programs")
 _POLL_SECONDS = 0.02
 _STALE_SECONDS = 24 * 3600
 
 
-@dataclass
 class Store:
     """A folder of units, their index, and room to work in; it belongs to this user, or to root and is then only read.
 
     Raises OSError where the folder cannot be made, and CompileError where it must not be trusted.
     """
 
-    root: Path
-    is_temporary: bool = False
-    is_writable: bool = field(default=False, init=False)
+    def __init__(self, root: Path, is_temporary: bool = False) -> None:
+        self.root = root
+        self.is_temporary = is_temporary
+        self._open()
 
-    def __post_init__(self) -> None:
+    def _open(self) -> None:
         self.is_writable = _open_private(self.root)
         if self.is_writable:
             for name in _PARTS:
@@ -110,26 +107,29 @@ class Store:
                 Path(entry.path).unlink(missing_ok=True)
 
     def evict(self, size_limit: int) -> None:
-        """Remove the units that were used longest ago until the store fits its limit."""
-        units: list[tuple[float, int, str]] = []
-        for entry in self.unit_files():
+        """Remove the units and programs that were used longest ago until the store fits its limit."""
+        files: list[tuple[float, int, Path]] = []
+        for entry in (*self.unit_files(), *self.program_files()):
             with contextlib.suppress(FileNotFoundError):  # another process removed it
-                units.append((entry.stat().st_mtime, entry.stat().st_size, entry.name))
-        units.sort()
-        excess = sum(size for _, size, _ in units) - size_limit
+                files.append((entry.stat().st_mtime, entry.stat().st_size, Path(entry.path)))
+        files.sort()
+        excess = sum(size for _, size, _ in files) - size_limit
         removed: list[str] = []
-        for _, size, name in units:
+        for _, size, path in files:
             if excess <= 0:
                 break
             excess -= size
-            removed.append(name.removesuffix(".so"))
+            if path.suffix == ".so":
+                removed.append(path.stem)
+            else:
+                path.unlink(missing_ok=True)
         self.remove(removed)
 
     def clear(self) -> None:
         """Remove everything."""
         for name in _PARTS:
-            shutil.rmtree(self.root / name, ignore_errors=True)
-        self.__post_init__()
+            _remove_tree(self.root / name)
+        self._open()
 
     @contextlib.contextmanager
     def job(self, name: str) -> Generator[Path]:
@@ -146,7 +146,7 @@ class Store:
             _empty(folder)
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove_tree(folder)
             _unlock(descriptor)
 
     def _remove_abandoned(self) -> None:
@@ -156,13 +156,21 @@ class Store:
                 descriptor = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     if _lock(descriptor) or entry.stat().st_mtime < time.time() - _STALE_SECONDS:
-                        shutil.rmtree(entry.path, ignore_errors=True)
+                        _remove_tree(entry.path)
                 finally:
                     _unlock(descriptor)
 
     def unit_path(self, unit: str) -> Path:
         """Where a unit is."""
         return self.root / "units" / f"{unit}.so"
+
+    def program_path(self, name: str) -> Path:
+        """Where a program is or would be."""
+        return self.root / "programs" / name
+
+    def program_files(self) -> Iterable[os.DirEntry[str]]:
+        """All programs."""
+        return _files(self.root / "programs")
 
     def _index_path(self, name: str) -> Path:
         return self.root / "index" / name[:2] / name
@@ -180,12 +188,13 @@ class Store:
 def temporary_store() -> Store:
     """A store in a new private folder, which this process removes when it ends."""
     import atexit
+    import tempfile
 
     owner, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="intaglio-"))
 
     def remove() -> None:
         if os.getpid() == owner:  # a forked child leaves it to its parent
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove_tree(folder)
 
     atexit.register(remove)
     return Store(folder, is_temporary=True)
@@ -235,6 +244,8 @@ def _locked_folder(work: Path, name: str) -> tuple[Path, int]:
             break
         if not is_locked:
             time.sleep(_POLL_SECONDS)
+    import tempfile
+
     folder = Path(tempfile.mkdtemp(dir=work))
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     _lock(descriptor)
@@ -269,17 +280,25 @@ def _unlock(descriptor: int) -> None:
 def _empty(folder: Path) -> None:
     for entry in _entries(folder):
         if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
+            _remove_tree(entry.path)
         else:
             os.unlink(entry.path)
 
 
 def _write_atomically(path: Path, text: str, folder: Path) -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
+    import tempfile
+
     descriptor, temporary = tempfile.mkstemp(dir=folder)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(text)
     os.replace(temporary, path)
+
+
+def _remove_tree(folder: str | os.PathLike[str]) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

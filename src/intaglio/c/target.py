@@ -3,16 +3,16 @@
 import functools
 import os
 import platform
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from intaglio.errors import CompileError
+from intaglio.record import Record
 
 _CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Record):
     """What generated code may assume of a processor.
 
     `flags` go to the compiler. `l1` and `l2` are the data caches of one core and `l3` the shared one, in bytes; they
@@ -23,7 +23,6 @@ class Target:
     vector_bytes: int
     vector_registers: int
     flags: tuple[str, ...]
-    fma: bool
     features: frozenset[str] = frozenset()
     l1: int = 32 << 10
     l2: int = 512 << 10
@@ -42,12 +41,12 @@ class Target:
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        Target("c", 16, 16, ("-DIG_PORTABLE",), fma=False),
-        Target("sse2", 16, 16, ("-march=x86-64",), fma=False),
-        Target("avx2", 32, 16, ("-march=x86-64-v3",), fma=True),
-        Target("avx512", 64, 32, ("-march=x86-64-v4", "-mprefer-vector-width=512"), fma=True),
-        Target("neon", 16, 32, ("-march=armv8-a",), fma=True),
-        Target("wasm", 16, 16, ("-msimd128",), fma=False),
+        Target("c", 16, 16, ("-DIG_PORTABLE",)),
+        Target("sse2", 16, 16, ("-march=x86-64",)),
+        Target("avx2", 32, 16, ("-march=x86-64-v3",)),
+        Target("avx512", 64, 32, ("-march=x86-64-v4", "-mprefer-vector-width=512")),
+        Target("neon", 16, 32, ("-march=armv8-a",)),
+        Target("wasm", 16, 16, ("-msimd128",)),
     )
 }
 

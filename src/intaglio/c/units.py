@@ -1,19 +1,24 @@
 """C functions, the keys that address their machine code, and the units in which several are compiled together."""
 
+from __future__ import annotations
+
 import functools
 import hashlib
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from intaglio.c.compiler import COMMON_FLAGS, RUNTIME_FOLDER, Compiler
 from intaglio.c.target import Target
+from intaglio.c.toolchain import COMMON_FLAGS, RUNTIME_FOLDER
 from intaglio.errors import CompileError
+from intaglio.record import Record
+
+if TYPE_CHECKING:
+    from intaglio.c.compiler import Compiler
 
 FUNCTIONS_PER_UNIT = 24
 _HINT_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 
 
-@dataclass(frozen=True)
-class CFunction:
+class CFunction(Record):
     """One C function with external linkage, named IG_FUNCTION in `source`, and the static helpers only it uses.
 
     Every `IG_FUNCTION` in the text becomes the symbol, so a helper named `IG_FUNCTION_row` is private to the function.
@@ -30,8 +35,7 @@ class CFunction:
             raise CompileError(f"symbol hint {self.symbol_hint!r} is not an identifier of [a-z0-9_]")
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Record):
     """What addresses a function's machine code.
 
     `source` is a hash of everything that it depends on beside the compiler, `compiler` one of the compiler and the

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from intaglio.c.guard import guard_files
 from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_text
 from intaglio.onnx.reader import check_model, read_model
 
 
 def check(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Check a model and list every problem; exits with 1 where there is one."""
+    guard_files()
     problems = check_model(model)
     warnings = [] if problems else list(read_model(model).info.warnings)
     if as_json:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from intaglio.c.guard import guard_files
 from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_pairs, print_table, size
 from intaglio.ir.graph import Graph, Value
 from intaglio.onnx.reader import read_model
@@ -20,6 +21,7 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
 
 def describe(model: str) -> dict[str, Any]:
     """What a model is, as data."""
+    guard_files()
     imported = read_model(model)
     graph, about = imported.graph, imported.info
     operators = Counter(_operator(node.op.domain, node.op.name) for node in graph.all_nodes())

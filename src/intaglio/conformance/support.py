@@ -11,8 +11,8 @@ from onnx import defs
 from intaglio.ir.op import OPERATORS
 from intaglio.kernels.context import ANCHORS
 from intaglio.kernels.expression import EMITTERS
-from intaglio.kernels.loops import REDUCTIONS
 from intaglio.kernels.lower import register_rules
+from intaglio.kernels.program import REDUCTIONS
 from intaglio.kernels.views import VIEWS
 from intaglio.onnx.adapters import find_adapter
 from intaglio.onnx.opsets import versions

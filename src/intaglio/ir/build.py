@@ -313,7 +313,7 @@ def expand_in_place(node: Node) -> None:
             if value not in made or value in values[:position]:  # what was there before keeps its own name
                 values[position] = builder.Identity(value)
     for old, new in zip(outputs, values, strict=True):
-        _take_place(old, new)
+        take_place(old, new)
     node.outputs = ()
     graph.remove(node)
 
@@ -327,8 +327,8 @@ def _outputs_between(graph: Graph, before: Node | None, end: Node) -> set[Value]
     return found
 
 
-def _take_place(old: Value, new: Value) -> None:
-    """Make `old` the output of the node that gives `new`."""
+def take_place(old: Value, new: Value) -> None:
+    """Make `old`, which keeps its name and type, the output of the node that gives `new`."""
     producer = new.producer
     assert producer is not None
     producer.outputs = tuple(old if value is new else value for value in producer.outputs)

@@ -383,13 +383,18 @@ _FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
 
 def substitute(value: Dim, bindings: Mapping[str, Dim]) -> Dim:
     """The dimension with symbols replaced; unbound symbols stay."""
+    return _rebuilt(value, _substitute_atom, bindings)
+
+
+def _rebuilt(value: Dim, replace: Callable[[Atom, Table], Dim], table: Table) -> Dim:
+    """The dimension with each of its atoms replaced."""
     if isinstance(value, int):
         return value
     total: Dim = 0
     for monomial, factor in value.terms:
         term: Dim = factor
         for atom in monomial:
-            term = term * _substitute_atom(atom, bindings)
+            term = term * replace(atom, table)
         total = total + term
     return total
 
@@ -402,15 +407,7 @@ def _substitute_atom(atom: Atom, bindings: Mapping[str, Dim]) -> Dim:
 
 def replace_atoms(value: Dim, atoms: Mapping[Atom, Dim]) -> Dim:
     """The dimension with atoms, calls as well as symbols, replaced wherever they stand."""
-    if isinstance(value, int):
-        return value
-    total: Dim = 0
-    for monomial, factor in value.terms:
-        term: Dim = factor
-        for atom in monomial:
-            term = term * _replace_atom(atom, atoms)
-        total = total + term
-    return total
+    return _rebuilt(value, _replace_atom, atoms)
 
 
 def _replace_atom(atom: Atom, atoms: Mapping[Atom, Dim]) -> Dim:

@@ -176,6 +176,21 @@ class Node:
         return tuple(self._inputs)
 
     @property
+    def input(self) -> Value:
+        """The first operand, which must be there."""
+        return self.needed(0)
+
+    def needed(self, position: int) -> Value:
+        """The operand at a position, which must be there."""
+        value = self._inputs[position]
+        assert value is not None
+        return value
+
+    def optional(self, position: int) -> Value | None:
+        """The operand at a position, None where it is absent."""
+        return self._inputs[position] if position < len(self._inputs) else None
+
+    @property
     def output(self) -> Value:
         """The first output."""
         return self.outputs[0]

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from intaglio.errors import InputError, LimitError
+from intaglio.record import Record
 
 TENSOR_BYTES = 1 << 38
 """No operator makes a tensor of more bytes than this, whatever the limit on memory is."""
@@ -44,8 +45,7 @@ class Limits:
                 raise InputError(f"the limit on {name} is {number}, expected more than 0")
 
 
-@dataclass(frozen=True)
-class _Scope:
+class _Scope(Record):
     limits: Limits
     end: float | None = None
 

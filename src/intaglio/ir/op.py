@@ -1,7 +1,7 @@
 """The base class of all operators, and the table of them.
 
-An operator is a frozen dataclass whose fields are the ONNX attributes with the schema's defaults. What it means stands
-beside them, in methods that each consumer looks for:
+An operator is a record whose fields are the ONNX attributes with the schema's defaults. What it means stands beside
+them, in methods that each consumer looks for:
 
 `infer(self, *inputs: Value) -> Type | tuple[Type, ...]`
     the types of all outputs, from the inputs' types, known contents and constants;
@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import MISSING, Field, field, fields, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, dataclass_transform
 
 import numpy as np
@@ -33,6 +34,7 @@ from numpy.typing import NDArray
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import DType, from_numpy
+from intaglio.record import Record
 
 Array: TypeAlias = NDArray[Any]
 
@@ -82,8 +84,7 @@ def _is_float(annotation: str) -> bool:
     return annotation in ("float", "<class 'float'>", "float | None", "tuple[float, ...]", "tuple[float, ...] | None")
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Record):
     """A formal input of an operator."""
 
     name: str
@@ -91,7 +92,7 @@ class Parameter:
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-class Op:
+class Op(Record):
     """The base of every operator; see the module's docstring for what a subclass may define."""
 
     domain: ClassVar[str] = ""
@@ -110,13 +111,12 @@ class Op:
     _floats: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:
-        super().__init_subclass__(**options)
         own = [name for name, type in inspect.get_annotations(cls).items() if _is_float(str(type))]
         for name in own:
             if isinstance(cls.__dict__.get(name), float):
                 setattr(cls, name, single(cls.__dict__[name]))
         cls._floats = (*cls._floats, *own)
-        dataclass(frozen=True, kw_only=True)(cls)
+        super().__init_subclass__(**options)
         if not abstract:
             OPERATORS[(cls.domain, cls.__name__)] = cls
 
@@ -233,5 +233,47 @@ def is_required(attribute: Field[Any]) -> bool:
     return attribute.default is MISSING and attribute.default_factory is MISSING
 
 
-OPERATORS: dict[tuple[str, str], type[Op]] = {}
-"""Every operator by domain and name; `intaglio.ops` fills it and a test checks that it is complete."""
+class OperatorTable(MutableMapping[tuple[str, str], type[Op]]):
+    """Operators by domain and name, where each enters itself.
+
+    The families of ONNX's operators are imported when somebody first looks for what is not there yet.
+    """
+
+    families = "intaglio.ops"
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], type[Op]] = {}
+        self.is_complete = False
+        """Whether all families are imported; the package of them says so."""
+
+    def entered(self) -> list[type[Op]]:
+        """The operators that are there by now."""
+        return list(self._known.values())
+
+    def _complete(self) -> dict[tuple[str, str], type[Op]]:
+        if not self.is_complete:
+            import_module(self.families)
+        return self._known
+
+    def __getitem__(self, key: tuple[str, str]) -> type[Op]:
+        found = self._known.get(key)
+        return self._complete()[key] if found is None else found
+
+    def __setitem__(self, key: tuple[str, str], operator: type[Op]) -> None:
+        self._known[key] = operator
+
+    def __delitem__(self, key: tuple[str, str]) -> None:
+        del self._complete()[key]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._complete())
+
+    def __len__(self) -> int:
+        return len(self._complete())
+
+    def __copy__(self) -> dict[tuple[str, str], type[Op]]:
+        return dict(self._complete())
+
+
+OPERATORS = OperatorTable()
+"""Every operator by domain and name; a test checks that it is complete."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
+from intaglio.record import Record
 
 
-@dataclass(frozen=True)
-class Requirement:
+class Requirement(Record):
     """Pairs of dimensions of which one must be equal, and what to say where none is."""
 
     pairs: tuple[tuple[Dim, Dim], ...]

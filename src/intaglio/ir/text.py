@@ -92,12 +92,6 @@ def parse_graph(text: str, stored: Sequence[Array] = ()) -> Graph:
     return read_graph(text, stored)
 
 
-def format_operator(op: Op) -> str:
-    """The operator with its attributes where they differ from the defaults; a graph as its name only."""
-    attributes = [f"{name}={_Printer(True).attribute(value)}" for name, value in _attributes(op, None)]
-    return f"{_operator_name(op)}({', '.join(attributes)})"
-
-
 class _Printer:
     """Printing needs to know which constants and outer values have been introduced already."""
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import DType
+from intaglio.record import Record
 
 Shape: TypeAlias = tuple[Dim, ...]
 
@@ -57,8 +58,7 @@ class TensorType:
         return TensorType(dtype, self.shape)
 
 
-@dataclass(frozen=True)
-class SequenceType:
+class SequenceType(Record):
     """A list of any length whose elements have one type."""
 
     element: Type
@@ -67,8 +67,7 @@ class SequenceType:
         return f"seq({self.element})"
 
 
-@dataclass(frozen=True)
-class OptionalType:
+class OptionalType(Record):
     """A value that may be absent."""
 
     element: Type
@@ -77,8 +76,7 @@ class OptionalType:
         return f"optional({self.element})"
 
 
-@dataclass(frozen=True)
-class MapType:
+class MapType(Record):
     """A dictionary from strings or integers to values of one type."""
 
     key: DType

@@ -17,6 +17,7 @@ from intaglio.ir.dim import Atom, Call, Dim, Expr, broadcast, lone_atom, replace
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.expression import can_emit
+from intaglio.kernels.program import reads
 
 Assumption = tuple[Dim, Dim]
 
@@ -107,9 +108,8 @@ def _broadcasts(dim: Dim) -> Iterator[Assumption]:
 
 def _unequal_operands(node: Node) -> Iterator[Assumption]:
     result = _shape(node.output)
-    for value in node.inputs:
-        shape = () if value is None else _shape(value)
-        for dim, wanted in zip(reversed(shape), reversed(result), strict=False):
+    for value in reads(node):
+        for dim, wanted in zip(reversed(_shape(value)), reversed(result), strict=False):
             if dim not in (1, wanted):
                 yield dim, wanted
 

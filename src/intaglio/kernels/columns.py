@@ -13,21 +13,10 @@ from functools import cached_property
 
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.expression import (
-    BITS,
-    MEMORY,
-    Register,
-    as_bytes,
-    combine,
-    cost_of,
-    emit,
-    literal,
-    register_kind,
-    scalar_constant,
-    with_headers,
-)
-from intaglio.kernels.loops import REDUCTIONS, Program, identity_of, reads
+from intaglio.kernels.expression import cost_of, scalar_constant
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.program import REDUCTIONS, Program, Variables, identity_of, reads
+from intaglio.kernels.register import BITS, MEMORY, combine, register_kind, with_headers
 from intaglio.kernels.view import Loops, View, collapse
 
 STRIP = 128
@@ -148,9 +137,8 @@ class _Columns:
             SizeTerm(
                 f"1 + (columns < {STRIP} ? columns : {STRIP}) * ({{0}}) * {max(20, int(1000 * work))} / 1000", (walk,)
             ),
-            0,
-            tuple(self.program.nodes),
-            self.program.title,
+            nodes=tuple(self.program.nodes),
+            title=self.program.title,
             flops=product(self.program.shape) * max(1, len(self.program.nodes)),
         )
 
@@ -160,7 +148,7 @@ class _Printer:
 
     def __init__(self, plan: _Columns) -> None:
         self.plan, self.program = plan, plan.program
-        self.names: dict[Value, str] = {}
+        self.variables = Variables(self.program.loads)
         self.index = {value: index for index, value in enumerate(self.program.loads)}
         self.stores = {value: len(self.index) + index for index, value in enumerate(self.program.stores)}
 
@@ -253,9 +241,8 @@ class _Printer:
         body = self._values(self.plan.before, lambda index: self._walk_offset(index, last))
         for node, kind, total in totals:
             part = f"part_{total}[v]"
-            body.append(
-                f"{part} = {combine(REDUCTIONS[node.op.name][0], kind, part, self._register(reads(node)[0]).text)};"
-            )
+            source = self.variables.register(reads(node)[0]).text
+            body.append(f"{part} = {combine(REDUCTIONS[node.op.name][0], kind, part, source)};")
         lines += [
             f"        for (int64_t w{last} = first; w{last} < stop; w{last}++) {{",
             *_for_vectors("            ", body),
@@ -271,14 +258,13 @@ class _Printer:
         return "".join(f" + w{loop} * walk_stride{index}_{loop}" for loop in range(last + 1) if strides[loop] != 0)
 
     def _finish(self, totals: list[tuple[Node, str, str]]) -> list[str]:
-        self.names = {}
+        self.variables = Variables(self.program.loads)
         body = [
-            f"const ig_{kind} {self._name(node.output)} = {self._result(node, kind, total)};"
-            for node, kind, total in totals
+            self.variables.declare(node.output, kind, self._result(node, kind, total)) for node, kind, total in totals
         ]
         body += self._values(self.plan.after, lambda index: "")
         for value, index in self.stores.items():
-            suffix, name = MEMORY[value.dtype.name][1], self._register(value).text
+            suffix, name = MEMORY[value.dtype.name][1], self.variables.register(value).text
             body.append(f"if (vectors == 1) ig_store_n_{suffix}(p{index}, {name}, left);")
             body.append(f"else ig_store_{suffix}(p{index} + v * IG_LANES, {name});")
         return _for_vectors("    ", body)
@@ -295,7 +281,7 @@ class _Printer:
         for value in values:
             node = self.plan.producers.get(value)
             if node is not None:
-                lines.append(self._assign(node))
+                lines.append(self.variables.assign(node))
             elif scalar_constant(value) is None:
                 lines.append(self._load(value, offset(self.index[value])))
         return lines
@@ -306,21 +292,7 @@ class _Printer:
         text = f"vectors == 1 ? ig_load_n_{suffix}({pointer}, left) : ig_load_{suffix}({pointer} + v * IG_LANES)"
         if self.plan.kept.strides[index][-1] == 0:
             text = f"ig_broadcast_{suffix}({pointer})"
-        return f"const ig_{kind} {self._name(value)} = {text};"
-
-    def _assign(self, node: Node) -> str:
-        register = emit(node, [self._register(value) for value in reads(node)])
-        kind, text = ("u8", as_bytes(register)) if register.is_bool else (register.kind, register.text)
-        return f"const ig_{kind} {self._name(node.output)} = {text};"
-
-    def _name(self, value: Value) -> str:
-        return self.names.setdefault(value, f"v{len(self.names)}")
-
-    def _register(self, value: Value) -> Register:
-        kind, number = register_kind(value.dtype), scalar_constant(value)
-        if number is not None and value in self.index:
-            return Register(literal(number, kind), kind)
-        return Register(self._name(value), kind, 0 if value.dtype.name == "bool" else None)
+        return self.variables.declare(value, kind, text)
 
 
 def _hint(nodes: Sequence[Node]) -> str:

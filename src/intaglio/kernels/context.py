@@ -18,8 +18,9 @@ from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
 from intaglio.kernels.driver import ASSUMPTION, REQUIREMENT
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.loops import Program, loop_call
+from intaglio.kernels.loops import loop_call
 from intaglio.kernels.plan import Action, Allocate, Assign, Bind, Call, Check, HostStep, NativeStep, Operand, Size, Step
+from intaglio.kernels.program import Program
 from intaglio.kernels.transpose import transpose_call
 from intaglio.kernels.view import Buffer, View, whole
 
@@ -146,7 +147,7 @@ class Context:
         buffer = self.late_buffer(dtype, size, name) if is_late else Buffer(name, dtype, size)
         self.segment.arena.append(buffer)
         if buffer.is_late:
-            self.emit(Allocate(buffer, self.nodes, name))
+            self.emit(Allocate(buffer, nodes=self.nodes, title=name))
         return buffer
 
     def late_buffer(self, dtype: DType, size: Dim, name: str) -> Buffer:
@@ -176,11 +177,12 @@ class Context:
         body: str,
         operands: Sequence[tuple[str, str, View]] = (),
         sizes: Sequence[tuple[str, Size]] = (),
+        most: Mapping[Dim, Dim] | None = None,
     ) -> None:
         """Give symbols values that C statements take from data; see `Bind`."""
         read = [(name, element, Operand(view.buffer, view.offset)) for name, element, view in operands]
         title = f"sizes of {node.op.name} -> {node.outputs[0].name}"
-        self.emit(Bind(tuple(names), body, read, list(sizes), (node,), title))
+        self.emit(Bind(tuple(names), body, read, list(sizes), dict(most or {}), nodes=(node,), title=title))
         self.declare(names)
 
     def assign(self, items: Sequence[tuple[str, Dim]]) -> None:
@@ -250,7 +252,21 @@ class Context:
         """Add an action to the block under way."""
         if self.apart and isinstance(action, Call) and action.nodes:
             action.apart, self.apart = self.apart, ""
-        (self.segment.actions if self._actions is None else self._actions).append(action)
+        self.actions.append(action)
+
+    @property
+    def actions(self) -> list[Action]:
+        """The block under way."""
+        return self.segment.actions if self._actions is None else self._actions
+
+    @property
+    def place(self) -> int:
+        """Where the next action will stand in the block under way."""
+        return len(self.actions)
+
+    def insert(self, place: int, action: Action) -> None:
+        """Add an action to the block under way before the one that stands at a place."""
+        self.actions.insert(place, action)
 
     def add_host(self, node: Node, reason: str) -> None:
         """Add a host node; the segment must have been closed."""
@@ -267,7 +283,7 @@ class Context:
         for value, view in [*ordered.items(), *((v, w) for v, w in self.views.items() if v not in ordered)]:
             if value.constant is None and value not in segment.inputs and needed(value):
                 self._export(value, view, exported)
-        for kind in ("arena", "late"):
+        for kind in ("arena", "late", "place"):
             for index, buffer in enumerate(buffer for buffer in segment.arena if buffer.kind == kind):
                 buffer.index = index
         segment.arena = [buffer for buffer in segment.arena if buffer.kind == "arena"]
@@ -284,7 +300,8 @@ class Context:
         """Let a value leave the segment: in the memory where it lies if that is its own, else in a copy."""
         is_whole = view.is_contiguous and view.offset == 0 and view.buffer.size == value.tensor.size
         is_own = view.buffer.kind in ("arena", "late") and not view.buffer.is_shared
-        if not is_whole or not is_own or view.buffer in exported:
+        is_told = not view.buffer.shape or view.buffer.shape == value.shape
+        if not is_whole or not is_own or not is_told or view.buffer in exported:
             view = self.copy(value, view)
         exported[view.buffer] = value
         view.buffer.kind = "output"

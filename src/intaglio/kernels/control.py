@@ -13,10 +13,25 @@ from intaglio.ir.dim import Dim, product, symbol, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
-from intaglio.kernels.expression import is_computable
-from intaglio.kernels.plan import Allocate, Branch, Fill, Grow, Move, Operand, Repeat
+from intaglio.kernels.plan import (
+    Action,
+    Allocate,
+    Branch,
+    Call,
+    Fill,
+    Grow,
+    Move,
+    Operand,
+    Pair,
+    Repeat,
+    Settle,
+    Swap,
+    operands_of,
+    walk,
+)
+from intaglio.kernels.register import is_computable
 from intaglio.kernels.view import Buffer, View, whole
-from intaglio.ops.indices import resolve_axis
+from intaglio.ops.indices import known, resolve_axis
 
 LowerBody = Callable[[Graph], object]
 """Emits the actions of a subgraph into the block under way."""
@@ -90,7 +105,7 @@ def _lower_if(context: Context, node: Node, lower_body: LowerBody) -> None:
     results = {value: _result_buffer(context, value, bool(unbound[value])) for value in wanted}
     blocks = [_branch_block(context, node, graph, results, unbound, lower_body) for graph in _branches(node)]
     title = f"If -> {node.outputs[0].name}"
-    context.emit(Branch(Operand(view.buffer, view.offset), blocks[0], blocks[1], (node,), title))
+    context.emit(Branch(Operand(view.buffer, view.offset), blocks[0], blocks[1], nodes=(node,), title=title))
     context.declare(list(dict.fromkeys(name for axes in unbound.values() for _, name in axes)))
     context.views.update((value, whole(buffer, value.shape)) for value, buffer in results.items())
 
@@ -124,7 +139,7 @@ def _branch_block(
     context.assign(list(sizes.items()))
     for value, buffer in results.items():
         if unbound[value]:
-            context.emit(Allocate(buffer, (node,), value.name))
+            context.emit(Allocate(buffer, nodes=(node,), title=value.name))
         view = views[value]
         context.copy(given[value], view, into=whole(buffer, view.shape))
     return context.end_block(outer)
@@ -150,6 +165,9 @@ class _State:
     output: Value
     buffer: Buffer
     own: list[tuple[int, str]]
+    place: int
+    """Where the actions stand that give the state its first value, in the block around the loop."""
+    pair: Pair | None = None
 
 
 @dataclass
@@ -187,10 +205,12 @@ class _Rounds:
         rows = self._rows()
         operands = self._loop_operands()
         rest = zip(inner, returned, outputs[:count], initial, strict=True)
+        self.unbound = {value: context.unbound(value) for value in (*inner, *outputs[count:])}
         states = [self._begin_state(i, r, o, v) for i, r, o, v in rest if v is not None]
         pairs = enumerate(zip(elements, outputs[count:], strict=True))
         stacks = [self._begin_stack(place, element, output) for place, (element, output) in pairs]
         limit = operands[0] if self.is_loop else self._length()
+        self.fresh = len(context.segment.arena)
         outer = context.begin_block()
         context.declare([self.counter])
         self._feed(rows, states)
@@ -198,8 +218,20 @@ class _Rounds:
         again = self._end_round(states, stacks)
         block = context.end_block(outer)
         title = f"{node.op.name} -> {outputs[0].name}"
-        context.emit(Repeat(self.counter, limit, operands[1], again, block, (node,), title))
+        for state in reversed([state for state in states if state.pair is not None]):
+            assert state.pair is not None
+            context.insert(state.place, state.pair)
+        context.emit(
+            Repeat(self.counter, limit, operands[1], again, block, self._most_rounds(), nodes=(node,), title=title)
+        )
         self._finish(states, stacks)
+
+    def _most_rounds(self) -> Dim | None:
+        """What is known of the number of rounds before the run."""
+        if not self.is_loop:
+            return self._length()
+        most = known(self.node.inputs[0])
+        return most[0] if most else None
 
     def _loop_operands(self) -> tuple[Operand | None, Operand | None]:
         """The most rounds and the first condition of a Loop, as the driver reads them."""
@@ -240,11 +272,13 @@ class _Rounds:
 
     def _begin_state(self, inner: Value, returned: Value, output: Value, initial: Value) -> _State:
         context = self.context
-        own = context.unbound(inner)
+        own = self.unbound[inner]
         view = context.view(initial)
+        place = context.place
         buffer = self._memory(inner, [(name, view.shape[axis]) for axis, name in own])
+        buffer.is_shared = bool(own)
         context.copy(initial, view, into=whole(buffer, view.shape))
-        return _State(inner, returned, output, buffer, own)
+        return _State(inner, returned, output, buffer, own, place)
 
     def _begin_stack(self, place: int, element: Value, output: Value) -> _Stack:
         context, op = self.context, self.node.op
@@ -252,10 +286,11 @@ class _Rounds:
         if not self.is_loop:
             axis = resolve_axis(_flag(op.scan_output_axes, place), output.rank)
             is_reversed = bool(_flag(op.scan_output_directions, place))
-        unbound = context.unbound(output)
+        unbound = self.unbound[output]
         rounds = next((name for position, name in unbound if position == axis), None)
         own = [(position - (position > axis), name) for position, name in unbound if position != axis]
         buffer = self._memory(output, [(name, 0) for _, name in unbound])
+        buffer.shape = output.shape if buffer.is_late else ()
         return _Stack(element, output, buffer, axis, is_reversed, rounds, own)
 
     def _memory(self, value: Value, sizes: Sequence[tuple[str, Dim]]) -> Buffer:
@@ -265,9 +300,8 @@ class _Rounds:
             return context.temporary(value.dtype, value.tensor.size, value.name)
         context.assign(sizes)
         buffer = context.late_buffer(value.dtype, value.tensor.size, value.name)
-        buffer.is_shared = True
         context.adopt(buffer)
-        context.emit(Allocate(buffer, (self.node,), value.name))
+        context.emit(Allocate(buffer, nodes=(self.node,), title=value.name))
         return buffer
 
     def _feed(self, rows: list[View], states: list[_State]) -> None:
@@ -286,31 +320,56 @@ class _Rounds:
     def _fill(self, value: Value, item: Dim) -> None:
         if value.uses or value.is_output:
             view = self.context.allocate(value)
-            self.context.emit(Fill(Operand(view.buffer, 0, True), (item,), (self.node,), value.name))
+            self.context.emit(Fill(Operand(view.buffer, 0, True), (item,), nodes=(self.node,), title=value.name))
 
     def _end_round(self, states: list[_State], stacks: list[_Stack]) -> Operand | None:
         """Stack the elements, give the states on, and find where the condition for another round lies."""
         context = self.context
+        returned = {context.view(state.returned).buffer for state in states}
         for stack in stacks:
-            self._push(stack)
+            self._push(stack, returned)
         buffers = {state.buffer for state in states}
-        again = self._again(buffers)
         sources = {state.inner: self._apart(state.returned, state, buffers) for state in states}
+        kept = self._kept(states, sources)
+        again = self._again(buffers | set(kept.values()))
         moves: list[tuple[Buffer, Buffer]] = []
         for state in states:
             view = sources[state.inner]
             if state.own:
                 fresh = context.late_buffer(state.inner.dtype, product(view.shape), state.inner.name)
                 context.adopt(fresh)
-                context.emit(Allocate(fresh, (self.node,), state.inner.name))
+                context.emit(Allocate(fresh, nodes=(self.node,), title=state.inner.name))
                 context.copy(state.returned, view, into=whole(fresh, view.shape))
                 moves.append((fresh, state.buffer))
-            elif view != whole(state.buffer, state.inner.shape):
+            elif state.inner not in kept and view != whole(state.buffer, state.inner.shape):
                 context.copy(state.returned, view, into=whole(state.buffer, view.shape))
         for source, target in moves:
-            context.emit(Move(source, target, (self.node,)))
+            context.emit(Move(source, target, nodes=(self.node,)))
+        for state in states:
+            if state.inner in kept:
+                self._keep(state, kept[state.inner])
         context.assign([(name, sources[state.inner].shape[axis]) for state in states for axis, name in state.own])
         return again
+
+    def _kept(self, states: list[_State], sources: dict[Value, View]) -> dict[Value, Buffer]:
+        """The buffers that a round fills and that can be the states of the next one as they are, by state."""
+        found: dict[Value, Buffer] = {}
+        for state in states:
+            buffer = sources[state.inner].buffer
+            fits = not state.own and buffer.size == state.buffer.size and buffer not in found.values()
+            if fits and self._is_made(sources[state.inner]):
+                found[state.inner] = buffer
+        return found
+
+    def _keep(self, state: _State, made: Buffer) -> None:
+        """Let the state be what a round has made: in the state's own place, if it may be written over, else swapped."""
+        if _may_overwrite(self.context.actions, made, state.buffer):
+            made.kind, made.place = "place", state.buffer
+            return
+        homes = [self.context.temporary(made.dtype, made.size, state.inner.name) for _ in range(2)]
+        state.pair = Pair(state.buffer, made, homes[0], homes[1], nodes=(self.node,))
+        state.buffer.kind = made.kind = "place"
+        self.context.emit(Swap(state.buffer, made, nodes=(self.node,)))
 
     def _again(self, buffers: set[Buffer]) -> Operand | None:
         if not self.is_loop:
@@ -329,20 +388,35 @@ class _Rounds:
         is_unchanged = not state.own and view == whole(state.buffer, state.inner.shape)
         return self.context.copy(value, view) if view.buffer in buffers and not is_unchanged else view
 
-    def _push(self, stack: _Stack) -> None:
+    def _push(self, stack: _Stack, returned: set[Buffer]) -> None:
+        """Add an element: the body makes it in its place, if it can be there from the start, else it is copied."""
         context, view = self.context, self.context.view(stack.element)
+        is_made = not stack.own and stack.axis == 0 and view.buffer not in returned and self._is_made(view)
+        start = 0 if is_made else context.place
         if stack.own:
             self._settle_element(stack, view)
-        if stack.rounds is not None or stack.own:
-            item = product(view.shape)
-            context.emit(Grow(stack.buffer, self.round * item, (self.round + 1) * item, (self.node,)))
-            shape = (self.round + 1, *view.shape)
-            target = whole(stack.buffer, shape)
-        else:
-            target = whole(stack.buffer, stack.output.shape)
+            start = context.place
+        target = whole(stack.buffer, stack.output.shape)
+        if stack.rounds is not None:
+            target = whole(stack.buffer, (self.round + 1, *view.shape))
+            used = self.round * product(view.shape)
+            context.insert(start, Grow(stack.buffer, used, target.shape, nodes=(self.node,)))
+        elif stack.own:
+            context.insert(start, Grow(stack.buffer, 0, target.shape, nodes=(self.node,)))
         length = target.shape[stack.axis]
         index = length - 1 - self.round if stack.is_reversed else self.round
-        context.copy(stack.element, view, into=_element(target, stack.axis, index))
+        element = _element(target, stack.axis, index)
+        if is_made:
+            view.buffer.kind, view.buffer.place, view.buffer.place_offset = "place", stack.buffer, element.offset
+        else:
+            context.copy(stack.element, view, into=element)
+
+    def _is_made(self, view: View) -> bool:
+        """Whether a view is all of a buffer that the body fills in each round."""
+        buffer = view.buffer
+        is_whole = view == whole(buffer, view.shape) and buffer.size == product(view.shape)
+        is_fresh = any(buffer is made for made in self.context.segment.arena[self.fresh :])
+        return is_whole and is_fresh and buffer.kind == "arena" and not buffer.is_shared
 
     def _settle_element(self, stack: _Stack, view: View) -> None:
         """Bind the sizes of an element, which are the same in every round."""
@@ -354,7 +428,8 @@ class _Rounds:
             tests.append(f"old{place} != now{place}")
             lines.append(f"value[{place}] = now{place};")
         lines.append(f"fault = round > 0 && ({' || '.join(tests)});")
-        self.context.bind(self.node, [name for _, name in stack.own], "\n".join(lines), sizes=list(sizes))
+        most: dict[Dim, Dim] = {symbol(name): view.shape[axis] for axis, name in stack.own}
+        self.context.bind(self.node, [name for _, name in stack.own], "\n".join(lines), sizes=list(sizes), most=most)
 
     def _finish(self, states: list[_State], stacks: list[_Stack]) -> None:
         context = self.context
@@ -364,8 +439,26 @@ class _Rounds:
                 items.append((name, state.inner.shape[axis]))
         items += [(stack.rounds, self.round) for stack in stacks if stack.rounds is not None]
         context.assign(items)
-        for item in (*states, *stacks):
-            context.views[item.output] = whole(item.buffer, item.output.shape)
+        for state in states:
+            if state.pair is not None:
+                context.emit(Settle(state.pair, nodes=(self.node,)))
+            buffer = state.buffer if state.pair is None else state.pair.first
+            context.views[state.output] = whole(buffer, state.output.shape)
+        context.views.update((stack.output, whole(stack.buffer, stack.output.shape)) for stack in stacks)
+
+
+def _may_overwrite(actions: Sequence[Action], made: Buffer, state: Buffer) -> bool:
+    """Whether the kernel that makes a state's next value may write it over the state, which nobody reads afterwards."""
+    for place, action in enumerate(actions):
+        if _touches(action, made):
+            rest = actions[place + 1 :]
+            may_replace = isinstance(action, Call) and (made, state) in action.replaces
+            return may_replace and not any(_touches(later, state) for later in rest)
+    return False
+
+
+def _touches(action: Action, buffer: Buffer) -> bool:
+    return any(operand.buffer.home is buffer for each in walk([action]) for operand in operands_of(each))
 
 
 def _flag(flags: Sequence[int] | None, place: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from intaglio.ir.dim import Atom, Dim, Expr, Symbol, symbols
+from intaglio.ir.dim import Atom, Dim, Expr, Symbol, product, symbols
 from intaglio.kernels.plan import (
     Action,
     Allocate,
@@ -19,9 +19,12 @@ from intaglio.kernels.plan import (
     Move,
     NativeStep,
     Operand,
+    Pair,
     Repeat,
+    Settle,
     Size,
     SizeTerm,
+    Swap,
     operands_of,
     walk,
 )
@@ -42,7 +45,7 @@ def segment_symbols(step: NativeStep) -> list[str]:
 
 
 def _dims(action: Action) -> list[Dim]:
-    found: list[Dim] = [operand.offset for operand in operands_of(action)]
+    found: list[Dim] = [operand.offset + operand.buffer.home_offset for operand in operands_of(action)]
     match action:
         case Call():
             for size in (*(size for _, size in action.sizes), action.tasks, action.cost, action.scratch):
@@ -57,12 +60,14 @@ def _dims(action: Action) -> list[Dim]:
         case Allocate():
             found += [action.buffer.size, *action.buffer.shape]
         case Grow():
-            found += [action.used, action.needed]
+            found += [action.used, *action.shape]
         case Check():
             found += [dim for pair in action.pairs for dim in pair]
         case Repeat():
             found += [] if action.limit is None or isinstance(action.limit, Operand) else [action.limit]
-        case Move() | Branch():
+        case Settle():
+            found.append(action.pair.first.size)
+        case Move() | Branch() | Pair() | Swap():
             pass
     return found
 
@@ -96,6 +101,8 @@ class _Driver:
             lines.append(f"    (void){variable};")
         for buffer in late_buffers(self.step.actions):
             lines.append(f"    void *{buffer_text(buffer)} = 0; /* {comment(buffer.name)} */")
+        for buffer in _places(self.step.actions):
+            lines.append(f"    void *{buffer_text(buffer)} = 0; /* {comment(buffer.name)} */")
         lines += _indented(self._block(self.step.actions))
         for place, name in enumerate(self.step.late[: self.step.told]):
             lines.append(f"    ((int64_t *)call->output[{len(self.step.outputs)}])[{place}] = {self.names[name]};")
@@ -127,6 +134,15 @@ class _Driver:
             case Move():
                 source, target = buffer_text(action.source), buffer_text(action.target)
                 return [f"call->release(call, {target});", f"{target} = {source};", f"{source} = 0;"]
+            case Pair():
+                pairs = ((action.now, action.first), (action.following, action.second))
+                return [f"{buffer_text(place)} = {_pointer(Operand(home), self.names)};" for place, home in pairs]
+            case Swap():
+                now, following = buffer_text(action.now), buffer_text(action.following)
+                lines = [f"void *const other = {now};", f"{now} = {following};", f"{following} = other;"]
+                return ["{", *_indented(lines), "}"]
+            case Settle():
+                return self._settle(action.pair)
             case Check():
                 pairs = [[dim_text(dim, self.names) for dim in pair] for pair in action.pairs]
                 differ = " && ".join(f"{left} != {right}" for left, right in pairs)
@@ -180,18 +196,29 @@ class _Driver:
         buffer = action.buffer
         text, refused = buffer_text(buffer), f"    return {FAULT + self.places[id(action)]};"
         if buffer.kind == "output":
-            dims = ", ".join(dim_text(dim, self.names) for dim in buffer.shape) or "0"
-            request = f"call->result(call, {buffer.index}, {len(buffer.shape)}, (const int64_t[]){{{dims}}})"
-            return [f"{text} = {request};", f"if (!{text})", refused]
+            return [f"{text} = {self._result(buffer, buffer.shape)};", f"if (!{text})", refused]
         size = safe_text(buffer.bytes, self.names)
         lines = [f"call->release(call, {text});", f"{text} = call->allocate(call, {size});"]
         return [*lines, f"if (!{text})", refused]
 
     def _grow(self, grow: Grow) -> list[str]:
         text, item = buffer_text(grow.buffer), grow.buffer.dtype.itemsize
-        used, needed = dim_text(grow.used * item, self.names), safe_text(grow.needed * item, self.names)
-        request = f"{text} = call->grow(call, {text}, {used}, {needed});"
-        return [request, f"if (!{text})", f"    return {FAULT + self.places[id(grow)]};"]
+        refused = [f"if (!{text})", f"    return {FAULT + self.places[id(grow)]};"]
+        if grow.buffer.kind == "output":
+            return [f"{text} = {self._result(grow.buffer, grow.shape)};", *refused]
+        used = dim_text(grow.used * item, self.names)
+        needed = safe_text(product(grow.shape) * item, self.names)
+        return [f"{text} = call->grow(call, {text}, {used}, {needed});", *refused]
+
+    def _result(self, buffer: Buffer, shape: Sequence[Dim]) -> str:
+        """The request for an output's memory; a later one for more keeps what is there."""
+        dims = ", ".join(dim_text(dim, self.names) for dim in shape) or "0"
+        return f"call->result(call, {buffer.index}, {len(shape)}, (const int64_t[]){{{dims}}})"
+
+    def _settle(self, pair: Pair) -> list[str]:
+        now, home = buffer_text(pair.now), _pointer(Operand(pair.first), self.names)
+        size = dim_text(pair.first.bytes, self.names)
+        return [f"if ({now} != (void *)({home}))", f"    __builtin_memcpy({home}, {now}, (unsigned long){size});"]
 
     def _branch(self, branch: Branch) -> list[str]:
         head = f"if (*(const uint8_t *){_cast_pointer(branch.condition, self.names)}) {{ /* {comment(branch.title)} */"
@@ -234,8 +261,15 @@ def late_buffers(actions: Sequence[Action]) -> list[Buffer]:
     """The buffers that the driver allocates, each once, in order."""
     found: dict[Buffer, None] = {}
     for action in walk(actions):
-        found.update((operand.buffer, None) for operand in operands_of(action) if operand.buffer.is_late)
+        homes = [operand.buffer.home for operand in operands_of(action)]
+        found.update((buffer, None) for buffer in homes if buffer.is_late)
     return list(found)
+
+
+def _places(actions: Sequence[Action]) -> list[Buffer]:
+    """The pointers that loops exchange."""
+    pairs = [action for action in walk(actions) if isinstance(action, Pair)]
+    return [place for pair in pairs for place in (pair.now, pair.following)]
 
 
 def _releases(actions: Sequence[Action]) -> dict[int, list[Buffer]]:
@@ -245,8 +279,8 @@ def _releases(actions: Sequence[Action]) -> dict[int, list[Buffer]]:
     for path, action in _paths(actions, ()):
         chain[path] = action
         for operand in operands_of(action):
-            if operand.buffer.kind == "late":
-                blocks.setdefault(operand.buffer, []).append(path)
+            if operand.buffer.home.kind == "late":
+                blocks.setdefault(operand.buffer.home, []).append(path)
     found: dict[int, list[Buffer]] = {}
     for buffer, paths in blocks.items():
         depth = 0
@@ -307,10 +341,10 @@ def _fill_lines(fill: Fill, names: Mapping[str, str]) -> list[str]:
 
 
 def _pointer(operand: Operand, names: Mapping[str, str]) -> str:
-    text = buffer_text(operand.buffer)
-    if operand.offset == 0:
+    text, offset = buffer_text(operand.buffer.home), operand.offset + operand.buffer.home_offset
+    if offset == 0:
         return text
-    bytes = dim_text(operand.offset * operand.buffer.dtype.itemsize, names)
+    bytes = dim_text(offset * operand.buffer.dtype.itemsize, names)
     return f"(char *){text} + ({bytes})"
 
 
@@ -318,6 +352,8 @@ def buffer_text(buffer: Buffer) -> str:
     """Where a buffer lies, in C."""
     if buffer.kind == "arena":
         return f"(call->arena + call->offset[{buffer.index}])"
+    if buffer.kind == "place":
+        return f"p{buffer.index}"
     if buffer.is_late:
         return f"{'r' if buffer.kind == 'output' else 'b'}{buffer.index}"
     return f"call->{buffer.kind}[{buffer.index}]"

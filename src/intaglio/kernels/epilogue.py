@@ -6,19 +6,10 @@ from dataclasses import dataclass, field
 
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.expression import (
-    MEMORY,
-    Register,
-    as_bytes,
-    emit,
-    literal,
-    register_kind,
-    round_once,
-    scalar_constant,
-    with_headers,
-)
-from intaglio.kernels.loops import reads
+from intaglio.kernels.expression import round_once, scalar_constant
 from intaglio.kernels.plan import Operand, Size
+from intaglio.kernels.program import Variables
+from intaglio.kernels.register import MEMORY, register_kind, with_headers
 from intaglio.kernels.view import View
 
 
@@ -79,7 +70,10 @@ class _Printer:
         self.bias, self.bias_view = bias, bias_view
         self.operands: list[Operand] = []
         self.sizes: list[tuple[str, Size]] = []
-        self.names: dict[Value, str] = {epilogue.result: "acc"}
+        self.variables = self._variables()
+
+    def _variables(self) -> Variables:
+        return Variables(self.epilogue.loads, {self.epilogue.result: "acc"})
 
     def code(self) -> EpilogueCode:
         full, tail = self._function(None), None
@@ -88,7 +82,7 @@ class _Printer:
         return EpilogueCode(with_headers(full + tail), self.operands, self.sizes)
 
     def _function(self, left: str | None) -> str:
-        self.names = {self.epilogue.result: "acc"}
+        self.variables = self._variables()
         name, extra = ("ig_epilogue_n", ", int64_t n") if left else ("ig_epilogue", "")
         body: list[str] = []
         if self.bias is not None and self.bias_view is not None:
@@ -99,8 +93,8 @@ class _Printer:
         for value, view in self.epilogue.loads.items():
             if scalar_constant(value) is None:
                 kind, text = register_kind(value.dtype), self._load_text(value, view, left)
-                body.append(f"    const ig_{kind} {self._name(value)} = {text};")
-        body += [self._assign(node) for node in self.epilogue.nodes]
+                body.append("    " + self.variables.declare(value, kind, text))
+        body += ["    " + self.variables.assign(node) for node in self.epilogue.nodes]
         body += [self._store(value, view, left) for value, view in self.epilogue.stores.items()]
         vector = f"ig_{register_kind(self.epilogue.result.dtype)}"
         arguments = f"void *const *buffer, const int64_t *size, int64_t row, int64_t col, {vector} acc{extra}"
@@ -114,21 +108,6 @@ class _Printer:
                 "",
             ]
         )
-
-    def _name(self, value: Value) -> str:
-        return self.names.setdefault(value, f"v{len(self.names)}")
-
-    def _assign(self, node: Node) -> str:
-        register = emit(node, [self._register(value) for value in reads(node)])
-        kind = "u8" if register.is_bool else register.kind
-        text = as_bytes(register) if register.is_bool else register.text
-        return f"    const ig_{kind} {self._name(node.output)} = {text};"
-
-    def _register(self, value: Value) -> Register:
-        kind, number = register_kind(value.dtype), scalar_constant(value)
-        if number is not None and value in self.epilogue.loads:
-            return Register(literal(number, kind), kind)
-        return Register(self._name(value), kind, 0 if value.dtype.name == "bool" else None)
 
     def _place(self, value: Value, view: View, is_written: bool) -> tuple[str, Dim]:
         """A pointer to the element at (row, col), and the stride from column to column."""
@@ -158,7 +137,7 @@ class _Printer:
     def _store(self, value: Value, view: View, left: str | None) -> str:
         pointer, step = self._place(value, view, True)
         suffix = MEMORY[value.dtype.name][1]
-        name = self._name(value)
+        name = self.variables.name(value)
         if step == 1 or view.shape[-1:] == (1,):
             return (
                 f"    ig_store_n_{suffix}({pointer}, {name}, {left});"

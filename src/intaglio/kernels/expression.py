@@ -1,98 +1,41 @@
-"""Elementwise operators as C expressions over vectors.
-
-A register holds IG_LANES elements of one type. Its `kind` names the vector type behind `ig_`: f32, f64, i8 to i64, u8
-to u64; float16 and bfloat16 are computed as f32 and rounded at the end of each ONNX node. A boolean register is a mask:
-lanes of 0 or -1 as wide as the operands that were compared (`mask` is that width in bits), or 0 and 1 in bytes as in
-memory (`mask` is 0). Of opaque types, the floats and integers of few bits and complex numbers, registers hold the bits
-as they are in memory: most operators only move them, and a cast takes them apart.
-"""
+"""Elementwise operators as C expressions over vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from intaglio.ir.dtype import FLOAT32, DType
 from intaglio.ir.graph import Node, Value
-
-MEMORY: dict[str, tuple[str, str]] = {
-    "float32": ("float", "f32"),
-    "float64": ("double", "f64"),
-    "float16": ("uint16_t", "f16"),
-    "bfloat16": ("uint16_t", "bf16"),
-    "int8": ("int8_t", "i8"),
-    "int16": ("int16_t", "i16"),
-    "int32": ("int32_t", "i32"),
-    "int64": ("int64_t", "i64"),
-    "uint8": ("uint8_t", "u8"),
-    "uint16": ("uint16_t", "u16"),
-    "uint32": ("uint32_t", "u32"),
-    "uint64": ("uint64_t", "u64"),
-    "bool": ("uint8_t", "u8"),
-    "complex64": ("uint64_t", "u64"),
-    "complex128": ("uint128_t", "u128"),
-}
-"""The C type of an element in memory and the suffix of the functions that load and store it."""
-
-NARROW_FLOATS = {
-    "float8e4m3fn": "e4m3fn",
-    "float8e4m3fnuz": "e4m3fnuz",
-    "float8e5m2": "e5m2",
-    "float8e5m2fnuz": "e5m2fnuz",
-    "float8e8m0": "e8m0",
-    "float6e2m3": "e2m3",
-    "float6e3m2": "e3m2",
-    "float4e2m1": "e2m1",
-}
-"""The floats of at most 8 bits, and how functions of ig_narrow.h name them."""
-
-NARROW_INTEGERS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
-"""The integers of less than 8 bits, and how many they have."""
-
-MEMORY.update(dict.fromkeys((*NARROW_FLOATS, *NARROW_INTEGERS), ("uint8_t", "u8")))
-
-OPAQUE = frozenset({*NARROW_FLOATS, *NARROW_INTEGERS, "complex64", "complex128"})
-"""The types whose registers hold bits instead of numbers."""
-
-BITS = {"f32": 32, "f64": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
-BITS["u128"] = 64
-"""How wide a mask of each kind of register is."""
-
-
-_HALVES = frozenset({"float16", "bfloat16"})
-
-
-@dataclass(frozen=True)
-class Register:
-    """A C variable or expression that holds a vector."""
-
-    text: str
-    kind: str
-    mask: int | None = None
-
-    @property
-    def is_bool(self) -> bool:
-        """Whether it holds truth values."""
-        return self.mask is not None
-
-
-def register_kind(dtype: DType) -> str:
-    """The kind of register that computes an element type, or holds its bits."""
-    return "f32" if dtype.name in _HALVES else MEMORY[dtype.name][1]
-
-
-def is_computable(dtype: DType) -> bool:
-    """Whether generated code can hold the element type at all."""
-    return dtype.name in MEMORY
-
+from intaglio.kernels.register import (
+    BITS,
+    FLOATS,
+    HALVES,
+    MEMORY,
+    NARROW_FLOATS,
+    NARROW_INTEGERS,
+    OPAQUE,
+    Register,
+    as_bytes,
+    bool_register,
+    combine,
+    converted,
+    decoded,
+    is_computable,
+    literal,
+    low_bits,
+    mask_of,
+    number_kind,
+    register_kind,
+    select,
+)
 
 _MOVING = frozenset(
     {"BitCast", "CenterCropPad", "Compress", "Concat", "ConstantOfShape", "Expand", "EyeLike", "Gather",
      "GatherElements", "GatherND", "Identity", "If", "Loop", "OneHot", "Pad", "Reshape", "ReverseSequence", "Scan",
-     "ScatterElements", "ScatterND", "Slice", "Split", "TensorScatter", "Tile", "Trilu", "Where"}
+     "ScatterElements", "ScatterND", "Slice", "Split", "Squeeze", "TensorScatter", "Tile", "Trilu", "Unsqueeze",
+     "Where"}
 )  # fmt: skip
 """Operators that may only move their operands, where they are more than views."""
 
@@ -124,7 +67,6 @@ Emitter = Callable[[Node, Sequence[Register]], Register]
 EMITTERS: dict[str, Emitter] = {}
 """How each elementwise operator is computed, by its ONNX name."""
 
-_FLOATS = frozenset({"f32", "f64"})
 _KINDS: dict[str, frozenset[str]] = {}
 """The register kinds that an operator's inputs may have, where not all."""
 
@@ -138,7 +80,7 @@ def can_emit(node: Node) -> bool:
         return False
     allowed = _KINDS.get(node.op.name)
     inputs = [value for value in node.inputs if value is not None]
-    if allowed is not None and not all(_number_kind(v.dtype) in allowed for v in inputs):
+    if allowed is not None and not all(number_kind(v.dtype) in allowed for v in inputs):
         return False
     guard = _GUARDS.get(node.op.name)
     return guard is None or guard(node)
@@ -162,7 +104,7 @@ def round_once(text: str, node: Node) -> str:
     """
     dtype, producers = node.output.dtype.name, [value.producer for value in node.inputs if value is not None]
     is_exact = node.op.name in _EXACT and not any(_is_one_node(producer, node) for producer in producers)
-    if dtype not in _HALVES or is_exact:
+    if dtype not in HALVES or is_exact:
         return text
     if node.op.name != "Cast" and all(_is_one_node(node, reader) for reader in node.output.readers):
         return text
@@ -172,35 +114,6 @@ def round_once(text: str, node: Node) -> str:
 def _is_one_node(left: Node | None, right: Node) -> bool:
     """Whether two nodes came from one ONNX node."""
     return left is not None and bool(left.source) and left.source == right.source
-
-
-def _number_kind(dtype: DType) -> str:
-    """The kind of register that holds numbers of an element type."""
-    if dtype.name in NARROW_FLOATS:
-        return "f32"
-    return ("i8" if dtype.kind == "int" else "u8") if dtype.name in NARROW_INTEGERS else register_kind(dtype)
-
-
-def _decoded(x: Register, dtype: DType) -> Register:
-    """The numbers behind the bits of a narrow type; what is in a register of another type is returned as it is."""
-    if dtype.name in NARROW_FLOATS:
-        return Register(f"ig_f32_from_{NARROW_FLOATS[dtype.name]}({x.text})", "f32")
-    if dtype.name not in NARROW_INTEGERS:
-        return x
-    text = f"ig_i8_from_{dtype.name}({x.text})" if dtype.kind == "int" else _low_bits(x.text, dtype)
-    return Register(text, _number_kind(dtype))
-
-
-def _low_bits(text: str, dtype: DType) -> str:
-    return f"({text} & {(1 << NARROW_INTEGERS[dtype.name]) - 1})"
-
-
-def with_headers(source: str) -> str:
-    """The C text with the headers that its functions need beyond those that every kernel has."""
-    suffixes = [*NARROW_FLOATS.values(), "int4", "int2"]
-    is_narrow = any(f"_from_{name}(" in source or f"ig_{name}_from_" in source for name in suffixes)
-    found = [name for name, is_used in (("ig_narrow.h", is_narrow), ("ig_wide.h", "uint128_t" in source)) if is_used]
-    return "".join(f'#include "{name}"\n' for name in found) + source
 
 
 def _emits(*names: str, kinds: frozenset[str] | None = None) -> Callable[[Emitter], Emitter]:
@@ -214,56 +127,6 @@ def _emits(*names: str, kinds: frozenset[str] | None = None) -> Callable[[Emitte
     return register
 
 
-def mask_of(register: Register, bits: int) -> str:
-    """A truth value as lanes of 0 or -1 with the given width."""
-    if register.mask == bits:
-        return register.text
-    if register.mask == 0:
-        return f"(-ig_cast_u8_i{bits}({register.text}))" if bits != 8 else f"(-(ig_i8){register.text})"
-    return f"ig_cast_i{register.mask}_i{bits}({register.text})"
-
-
-def as_bytes(register: Register) -> str:
-    """A truth value as bytes of 0 and 1."""
-    if register.mask == 0:
-        return register.text
-    return f"(ig_cast_i{register.mask}_u8({register.text}) & 1)"
-
-
-def bool_register(text: str, bits: int) -> Register:
-    """A truth value that came from comparing lanes of so many bits."""
-    return Register(text, f"i{bits}", bits)
-
-
-def _select(condition: Register, yes: Register, no: Register) -> Register:
-    bits = BITS[yes.kind]
-    return Register(f"ig_select_{yes.kind}({mask_of(condition, bits)}, {yes.text}, {no.text})", yes.kind)
-
-
-def literal(value: Any, kind: str) -> str:
-    """A vector whose lanes all hold a number, printed exactly."""
-    if kind in _FLOATS:
-        return f"ig_set_{kind}({float_literal(float(value), kind)})"
-    number = int(value)
-    text = (
-        f"{number}ULL"
-        if kind.startswith("u")
-        else "(-9223372036854775807LL - 1)"
-        if number == -(2**63)
-        else f"{number}LL"
-    )
-    return f"ig_set_{kind}((ig_{kind}_element){text})"
-
-
-def float_literal(value: float, kind: str) -> str:
-    """A floating-point number in C, exact to the bit."""
-    if np.isnan(value):
-        return '__builtin_nan("")'
-    if np.isinf(value):
-        return "-__builtin_inf()" if value < 0 else "__builtin_inf()"
-    return value.hex() + ("f" if kind == "f32" else "")
-
-
 _UNARY = {
     "Ceil": "ceil", "Floor": "floor", "Round": "round", "Sqrt": "sqrt", "Exp": "exp", "Log": "log",
     "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan",
@@ -272,7 +135,7 @@ _UNARY = {
 }  # fmt: skip
 
 
-@_emits(*_UNARY, kinds=_FLOATS)
+@_emits(*_UNARY, kinds=FLOATS)
 def _unary(node: Node, arguments: Sequence[Register]) -> Register:
     (x,) = arguments
     return Register(f"ig_{_UNARY[node.op.name]}_{x.kind}({x.text})", x.kind)
@@ -282,14 +145,14 @@ def _unary(node: Node, arguments: Sequence[Register]) -> Register:
 def _erf(node: Node, arguments: Sequence[Register]) -> Register:
     """Cut towards zero, it is 0 for integers up to 5 and rounds to 1 from 6 on."""
     (x,) = arguments
-    if x.kind in _FLOATS:
+    if x.kind in FLOATS:
         return Register(f"ig_erf_{x.kind}({x.text})", x.kind)
     bits, zero = BITS[x.kind], Register(literal(0, x.kind), x.kind)
     above = bool_register(f"ig_ge_{x.kind}({x.text}, {literal(6, x.kind)})", bits)
     if x.kind[0] == "i":
         below = bool_register(f"ig_le_{x.kind}({x.text}, {literal(-6, x.kind)})", bits)
-        zero = _select(below, Register(literal(-1, x.kind), x.kind), zero)
-    return _select(above, Register(literal(1, x.kind), x.kind), zero)
+        zero = select(below, Register(literal(-1, x.kind), x.kind), zero)
+    return select(above, Register(literal(1, x.kind), x.kind), zero)
 
 
 @_emits("Abs", "Neg", "Sign", "Reciprocal", "Relu", "BitwiseNot", "Identity")
@@ -299,11 +162,11 @@ def _simple(node: Node, arguments: Sequence[Register]) -> Register:
         return x
     text = {
         "Abs": f"ig_abs_{x.kind}({x.text})",
-        "Neg": f"(-{x.text})" if x.kind in _FLOATS else f"ig_neg_{x.kind}({x.text})",
+        "Neg": f"(-{x.text})" if x.kind in FLOATS else f"ig_neg_{x.kind}({x.text})",
         "Sign": f"ig_sign_{x.kind}({x.text})",
         "Reciprocal": f"({literal(1, x.kind)} / {x.text})",
         "Relu": f"ig_max_fast_{x.kind}({literal(0, x.kind)}, {x.text})"
-        if x.kind in _FLOATS
+        if x.kind in FLOATS
         else f"ig_max_{x.kind}({x.text}, {literal(0, x.kind)})",
         "BitwiseNot": f"(~{x.text})",
         "Identity": x.text,
@@ -320,16 +183,6 @@ def _bitwise(node: Node, arguments: Sequence[Register]) -> Register:
     return Register(f"({x.text} {_BITWISE[node.op.name]} {y.text})", x.kind)
 
 
-_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
-
-
-def combine(function: str, kind: str, left: str, right: str) -> str:
-    """Two vectors added, subtracted, multiplied, or the lesser or greater of them; signed integers wrap around."""
-    if function in _ARITHMETIC and not kind.startswith("i"):
-        return f"({left} {_ARITHMETIC[function]} {right})"
-    return f"ig_{function}_{kind}({left}, {right})"
-
-
 @_emits("Add", "Sub", "Mul")
 def _arithmetic(node: Node, arguments: Sequence[Register]) -> Register:
     x, y = arguments
@@ -339,7 +192,7 @@ def _arithmetic(node: Node, arguments: Sequence[Register]) -> Register:
 @_emits("Div")
 def _div(node: Node, arguments: Sequence[Register]) -> Register:
     x, y = arguments
-    text = f"({x.text} / {y.text})" if x.kind in _FLOATS else f"ig_div_{x.kind}({x.text}, {y.text})"
+    text = f"({x.text} / {y.text})" if x.kind in FLOATS else f"ig_div_{x.kind}({x.text}, {y.text})"
     return Register(text, x.kind)
 
 
@@ -347,9 +200,9 @@ def _div(node: Node, arguments: Sequence[Register]) -> Register:
 def _pow(node: Node, arguments: Sequence[Register]) -> Register:
     """Small constant powers as products; an exponent of another type in double precision, which holds both."""
     x, y = arguments
-    is_exact = x.kind not in _FLOATS and y.kind not in _FLOATS
+    is_exact = x.kind not in FLOATS and y.kind not in FLOATS
     exponent = node.inputs[1].constant if node.inputs[1] is not None else None
-    if exponent is not None and exponent.size == 1 and (is_exact or x.kind in _FLOATS):
+    if exponent is not None and exponent.size == 1 and (is_exact or x.kind in FLOATS):
         number = float(exponent.reshape(()))
         if number in (1.0, 2.0, 3.0):
             square = combine("mul", x.kind, x.text, x.text)
@@ -358,25 +211,21 @@ def _pow(node: Node, arguments: Sequence[Register]) -> Register:
         return _integer_power(x, y)
     if x.kind == y.kind:
         return Register(f"ig_pow_{x.kind}({x.text}, {y.text})", x.kind)
-    power = f"ig_pow_f64({_converted(x, 'f64')}, {_converted(y, 'f64')})"
-    return Register(_converted(Register(power, "f64"), x.kind), x.kind)
+    power = f"ig_pow_f64({converted(x, 'f64')}, {converted(y, 'f64')})"
+    return Register(converted(Register(power, "f64"), x.kind), x.kind)
 
 
 def _integer_power(x: Register, y: Register) -> Register:
     """A power modulo 2**64, cut to the width of the base."""
-    exponent = f"ig_magnitude_i64({_converted(y, 'i64')})" if y.kind[0] == "i" else _converted(y, "u64")
-    power = Register(f"ig_power_u64({_converted(x, 'u64')}, {exponent})", "u64")
-    result = Register(_converted(power, x.kind), x.kind)
+    exponent = f"ig_magnitude_i64({converted(y, 'i64')})" if y.kind[0] == "i" else converted(y, "u64")
+    power = Register(f"ig_power_u64({converted(x, 'u64')}, {exponent})", "u64")
+    result = Register(converted(power, x.kind), x.kind)
     if y.kind[0] == "u":
         return result
     is_negative = bool_register(f"ig_lt_{y.kind}({y.text}, {literal(0, y.kind)})", BITS[y.kind])
     is_unit = [f"ig_eq_{x.kind}({x.text}, {literal(unit, x.kind)})" for unit in ([1, -1] if x.kind[0] == "i" else [1])]
     units = bool_register(f"({' | '.join(is_unit)})", BITS[x.kind])  # only these have a reciprocal that is not 0
-    return _select(is_negative, _select(units, result, Register(literal(0, x.kind), x.kind)), result)
-
-
-def _converted(x: Register, kind: str) -> str:
-    return x.text if x.kind == kind else f"ig_cast_{x.kind}_{kind}({x.text})"
+    return select(is_negative, select(units, result, Register(literal(0, x.kind), x.kind)), result)
 
 
 @_emits("Min", "Max")
@@ -411,12 +260,12 @@ def _mod(node: Node, arguments: Sequence[Register]) -> Register:
     return Register(f"ig_{function}_{x.kind}({x.text}, {y.text})", x.kind)
 
 
-@_emits("LeakyRelu", kinds=_FLOATS)
+@_emits("LeakyRelu", kinds=FLOATS)
 def _leaky_relu(node: Node, arguments: Sequence[Register]) -> Register:
     (x,) = arguments
     alpha = literal(node.op.alpha, x.kind)
     is_negative = bool_register(f"ig_lt_{x.kind}({x.text}, {literal(0, x.kind)})", BITS[x.kind])
-    return _select(is_negative, Register(f"({x.text} * {alpha})", x.kind), x)
+    return select(is_negative, Register(f"({x.text} * {alpha})", x.kind), x)
 
 
 _COMPARISONS = {"Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge"}
@@ -446,15 +295,15 @@ def _not(node: Node, arguments: Sequence[Register]) -> Register:
     return bool_register(f"(~{mask_of(x, bits)})", bits)
 
 
-@_emits("IsNaN", kinds=_FLOATS)
+@_emits("IsNaN", kinds=FLOATS)
 def _is_nan(node: Node, arguments: Sequence[Register]) -> Register:
-    x = _decoded(arguments[0], _given(node))
+    x = decoded(arguments[0], node.input.dtype)
     return bool_register(f"ig_is_nan_{x.kind}({x.text})", BITS[x.kind])
 
 
-@_emits("IsInf", kinds=_FLOATS)
+@_emits("IsInf", kinds=FLOATS)
 def _is_inf(node: Node, arguments: Sequence[Register]) -> Register:
-    x = _decoded(arguments[0], _given(node))
+    x = decoded(arguments[0], node.input.dtype)
     tests: list[str] = []
     if node.op.detect_positive:
         tests.append(f"ig_eq_{x.kind}({x.text}, {literal(np.inf, x.kind)})")
@@ -470,7 +319,7 @@ def _where(node: Node, arguments: Sequence[Register]) -> Register:
         bits = max(yes.mask or 8, no.mask or 8, 8)
         mask, a, b = mask_of(condition, bits), mask_of(yes, bits), mask_of(no, bits)
         return bool_register(f"(({mask} & {a}) | (~{mask} & {b}))", bits)
-    return _select(condition, yes, no)
+    return select(condition, yes, no)
 
 
 @_emits("BitShift")
@@ -489,27 +338,21 @@ def _bit_cast(node: Node, arguments: Sequence[Register]) -> Register:
 
 @_emits("Cast", "CastLike")
 def _cast(node: Node, arguments: Sequence[Register]) -> Register:
-    given, to = _given(node), node.output.dtype
+    given, to = node.input.dtype, node.output.dtype
     if given == to:
         return arguments[0]
     if given.name == "float8e8m0" and to.name in ("bool", "float64"):
         return _cast_power(arguments[0], to)
-    x, kind = _decoded(arguments[0], given), register_kind(to)
+    x, kind = decoded(arguments[0], given), register_kind(to)
     if to.name == "bool":
         return bool_register(f"ig_ne_{x.kind}({x.text}, {literal(0, x.kind)})", BITS[x.kind])
     if x.is_bool:
         x = Register(as_bytes(x), "u8")
     if to.name in NARROW_INTEGERS:
-        return Register(_low_bits(_converted(x, "u8"), to), "u8")
+        return Register(low_bits(converted(x, "u8"), to), "u8")
     if to.name in NARROW_FLOATS:
         return Register(_encoded(node, x), "u8")
-    return Register(_narrowed(x, to) or _converted(x, kind), kind)
-
-
-def _given(node: Node) -> DType:
-    """The element type of the first operand."""
-    assert node.inputs[0] is not None
-    return node.inputs[0].dtype
+    return Register(_narrowed(x, to) or converted(x, kind), kind)
 
 
 def _cast_power(x: Register, to: DType) -> Register:
@@ -525,14 +368,14 @@ def _encoded(node: Node, x: Register) -> str:
     saturate = int(bool(node.op.saturate))
     if name == "e8m0":
         wide = "f32" if x.kind == "f32" or BITS[x.kind] < 32 else "f64"
-        return f"ig_e8m0_from_{wide}({_converted(x, wide)}, IG_{node.op.round_mode.upper()}, {saturate})"
-    single = f"ig_odd_f32({x.text})" if x.kind == "f64" else _converted(x, "f32")
+        return f"ig_e8m0_from_{wide}({converted(x, wide)}, IG_{node.op.round_mode.upper()}, {saturate})"
+    single = f"ig_odd_f32({x.text})" if x.kind == "f64" else converted(x, "f32")
     return f"ig_{name}_from_f32({single}, {saturate})"
 
 
 def _narrowed(x: Register, to: DType) -> str | None:
     """The casts in which single precision on the way to 16 bits would round twice."""
-    if to.name in _HALVES and x.kind == "f64":
+    if to.name in HALVES and x.kind == "f64":
         return f"ig_odd_f32({x.text})"
     if to.name == "bfloat16" and x.kind in ("i32", "u32", "i64", "u64"):
         return f"ig_odd_f32(ig_cast_{x.kind}_f64({x.text}))"
@@ -556,15 +399,9 @@ _GUARDS: dict[str, Callable[[Node], bool]] = {
 def _quantize(node: Node, arguments: Sequence[Register]) -> Register:
     """Bytes with one scale and zero point."""
     x, scale, *zero = arguments
-    kind, known = register_kind(node.output.dtype), _scale_of(node).constant
+    kind, known = register_kind(node.output.dtype), node.needed(1).constant
     quotient = x.text if known is not None and np.all(known == 1) else f"({x.text} / {scale.text})"
     return Register(f"ig_quantize_{kind}({quotient}, {zero[0].text if zero else literal(0, kind)})", kind)
-
-
-def _scale_of(node: Node) -> Value:
-    scale = node.inputs[1]
-    assert scale is not None
-    return scale
 
 
 def _is_byte_quantization(node: Node) -> bool:

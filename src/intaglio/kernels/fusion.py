@@ -6,6 +6,7 @@ runs where its last node stood, so nothing outside may read its values before th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,7 +15,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import ANCHORS
 from intaglio.kernels.epilogue import rows_and_columns
 from intaglio.kernels.expression import CHEAP, can_emit, handles
-from intaglio.kernels.loops import REDUCTIONS, reads
+from intaglio.kernels.program import REDUCTIONS, reads
 from intaglio.kernels.view import Buffer, whole
 from intaglio.ops.indices import known_integers, resolve_axes
 
@@ -49,7 +50,7 @@ def reduction_axes(node: Node) -> tuple[int, ...] | None:
     """The axes of a reduction that a loop kernel can compute, at least one; None otherwise."""
     if node.op.name not in REDUCTIONS or node.op.domain:
         return None
-    data, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+    data, axes = node.inputs[0], node.optional(1)
     if data is None or data.tensor.shape is None or not node.op.keepdims:
         return None
     chosen = [] if axes is None else known_integers(axes)
@@ -225,7 +226,7 @@ def _fits_epilogue(group: Group, node: Node, other: Group | None = None) -> bool
 
 
 def _is_even(value: Value, shape: tuple[Dim, ...]) -> bool:
-    if value.rank > len(shape):
+    if value.rank > len(shape) or open_axes(value.shape, shape):
         return False
     view = whole(Buffer("test", value.dtype, value.tensor.size), value.shape).broadcast(shape)
     strides = rows_and_columns(view)
@@ -237,7 +238,7 @@ def is_loop_node(node: Node) -> bool:
     if node.op.name in REDUCTIONS:
         axes = reduction_axes(node)
         return axes is not None and can_reduce(node)
-    return can_emit(node) and all(is_static_broadcast(value, node.output) for value in reads(node))
+    return can_emit(node) and all(value.rank <= node.output.rank for value in reads(node))
 
 
 def can_reduce(node: Node) -> bool:
@@ -246,7 +247,7 @@ def can_reduce(node: Node) -> bool:
     return handles(node, dtype) and (dtype.kind != "bool" or node.op.name in ("ReduceMax", "ReduceMin"))
 
 
-def is_static_broadcast(value: Value, output: Value) -> bool:
-    """Whether it is known for each axis if the operand is repeated along it."""
-    missing = output.rank - value.rank
-    return missing >= 0 and all(dim in (1, output.shape[missing + axis]) for axis, dim in enumerate(value.shape))
+def open_axes(shape: Sequence[Dim], wanted: Sequence[Dim]) -> list[int]:
+    """The axes of a shape along which only the run tells if it is repeated to become another one."""
+    missing = len(wanted) - len(shape)
+    return [axis for axis, dim in enumerate(shape) if dim not in (1, wanted[missing + axis])]

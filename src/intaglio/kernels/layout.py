@@ -19,7 +19,7 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.context import ANCHORS
 from intaglio.kernels.expression import EMITTERS
 from intaglio.kernels.fusion import reduction_axes
-from intaglio.kernels.loops import REDUCTIONS
+from intaglio.kernels.program import REDUCTIONS
 from intaglio.ops.indices import known_integers, resolve_axis
 
 DOMAIN = "intaglio"
@@ -125,8 +125,7 @@ class _Layout:
         self.graph.remove(node)
 
     def _convert_spatial(self, node: Node) -> None:
-        data = node.inputs[0]
-        assert data is not None
+        data = node.input
         channels = data.shape[1]
         is_few = node.op.name == "Conv" and data not in self.twins and isinstance(channels, int)
         input_first = bool(is_few and channels <= FEW_CHANNELS and node.op.group == 1)
@@ -249,8 +248,7 @@ def _is_spatial(node: Node) -> bool:
     elements = ("float32", "int8", "uint8") if node.op.name == "MaxPool" else ("float32",)
     if not all(isinstance(t, TensorType) and t.dtype.name in elements and t.shape is not None for t in tensors):
         return False
-    data = node.inputs[0]
-    assert data is not None
+    data = node.input
     if not 3 <= data.rank <= 5 or any(value.uses for value in node.outputs[1:]):
         return False
     if node.op.name in ("Conv", "ConvTranspose"):

@@ -8,15 +8,15 @@ from intaglio.kernels.plan import Action, Branch, NativeStep, Repeat, operands_o
 from intaglio.kernels.view import Buffer
 
 
-def lifetimes(step: NativeStep) -> tuple[list[int], list[int]]:
-    """The first and last action, in the order of `walk`, for which each arena buffer is needed.
+def lifetimes(step: NativeStep, buffers: Sequence[Buffer] | None = None) -> tuple[list[int], list[int]]:
+    """The first and last action, in the order of `walk`, for which each of some buffers is needed: those of the arena.
 
     What is used both in a loop and outside of it lives as long as the loop: another round may read it.
     """
     uses: dict[Buffer, list[int]] = {}
     loops: list[tuple[int, int]] = []
     _note(step.actions, 0, uses, loops)
-    spans = [_span(uses.get(buffer, [0]), loops) for buffer in step.arena]
+    spans = [_span(uses.get(buffer, [0]), loops) for buffer in (step.arena if buffers is None else buffers)]
     return [first for first, _ in spans], [last for _, last in spans]
 
 
@@ -24,7 +24,7 @@ def _note(actions: Sequence[Action], place: int, uses: dict[Buffer, list[int]], 
     """Note the places of all uses and the extents of all loops, inner ones first; gives the place behind the last."""
     for action in actions:
         for operand in operands_of(action):
-            uses.setdefault(operand.buffer, []).append(place)
+            uses.setdefault(operand.buffer.home, []).append(place)
         start, place = place, place + 1
         for block in action.blocks if isinstance(action, (Branch, Repeat)) else ():
             place = _note(block, place, uses, loops)

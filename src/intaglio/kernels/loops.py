@@ -9,26 +9,13 @@ between them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
-from intaglio.ir.dim import Dim, compare, product
+from intaglio.ir.dim import product
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.expression import (
-    CHEAP,
-    MEMORY,
-    Register,
-    as_bytes,
-    combine,
-    cost_of,
-    emit,
-    literal,
-    register_kind,
-    round_once,
-    scalar_constant,
-    with_headers,
-)
+from intaglio.kernels.columns import columns_call
+from intaglio.kernels.expression import CHEAP, cost_of, round_once, scalar_constant
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.program import REDUCTIONS, Program, Variables, accumulator_kind, identity_of, reads
+from intaglio.kernels.register import MEMORY, combine, register_kind, with_headers
 from intaglio.kernels.view import Loops, View, collapse_strides
 
 CHUNK = 16384
@@ -37,48 +24,9 @@ CHUNK = 16384
 PARTS = 4
 """Accumulators of a reduction that does little else, a power of two."""
 
-REDUCTIONS: dict[str, tuple[str, str]] = {
-    "ReduceSum": ("add", "0"),
-    "ReduceMean": ("add", "0"),
-    "ReduceProd": ("mul", "1"),
-    "ReduceMax": ("max", "lowest"),
-    "ReduceMin": ("min", "highest"),
-}
-"""The reductions that loop kernels compute: the combining function and the value of nothing."""
-
-
-@dataclass
-class Program:
-    """Nodes to fuse: `shape` is the iteration space, `reduced` its reduced axes.
-
-    `loads` are the values read from memory, each as a view of the whole iteration space; `stores` the values written,
-    reduced ones as views with extent 1 along the reduced axes.
-    """
-
-    nodes: list[Node]
-    shape: tuple[Dim, ...]
-    reduced: tuple[int, ...]
-    loads: dict[Value, View]
-    stores: dict[Value, View]
-    title: str = ""
-
-    @cached_property
-    def order(self) -> list[int]:
-        """The axes as the loops have them: kept ones, then reduced ones."""
-        kept = [axis for axis in range(len(self.shape)) if axis not in self.reduced]
-        return kept + list(self.reduced)
-
-    @cached_property
-    def checks(self) -> bool:
-        """Whether it may be asked for the mean of no integers, which is an error."""
-        is_mean = any(node.op.name == "ReduceMean" and node.output.dtype.is_integer for node in self.nodes)
-        return is_mean and not all(compare(self.shape[axis], 0) == 1 for axis in self.reduced)
-
 
 def loop_call(program: Program) -> Call:
     """The kernel of a program and the driver's call of it."""
-    from intaglio.kernels.columns import columns_call  # it prints with this module's tables
-
     is_wide = any(accumulator_kind(node) != register_kind(node.output.dtype) for node in program.nodes)
     return (None if is_wide or program.checks else columns_call(program)) or _Emission(program).call()
 
@@ -88,9 +36,8 @@ class _Emission:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.lines: list[str] = []
         self.sizes: list[tuple[str, Size]] = []
-        self.names: dict[Value, str] = {}
+        self.variables = Variables(program.loads)
         self.operands: list[tuple[Value, View]] = [*program.loads.items(), *program.stores.items()]
         self.load_index = {value: index for index, value in enumerate(program.loads)}
         self.store_index = {value: len(program.loads) + index for index, value in enumerate(program.stores)}
@@ -185,10 +132,10 @@ class _Emission:
             tasks,
             cost,
             spill,
-            tuple(self.program.nodes),
-            self.program.title,
-            self.program.checks,
-            product(self.program.shape) * max(1, len(self.program.nodes)),
+            nodes=tuple(self.program.nodes),
+            title=self.program.title,
+            checks=self.program.checks,
+            flops=product(self.program.shape) * max(1, len(self.program.nodes)),
         )
 
     def _hint(self) -> str:
@@ -319,7 +266,7 @@ class _Emission:
 
     def _parts(self, targets: list[Value], reductions: list[Node], at: int, known: set[Value]) -> int:
         """How many accumulators a reduction has: several where waiting for one of them would be most of the work."""
-        needed = self._cone([*targets, *(_input(node) for node in reductions)], at, known)
+        needed = self._cone([*targets, *(node.input for node in reductions)], at, known)
         producers = {node.output: node for node in self.program.nodes}
         nodes = [producers[value] for value in needed if value in producers]
         is_light = len(nodes) <= 4 and all(cost_of(node) <= 0.1 for node in nodes)
@@ -335,7 +282,7 @@ class _Emission:
         left: str | None,
         part: int = 0,
     ) -> list[str]:
-        needed = self._cone([*targets, *(_input(node) for node in reductions)], at, known)
+        needed = self._cone([*targets, *(node.input for node in reductions)], at, known)
         lines: list[str] = []
         for value in needed:
             lines.append(indent + self._compute(value, at, left))
@@ -355,7 +302,7 @@ class _Emission:
         producers = {node.output: node for node in self.program.nodes}
         while stack:
             value, is_done = stack.pop()
-            if value in found or value in known or (scalar_constant(value) is not None and value in self.load_index):
+            if value in found or value in known or self.variables.is_literal(value):
                 continue
             node = producers.get(value)
             is_read = node is None or self._is_spilled_before(value, at)
@@ -370,32 +317,14 @@ class _Emission:
     def _is_spilled_before(self, value: Value, at: int) -> bool:
         return value in self.spilled and self.levels[value] < at
 
-    def _name(self, value: Value) -> str:
-        if value not in self.names:
-            self.names[value] = f"v{len(self.names)}"
-        return self.names[value]
-
     def _compute(self, value: Value, at: int, left: str | None) -> str:
         if value in self.load_index:
             return self._load(value, "j", left)
         if self._is_spilled_before(value, at):
             kind = register_kind(value.dtype)
-            return f"const ig_{kind} {self._name(value)} = {_load_text(kind, self._spill_pointer(value), left)};"
+            return self.variables.declare(value, kind, _load_text(kind, self._spill_pointer(value), left))
         node = next(node for node in self.program.nodes if node.output is value)
-        return self._assign(node)
-
-    def _assign(self, node: Node) -> str:
-        register = emit(node, [self._register(value) for value in reads(node)])
-        text = as_bytes(register) if register.is_bool else register.text
-        kind = "u8" if register.is_bool else register.kind
-        return f"const ig_{kind} {self._name(node.output)} = {text};"
-
-    def _register(self, value: Value) -> Register:
-        kind = register_kind(value.dtype)
-        number = scalar_constant(value)
-        if number is not None and value in self.load_index:
-            return Register(literal(number, kind), kind)
-        return Register(self._name(value), kind, 0 if value.dtype.name == "bool" else None)
+        return self.variables.assign(node)
 
     def _load(self, value: Value, position: str, left: str | None) -> str:
         index = self.load_index[value]
@@ -408,7 +337,7 @@ class _Emission:
             text = _load_text(suffix, f"{pointer} + {position}", left)
         else:
             text = f"ig_gather_{suffix}({pointer} + {position} * {step}, {step}, {left or 'IG_LANES'})"
-        return f"const ig_{kind} {self._name(value)} = {text};"
+        return self.variables.declare(value, kind, text)
 
     def _access(self, value: Value) -> tuple[str, str]:
         """The suffix of the functions that load and store a value, and the kind of its register; a copy moves bits."""
@@ -423,9 +352,7 @@ class _Emission:
     def _store(self, value: Value, left: str | None) -> str:
         index = self.store_index[value]
         step, suffix = self._inner_step(index), self._access(value)[0]
-        pointer, name = self._pointer(index), self._name(value)
-        if scalar_constant(value) is not None and value in self.load_index:
-            name = self._register(value).text
+        pointer, name = self._pointer(index), self.variables.register(value).text
         if step == "1":
             tail = f"_n_{suffix}({pointer} + j, {name}, {left})" if left else f"_{suffix}({pointer} + j, {name})"
             return f"ig_store{tail};"
@@ -438,14 +365,14 @@ class _Emission:
 
     def _spill(self, value: Value, left: str | None) -> str:
         kind = register_kind(value.dtype)
-        tail = f"_n_{kind}({self._spill_pointer(value)}, {self._name(value)}, {left})"
-        full = f"_{kind}({self._spill_pointer(value)}, {self._name(value)})"
+        tail = f"_n_{kind}({self._spill_pointer(value)}, {self.variables.name(value)}, {left})"
+        full = f"_{kind}({self._spill_pointer(value)}, {self.variables.name(value)})"
         return f"ig_store{tail if left else full};"
 
     def _accumulate(self, node: Node, left: str | None, part: int) -> str:
         """Add to an accumulator, which comes second: then only a fast instruction has to wait for it."""
         function, _ = REDUCTIONS[node.op.name]
-        source, kind = self._register(_input(node)), accumulator_kind(node)
+        source, kind = self.variables.register(node.input), accumulator_kind(node)
         text = source.text if source.kind == kind else f"ig_cast_{source.kind}_{kind}({source.text})"
         if left:
             text = f"ig_keep_{kind}({text}, {identity_of(node, kind)}, {left})"
@@ -453,7 +380,7 @@ class _Emission:
         return f"{name} = {combine(function, kind, text, name)};"
 
     def _accumulator(self, node: Node, part: int) -> str:
-        return f"sum_{self._name(node.output)}" + (f"_{part}" if part else "")
+        return f"sum_{self.variables.name(node.output)}" + (f"_{part}" if part else "")
 
     def _reduced_task(self) -> list[str]:
         lines = [*self._check(), "    for (int64_t task = begin; task < end; task++) {", *self._row_pointers("task")]
@@ -487,7 +414,7 @@ class _Emission:
     def _row_load(self, value: Value) -> str:
         index = self.load_index[value]
         suffix, kind = MEMORY[value.dtype.name][1], register_kind(value.dtype)
-        return f"const ig_{kind} {self._name(value)} = ig_broadcast_{suffix}(p{index});"
+        return self.variables.declare(value, kind, f"ig_broadcast_{suffix}(p{index})")
 
     def _row_values(self, at: int, known: set[Value]) -> list[str]:
         """Finish the reductions of the pass before and compute what follows from them alone."""
@@ -498,25 +425,22 @@ class _Emission:
             if node.op.name in REDUCTIONS:
                 lines.append("        " + self._finish(node))
                 known.add(node.output)
-            elif self._is_row(node.output) and all(self._is_available(v, known) for v in reads(node)):
-                lines.append("        " + self._assign(node))
+            elif self._is_row(node.output) and all(v in known or self.variables.is_literal(v) for v in reads(node)):
+                lines.append("        " + self.variables.assign(node))
                 known.add(node.output)
         return lines
-
-    def _is_available(self, value: Value, known: set[Value]) -> bool:
-        return value in known or (value in self.load_index and scalar_constant(value) is not None)
 
     def _finish(self, node: Node) -> str:
         function, _ = REDUCTIONS[node.op.name]
         kind, wide = register_kind(node.output.dtype), accumulator_kind(node)
-        total = f"ig_reduce_{function}_{wide}(sum_{self._name(node.output)})"
+        total = f"ig_reduce_{function}_{wide}(sum_{self.variables.name(node.output)})"
         if node.op.name == "ReduceMean":
             count = " * ".join(name for name, _ in self.sizes[: len(self.columns.extents)])
             total = f"ig_mean_{wide}({total}, {count})"
         if wide != kind:
             total = f"(ig_{kind}_element){total}"
         text = round_once(f"ig_set_{kind}({total})", node)
-        return f"const ig_{kind} {self._name(node.output)} = {text};"
+        return self.variables.declare(node.output, kind, text)
 
     def _pass(self, at: int, known: set[Value]) -> list[str]:
         reductions = [n for n in self.program.nodes if n.op.name in REDUCTIONS and self.levels[n.output] == at + 1]
@@ -568,30 +492,12 @@ class _Emission:
         return lines
 
     def _row_stores(self) -> list[str]:
-        rows = [value for value in self.program.stores if self._is_row(value)]
-        return [
-            f"        ig_store_n_{MEMORY[value.dtype.name][1]}(p{self.store_index[value]}, {self._name(value)}, 1);"
-            for value in rows
-        ]
-
-
-def accumulator_kind(node: Node) -> str:
-    """The kind of register that a reduction adds up in: the mean of integers is that of their full sum."""
-    kind = register_kind(node.output.dtype)
-    return f"{kind[0]}64" if node.op.name == "ReduceMean" and kind[0] in "iu" else kind
-
-
-def reads(node: Node) -> list[Value]:
-    """The inputs that an expression reads: of a reduction only its data, of CastLike only its first."""
-    if node.op.name in REDUCTIONS or node.op.name == "CastLike":
-        return [_input(node)]
-    return [value for value in node.inputs if value is not None]
-
-
-def _input(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
+        lines: list[str] = []
+        for value in self.program.stores:
+            if self._is_row(value):
+                suffix, name = MEMORY[value.dtype.name][1], self.variables.name(value)
+                lines.append(f"        ig_store_n_{suffix}(p{self.store_index[value]}, {name}, 1);")
+        return lines
 
 
 def _element(value: Value) -> str:
@@ -600,13 +506,3 @@ def _element(value: Value) -> str:
 
 def _load_text(suffix: str, pointer: str, left: str | None) -> str:
     return f"ig_load_n_{suffix}({pointer}, {left})" if left else f"ig_load_{suffix}({pointer})"
-
-
-def identity_of(node: Node, kind: str) -> str:
-    """What a reduction of nothing gives, in a register of the kind that it adds up in."""
-    _, identity = REDUCTIONS[node.op.name]
-    if node.output.dtype.kind == "bool":
-        identity = {"lowest": "0", "highest": "1"}[identity]
-    if identity in ("lowest", "highest"):
-        return f"ig_set_{kind}(ig_{identity}_{kind})"
-    return literal(int(identity), kind)

@@ -6,8 +6,9 @@ import importlib
 from collections.abc import Sequence
 
 from intaglio.c.target import Target
-from intaglio.ir.build import Builder, expand_node
-from intaglio.ir.dim import Dim, Symbol, lone_atom, symbols
+from intaglio.ir.build import Builder, expand_node, take_place
+from intaglio.ir.dim import Dim, Symbol, lone_atom, symbol, symbols
+from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_nodes, check_time
 from intaglio.ir.requirements import Requirement
@@ -16,17 +17,21 @@ from intaglio.kernels.assume import assume_equal
 from intaglio.kernels.context import ANCHORS, LATE, Context, make_constants
 from intaglio.kernels.control import CONTROL, body_symbols, lower_control, nested_graphs, refuse_control
 from intaglio.kernels.epilogue import Epilogue, rows_and_columns
-from intaglio.kernels.expression import handles, is_computable
-from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node
+from intaglio.kernels.expression import handles
+from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node, open_axes
 from intaglio.kernels.layout import choose_layouts
-from intaglio.kernels.loops import REDUCTIONS, Program, loop_call, reads
-from intaglio.kernels.plan import Fill, Operand, Plan
+from intaglio.kernels.loops import loop_call
+from intaglio.kernels.plan import Fill, Operand, Plan, Size
+from intaglio.kernels.program import REDUCTIONS, Program, reads
+from intaglio.kernels.register import is_computable
 from intaglio.kernels.require import Requirements, find_requirements
 from intaglio.kernels.reuse import replaceable
+from intaglio.kernels.view import View
 from intaglio.kernels.views import VIEWS, is_view
 from intaglio.ops.activation import Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU
 from intaglio.ops.indices import known_integers
 from intaglio.ops.operand import cast, wide
+from intaglio.ops.reduce import Reduction, ReductionOrder
 from intaglio.passes import PIPELINE, simplify
 
 CLEANUP = tuple(
@@ -82,8 +87,11 @@ def legalise(graph: Graph) -> None:
     node = next(graph.nodes, None)
     while node is not None:
         following = node.next
-        if _must_expand(node):
-            before = node.previous
+        before = node.previous
+        if _has_late_axes(node):
+            _order_axes(node)
+            following = before.next if before is not None else next(graph.nodes, None)
+        elif _must_expand(node):
             size = len(graph)
             if isinstance(node.op, ROUNDS_ONCE) and node.output.dtype.name in ("float16", "bfloat16"):
                 _widen(node)
@@ -122,9 +130,38 @@ def _widen(node: Node) -> None:
     node.graph.remove(node)
 
 
+def _has_late_axes(node: Node) -> bool:
+    """Whether a reduction has a known number of dimensions in and out, and axes that only the run tells."""
+    if not isinstance(node.op, Reduction) or len(node.inputs) < 2 or node.inputs[1] is None:
+        return False
+    shapes = [value.tensor.shape for value in (*node.inputs, *node.outputs) if value is not None]
+    return known_integers(node.inputs[1]) is None and all(shape is not None for shape in shapes)
+
+
+def _order_axes(node: Node) -> None:
+    """A reduction along axes that the run tells is one along known axes of the data in another order.
+
+    There are two such orders, by what lies side by side in memory; the one that the run does not choose is empty.
+    """
+    assert node.graph is not None
+    assert isinstance(node.op, Reduction)
+    builder = Builder(node.graph, before=node, source=node.source)
+    order = ReductionOrder(keepdims=node.op.keepdims, noop_with_empty_axes=node.op.noop_with_empty_axes)
+    rows, columns, shape = builder.add(order, node.inputs, outputs=3)
+    parts: list[Value] = []
+    for data, first in ((rows, rows.rank // 2), (columns, rows.rank // 2 - 1)):
+        axes = builder.constant(list(range(first, first + rows.rank // 2)), INT64)
+        (part,) = builder.add(node.op.changed(keepdims=1), [data, axes])
+        parts.append(builder.Reshape(part, [-1]))
+    result = builder.Reshape(builder.Concat(*parts, axis=0), shape, allowzero=1)
+    take_place(node.output, result)
+    node.outputs = ()
+    node.graph.remove(node)
+
+
 def _keep_dims(node: Node) -> None:
     """A reduction that drops its axes is one that keeps them, and a squeeze; one with unknown axes stays."""
-    data, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+    data, axes = node.inputs[0], node.optional(1)
     chosen = [] if axes is None else known_integers(axes)
     if data is None or data.tensor.shape is None or node.graph is None or chosen is None:
         return
@@ -339,11 +376,12 @@ class _Lowering:
                 continue
             view = self.context.allocate(value)
             operand = Operand(view.buffer, 0, True)
-            self.context.emit(Fill(operand, tuple(contents.ravel().tolist()), (node,), _title([node], value)))
+            self.context.emit(
+                Fill(operand, tuple(contents.ravel().tolist()), nodes=(node,), title=_title([node], value))
+            )
 
     def _lower_view(self, node: Node) -> None:
-        source = node.inputs[0]
-        assert source is not None
+        source = node.input
         rule = VIEWS[node.op.name]
         views = rule(node, self.context.view(source))
         if views is None:
@@ -377,7 +415,7 @@ class _Lowering:
         loads: dict[Value, object] = {}
         for node in group.nodes:
             loads.update((value, None) for value in reads(node) if value not in group.values)
-        views = {value: context.view(value).broadcast(group.shape) for value in loads}
+        views = {value: self._spread(value, group) for value in loads}
         stores = {value: context.allocate(value) for value in self._outputs_of(group)}
         program = Program(
             group.nodes,
@@ -390,6 +428,24 @@ class _Lowering:
         call = loop_call(program)
         call.replaces = replaceable(program)
         context.emit(call)
+
+    def _spread(self, value: Value, group: Group) -> View:
+        """A value over a group's space; where only the run tells if it is repeated, the driver finds the stride."""
+        view, name = self.context.view(value), group.nodes[-1].output.name
+        spread, missing = view.broadcast(group.shape), len(group.shape) - len(view.shape)
+        axes = open_axes(view.shape, group.shape)
+        if not axes:
+            return spread
+        strides, lines, sizes = list(spread.strides), list[str](), list[tuple[str, Size]]()
+        names = [f"{name}.{value.name}.step{axis}" for axis in axes]
+        for place, axis in enumerate(axes):
+            lines.append(f"fault |= extent{axis} != 1 && extent{axis} != wanted{axis};")
+            lines.append(f"value[{place}] = extent{axis} == 1 ? 0 : stride{axis};")
+            sizes += [(f"extent{axis}", view.shape[axis]), (f"wanted{axis}", group.shape[missing + axis])]
+            sizes.append((f"stride{axis}", view.strides[axis]))
+            strides[missing + axis] = symbol(names[place])
+        self.context.bind(group.nodes[-1], names, "\n".join(lines), sizes=sizes)
+        return View(view.buffer, view.offset, group.shape, tuple(strides))
 
     def _lower_anchor(self, group: Group) -> None:
         context, node = self.context, group.nodes[0]

@@ -40,8 +40,16 @@ class SizeTerm:
 Size = Dim | SizeTerm
 
 
+@dataclass(kw_only=True)
+class Described:
+    """What every action says of itself: the nodes that it serves, and a title for people."""
+
+    nodes: tuple[Node, ...] = ()
+    title: str = ""
+
+
 @dataclass
-class Call:
+class Call(Described):
     """One call of a kernel by the driver.
 
     `sizes` are named: later sizes, `tasks`, `cost` and `scratch` may use the names. `cost` is in nanoseconds a task. A
@@ -55,8 +63,6 @@ class Call:
     tasks: Size
     cost: Size
     scratch: Size = 0
-    nodes: tuple[Node, ...] = ()
-    title: str = ""
     checks: bool = False
     flops: Dim = 0
     order: list[str] | None = None
@@ -70,17 +76,15 @@ class Call:
 
 
 @dataclass
-class Fill:
+class Fill(Described):
     """Dimensions written into an integer tensor by the driver itself."""
 
     operand: Operand
     items: tuple[Dim, ...]
-    nodes: tuple[Node, ...] = ()
-    title: str = ""
 
 
 @dataclass
-class Bind:
+class Bind(Described):
     """Sizes that data decides: C statements that set `value[i]` for the i-th of `symbols`.
 
     The statements see their `operands` by name as pointers to the given C type, and `sizes` by name; `fault = 1` stops
@@ -91,68 +95,84 @@ class Bind:
     body: str
     operands: list[tuple[str, str, Operand]]
     sizes: list[tuple[str, Size]] = field(default_factory=list[tuple[str, Size]])
-    nodes: tuple[Node, ...] = ()
-    title: str = ""
+    most: dict[Dim, Dim] = field(default_factory=dict[Dim, Dim])
+    """What symbols, or products of them, are at most, where that is known before the run."""
 
 
 @dataclass
-class Assign:
+class Assign(Described):
     """Symbols that take the values of dimensions, all at once."""
 
     items: list[tuple[str, Dim]]
-    nodes: tuple[Node, ...] = ()
-    title: str = ""
 
 
 @dataclass
-class Allocate:
+class Allocate(Described):
     """Memory for a buffer whose size is known only now; a buffer that has some gets other."""
 
     buffer: Buffer
-    nodes: tuple[Node, ...] = ()
-    title: str = ""
 
 
 @dataclass
-class Grow:
-    """More memory for a buffer, of which `used` elements are kept, where it does not hold `needed` elements."""
+class Grow(Described):
+    """Memory for a buffer of `shape`, of which the first `used` elements are kept."""
 
     buffer: Buffer
     used: Dim
-    needed: Dim
-    nodes: tuple[Node, ...] = ()
-    title: str = ""
+    shape: tuple[Dim, ...]
 
 
 @dataclass
-class Move:
+class Move(Described):
     """The memory of one buffer becomes that of another, whose own is given back."""
 
     source: Buffer
     target: Buffer
-    nodes: tuple[Node, ...] = ()
-    title: str = ""
 
 
 @dataclass
-class Check:
+class Pair(Described):
+    """Two places of one size for a state that passes from round to round: `now` is the first, `following` the second.
+
+    Both are pointers of the driver; `Swap` exchanges them, so that what was written to one becomes the state.
+    """
+
+    now: Buffer
+    following: Buffer
+    first: Buffer
+    second: Buffer
+
+
+@dataclass
+class Swap(Described):
+    """The two pointers of a pair take each other's places."""
+
+    now: Buffer
+    following: Buffer
+
+
+@dataclass
+class Settle(Described):
+    """What a pair holds now is brought to its first place, if it is not there; the pair is needed no more."""
+
+    pair: Pair
+
+
+@dataclass
+class Check(Described):
     """Pairs of dimensions of which one must be equal for what follows; the driver returns where none is."""
 
     pairs: Sequence[tuple[Dim, Dim]]
     status: int
-    nodes: tuple[Node, ...] = ()
-    title: str = ""
 
 
 @dataclass
-class Branch:
+class Branch(Described):
     """One of two blocks, as a tensor of one element says."""
 
     condition: Operand
     then: list[Action]
     otherwise: list[Action]
-    nodes: tuple[Node, ...] = ()
-    title: str = ""
 
     @property
     def blocks(self) -> tuple[list[Action], ...]:
@@ -161,11 +181,11 @@ class Branch:
 
 
 @dataclass
-class Repeat:
+class Repeat(Described):
     """A block run while `counter`, a symbol that counts from 0, is below `limit` and the condition holds.
 
     `condition` is looked at before the first round, `again` after each; None is no condition. After the loop the
-    counter is the number of rounds.
+    counter is the number of rounds, which is at most `most` where that is known before the run.
     """
 
     counter: str
@@ -173,8 +193,7 @@ class Repeat:
     condition: Operand | None
     again: Operand | None
     body: list[Action]
-    nodes: tuple[Node, ...] = ()
-    title: str = ""
+    most: Dim | None = None
 
     @property
     def blocks(self) -> tuple[list[Action], ...]:
@@ -182,7 +201,7 @@ class Repeat:
         return (self.body,)
 
 
-Action = Call | Fill | Bind | Assign | Allocate | Grow | Move | Check | Branch | Repeat
+Action = Call | Fill | Bind | Assign | Allocate | Grow | Move | Pair | Swap | Settle | Check | Branch | Repeat
 
 
 def walk(actions: Sequence[Action]) -> Iterator[Action]:
@@ -207,12 +226,16 @@ def operands_of(action: Action) -> list[Operand]:
             return [Operand(action.buffer, 0, True)]
         case Move():
             return [Operand(action.source), Operand(action.target, 0, True)]
+        case Pair():
+            return [Operand(buffer, 0, True) for buffer in (action.first, action.second)]
+        case Settle():
+            return operands_of(action.pair)
         case Branch():
             return [action.condition]
         case Repeat():
             candidates = (action.limit, action.condition, action.again)
             return [item for item in candidates if isinstance(item, Operand)]
-        case Assign() | Check():
+        case Assign() | Check() | Swap():
             return []
 
 

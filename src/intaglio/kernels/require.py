@@ -12,6 +12,8 @@ from intaglio.ir.requirements import Requirement, recording
 from intaglio.ir.types import TensorType
 from intaglio.kernels.control import nested_graphs
 
+_CONTROL = ("If", "Loop", "Scan", "SequenceMap")
+
 Requirements = dict[Graph, dict[Requirement, None]]
 """What each graph needs where it runs: a branch that is not taken needs nothing."""
 
@@ -41,7 +43,7 @@ def _infer(node: Node) -> None:
     """Apply the type rule for what it says alone; those of control flow would change the types in the bodies."""
     if node.op.name == "Scan" and node.op.domain == "":
         node.op.length([value for value in node.inputs if value is not None])
-    elif next(node.op.subgraphs(), None) is None:
+    elif node.op.name not in _CONTROL or next(node.op.subgraphs(), None) is None:
         infer_types(node.op, node.inputs, len(node.outputs), node.outputs[0].name)
 
 

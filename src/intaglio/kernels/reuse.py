@@ -9,13 +9,11 @@ read the operand in any other order besides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
-from intaglio.c.native import plan_memory
+from intaglio.c.arena import Layout
 from intaglio.kernels.lifetimes import lifetimes
-from intaglio.kernels.loops import Program
 from intaglio.kernels.plan import Call, NativeStep, walk
+from intaglio.kernels.program import Program
 from intaglio.kernels.view import Buffer, View
 
 
@@ -42,27 +40,6 @@ def _is_same_place(load: View, store: View) -> bool:
         and load.strides == store.strides
         and load.is_contiguous
     )
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where the arena buffers of a segment lie: `place[i]` is the block that holds buffer i, and for each block there
-    are the first and last action that needs it."""
-
-    place: list[int]
-    first: list[int]
-    last: list[int]
-
-    @cached_property
-    def holders(self) -> list[int]:
-        """For each block a buffer that lies in it; all of a block have one size."""
-        found = {block: buffer for buffer, block in enumerate(self.place)}
-        return [found[block] for block in range(len(self.first))]
-
-    def planned(self, sizes: Sequence[int]) -> tuple[list[int], int]:
-        """The offset of each buffer for these sizes, and the size of the arena."""
-        offsets, total = plan_memory([sizes[holder] for holder in self.holders], self.first, self.last)
-        return [offsets[block] for block in self.place], total
 
 
 def layout(step: NativeStep) -> Layout:

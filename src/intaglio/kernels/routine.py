@@ -9,8 +9,8 @@ from string import Template
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.expression import MEMORY, with_headers
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.register import MEMORY, with_headers
 from intaglio.kernels.view import View
 
 TASK_BYTES = 16384
@@ -86,10 +86,10 @@ class Routine:
             self.tasks,
             self.cost,
             self.scratch,
-            (node,),
-            f"{node.op.name} -> {output.name}: {output.type}" + (f" from {node.source}" if node.source else ""),
-            self.checks,
-            product((work or output).shape),
+            nodes=(node,),
+            title=f"{node.op.name} -> {output.name}: {output.type}" + (f" from {node.source}" if node.source else ""),
+            checks=self.checks,
+            flops=product((work or output).shape),
         )
 
     def _source(self) -> str:

@@ -12,8 +12,8 @@ from string import Template
 
 from intaglio.ir.dim import product
 from intaglio.ir.graph import Value
-from intaglio.kernels.expression import with_headers
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.register import with_headers
 from intaglio.kernels.view import Loops, View, collapse
 
 SIDE = 64

@@ -9,7 +9,7 @@ from typing import Literal
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.dtype import DType
 
-BufferKind = Literal["input", "output", "constant", "arena", "late"]
+BufferKind = Literal["input", "output", "constant", "arena", "late", "place"]
 
 
 @dataclass(eq=False)
@@ -17,7 +17,8 @@ class Buffer:
     """Contiguous memory of one materialised value; `size` counts elements. Where it lies is decided by the plan.
 
     A buffer that `is_late` is allocated in the run, when its size becomes known; one that `is_shared` may hold another
-    buffer's memory after a while, so it cannot become an output.
+    buffer's memory after a while, so it cannot become an output. One that is a "place" has no memory of its own: it is
+    `place_offset` elements behind the begin of another buffer, its `place`, or where a pointer of the driver says, which a loop's rounds change.
     """
 
     name: str
@@ -28,6 +29,18 @@ class Buffer:
     is_late: bool = False
     is_shared: bool = False
     shape: tuple[Dim, ...] = ()
+    place: Buffer | None = None
+    place_offset: Dim = 0
+
+    @property
+    def home(self) -> Buffer:
+        """The buffer whose memory this one's is."""
+        return self if self.place is None else self.place.home
+
+    @property
+    def home_offset(self) -> Dim:
+        """How many elements behind the begin of its home it begins."""
+        return 0 if self.place is None else self.place_offset + self.place.home_offset
 
     @property
     def bytes(self) -> Dim:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from intaglio.ir.dim import Dim, bounds, compare, maximum, minimum
-from intaglio.ir.graph import Node, Value
-from intaglio.kernels.loops import REDUCTIONS
+from intaglio.ir.dim import Dim, bounds, compare, maximum, minimum, symbols
+from intaglio.ir.graph import Node
+from intaglio.kernels.program import REDUCTIONS
 from intaglio.kernels.view import View
 from intaglio.ops.indices import known, known_integers, resolve_axis
+from intaglio.ops.movement import slice_size
 
 ViewRule = Callable[[Node, View], "list[View] | None"]
 """The outputs as views of the input's view, or None where that cannot be (a copy is then made first)."""
@@ -30,27 +31,23 @@ def is_view(node: Node) -> bool:
     if node.op.name not in VIEWS or node.op.domain:
         return False
     if node.op.name == "Slice":
-        return slice_windows(node) is not None and known(node.inputs[2]) is not None
+        return slice_windows(node) is not None and _has_known_ends(node)
     if node.op.name == "Expand":
-        source, wanted = _data(node).shape, node.output.shape
+        source, wanted = node.input.shape, node.output.shape
         missing = len(wanted) - len(source)
         return known(node.inputs[1]) is not None and all(
             dim in (1, wanted[missing + axis]) for axis, dim in enumerate(source)
         )
+    if node.op.name in ("Squeeze", "Unsqueeze"):
+        return len(node.inputs) < 2 or node.inputs[1] is None or known_integers(node.inputs[1]) is not None
     return node.op.name not in REDUCTIONS or _reduces_nothing(node)
 
 
 def _reduces_nothing(node: Node) -> bool:
     """Whether a reduction has no axis to reduce along: its data has none, or none are given and that means none."""
-    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    axes = node.optional(1)
     is_empty = axes is None or known_integers(axes) == []
-    return _data(node).rank == 0 or (is_empty and bool(node.op.noop_with_empty_axes))
-
-
-def _data(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
+    return node.input.rank == 0 or (is_empty and bool(node.op.noop_with_empty_axes))
 
 
 @_views("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", *REDUCTIONS)
@@ -91,7 +88,7 @@ def _split(node: Node, view: View) -> list[View] | None:
 def slice_windows(node: Node) -> list[tuple[int, Dim, int]] | None:
     """Axis, first index and step of each sliced axis; None where they are not known before the run."""
     inputs = list(node.inputs) + [None] * (5 - len(node.inputs))
-    data, starts, steps = _data(node), known(inputs[1]), known_integers(inputs[4])
+    data, starts, steps = node.input, known(inputs[1]), known_integers(inputs[4])
     axes = known_integers(inputs[3])
     if starts is None or (inputs[4] is not None and steps is None) or (inputs[3] is not None and axes is None):
         return None
@@ -105,6 +102,18 @@ def slice_windows(node: Node) -> list[tuple[int, Dim, int]] | None:
             return None
         windows.append((axis, first, step))
     return windows
+
+
+def _has_known_ends(node: Node) -> bool:
+    """Whether the number of elements along each sliced axis follows from sizes: the sign of each end must be known."""
+    starts, ends, data = known(node.inputs[1]), known(node.inputs[2]), node.input
+    if starts is None or ends is None or len(starts) != len(ends):
+        return False
+    for (axis, _, step), start, end in zip(slice_windows(node) or (), starts, ends, strict=True):
+        extent = data.shape[axis]
+        if not symbols(slice_size(extent, start, end, step)) <= symbols(extent) | symbols(start) | symbols(end):
+            return False
+    return True
 
 
 def first_index(start: Dim, extent: Dim, step: int) -> Dim | None:

@@ -12,7 +12,6 @@ caches and container layers are full of them), and the system refuses to make on
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import re
 import stat
@@ -20,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from intaglio.errors import ExternalDataError
+from intaglio.onnx.mapped import check_bytes, file_bytes
 from intaglio.onnx.protobuf import shorten
 
 _KEYS = frozenset({"location", "offset", "length", "checksum"})
@@ -28,7 +28,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class ExternalData:
-    """Maps the files that a model's tensors name; each file is mapped once, read-only, and never copied."""
+    """Maps the files that a model's tensors name, each of them once."""
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self.folder = None if folder is None else Path(os.path.realpath(folder))
@@ -52,6 +52,16 @@ class ExternalData:
             raise ExternalDataError(f"{owner}: its external data {error}") from None
         return data[offset : offset + length]
 
+    @property
+    def is_used(self) -> bool:
+        """Whether any file was opened."""
+        return bool(self._maps)
+
+    def check(self) -> None:
+        """Raise LoadError where a file was rewritten since it was opened."""
+        for data in self._maps.values():
+            check_bytes(data)
+
     def _data(self, location: str) -> memoryview:
         if location not in self._by_location:
             self._by_location[location] = self._map(location)
@@ -69,16 +79,10 @@ class ExternalData:
                 raise ExternalDataError(f"{_quote(location)} is not a regular file")
             key = (status.st_dev, status.st_ino)
             if key not in self._maps:
-                self._maps[key] = _map_descriptor(descriptor, status.st_size)
+                self._maps[key] = file_bytes(descriptor, self.folder / location)
             return self._maps[key]
         finally:
             os.close(descriptor)
-
-
-def _map_descriptor(descriptor: int, size: int) -> memoryview:
-    if size == 0:
-        return memoryview(b"")
-    return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
 
 
 def _fields(entries: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -32,11 +32,6 @@ def minimal_opsets(graph: Graph) -> dict[str, int]:
     return versions
 
 
-def minimal_opset(graph: Graph) -> int:
-    """The lowest version of ONNX's own operator set that a graph can be written in."""
-    return minimal_opsets(graph).get("", 1)
-
-
 def target_opsets(graph: Graph, opset: int | None) -> dict[str, int]:
     """The versions to write; raises UnsupportedError naming the operators that `opset` does not have."""
     lowest = {"": 1, **minimal_opsets(graph)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
@@ -14,12 +13,12 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from intaglio.errors import IntaglioError, LoadError, ModelNotFoundError, UnsupportedError
-from intaglio.ir.graph import Graph
 from intaglio.onnx.external import ExternalData
 from intaglio.onnx.functions import FunctionTable, describe, walk_nodes
 from intaglio.onnx.graph_reader import GraphReader
+from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.limits import ReadLimits
-from intaglio.onnx.mapped import ModelFile
+from intaglio.onnx.mapped import check_bytes, file_bytes, is_held
 from intaglio.onnx.protobuf import printable, shorten, text
 from intaglio.onnx.schema import NEWEST, defs_has, known_names, normal_domain, resolve
 from intaglio.onnx.scope import Problem
@@ -31,30 +30,6 @@ SHOWN_PROBLEMS = 20
 """A message lists at most so many problems in full."""
 
 _UNSUPPORTED_LIMIT = 50
-
-
-@dataclass(frozen=True)
-class ModelInfo:
-    """What a model says about itself. `warnings` are contradictions that do not stop it from running."""
-
-    ir_version: int
-    opset_imports: Mapping[str, int]
-    producer_name: str = ""
-    producer_version: str = ""
-    domain: str = ""
-    model_version: int = 0
-    doc: str = ""
-    metadata_props: Mapping[str, str] = field(default_factory=dict)
-    path: Path | None = None
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A model as it was read."""
-
-    graph: Graph
-    info: ModelInfo
 
 
 def read_model(
@@ -90,11 +65,15 @@ def _read(
     functions = FunctionTable(model)
     functions.check_cost(model.graph, limits)
     _check_operators(model, functions, opsets, limits)
-    reader = GraphReader(ExternalData(folder), functions, limits)
+    external = ExternalData(folder)
+    reader = GraphReader(external, functions, limits)
     graph = reader.read_model_graph(model.graph, opsets, model.ir_version, cut)
+    for data in cut.values():
+        check_bytes(data)
+    external.check()
     if reader.problems:
         return None, reader.problems
-    return Imported(graph, _info(model, opsets, path, reader.warnings)), []
+    return Imported(graph, _info(model, opsets, path, reader.warnings), external.is_used), []
 
 
 def parse_model(source: Source) -> tuple[ModelProto, Path | None, dict[int, memoryview]]:
@@ -102,7 +81,8 @@ def parse_model(source: Source) -> tuple[ModelProto, Path | None, dict[int, memo
     if isinstance(source, ModelProto):
         return _checked(source, "the model"), None, {}
     if isinstance(source, (bytes, bytearray, memoryview)):
-        model, cut = _parse(memoryview(bytes(source)), "the model")
+        held = source if is_held(source) else memoryview(bytes(source))
+        model, cut = _parse(held, "the model")
         return _checked(model, "the model"), None, cut
     path = Path(source)
     title = f"{shorten(str(path))!r}"
@@ -116,7 +96,8 @@ def _map_file(path: Path, title: str) -> memoryview:
             raise ModelNotFoundError(f"there is no file {title}")
         if not path.is_file():
             raise LoadError(f"{title} is not a regular file, so not a model")
-        return memoryview(ModelFile.open(path) or b"")
+        with path.open("rb") as file:
+            return file_bytes(file.fileno(), path)
     except OSError as error:
         if isinstance(error, IntaglioError):
             raise
@@ -127,6 +108,7 @@ def _parse(data: memoryview, title: str) -> tuple[ModelProto, dict[int, memoryvi
     if not data:
         raise LoadError(f"{title} is empty, so not an ONNX model")
     message, cut = split_model(data)
+    check_bytes(data)
     try:
         return ModelProto.FromString(message), cut
     except DecodeError:

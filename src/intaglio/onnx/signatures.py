@@ -10,6 +10,7 @@ from typing import Any
 
 from intaglio.errors import LoadError
 from intaglio.ir.graph import Value
+from intaglio.ir.op import Op, is_required
 
 RESERVED = ("outputs", "opset")
 """Keyword parameters of adapters that are not attributes."""
@@ -47,3 +48,18 @@ def adapter_signature(function: Callable[..., Any]) -> Signature:
         {name: is_needed for name, is_needed in named.items() if name not in RESERVED},
         frozenset(named).intersection(RESERVED),
     )
+
+
+def operator_signature(operator: type[Op], *missing: str, **named: Any) -> inspect.Signature:
+    """The signature of an adapter with the inputs and attributes of an operator as it is now, but those `missing`.
+
+    `named` are further keyword parameters, or attributes with another default.
+    """
+    kinds = inspect.Parameter
+    inputs = [
+        kinds(each.name, kinds.POSITIONAL_OR_KEYWORD, default=kinds.empty if each.kind == "single" else None)
+        for each in operator.parameters()
+    ]
+    own = {f.name: kinds.empty if is_required(f) else f.default for f in operator.attributes() if f.name not in missing}
+    keywords = [kinds(name, kinds.KEYWORD_ONLY, default=default) for name, default in (own | named).items()]
+    return inspect.Signature([kinds("b", kinds.POSITIONAL_OR_KEYWORD), *inputs, *keywords])

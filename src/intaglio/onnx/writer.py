@@ -16,6 +16,7 @@ from intaglio.errors import InputError, LimitError, UnsupportedError
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Tensor
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType
+from intaglio.onnx.mapped import check_files
 from intaglio.onnx.opsets import given_attributes, target_opsets
 from intaglio.onnx.protobuf import shorten
 from intaglio.onnx.reader import ModelInfo
@@ -147,6 +148,7 @@ class _GraphWriter:
         for value in graph.inputs:
             if value.default is not None:
                 proto.graph.initializer.append(self._tensors.write(value.name, value.default))
+        check_files(graph)
         return proto
 
     def _write(self, graph: Graph, proto: GraphProto, is_inner: bool = False) -> None:

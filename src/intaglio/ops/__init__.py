@@ -6,6 +6,7 @@ Each operator of ONNX's own domain is also a function here: `ops.Conv(x, w, stri
 from collections.abc import Callable
 from typing import Any
 
+from intaglio.ir.op import OPERATORS
 from intaglio.ops import activation as activation
 from intaglio.ops import arithmetic as arithmetic
 from intaglio.ops import attention as attention
@@ -49,6 +50,8 @@ from intaglio.ops import unary as unary
 from intaglio.ops import vision_nn as vision_nn
 from intaglio.ops.functions import domain as domain
 
+OPERATORS.is_complete = True
+
 
 def __getattr__(name: str) -> Callable[..., Any]:
     """The function of an operator of ONNX's own domain."""
@@ -56,4 +59,4 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *functions.operator_names()]
+    return [*(name for name in globals() if name != "OPERATORS"), *functions.operator_names()]

@@ -55,7 +55,8 @@ def repeat_heads(b: Builder, x: Value, query: Value) -> Value:
         return x
     count = b.Div(b.Shape(query, start=1, end=2), b.Shape(x, start=1, end=2))
     copies = b.Expand(b.Unsqueeze(x, [2]), b.Concat([1, 1], count, [1, 1], axis=0))
-    return b.Reshape(copies, b.Concat(b.Shape(x, start=0, end=1), [-1], b.Shape(x, start=2), axis=0))
+    shape = b.Concat(b.Shape(x, start=0, end=1), b.Shape(query, start=1, end=2), b.Shape(x, start=2), axis=0)
+    return b.Reshape(copies, shape, allowzero=1)
 
 
 def group_size(query_heads: Dim, key_heads: Dim) -> Dim:
@@ -358,6 +359,11 @@ class RotaryEmbedding(Op):
                 require_equal(found[-1] * 2, width, f"twice the last axis of {cache.name} and the rotated size")
         if position_ids is not None and position_ids.dtype != INT64:
             raise ShapeError(f"position_ids is {position_ids.dtype}, int64 is needed")
+        for angles in (cos_cache, sin_cache) if position_ids is None else (position_ids,):
+            found = known_shape(angles)
+            for axis, size in zip((0, 2), () if shape is None or found is None else found[:2], strict=False):
+                message = f"axis {axis // 2} of {angles.name} is {size}, expected {shape and shape[axis]} as of X, or 1"
+                need_stretch(size, shape[axis] if shape else size, message)
         return X.tensor
 
     def reference(self, X: Array, cos_cache: Array, sin_cache: Array, position_ids: Array | None = None) -> Array:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Op
 from intaglio.ops.contrib import DOMAIN, needed
 from intaglio.ops.contrib_quantize import quantized_product
-from intaglio.ops.recurrent import LSTM
-from intaglio.ops.recurrent_scan import Multiply, lstm_step
+from intaglio.ops.recurrent import LSTM, RecurrentAttributes
+from intaglio.ops.recurrent_scan import Multiply
 
 
-class DynamicQuantizeLSTM(Op):
+class DynamicQuantizeLSTM(RecurrentAttributes):
     """An LSTM with quantized weights, which quantizes its inputs, and its state in every step, by their own range.
 
     All inputs are quantized together, and so are the states of the whole batch. ONNX Runtime does the same on a single
@@ -23,12 +21,6 @@ class DynamicQuantizeLSTM(Op):
 
     domain: ClassVar[str] = DOMAIN
     output_names: ClassVar[tuple[str, ...]] = ("Y", "Y_h", "Y_c")
-    activation_alpha: tuple[float, ...] | None = None
-    activation_beta: tuple[float, ...] | None = None
-    activations: tuple[str, ...] | None = None
-    clip: float | None = None
-    direction: str = "forward"
-    hidden_size: int | None = None
     input_forget: int = 0
 
     def expand(
@@ -47,8 +39,7 @@ class DynamicQuantizeLSTM(Op):
         R_scale: Value | None = None,
         R_zero_point: Value | None = None,
     ) -> tuple[Value, ...]:
-        names = ("activation_alpha", "activation_beta", "activations", "clip", "direction", "input_forget")
-        layer = LSTM(**{name: getattr(self, name) for name in names})
+        layer = LSTM(**vars(self))
         inputs = needed(W_scale, "W_scale"), needed(W_zero_point, "W_zero_point")
         states = needed(R_scale, "R_scale"), needed(R_zero_point, "R_zero_point")
         products = [
@@ -56,8 +47,7 @@ class DynamicQuantizeLSTM(Op):
             for direction in range(layer.directions)
         ]
         rows = [b.Transpose(weights, perm=(0, 2, 1)) for weights in (W, R)]
-        step = partial(lstm_step, input_forget=bool(self.input_forget))
-        return layer.scan(b, step, (X, *rows, B, sequence_lens, P), (initial_h, initial_c), products)
+        return layer.scan(b, (X, *rows, B, sequence_lens, P), (initial_h, initial_c), products)
 
 
 def _quantized(b: Any, scale: Value, zero_point: Value, direction: int) -> Multiply:

@@ -255,16 +255,36 @@ class NGramRepeatBlock(Op):
     domain: ClassVar[str] = DOMAIN
     ngram_size: int
 
-    def infer(self, input_ids: Value, scores: Value) -> TensorType:
+    def expand(self, b: Any, input_ids: Value, scores: Value) -> Value:
         if self.ngram_size < 1:
             raise ShapeError(f"ngram_size is {self.ngram_size}, it must be at least 1")
+        return b.apply(RepeatBlock, input_ids, scores, ngram_size=self.ngram_size)
+
+
+class RepeatBlock(Op):
+    """What NGramRepeatBlock computes, for kernels to know."""
+
+    domain: ClassVar[str] = "intaglio"
+    ngram_size: int
+
+    def infer(self, input_ids: Value, scores: Value) -> TensorType:
+        words, shape = known_shape(input_ids, rank=2), known_shape(scores, rank=2)
+        if words is not None and shape is not None:
+            require_equal(words[0], shape[0], "the rows of words and of scores")
         return scores.tensor
 
     def reference(self, input_ids: Array, scores: Array) -> Array:
         result, before = scores.copy(), self.ngram_size - 1
         for row, words in enumerate(input_ids):
-            last = words[len(words) - before :]
+            last = words[max(len(words) - before, 0) :]
             for start in range(len(words) - before):
-                if start + before < len(words) and np.array_equal(words[start : start + before], last):
-                    result[row, words[start + before]] = -np.inf
+                if np.array_equal(words[start : start + before], last):
+                    result[row, _checked_word(words[start + before], scores.shape[1])] = -np.inf
         return result
+
+
+def _checked_word(word: Any, count: int) -> int:
+    """The number of a word; raises where there are not so many."""
+    if not 0 <= word < count:
+        raise OperatorError(f"the word {word} has no score: expected 0 to {count - 1}")
+    return int(word)

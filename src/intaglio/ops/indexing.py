@@ -10,6 +10,7 @@ import numpy as np
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
+from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
@@ -168,9 +169,11 @@ def scatter(data: Array, places: tuple[Array, ...], updates: Array, reduction: s
     return output.astype(data.dtype)
 
 
-def _check_reduction(reduction: str) -> None:
+def _check_reduction(reduction: str, dtype: DType) -> None:
     if reduction not in REDUCTIONS:
         raise ShapeError(f"reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
+    if dtype.kind == "complex" and reduction in ("max", "min"):
+        raise ShapeError(f"reduction {reduction!r} has no meaning for {dtype}: complex numbers are not ordered")
 
 
 class ScatterElements(Op):
@@ -183,7 +186,7 @@ class ScatterElements(Op):
     def infer(self, data: Value, indices: Value, updates: Value) -> TensorType:
         need_integers(indices)
         same_dtype(data, updates)
-        _check_reduction(self.reduction)
+        _check_reduction(self.reduction, data.dtype)
         if data.tensor.shape is not None:
             resolve_axis(self.axis, data.rank)
             for value in (indices, updates):
@@ -211,7 +214,7 @@ class ScatterND(Op):
         same_dtype(data, updates)
         need_rank(indices, 1)
         need_rank(data, 1)
-        _check_reduction(self.reduction)
+        _check_reduction(self.reduction, data.dtype)
         return data.tensor
 
     def reference(self, data: Array, indices: Array, updates: Array) -> Array:

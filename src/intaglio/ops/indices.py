@@ -14,7 +14,7 @@ from intaglio.ir.dtype import NUMBERED, DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Value
 from intaglio.ir.limits import most_bytes
 from intaglio.ir.op import Array, Op, Tensor
-from intaglio.ir.requirements import need_equal
+from intaglio.ir.requirements import need_at_most, need_equal
 from intaglio.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
 
 KNOWN_LIMIT = 1 << 16
@@ -63,9 +63,15 @@ def known(value: Value | None) -> list[Dim] | None:
         return None
     if value.contents is None:
         array = value.constant
-        is_list = array is not None and array.dtype.kind in "iu" and array.size <= KNOWN_LIMIT
-        return [int(item) for item in array.flat] if array is not None and is_list else None
+        if array is None:
+            return [] if _is_empty_list(value) else None
+        is_list = array.dtype.kind in "iu" and array.size <= KNOWN_LIMIT
+        return [int(item) for item in array.flat] if is_list else None
     return [item if isinstance(item, dims.Expr) else int(item) for item in value.contents.ravel()]
+
+
+def _is_empty_list(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.shape == (0,) and value.type.dtype.is_integer
 
 
 def known_integers(value: Value | None) -> list[int] | None:
@@ -105,10 +111,11 @@ def unify(left: Dim, right: Dim, what: str = "dimensions") -> Dim:
 
 
 def sizes_of(value: Value | None) -> list[Dim] | None:
-    """What `known` tells of a list of sizes; raises where one is negative."""
+    """What `known` tells of a list of sizes, of which none may be negative."""
     sizes = known(value)
-    if sizes is not None and any(isinstance(size, int) and size < 0 for size in sizes):
-        raise ShapeError(f"the sizes {sizes} have a negative one")
+    message = f"the sizes {sizes} have a negative one"
+    for size in sizes or ():
+        need_at_most(0, size, message)
     return sizes
 
 

@@ -13,7 +13,7 @@ from intaglio.ir.build import Builder, Runner
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op
-from intaglio.ir.requirements import need_multiple
+from intaglio.ir.requirements import need_multiple, need_stretch
 from intaglio.ir.types import TensorType
 from intaglio.ops.attention import check_heads, group_size, guarded_softmax, precision_of, repeat_heads
 from intaglio.ops.control import Scan
@@ -63,9 +63,20 @@ class LinearAttention(Op):
             shape = None if operand is None else known_shape(operand, rank=3)
             for axis, dim in enumerate(() if shape is None else shape[:2]):
                 require_equal(dim, q[axis], f"axis {axis} of {operand and operand.name} and of query")
+        self._check_gates(decay, beta, size)
         state = (q[0], self.kv_num_heads, size, width)
         require_shape(past_state, state)
         return TensorType(query.dtype, (q[0], q[1], self.q_num_heads * width)), TensorType(state_dtype, state)
+
+    def _check_gates(self, decay: Value | None, beta: Value | None, size: dims.Dim) -> None:
+        """Raise ShapeError where decay or beta is neither for each head nor, as it may be, finer or the same for all."""
+        heads = self.kv_num_heads
+        if decay is not None and known_shape(decay) is not None:
+            message = f"the last axis of decay is {decay.shape[2]}, expected {heads} or {heads * size}"
+            need_multiple(decay.shape[2], heads, message)
+            need_stretch(dims.floordiv(decay.shape[2], heads), size, message)
+        if beta is not None and known_shape(beta) is not None:
+            need_stretch(beta.shape[2], heads, f"the last axis of beta is {beta.shape[2]}, expected 1 or {heads}")
 
     def _check(self, decay: Value | None, beta: Value | None) -> None:
         if self.update_rule not in UPDATE_RULES:
@@ -225,6 +236,7 @@ class FlexAttention(Op):
         if q is None or k is None or v is None:
             return TensorType(dtype, None)
         check_heads(q, k, v)
+        group_size(q[1], k[1])
         return TensorType(dtype, (*q[:3], v[3]))
 
     def interpret(self, run: Runner, Q: Array, K: Array, V: Array) -> Array:

@@ -121,9 +121,10 @@ class Split(Op):
         return tuple(input.tensor.with_shape((*input.shape[:axis], size, *input.shape[axis + 1 :])) for size in sizes)
 
     def _count(self, split: Value | None) -> int:
-        given = self.num_outputs if split is None else known_length(split)
-        if given is not None and given != self.output_count:
-            raise ShapeError(f"a split into {given} parts on a node with {self.output_count} outputs")
+        given = self.num_outputs if split is None else list_length(split)
+        if given is not None:
+            message = f"a split into {given} parts on a node with {self.output_count} outputs"
+            need_equal(given, self.output_count, message)
         if split is not None and self.num_outputs is not None:
             raise ShapeError("both split and num_outputs are given, expected one of them")
         return self.output_count
@@ -303,6 +304,9 @@ class Pad(Op):
         result = list(shape)
         for axis, before, behind in zip(padded, widths, widths[len(padded) :], strict=False):
             result[axis] = shape[axis] + before + behind
+            left = shape[axis] + dims.minimum(before, 0) + dims.minimum(behind, 0)
+            message = f"pads of {before} and {behind} cut more than the {shape[axis]} elements of axis {axis}"
+            need_at_most(0, left, message)
         for size in result:
             need_at_most(0, size, f"the pads {widths} leave {result} of the shape {list(shape)}")
         return data.tensor.with_shape(tuple(result))

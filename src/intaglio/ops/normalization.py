@@ -278,6 +278,8 @@ class LRN(Op):
         return X.tensor
 
     def reference(self, X: Array) -> Array:
+        if X.size == 0:
+            return X.copy()
         x = widen(X)
         before, after = (self.size - 1) // 2, self.size // 2
         squares = np.pad(x * x, [(0, 0), (before, after)] + [(0, 0)] * (x.ndim - 2))
@@ -320,7 +322,8 @@ class Dropout(Op):
     def expand(self, b: Builder, data: Value, ratio: Value | None = None, training_mode: Value | None = None) -> Any:
         if training_mode is None or (training_mode.constant is not None and not training_mode.constant.any()):
             return b.Identity(data), b.Expand(b.constant(True), b.Shape(data))
-        mask = b.apply(DropoutMask, data, ratio, training_mode, seed=self.seed)
+        share = None if ratio is None else wide(b, ratio)
+        mask = b.apply(DropoutMask, data, share, training_mode, seed=self.seed)
         return self._kept(b, data, mask, ratio, training_mode), mask
 
     def _kept(self, b: Builder, x: Value, mask: Value, ratio: Value | None, training_mode: Value | None) -> Value:

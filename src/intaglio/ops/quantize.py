@@ -11,6 +11,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dtype import FLOAT8E8M0, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT8, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
+from intaglio.ir.requirements import need_stretch
 from intaglio.ir.types import Shape, TensorType, Type
 from intaglio.ops.cast import convert, integer_limits
 from intaglio.ops.convolution import Conv
@@ -349,6 +350,14 @@ def per_output_channel(b: Any, parameter: Value, rank: int) -> Value:
     return b.Reshape(parameter, [-1, *([1] * (rank - 1))])
 
 
+def need_output_channels(parameter: Value | None, w: Value) -> None:
+    """A scale or zero point of kernels is one number, or as many as there are output channels."""
+    shape, kernels = None if parameter is None else known_shape(parameter), known_shape(w)
+    if shape and kernels:
+        message = f"{parameter and parameter.name} has {shape[0]} elements, expected 1 or {kernels[0]} as in {w.name}"
+        need_stretch(shape[0], kernels[0], message)
+
+
 class ConvInteger(ConvolutionAttributes):
     """The convolution of x - x_zero_point with w - w_zero_point in int32; padding counts as zero."""
 
@@ -357,6 +366,7 @@ class ConvInteger(ConvolutionAttributes):
     ) -> TensorType:
         for value, zero_point in ((x, x_zero_point), (w, w_zero_point)):
             _check_byte(value, zero_point)
+        need_output_channels(w_zero_point, w)
         floats = [Value(value.name, value.tensor.with_dtype(FLOAT64)) for value in (x, w)]
         return Conv(**self.convolution()).infer(*floats).with_dtype(INT32)
 
@@ -385,6 +395,7 @@ class QLinearConv(ConvolutionAttributes):
         y_zero_point: Value,
         B: Value | None = None,
     ) -> Type:
+        need_output_channels(w_scale, w)
         integer = ConvInteger(**self.convolution()).infer(x, w, x_zero_point, w_zero_point)
         return integer.with_dtype(y_zero_point.dtype)
 

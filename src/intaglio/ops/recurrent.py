@@ -69,8 +69,8 @@ def _activation(key: str, alpha: float | None, beta: float | None, clip: float |
     return apply
 
 
-class _Recurrent(Op, abstract=True):
-    """What the three layers share: directions, layout, lengths of sequences, activations."""
+class RecurrentAttributes(Op, abstract=True):
+    """What all recurrent layers are told."""
 
     activation_alpha: tuple[float, ...] | None = None
     activation_beta: tuple[float, ...] | None = None
@@ -78,6 +78,11 @@ class _Recurrent(Op, abstract=True):
     clip: float | None = None
     direction: str = "forward"
     hidden_size: int | None = None
+
+
+class _Recurrent(RecurrentAttributes, abstract=True):
+    """What the three layers share: directions, layout, lengths of sequences, activations."""
+
     layout: int = 0
 
     gates: ClassVar[int] = 1
@@ -93,6 +98,40 @@ class _Recurrent(Op, abstract=True):
         count = len(self.defaults)
         given = self.activations or self.defaults * self.directions
         return tuple(given[: count * self.directions])
+
+    def infer(
+        self,
+        X: Value,
+        W: Value,
+        R: Value,
+        B: Value | None = None,
+        sequence_lens: Value | None = None,
+        initial_h: Value | None = None,
+    ) -> Any:
+        return self.infer_types(X, W, R, sequence_lens, (B, initial_h))
+
+    def reference(
+        self,
+        X: Array,
+        W: Array,
+        R: Array,
+        B: Array | None = None,
+        sequence_lens: Array | None = None,
+        initial_h: Array | None = None,
+    ) -> Any:
+        return self.run(X, W, R, B, sequence_lens, (initial_h,))
+
+    def expand(
+        self,
+        b: Builder,
+        X: Value,
+        W: Value,
+        R: Value,
+        B: Value | None = None,
+        sequence_lens: Value | None = None,
+        initial_h: Value | None = None,
+    ) -> Any:
+        return self.scan(b, (X, W, R, B, sequence_lens, None), (initial_h,))
 
     def infer_types(self, X: Value, W: Value, R: Value, sequence_lens: Value | None, others: Sequence[Any]) -> Any:
         """The types of Y and of a final state."""
@@ -162,7 +201,6 @@ class _Recurrent(Op, abstract=True):
     def scan(
         self,
         b: Builder,
-        step: Step,
         operands: Sequence[Value | None],
         states: Sequence[Value | None],
         products: Sequence[tuple[Multiply, Multiply]] = (),
@@ -170,8 +208,12 @@ class _Recurrent(Op, abstract=True):
         """The layer as a Scan; `operands` are X, W, R, B, sequence_lens, peepholes, `products` as in `scan_layer`."""
         reverse = {"forward": (False,), "reverse": (True,)}.get(self.direction, (False, True))
         activations = self._functions(activation)
-        given: Any = tuple(operands)
-        return scan_layer(b, step, given, states, activations, reverse, bool(self.layout), products)
+        X, W, R, B, lengths, P = operands
+        if not products:
+            W, B, P = (_by_hidden(b, value, R, n) for value, n in ((W, self.gates), (B, 2 * self.gates), (P, 3)))
+            R = _by_hidden(b, R, R, self.gates)
+        given: Any = (X, W, R, B, lengths, P)
+        return scan_layer(b, self.scan_step(), given, states, activations, reverse, bool(self.layout), products)
 
     def run(self, X: Array, W: Array, R: Array, B: Array | None, lengths: Array | None, states: Sequence[Any]) -> Any:
         """Y and the final states, all directions together; `states` are initial ones or None."""
@@ -213,6 +255,20 @@ class _Recurrent(Op, abstract=True):
         """The states after one time step; the first of them is the output."""
         raise NotImplementedError
 
+    def scan_step(self) -> Step:
+        """A time step as operators."""
+        raise NotImplementedError
+
+
+def _by_hidden(b: Builder, value: Value | None, R: Value | None, vectors: int) -> Value | None:
+    """Weights that are so many vectors of the hidden size, which the type rule has compared, with a type that says so."""
+    if value is None or R is None or known_shape(value) is None or known_shape(R) is None:
+        return value
+    if value.shape[1] == R.shape[2] * vectors:
+        return value
+    rows = b.Shape(R, start=2, end=3) * vectors
+    return b.Reshape(value, b.Concat(b.Shape(value, end=1), rows, b.Shape(value, start=2), axis=0), allowzero=1)
+
 
 def _checked_lengths(lengths: Array, steps: int) -> Array:
     if lengths.size and not (lengths.min() >= 0 and lengths.max() <= steps):
@@ -226,39 +282,8 @@ class RNN(_Recurrent):
     output_names = ("Y", "Y_h")
     activations: tuple[str, ...] = ("Tanh", "Tanh")
 
-    def infer(
-        self,
-        X: Value,
-        W: Value,
-        R: Value,
-        B: Value | None = None,
-        sequence_lens: Value | None = None,
-        initial_h: Value | None = None,
-    ) -> Any:
-        return self.infer_types(X, W, R, sequence_lens, (B, initial_h))
-
-    def reference(
-        self,
-        X: Array,
-        W: Array,
-        R: Array,
-        B: Array | None = None,
-        sequence_lens: Array | None = None,
-        initial_h: Array | None = None,
-    ) -> Any:
-        return self.run(X, W, R, B, sequence_lens, (initial_h,))
-
-    def expand(
-        self,
-        b: Builder,
-        X: Value,
-        W: Value,
-        R: Value,
-        B: Value | None = None,
-        sequence_lens: Value | None = None,
-        initial_h: Value | None = None,
-    ) -> Any:
-        return self.scan(b, rnn_step, (X, W, R, B, sequence_lens, None), (initial_h,))
+    def scan_step(self) -> Step:
+        return rnn_step
 
     def step(
         self,
@@ -282,40 +307,8 @@ class GRU(_Recurrent):
     gates = 3
     defaults = ("Sigmoid", "Tanh")
 
-    def infer(
-        self,
-        X: Value,
-        W: Value,
-        R: Value,
-        B: Value | None = None,
-        sequence_lens: Value | None = None,
-        initial_h: Value | None = None,
-    ) -> Any:
-        return self.infer_types(X, W, R, sequence_lens, (B, initial_h))
-
-    def reference(
-        self,
-        X: Array,
-        W: Array,
-        R: Array,
-        B: Array | None = None,
-        sequence_lens: Array | None = None,
-        initial_h: Array | None = None,
-    ) -> Any:
-        return self.run(X, W, R, B, sequence_lens, (initial_h,))
-
-    def expand(
-        self,
-        b: Builder,
-        X: Value,
-        W: Value,
-        R: Value,
-        B: Value | None = None,
-        sequence_lens: Value | None = None,
-        initial_h: Value | None = None,
-    ) -> Any:
-        step = partial(gru_step, linear_before_reset=bool(self.linear_before_reset))
-        return self.scan(b, step, (X, W, R, B, sequence_lens, None), (initial_h,))
+    def scan_step(self) -> Step:
+        return partial(gru_step, linear_before_reset=bool(self.linear_before_reset))
 
     def step(
         self,
@@ -389,8 +382,10 @@ class LSTM(_Recurrent):
         initial_c: Value | None = None,
         P: Value | None = None,
     ) -> Any:
-        step = partial(lstm_step, input_forget=bool(self.input_forget))
-        return self.scan(b, step, (X, W, R, B, sequence_lens, P), (initial_h, initial_c))
+        return self.scan(b, (X, W, R, B, sequence_lens, P), (initial_h, initial_c))
+
+    def scan_step(self) -> Step:
+        return partial(lstm_step, input_forget=bool(self.input_forget))
 
     def step(
         self,

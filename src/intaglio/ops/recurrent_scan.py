@@ -106,9 +106,11 @@ def _start(b: Builder, state: Value | None, x: Value, R: Value, count: int, is_b
 
 
 def _active(b: Builder, x: Value, lengths: Value) -> Value:
-    """[time, batch, 1]: whether a sequence still runs at a time."""
-    steps = b.Range(b.constant(0, INT64), b.Squeeze(b.Shape(x, start=0, end=1)), b.constant(1, INT64))
-    return b.Unsqueeze(b.Less(b.Unsqueeze(steps, [1]), cast(b, lengths, INT64)), [2])
+    """[time, batch, 1]: whether a sequence still runs at a time; a length that is no number of steps is refused."""
+    steps = b.Range(b.constant(0, INT64), b.Squeeze(b.Shape(x, start=0, end=1), [0]), b.constant(1, INT64))
+    times = b.Expand(b.Unsqueeze(steps, [1]), b.Shape(x, start=0, end=2))
+    long = b.Reshape(cast(b, lengths, INT64), b.Shape(x, start=1, end=2), allowzero=1)
+    return b.Unsqueeze(b.Less(b.ReverseSequence(times, long), long), [2])  # reversed, those below a length stay there
 
 
 def _scan(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.arithmetic import truncated_quotient
-from intaglio.ops.indices import known, known_integers, resolve_axes, resolve_axis
+from intaglio.ops.indices import known, known_integers, resolve_axes, resolve_axis, unknown_shape
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, known_shape, like, wide
 
@@ -45,7 +45,7 @@ def _shape_with_unknown_axes(shape: Shape, axes: Value, keepdims: int) -> Shape 
     return tuple(dims.fresh() for _ in range(len(shape) - count))
 
 
-class _Reduction(Op, abstract=True):
+class Reduction(Op, abstract=True):
     """A reduction of `data` along `axes`, or along all axes where none are given."""
 
     keepdims: int = 1
@@ -63,7 +63,7 @@ class _Reduction(Op, abstract=True):
         return given if given or self.noop_with_empty_axes else tuple(range(data.ndim))
 
 
-class _Primitive(_Reduction, abstract=True):
+class _Primitive(Reduction, abstract=True):
     symbolic = True
 
     def reference(self, data: Array, axes: Array | None = None) -> Array:
@@ -174,7 +174,7 @@ class ReduceMin(_Extreme):
         return np.min(data, axis=axes, keepdims=bool(self.keepdims), initial=_highest(data.dtype))
 
 
-class _Composite(_Reduction, abstract=True):
+class _Composite(Reduction, abstract=True):
     """A reduction by way of a sum."""
 
     def sum(self, b: Builder, data: Value, axes: Value | None) -> Value:
@@ -225,6 +225,63 @@ class ReduceSumSquare(_Composite):
     def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
         x = wide(b, data)
         return cast(b, self.sum(b, x * x, axes), data.dtype)
+
+
+class ReductionOrder(Op):
+    """The data twice, in an order in which the axes to reduce along are known, and the shape of the reduction.
+
+    Neighbours that are kept, or reduced, alike become one dimension; there are as many as there could be, the first
+    ones of size 1. In `rows` what is kept comes first and what is reduced last. In `columns` the last dimension that is
+    kept follows behind. One of them holds all elements, with those last that lie side by side, and the other none.
+    """
+
+    domain: ClassVar[str] = "intaglio"
+    keepdims: int = 1
+    noop_with_empty_axes: int = 0
+
+    def infer(self, data: Value, axes: Value) -> tuple[TensorType, ...]:
+        kept = reduced_shape(data, axes, self.keepdims, bool(self.noop_with_empty_axes))
+        if data.tensor.shape is None or kept is None:
+            raise ShapeError("how many dimensions the data and the result have is not known")
+        ordered = [data.tensor.with_shape(unknown_shape(2 * _most_runs(data.rank))) for _ in range(2)]
+        return *ordered, TensorType(INT64, (len(kept),))
+
+    def reference(self, data: Array, axes: Array) -> tuple[Array, ...]:
+        given = resolve_axes(axes.ravel(), data.ndim, OperatorError)
+        reduced = given or ([] if self.noop_with_empty_axes else list(range(data.ndim)))
+        order = sorted(range(data.ndim), key=lambda axis: axis in reduced)
+        halves = [_runs(data.shape, [axis for axis in order if (axis in reduced) == is_last]) for is_last in (0, 1)]
+        is_row = all(axis in reduced for axis in _long_axes(data.shape)[-1:])
+        rows = data.transpose(order).reshape([*halves[0], *halves[1]])
+        columns = np.moveaxis(rows, len(halves[0]) - 1, -1)
+        nothing = np.zeros([0 if axis in range(len(halves[0])) else 1 for axis in range(rows.ndim)], data.dtype)
+        kept = [1 if axis in reduced else size for axis, size in enumerate(data.shape)]
+        left = kept if self.keepdims else [size for axis, size in enumerate(kept) if axis not in reduced]
+        found = (rows, np.moveaxis(nothing, len(halves[0]) - 1, -1)) if is_row else (nothing, columns)
+        return *found, np.array(left, np.int64)
+
+
+def _most_runs(rank: int) -> int:
+    """How many runs of neighbours that are kept there can be, or of such that are reduced.
+
+    >>> [_most_runs(rank) for rank in range(5)]
+    [1, 1, 1, 2, 2]
+    """
+    return max(1, (rank + 1) // 2)
+
+
+def _long_axes(shape: Sequence[int]) -> list[int]:
+    return [axis for axis, size in enumerate(shape) if size != 1]
+
+
+def _runs(shape: Sequence[int], axes: Sequence[int]) -> list[int]:
+    """The sizes of the runs of neighbours among axes, sizes of 1 left out, behind as many ones as there can be more."""
+    runs, long, before = list[int](), _long_axes(shape), -2
+    for place, axis in enumerate(long):
+        if axis in axes:
+            runs[len(runs) - (before == place - 1) :] = [(runs[-1] if before == place - 1 else 1) * shape[axis]]
+            before = place
+    return [1] * (_most_runs(len(shape)) - len(runs)) + runs
 
 
 class _ArgExtreme(Op, abstract=True):

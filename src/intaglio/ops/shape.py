@@ -127,8 +127,8 @@ class Squeeze(Op):
 
 
 def squeezed(shape: ShapeTuple, axes: list[int]) -> ShapeTuple:
-    """The shape without some dimensions of size 1; raises where one has another size."""
-    dropped = {resolve_axis(axis, len(shape)) for axis in axes}
+    """The shape without some dimensions of size 1; raises where one has another size or is named twice."""
+    dropped = set(resolve_axes(axes, len(shape)))
     for axis in sorted(dropped):
         message = f"axis {axis} of shape {list(shape)} has size {shape[axis]}, only size 1 can be squeezed"
         requirements.need_equal(shape[axis], 1, message)

@@ -15,11 +15,11 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT64, INT64, STRING, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
-from intaglio.ir.requirements import need_multiple
+from intaglio.ir.requirements import need_equal, need_multiple
 from intaglio.ir.types import TensorType
 from intaglio.ops.cast import convert
 from intaglio.ops.convolution import check_kernel_shape
-from intaglio.ops.indices import check_indices, check_size, integers, known, same_dtype, zero
+from intaglio.ops.indices import check_indices, check_size, integers, known, list_length, same_dtype, zero
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import along, cast, known_shape, like, require_equal, require_float, require_shape, wide
 from intaglio.ops.window import Window, resolve_windows
@@ -142,6 +142,9 @@ class AffineGrid(Op):
                 raise ShapeError(f"size has {len(sizes)} numbers, 4 or 5 are needed")
             return theta.tensor.with_shape((batch, *sizes[2:], len(sizes) - 2))
         axes = None if maps is None or not isinstance(maps[1], int) else maps[1]
+        if axes is not None:
+            count = list_length(size)
+            need_equal(count, axes + 2, f"size has {count} numbers, {axes + 2} are needed for maps of {axes} axes")
         return theta.tensor.with_shape(None if axes is None else (batch, *(dims.fresh() for _ in range(axes)), axes))
 
     def reference(self, theta: Array, size: Array) -> Array:
@@ -165,7 +168,7 @@ class AffineGrid(Op):
         axes = theta.shape[1]
         if not isinstance(axes, int):
             raise ShapeError("the number of axes of the grid must be known before the run")
-        shape = b.Slice(size, [2], [2 + axes], [0])
+        shape = b.Reshape(b.Slice(size, [2], [2 + axes], [0]), [axes])
         rows: list[Value] = []
         for axis in reversed(range(axes)):
             count = b.Squeeze(b.Gather(shape, [axis]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.passes.driver import Result, rule
-from intaglio.passes.match import either, first, is_close, operand, pair, produced, same_type, scalar, with_scalar
+from intaglio.passes.match import either, is_close, pair, produced, same_type, scalar, with_scalar
 from intaglio.passes.polynomial import arithmetic_leaves, matches, polynomial
 
 
@@ -17,17 +17,17 @@ def sigmoid(b: Builder, node: Node) -> Result:
     add = produced(node.inputs[-1], "Add")
     found = with_scalar(add) if add is not None else None
     exponential = produced(found[0], "Exp") if found is not None and found[1] == 1 else None
-    negated = produced(first(exponential), "Neg") if exponential is not None else None
-    if negated is None or not same_type(first(negated), node.output):
+    negated = produced(exponential.input, "Neg") if exponential is not None else None
+    if negated is None or not same_type(negated.input, node.output):
         return None
-    return b.Sigmoid(first(negated))
+    return b.Sigmoid(negated.input)
 
 
 @rule("Mul", changes_rounding=True, fuses=True)
 def swish(b: Builder, node: Node) -> Result:
     """x * sigmoid(alpha * x) -> swish(x, alpha)"""
     for gate, x in either(node, "Sigmoid"):
-        inner = polynomial(first(gate), [x])
+        inner = polynomial(gate.input, [x])
         if inner is not None and set(inner) == {(1,)} and same_type(x, node.output):
             return b.Swish(x, alpha=inner[(1,)])
     return None
@@ -37,8 +37,8 @@ def swish(b: Builder, node: Node) -> Result:
 def mish(b: Builder, node: Node) -> Result:
     """x * tanh(softplus(x)) -> mish(x)"""
     for gate, x in either(node, "Tanh"):
-        softplus = produced(first(gate), "Softplus")
-        if softplus is not None and first(softplus) is x:
+        softplus = produced(gate.input, "Softplus")
+        if softplus is not None and softplus.input is x:
             return b.Mish(x)
     return None
 
@@ -46,12 +46,12 @@ def mish(b: Builder, node: Node) -> Result:
 @rule("Log", changes_rounding=True, fuses=True)
 def softplus(b: Builder, node: Node) -> Result:
     """log(1 + exp(x)) -> softplus(x), which does not overflow"""
-    add = produced(first(node), "Add")
+    add = produced(node.input, "Add")
     found = with_scalar(add) if add is not None else None
     exponential = produced(found[0], "Exp") if found is not None and found[1] == 1 else None
-    if exponential is None or not same_type(first(exponential), node.output):
+    if exponential is None or not same_type(exponential.input, node.output):
         return None
-    return b.Softplus(first(exponential))
+    return b.Softplus(exponential.input)
 
 
 @rule("Div", "Mul", changes_rounding=True, fuses=True)
@@ -70,7 +70,7 @@ def hard_swish(b: Builder, node: Node) -> Result:
     """x * hard_sigmoid(x, alpha=1/6, beta=0.5) -> hard_swish(x)"""
     for gate, x in either(node, "HardSigmoid"):
         alpha, beta = getattr(gate.op, "alpha", 0.0), getattr(gate.op, "beta", 0.0)
-        if first(gate) is x and is_close(alpha, 1 / 6) and is_close(beta, 0.5):
+        if gate.input is x and is_close(alpha, 1 / 6) and is_close(beta, 0.5):
             return b.HardSwish(x)
     return None
 
@@ -95,9 +95,9 @@ def _producers(node: Node, operator: str) -> list[Node]:
 
 def _shifted_clip(clip: Node) -> Value | None:
     """The x of clip(x + 3, 0, 6)."""
-    add = produced(first(clip), "Add")
+    add = produced(clip.input, "Add")
     found = with_scalar(add) if add is not None else None
-    if found is None or found[1] != 3 or scalar(operand(clip, 1)) != 0 or scalar(operand(clip, 2)) != 6:
+    if found is None or found[1] != 3 or scalar(clip.optional(1)) != 0 or scalar(clip.optional(2)) != 6:
         return None
     return found[0]
 
@@ -105,9 +105,9 @@ def _shifted_clip(clip: Node) -> Value | None:
 @rule("Clip")
 def relu_of_clip(b: Builder, node: Node) -> Result:
     """clip(x, 0, none) -> relu(x)"""
-    if operand(node, 2) is not None or scalar(operand(node, 1)) != 0:
+    if node.optional(2) is not None or scalar(node.optional(1)) != 0:
         return None
-    return b.Relu(first(node)) if node.output.dtype.is_float else None
+    return b.Relu(node.input) if node.output.dtype.is_float else None
 
 
 @rule("Max")
@@ -122,11 +122,11 @@ def relu_of_max(b: Builder, node: Node) -> Result:
 @rule("Min", "Clip", fuses=True)
 def clip_of_relu(b: Builder, node: Node) -> Result:
     """min(relu(x), c) -> clip(x, 0, c), for c of at least 0"""
-    value, high = first(node), scalar(operand(node, 2 if node.op.name == "Clip" else 1))
-    low = scalar(operand(node, 1)) if node.op.name == "Clip" else None
+    value, high = node.input, scalar(node.optional(2 if node.op.name == "Clip" else 1))
+    low = scalar(node.optional(1)) if node.op.name == "Clip" else None
     relu = produced(value, "Relu")
     if relu is None or high is None or high < 0 or len(node.inputs) > 3 or not same_type(value, node.output):
         return None
-    if node.op.name == "Clip" and operand(node, 1) is not None and (low is None or low > 0):
+    if node.op.name == "Clip" and node.optional(1) is not None and (low is None or low > 0):
         return None
-    return b.Clip(first(relu), b.constant(0.0, node.output.dtype), b.constant(high, node.output.dtype))
+    return b.Clip(relu.input, b.constant(0.0, node.output.dtype), b.constant(high, node.output.dtype))

@@ -9,7 +9,7 @@ import numpy as np
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.passes.driver import Result, rule
-from intaglio.passes.match import either, first, pair, produced, same_type, scalar, with_scalar
+from intaglio.passes.match import either, pair, produced, same_type, scalar, with_scalar
 
 
 @rule("Mul")
@@ -60,15 +60,15 @@ def add_positive_zero(b: Builder, node: Node) -> Result:
 def twice_is_nothing(b: Builder, node: Node) -> Result:
     """-(-x), not(not(x)), ~(~x) -> x"""
     del b
-    inner = produced(first(node), node.op.name)
-    return first(inner) if inner is not None else None
+    inner = produced(node.input, node.op.name)
+    return inner.input if inner is not None else None
 
 
 @rule("Relu", "Abs", "Ceil", "Floor", "Round", "Sign")
 def twice_is_once(b: Builder, node: Node) -> Result:
     """relu(relu(x)) -> relu(x); so for abs, ceil, floor, round and sign"""
     del b
-    inner = produced(first(node), node.op.name)
+    inner = produced(node.input, node.op.name)
     return inner.output if inner is not None else None
 
 
@@ -81,15 +81,15 @@ def sum_of_two(b: Builder, node: Node) -> Result:
 @rule("Abs")
 def abs_of_neg(b: Builder, node: Node) -> Result:
     """abs(-x) -> abs(x)"""
-    inner = produced(first(node), "Neg")
-    return b.Abs(first(inner)) if inner is not None else None
+    inner = produced(node.input, "Neg")
+    return b.Abs(inner.input) if inner is not None else None
 
 
 @rule("Add")
 def add_negated(b: Builder, node: Node) -> Result:
     """x + -y -> x - y"""
     for negated, x in either(node, "Neg"):
-        return x - first(negated)
+        return x - negated.input
     return None
 
 
@@ -98,7 +98,7 @@ def subtract_negated(b: Builder, node: Node) -> Result:
     """x - -y -> x + y"""
     x, y = pair(node)
     negated = produced(y, "Neg")
-    return x + first(negated) if negated is not None else None
+    return x + negated.input if negated is not None else None
 
 
 @rule("Mul", "Div")
@@ -107,7 +107,7 @@ def both_negated(b: Builder, node: Node) -> Result:
     left, right = (produced(value, "Neg") for value in pair(node))
     if left is None or right is None or not node.output.dtype.is_float:
         return None
-    return b.add(node.op, [first(left), first(right)])[0]
+    return b.add(node.op, [left.input, right.input])[0]
 
 
 @rule("Where")

@@ -8,7 +8,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.passes.driver import Refusal, Result, rule
-from intaglio.passes.match import equal_if_broadcast, first, pair, produced, rank_of, scalar, with_scalar
+from intaglio.passes.match import equal_if_broadcast, pair, produced, rank_of, scalar, with_scalar
 
 
 @rule("MatMul", changes_rounding=True, fuses=True)
@@ -22,7 +22,7 @@ def attention(b: Builder, node: Node) -> Result:
     softmax = produced(weights, "Softmax")
     if softmax is None or rank_of(weights) is None or getattr(softmax.op, "axis", -1) not in (-1, weights.rank - 1):
         return None
-    masked, outer = _unscaled(first(softmax))
+    masked, outer = _unscaled(softmax.input)
     scores, mask = _unmasked(b, masked) if outer == 1 else (masked, None)
     scores, scale = _unscaled(scores)
     product = produced(scores, "MatMul")
@@ -50,7 +50,7 @@ def _unscaled(value: Value) -> tuple[Value, float]:
             found = with_scalar(node)
         else:
             divisor = scalar(pair(node)[1])
-            found = (first(node), 1 / divisor) if divisor else None
+            found = (node.input, 1 / divisor) if divisor else None
         if found is None or rank_of(found[0]) != rank_of(value):
             break
         value, factor = found[0], factor * found[1]

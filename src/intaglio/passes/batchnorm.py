@@ -10,7 +10,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
 from intaglio.passes.driver import Refusal, Result, rule
-from intaglio.passes.match import first, operand, produced
+from intaglio.passes.match import produced
 
 
 class Affine(NamedTuple):
@@ -23,21 +23,21 @@ class Affine(NamedTuple):
 @rule("BatchNormalization", changes_rounding=True, fuses=True)
 def batch_normalization(b: Builder, node: Node) -> Result:
     """bn(conv(x, w, c)) -> conv(x, w * s, c * s + t), with s = scale / sqrt(var + e) and t = bias - mean * s"""
-    inner = produced(first(node), "Conv", "ConvTranspose", "Gemm")
+    inner = produced(node.input, "Conv", "ConvTranspose", "Gemm")
     if inner is None:
         return None
     if getattr(node.op, "training_mode", 0) or len(node.outputs) > 1:
         return Refusal("the normalisation is in training mode")
-    affine, weight, bias = _affine(node), operand(inner, 1), _bias(inner)
+    affine, weight, bias = _affine(node), inner.optional(1), _bias(inner)
     if affine is None or weight is None or weight.constant is None or bias is None:
         return Refusal("the weights are not constants")
     scaled = weight.constant.astype(np.float64) * _along_outputs(inner, weight, affine.scale)
     shift = b.constant(bias * affine.scale + affine.shift, weight.dtype, name="bias")
     operands = [b.constant(scaled, weight.dtype, name="weight"), shift]
     if inner.op.name != "Gemm":
-        return b.add(inner.op, [first(inner), *operands])[0]
+        return b.add(inner.op, [inner.input, *operands])[0]
     op: Any = inner.op
-    return b.Gemm(first(inner), *operands, alpha=op.alpha, transA=op.transA, transB=op.transB)
+    return b.Gemm(inner.input, *operands, alpha=op.alpha, transA=op.transA, transB=op.transB)
 
 
 def _affine(node: Node) -> Affine | None:
@@ -51,7 +51,7 @@ def _affine(node: Node) -> Affine | None:
 
 def _bias(node: Node) -> Array | None:
     """What is added to the product in float64, zero where there is no bias; None where it is not a constant."""
-    bias = operand(node, 2)
+    bias = node.optional(2)
     if bias is None:
         return np.zeros(1)
     return None if bias.constant is None else bias.constant.astype(np.float64) * getattr(node.op, "beta", 1.0)

@@ -7,13 +7,12 @@ from typing import cast
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.passes.driver import Refusal, Result, rule
-from intaglio.passes.match import first
 
 
 @rule("If")
 def constant_condition(b: Builder, node: Node) -> Result:
     """if true then a else b -> a; if false then a else b -> b"""
-    condition = first(node).constant
+    condition = node.input.constant
     if condition is None:
         return None
     if condition.size != 1:

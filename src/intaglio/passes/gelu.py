@@ -7,7 +7,7 @@ import math
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.passes.driver import Result, rule
-from intaglio.passes.match import first, produced, same_type
+from intaglio.passes.match import produced, same_type
 from intaglio.passes.polynomial import arithmetic_leaves, matches, polynomial
 
 GATE = {(1, 0): 0.5, (1, 1): 0.5}
@@ -36,8 +36,8 @@ def _gated(node: Node, gate: str, argument: dict[tuple[int, ...], float]) -> Val
         return None
     for value in arithmetic_leaves(node.output):
         found = produced(value, gate)
-        for x in arithmetic_leaves(first(found), 5) if found is not None else ():
-            is_argument = found is not None and matches(polynomial(first(found), [x]), argument)
+        for x in arithmetic_leaves(found.input, 5) if found is not None else ():
+            is_argument = found is not None and matches(polynomial(found.input, [x]), argument)
             if is_argument and same_type(x, node.output) and matches(polynomial(node.output, [x, value]), GATE):
                 return x
     return None

@@ -7,7 +7,7 @@ import numpy as np
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.passes.driver import Refusal, Result, rule
-from intaglio.passes.match import axes_of, either, first, operand, pair, produced, same_type, scalar, with_scalar
+from intaglio.passes.match import axes_of, either, pair, produced, same_type, scalar, with_scalar
 
 
 @rule("Div", "Mul", changes_rounding=True, fuses=True)
@@ -15,7 +15,7 @@ def normalization(b: Builder, node: Node) -> Result:
     """x / sqrt(mean(x**2) + e) -> rms_normalization(x); with x = u - mean(u) -> layer_normalization(u)"""
     found = _root(node)
     mean = produced(found[1], "ReduceMean") if found is not None else None
-    square = _squared(first(mean)) if mean is not None else None
+    square = _squared(mean.input) if mean is not None else None
     if found is None or mean is None or square is None or square is not found[0] or not same_type(square, node.output):
         return None
     if square.dtype.bits > 32:
@@ -39,10 +39,10 @@ def _root(node: Node) -> tuple[Value, Value, float] | None:
         x, divisor = pair(node)
         return _shifted_root(x, divisor)
     for inverse, x in either(node, "Reciprocal", "Div", "Pow"):
-        if inverse.op.name == "Reciprocal" or (inverse.op.name == "Div" and scalar(first(inverse)) == 1):
+        if inverse.op.name == "Reciprocal" or (inverse.op.name == "Div" and scalar(inverse.input) == 1):
             return _shifted_root(x, inverse.inputs[-1])
         if inverse.op.name == "Pow" and scalar(pair(inverse)[1]) == -0.5:
-            return _shifted(x, first(inverse))
+            return _shifted(x, inverse.input)
     return None
 
 
@@ -50,7 +50,7 @@ def _shifted_root(x: Value, divisor: Value | None) -> tuple[Value, Value, float]
     root = produced(divisor, "Sqrt", "Pow")
     if root is None or (root.op.name == "Pow" and scalar(pair(root)[1]) != 0.5):
         return None
-    return _shifted(x, first(root))
+    return _shifted(x, root.input)
 
 
 def _shifted(x: Value, value: Value) -> tuple[Value, Value, float] | None:
@@ -73,20 +73,20 @@ def _centred(value: Value, axes: list[int]) -> Value | None:
     """The u of u - mean(u)."""
     node = produced(value, "Sub")
     mean = produced(pair(node)[1], "ReduceMean") if node is not None else None
-    if node is None or mean is None or first(mean) is not first(node):
+    if node is None or mean is None or mean.input is not node.input:
         return None
-    return first(node) if axes_of(mean) == axes and getattr(mean.op, "keepdims", 1) else None
+    return node.input if axes_of(mean) == axes and getattr(mean.op, "keepdims", 1) else None
 
 
 @rule("Mul", changes_rounding=True, fuses=True)
 def normalization_scale(b: Builder, node: Node) -> Result:
     """layer_normalization(x, 1) * s -> layer_normalization(x, s); so for rms_normalization"""
     for norm, scale in either(node, "LayerNormalization", "RMSNormalization"):
-        ones = operand(norm, 1)
-        if len(norm.outputs) > 1 or operand(norm, 2) is not None or ones is None or not _is_one(ones):
+        ones = norm.optional(1)
+        if len(norm.outputs) > 1 or norm.optional(2) is not None or ones is None or not _is_one(ones):
             continue
         if same_type(scale, ones):
-            return b.add(norm.op, [first(norm), scale])[0]
+            return b.add(norm.op, [norm.input, scale])[0]
     return None
 
 
@@ -94,9 +94,9 @@ def normalization_scale(b: Builder, node: Node) -> Result:
 def normalization_bias(b: Builder, node: Node) -> Result:
     """layer_normalization(x, s) + t -> layer_normalization(x, s, t)"""
     for norm, bias in either(node, "LayerNormalization"):
-        scale = operand(norm, 1)
-        if len(norm.outputs) == 1 and operand(norm, 2) is None and scale is not None and same_type(bias, scale):
-            return b.add(norm.op, [first(norm), scale, bias])[0]
+        scale = norm.optional(1)
+        if len(norm.outputs) == 1 and norm.optional(2) is None and scale is not None and same_type(bias, scale):
+            return b.add(norm.op, [norm.input, scale, bias])[0]
     return None
 
 

@@ -21,18 +21,6 @@ def produced(value: Value | None, *operators: str) -> Node | None:
     return node
 
 
-def operand(node: Node, position: int) -> Value | None:
-    """The input at a position, None where it is absent."""
-    return node.inputs[position] if position < len(node.inputs) else None
-
-
-def first(node: Node) -> Value:
-    """The first input, which must be there."""
-    value = node.inputs[0]
-    assert value is not None
-    return value
-
-
 def pair(node: Node) -> tuple[Value, Value]:
     """The two inputs of a binary operator."""
     left, right = node.inputs
@@ -96,7 +84,7 @@ def rank_of(value: Value | None) -> int | None:
 
 def axes_of(node: Node) -> list[int] | None:
     """The axes of a reduction, counted from 0, in order; None where they are not known."""
-    rank, axes = rank_of(first(node)), integers(operand(node, 1))
+    rank, axes = rank_of(node.input), integers(node.optional(1))
     if rank is None or axes is None or not axes:
         return None
     return sorted(axis % rank for axis in axes)

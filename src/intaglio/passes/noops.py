@@ -7,8 +7,8 @@ from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node
 from intaglio.ops.indices import known
 from intaglio.passes.driver import Result, rule
-from intaglio.passes.match import first, integers, operand, produced, rank_of, same_type
-from intaglio.passes.shapes import reshape_target
+from intaglio.passes.match import integers, produced, rank_of, same_type
+from intaglio.passes.shapes import is_of_same_size, reshape_target
 
 VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 """Operators that keep all elements in their order."""
@@ -18,32 +18,32 @@ VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 def identity(b: Builder, node: Node) -> Result:
     """identity(x) -> x"""
     del b
-    return first(node)
+    return node.input
 
 
 @rule("Sum", "Max", "Min", "Mean", "Concat")
 def single_operand(b: Builder, node: Node) -> Result:
     """sum(x), max(x), min(x), mean(x), concat(x) -> x"""
     del b
-    return first(node) if len(node.inputs) == 1 else None
+    return node.input if len(node.inputs) == 1 else None
 
 
 @rule("Dropout")
 def dropout(b: Builder, node: Node) -> Result:
     """dropout(x) -> x, outside training and where nobody reads the mask"""
     del b
-    training = operand(node, 2)
+    training = node.optional(2)
     is_training = training is not None and (training.constant is None or bool(training.constant.any()))
     if is_training or any(value.uses for value in node.outputs[1:]):
         return None
-    return first(node)
+    return node.input
 
 
 @rule("Cast", "CastLike")
 def same_cast(b: Builder, node: Node) -> Result:
     """cast(x: t, t) -> x"""
     del b
-    x = first(node)
+    x = node.input
     return x if x.dtype == node.output.dtype else None
 
 
@@ -51,10 +51,10 @@ def same_cast(b: Builder, node: Node) -> Result:
 def cast_back(b: Builder, node: Node) -> Result:
     """cast(cast(x: t, wider), t) -> x"""
     del b
-    inner = produced(first(node), "Cast")
+    inner = produced(node.input, "Cast")
     if inner is None:
         return None
-    x = first(inner)
+    x = inner.input
     return x if x.dtype == node.output.dtype and _holds(inner.output.dtype, x.dtype) else None
 
 
@@ -72,7 +72,7 @@ def same_shape(b: Builder, node: Node) -> Result:
     A shape to expand to that is known only at run time stays, for it may not fit.
     """
     del b
-    x = first(node)
+    x = node.input
     if node.op.name == "Expand" and known(node.inputs[1]) is None:
         return None
     return x if same_type(x, node.output) else None
@@ -80,11 +80,14 @@ def same_shape(b: Builder, node: Node) -> Result:
 
 @rule(*VIEWS)
 def view_of_view(b: Builder, node: Node) -> Result:
-    """reshape(reshape(x, a), b) -> reshape(x, b); squeeze, unsqueeze and flatten are reshapes"""
-    inner = produced(first(node), *VIEWS)
-    if inner is None:
+    """reshape(reshape(x, a), b) -> reshape(x, b); squeeze, unsqueeze and flatten are reshapes
+
+    An inner one that the sizes of a run may not fit stays.
+    """
+    inner = produced(node.input, *VIEWS)
+    if inner is None or not is_of_same_size(inner.input, inner.output):
         return None
-    x = first(inner)
+    x = inner.input
     if same_type(x, node.output):
         return x
     target = reshape_target(x, node.output.shape) if rank_of(node.output) is not None else None
@@ -95,7 +98,7 @@ def view_of_view(b: Builder, node: Node) -> Result:
 def same_order(b: Builder, node: Node) -> Result:
     """transpose(x, (0, 1, 2, ...)) -> x"""
     del b
-    x = first(node)
+    x = node.input
     order = permutation(node)
     return x if order is not None and order == list(range(len(order))) else None
 
@@ -103,17 +106,17 @@ def same_order(b: Builder, node: Node) -> Result:
 @rule("Transpose")
 def transpose_of_transpose(b: Builder, node: Node) -> Result:
     """transpose(transpose(x, p), q) -> transpose(x, p[q])"""
-    inner = produced(first(node), "Transpose")
+    inner = produced(node.input, "Transpose")
     outer_order = permutation(node)
     inner_order = permutation(inner) if inner is not None else None
     if inner is None or outer_order is None or inner_order is None:
         return None
-    return b.Transpose(first(inner), perm=tuple(inner_order[axis] for axis in outer_order))
+    return b.Transpose(inner.input, perm=tuple(inner_order[axis] for axis in outer_order))
 
 
 def permutation(node: Node) -> list[int] | None:
     """The order of axes that a Transpose gives, None where the rank is not known."""
-    perm, rank = getattr(node.op, "perm", None), rank_of(first(node))
+    perm, rank = getattr(node.op, "perm", None), rank_of(node.input)
     if perm is not None:
         return [int(axis) for axis in perm]
     return None if rank is None else list(range(rank))[::-1]
@@ -123,15 +126,15 @@ def permutation(node: Node) -> list[int] | None:
 def empty_pad(b: Builder, node: Node) -> Result:
     """pad(x, zeros) -> x"""
     del b
-    pads = integers(operand(node, 1))
-    return first(node) if pads is not None and not any(pads) else None
+    pads = integers(node.optional(1))
+    return node.input if pads is not None and not any(pads) else None
 
 
 @rule("Slice")
 def whole_slice(b: Builder, node: Node) -> Result:
     """slice(x) of the whole of x -> x; with a step of 1 an equal shape means that nothing is cut"""
     del b
-    x, steps = first(node), operand(node, 4)
+    x, steps = node.input, node.optional(4)
     known = [1] if steps is None else integers(steps)
     return x if known is not None and all(step == 1 for step in known) and same_type(x, node.output) else None
 
@@ -140,12 +143,12 @@ def whole_slice(b: Builder, node: Node) -> Result:
 def tile_once(b: Builder, node: Node) -> Result:
     """tile(x, ones) -> x"""
     del b
-    repeats = integers(operand(node, 1))
-    return first(node) if repeats is not None and all(count == 1 for count in repeats) else None
+    repeats = integers(node.optional(1))
+    return node.input if repeats is not None and all(count == 1 for count in repeats) else None
 
 
 @rule("Clip")
 def clip_without_bounds(b: Builder, node: Node) -> Result:
     """clip(x) -> x"""
     del b
-    return first(node) if operand(node, 1) is None and operand(node, 2) is None else None
+    return node.input if node.optional(1) is None and node.optional(2) is None else None

@@ -12,7 +12,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
 from intaglio.ops.cast import integer_limits
 from intaglio.passes.driver import Refusal, Result, rule
-from intaglio.passes.match import first, operand, pair, produced, rank_of
+from intaglio.passes.match import pair, produced, rank_of
 
 SUM_LIMIT = 2**31 - 1
 """The greatest sum that int32 holds."""
@@ -54,7 +54,7 @@ def _dequantized(value: Value | None) -> Quantized | None:
     node = produced(value, "DequantizeLinear")
     if node is None or node.output.dtype != FLOAT32:
         return None
-    x, scale, zero = first(node), operand(node, 1), operand(node, 2)
+    x, scale, zero = node.input, node.optional(1), node.optional(2)
     op: Any = node.op
     if scale is None or scale.constant is None or scale.dtype != FLOAT32 or op.block_size or rank_of(x) is None:
         return None
@@ -92,7 +92,7 @@ def integer_convolution(b: Builder, node: Node) -> Result:
     spatial = (1,) * (w.x.rank - 2)
     names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     total = b.ConvInteger(x.x, w.x, _scalar(b, x), _vector(b, w), **{name: getattr(op, name) for name in names})
-    return _scaled(b, total, found, int(np.prod(w.x.constant.shape[1:])), operand(node, 2), (-1, *spatial))
+    return _scaled(b, total, found, int(np.prod(w.x.constant.shape[1:])), node.optional(2), (-1, *spatial))
 
 
 @rule("MatMul", changes_rounding=True)
@@ -122,7 +122,7 @@ def integer_gemm(b: Builder, node: Node) -> Result:
     depth = x.x.shape[-1]
     if not isinstance(depth, int):
         return Refusal("the depth of the product is not known")
-    return _scaled(b, b.MatMulInteger(x.x, right, _scalar(b, x), _vector(b, w)), found, depth, operand(node, 2), (-1,))
+    return _scaled(b, b.MatMulInteger(x.x, right, _scalar(b, x), _vector(b, w)), found, depth, node.optional(2), (-1,))
 
 
 def _scalar(b: Builder, given: Quantized) -> Value | None:
@@ -175,8 +175,8 @@ def scale_into_factor(b: Builder, node: Node) -> Result:
     scale, zero = _parameters(node)
     if scale is None or scale == 1 or zero is None:
         return None
-    product, addend = produced(first(node), "Mul"), None
-    add = produced(first(node), "Add")
+    product, addend = produced(node.input, "Mul"), None
+    add = produced(node.input, "Add")
     if add is not None:
         left, right = pair(add)
         product, addend = produced(left, "Mul"), right.constant
@@ -186,7 +186,7 @@ def scale_into_factor(b: Builder, node: Node) -> Result:
         return None
     number, factor = pair(product)
     cast = produced(number, "Cast")
-    if cast is None or first(cast).dtype != INT32 or factor.constant is None or factor.dtype != FLOAT32:
+    if cast is None or cast.input.dtype != INT32 or factor.constant is None or factor.dtype != FLOAT32:
         return None
     result = b.Mul(number, b.constant((factor.constant / scale).astype(np.float32)))
     if addend is not None:
@@ -200,8 +200,8 @@ def scale_into_sum(b: Builder, node: Node) -> Result:
     -> quantize(dequantize(x, r / s, u) + dequantize(y, t / s, v), 1, z)
     """
     scale, zero = _parameters(node)
-    add = produced(first(node), "Add")
-    if scale is None or scale == 1 or zero is None or add is None or len(first(node).uses) > 1:
+    add = produced(node.input, "Add")
+    if scale is None or scale == 1 or zero is None or add is None or len(node.input.uses) > 1:
         return None
     found = [_dequantized(value) for value in pair(add)]
     if not all(item is not None and item.is_bytes and item.is_uniform for item in found):
@@ -216,7 +216,7 @@ def scale_into_sum(b: Builder, node: Node) -> Result:
 
 def _parameters(node: Node) -> tuple[Array | None, Value | None]:
     """The scale and the zero point of a QuantizeLinear to bytes where both are known and serve the whole tensor."""
-    scale, zero = operand(node, 1), operand(node, 2)
+    scale, zero = node.optional(1), node.optional(2)
     if scale is None or scale.constant is None or scale.dtype != FLOAT32 or scale.constant.size != 1:
         return None, None
     if zero is None or zero.constant is None or zero.constant.size != 1 or zero.dtype not in (INT8, UINT8):
@@ -228,10 +228,10 @@ def _parameters(node: Node) -> tuple[Array | None, Value | None]:
 def rectified(b: Builder, node: Node) -> Result:
     """quantize(relu(x), s, z) -> max(quantize(x, s, z), z)"""
     scale, zero = _parameters(node)
-    relu = produced(first(node), "Relu")
+    relu = produced(node.input, "Relu")
     if relu is None or scale is None or zero is None:
         return None
-    (result,) = b.add(node.op, [first(relu), *node.inputs[1:]])
+    (result,) = b.add(node.op, [relu.input, *node.inputs[1:]])
     if int(np.asarray(zero.constant).reshape(())) == integer_limits(zero.dtype)[0]:
         return result
     return b.Max(result, b.constant(np.asarray(zero.constant).reshape(())))
@@ -241,8 +241,8 @@ def rectified(b: Builder, node: Node) -> Result:
 def moved(b: Builder, node: Node) -> Result:
     """quantize(move(dequantize(x, s, z)), s, z) -> move(x), where elements are only chosen and put in order"""
     scale, zero = _parameters(node)
-    mover = produced(first(node), *_MOVERS)
-    if scale is None or zero is None or mover is None or len(first(node).uses) > 1:
+    mover = produced(node.input, *_MOVERS)
+    if scale is None or zero is None or mover is None or len(node.input.uses) > 1:
         return None
     if any(value.uses for value in mover.outputs[1:]):
         return None
@@ -265,7 +265,7 @@ def quantized_again(b: Builder, node: Node) -> Result:
     """quantize(dequantize(x, s, z), s, z) -> x"""
     del b
     scale, zero = _parameters(node)
-    found = _dequantized(first(node))
+    found = _dequantized(node.input)
     if scale is None or zero is None or found is None or not _matches(found, scale, zero):
         return None
     return found.x

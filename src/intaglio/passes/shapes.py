@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from intaglio.ir.build import Builder
-from intaglio.ir.dim import Dim
+from intaglio.ir.dim import Dim, product
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
 from intaglio.passes.driver import ANY, Result, rule
@@ -47,11 +47,18 @@ def constant_target(b: Builder, node: Node) -> Result:
 def reshape_target(x: Value, sizes: Sequence[Dim]) -> Array | None:
     """The sizes as a constant target for a Reshape of x: 0 copies a dimension, one other unknown is -1.
 
-    None where that is not possible; a size that is 0 itself could not be told from a copy.
+    None where that is not possible; a size that is 0 itself could not be told from a copy, and -1 would fit where the
+    size that it stands for does not.
     """
     given = x.shape if rank_of(x) is not None else ()
     if any(isinstance(size, int) and size <= 0 for size in sizes):
         return None
     is_copy = [position < len(given) and given[position] == size for position, size in enumerate(sizes)]
     target = [size if isinstance(size, int) else 0 if copy else -1 for size, copy in zip(sizes, is_copy, strict=True)]
-    return np.array(target, dtype=np.int64) if target.count(-1) <= 1 else None
+    is_certain = -1 not in target or (target.count(-1) == 1 and product(sizes) == product(given))
+    return np.array(target, dtype=np.int64) if is_certain else None
+
+
+def is_of_same_size(x: Value, y: Value) -> bool:
+    """Whether two tensors have equally many elements whatever their open sizes are."""
+    return rank_of(x) is not None and rank_of(y) is not None and product(x.shape) == product(y.shape)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from intaglio.errors import InputError
 from intaglio.ir.dtype import DType, from_numpy
-from intaglio.ir.graph import Value
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from intaglio.runtime.binding import format_shape
 
+if TYPE_CHECKING:
+    from intaglio.ir.graph import Value
+    from intaglio.runtime.program import Port
 
-def as_input(value: Value, data: Any) -> Any:
+    Input: TypeAlias = Value | Port
+
+
+def as_input(value: Input, data: Any) -> Any:
     """What the engine gets for an input; raises InputError naming it, what was got and what was expected."""
     return _convert(value.type, data, f"input {value.name!r}")
 
@@ -108,7 +112,7 @@ def _describe(data: Any) -> str:
     return "None" if data is None else f"a {type(data).__name__}"
 
 
-def order_feeds(inputs: Sequence[Value], feeds: Mapping[str, Any]) -> list[Any]:
+def order_feeds(inputs: Sequence[Input], feeds: Mapping[str, Any]) -> list[Any]:
     """The fed values in the order of the inputs; raises InputError for unknown and missing names at once."""
     names = [value.name for value in inputs]
     problems = [_unknown_name(name, names) for name in feeds if name not in names]
@@ -121,6 +125,8 @@ def order_feeds(inputs: Sequence[Value], feeds: Mapping[str, Any]) -> list[Any]:
 
 
 def _unknown_name(name: str, names: Sequence[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(name, names, 1)
     return f"there is no input {name!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
 
@@ -138,6 +144,27 @@ def owned(outputs: Sequence[Any], inputs: Sequence[Any], constants: frozenset[in
     return [_own(output, taken) for output in outputs]
 
 
+class _Adopted:
+    """Memory of a run that has become an array's; the owner frees it."""
+
+    def __init__(self, owner: object, address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+        self.owner = owner
+        kind = f"|V{dtype.itemsize}" if dtype.num >= 256 else dtype.str
+        self.__array_interface__ = {"version": 3, "data": (address, False), "shape": tuple(shape), "typestr": kind}
+
+
+def adopted(owner: object, address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array in memory that was allocated for it, and that goes with it."""
+    return np.asarray(_Adopted(owner, address, shape, dtype)).view(dtype)
+
+
+def _is_adopted(array: np.ndarray[Any, Any]) -> bool:
+    base: Any = array.base
+    while isinstance(base, np.ndarray):
+        base = cast("Any", base).base
+    return isinstance(base, _Adopted)
+
+
 def _note(item: Any, taken: set[int]) -> None:
     taken.add(id(item))
     if isinstance(item, list):
@@ -151,7 +178,8 @@ def _own(output: Any, taken: set[int]) -> Any:
     if not isinstance(output, np.ndarray):
         return output
     array = cast("np.ndarray[Any, Any]", output)
-    if array.base is not None or not array.flags.writeable or id(array) in taken:
+    is_view = array.base is not None and not _is_adopted(array)
+    if is_view or not array.flags.writeable or id(array) in taken:
         return array.copy()
     taken.add(id(array))
     return array

@@ -6,7 +6,8 @@
     header                        JSON: see `Header`
     sections                      each at a multiple of 4096, with its SHA-256 in the header
 
-A compiled model is code: whoever loads it runs it. Hashes find damage, they do not make it trustworthy.
+A model that is one segment is also there as a program: it runs without the graph, which is read when somebody asks for
+it. A compiled model is code: whoever loads it runs it. Hashes find damage, they do not make it trustworthy.
 """
 
 from __future__ import annotations
@@ -14,36 +15,41 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from intaglio.c.cache import default_cache
-from intaglio.c.library import runtime_function
+from intaglio.c.constants import allocated, share
+from intaglio.c.library import has_adopted_runtime
 from intaglio.c.target import TARGETS, Target, missing_features
-from intaglio.c.units import CFunction
-from intaglio.errors import CompileError, InputError, IntaglioError, LoadError
-from intaglio.ir.dtype import DTYPES, from_numpy
-from intaglio.ir.graph import Graph
-from intaglio.ir.op import Array
-from intaglio.ir.text import format_graph, parse_graph
-from intaglio.onnx.mapped import ModelFile
-from intaglio.onnx.reader import Imported, ModelInfo
+from intaglio.errors import CompileError, IntaglioError, LoadError
+from intaglio.ir.dtype import DTYPES
+from intaglio.onnx.info import Imported, ModelInfo
+from intaglio.record import Record
+from intaglio.runtime.program import Program, ProgramEngine, program_from_data
+from intaglio.version import __version__
+
+if TYPE_CHECKING:
+    from intaglio.ir.graph import Graph
+
+Array: TypeAlias = NDArray[Any]
 
 MAGIC = b"intaglio compiled model\n"
-FORMAT = 1
+FORMAT = 2
 ALIGNMENT = 4096
-_PREFIX = len(MAGIC) + 8 + 32
+CHUNK = 1 << 20
+PREFIX = len(MAGIC) + 8 + 32
 SUFFIX = ".intaglio"
 """How such files are named."""
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Record):
     """Bytes of the file."""
 
     offset: int
@@ -51,8 +57,7 @@ class Section:
     sha256: str
 
 
-@dataclass(frozen=True)
-class StoredArray:
+class StoredArray(Record):
     """A constant: its element type, shape, and which section holds it."""
 
     dtype: str
@@ -60,16 +65,15 @@ class StoredArray:
     section: int
 
 
-@dataclass(frozen=True)
-class StoredLibrary:
-    """Machine code, and the symbol of each function in it by the hash of its source."""
+class StoredLibrary(Record):
+    """Machine code in a section or in a unit of the cache, and the symbol of each function by its source's hash."""
 
-    section: int
+    section: int | None
     functions: dict[str, str]
+    unit: str = ""
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(Record):
     """What the file says of itself: it can be read without running anything."""
 
     format: int
@@ -78,22 +82,31 @@ class Header:
     target: dict[str, Any]
     exact: bool
     info: dict[str, Any]
-    graph: int
-    """The section with the graph's text."""
+    graph: int | None
+    """The section with the graph's text; None where the model is kept in the cache, which has no graph."""
     arrays: list[dict[str, Any]]
     libraries: list[dict[str, Any]]
+    program: dict[str, Any] | None = None
+    """What runs without the graph, see `intaglio.runtime.program`, and the numbers of its constants."""
     sections: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A compiled model that was read: everything but its code, which `adopt` loads."""
+class Compiled(Record):
+    """A compiled model that was read: everything but its code, which `adopt` loads, and its graph."""
 
-    imported: Imported
+    info: ModelInfo
     version: str
     target: Target
     exact: bool
-    libraries: Sequence[tuple[memoryview, dict[str, str]]]
+    program: Program | None
+    constants: Sequence[Array]
+    """What the program's code reads."""
+    libraries: Sequence[tuple[Array | str, dict[str, str]]]
+    read_graph: Callable[[], Graph]
+
+    def imported(self) -> Imported:
+        """The model with its graph."""
+        return Imported(self.read_graph(), self.info)
 
     def adopt(self) -> None:
         """Load the code into this process. Raises CompileError where this processor cannot run it."""
@@ -105,103 +118,21 @@ class Compiled:
             )
         for library, functions in self.libraries:
             try:
-                default_cache().adopt(bytes(library), functions)
+                if isinstance(library, str):
+                    default_cache().adopt_unit(library, functions)
+                else:
+                    default_cache().adopt(library.tobytes(), functions)
             except OSError as error:
                 raise CompileError(f"its code cannot be loaded: {error}") from error
 
-
-class _Writer:
-    """The sections of a file under way."""
-
-    def __init__(self) -> None:
-        self.contents: list[bytes | memoryview] = []
-        self.arrays: list[StoredArray] = []
-        self.numbers: dict[int, int] = {}
-
-    def add(self, content: bytes | memoryview) -> int:
-        self.contents.append(content)
-        return len(self.contents) - 1
-
-    def keep(self, array: Array) -> int:
-        """The number of an array, which is stored once; the graph holds it meanwhile."""
-        if id(array) not in self.numbers:
-            whole = np.ascontiguousarray(array)
-            section = self.add(whole.reshape(-1).view(np.uint8).data if whole.size else b"")
-            self.numbers[id(array)] = len(self.arrays)
-            self.arrays.append(StoredArray(from_numpy(whole.dtype).name, list(array.shape), section))
-        return self.numbers[id(array)]
-
-
-def save_compiled(
-    path: str | os.PathLike[str],
-    graph: Graph,
-    info: ModelInfo,
-    functions: Sequence[CFunction],
-    target: Target,
-    *,
-    exact: bool,
-    version: str,
-) -> int:
-    """Write a compiled model in one step, so that nobody sees half of it; returns its size in bytes."""
-    writer = _Writer()
-    text = writer.add(format_graph(graph, writer.keep).encode())
-    code = default_cache().machine_code(functions, target)
-    code += default_cache().machine_code([runtime_function()], TARGETS["c"])
-    libraries = [StoredLibrary(writer.add(library), symbols) for library, symbols in code]
-    about = {name: value for name, value in asdict(info).items() if name not in ("path", "warnings")}
-    about |= {"opset_imports": dict(info.opset_imports), "metadata_props": dict(info.metadata_props)}
-    wanted = asdict(target) | {"flags": list(target.flags), "features": sorted(target.features)}
-    arrays, stored = [asdict(array) for array in writer.arrays], [asdict(library) for library in libraries]
-    header = Header(FORMAT, version, wanted, exact, about, text, arrays, stored)
-    return _write_file(Path(path), header, writer.contents)
-
-
-def _write_file(path: Path, header: Header, contents: Sequence[bytes | memoryview]) -> int:
-    digests = [hashlib.sha256(content).hexdigest() for content in contents]
-    start = _aligned(_PREFIX + len(_encoded(header, contents, digests, 2**40)))
-    encoded = _encoded(header, contents, digests, start)
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
-    try:
-        with open(handle, "wb") as file:
-            prefix = MAGIC + len(encoded).to_bytes(8, "little") + hashlib.sha256(encoded).digest()
-            file.write(prefix + encoded)
-            for offset, content in zip(_offsets(contents, start), contents, strict=True):
-                file.write(b"\0" * (offset - file.tell()))
-                file.write(content)
-            size = file.tell()
-        os.chmod(name, 0o644 & ~_umask())
-        os.replace(name, path)
-    except BaseException as error:
-        Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
-        raise
-    return size
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _aligned(place: int) -> int:
-    return -(-place // ALIGNMENT) * ALIGNMENT
-
-
-def _offsets(contents: Sequence[bytes | memoryview], start: int) -> Iterator[int]:
-    for content in contents:
-        yield start
-        start = _aligned(start + len(content))
-
-
-def _encoded(header: Header, contents: Sequence[bytes | memoryview], digests: Sequence[str], start: int) -> bytes:
-    places = zip(_offsets(contents, start), contents, digests, strict=True)
-    sections = [asdict(Section(offset, len(content), digest)) for offset, content, digest in places]
-    return json.dumps(asdict(header) | {"sections": sections}, separators=(",", ":")).encode()
+    def engine(self, threads: int, whole: Callable[[], Any]) -> ProgramEngine | None:
+        """The adopted code ready to run without the graph; None where there is no program that fits this version."""
+        if self.program is None or self.version != __version__ or not has_adopted_runtime():
+            return None
+        wanted = [*self.program.kernels, self.program.driver]
+        addresses = [default_cache().adopted(source) for source in wanted]
+        found = [address for address in addresses if address is not None]
+        return ProgramEngine(self.program, found, self.constants, threads, whole) if len(found) == len(wanted) else None
 
 
 def is_compiled(source: Any) -> bool:
@@ -218,10 +149,23 @@ def is_compiled(source: Any) -> bool:
 
 
 def read_compiled(source: Any) -> Compiled:
-    """Read a compiled model; its weights stay in the file, which is mapped. Raises LoadError where it is damaged."""
+    """Read a compiled model, with its graph only where there is no program. Raises LoadError where it is damaged."""
     name = "the compiled model" if isinstance(source, (bytes, bytearray, memoryview)) else repr(os.fspath(source))
+    with _told_of(name):
+        content = _open(source)
+        header = _header(content)
+        found = read_sections(content, header, lambda: _read_graph(content, header, name))
+    if found.program is not None:
+        return found
+    graph = found.read_graph()
+    return replace(found, read_graph=lambda: graph)
+
+
+@contextmanager
+def _told_of(name: str) -> Generator[None]:
+    """Tell of damage with the name of the file."""
     try:
-        return _read(_content(source))
+        yield
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise LoadError(f"{name} is damaged: {error}") from error
     except OSError as error:
@@ -230,25 +174,117 @@ def read_compiled(source: Any) -> Compiled:
         raise LoadError(f"{name}: {error}") from error
 
 
+def read_stored(content: Content, read_graph: Callable[[], Graph]) -> Compiled:
+    """A program that was kept without its graph. Raises LoadError where it is damaged."""
+    with _told_of("a program in the cache"):
+        return read_sections(content, _header(content), read_graph)
+
+
 def read_header(source: Any) -> Header:
     """What a compiled model says of itself; nothing of it is run."""
-    return _header(_content(source))
+    return _header(_open(source))
 
 
-def _content(source: Any) -> memoryview:
-    """All bytes: the mapped file, or a copy that is the model's own."""
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return memoryview(bytearray(source))
-    file = ModelFile.open(Path(source))
-    return memoryview(b"" if file is None else file)
+class Content(Protocol):
+    """The bytes of a compiled model."""
+
+    def part(self, offset: int, length: int) -> Array:
+        """Some of them, as many as there are."""
+        ...
+
+    def digest(self, offset: int, length: int) -> tuple[int, str]:
+        """How many there are of so many, and their SHA-256."""
+        ...
+
+    def whole(self) -> memoryview:
+        """All of them, mapped if possible."""
+        ...
 
 
-def _header(content: memoryview) -> Header:
-    if bytes(content[: len(MAGIC)]) != MAGIC:
+class _InMemory:
+    """Bytes that are the model's own."""
+
+    def __init__(self, source: bytes | bytearray | memoryview) -> None:
+        self._data = memoryview(bytearray(source))
+
+    def part(self, offset: int, length: int) -> Array:
+        return np.frombuffer(self._data[offset : offset + length], np.uint8)
+
+    def digest(self, offset: int, length: int) -> tuple[int, str]:
+        part = self._data[offset : offset + length]
+        return len(part), hashlib.sha256(part).hexdigest()
+
+    def whole(self) -> memoryview:
+        return self._data
+
+
+class InFile:
+    """A file that stays open, whose parts are read when they are needed."""
+
+    _descriptor = -1
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._state = self._look()
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    @property
+    def size(self) -> int:
+        """The bytes that it had when it was opened."""
+        return self._state[0]
+
+    def _look(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
+
+    def part(self, offset: int, length: int) -> Array:
+        """Some bytes, read into memory of their own."""
+        memory = allocated((max(0, min(length, self.size - offset)),), np.uint8)
+        read = 0
+        while read < memory.size:
+            count = os.preadv(self._descriptor, [memory[read:].data], offset + read)
+            if not count:
+                break
+            read += count
+        return memory[:read]
+
+    def digest(self, offset: int, length: int) -> tuple[int, str]:
+        """How many bytes there are of so many, and their SHA-256; none of them stays in memory."""
+        hashed, read = hashlib.sha256(), 0
+        while read < length:
+            chunk = os.pread(self._descriptor, min(CHUNK, length - read), offset + read)
+            if not chunk:
+                break
+            hashed.update(chunk)
+            read += len(chunk)
+        return read, hashed.hexdigest()
+
+    def whole(self) -> memoryview:
+        """All bytes, mapped if possible. Raises LoadError where the file was rewritten."""
+        from intaglio.c.guard import guard_files
+        from intaglio.onnx.mapped import file_bytes
+
+        guard_files()
+        if self._look() != self._state:
+            raise LoadError(f"{str(self._path)!r} was rewritten while it was in use; load the model again")
+        return file_bytes(self._descriptor, self._path)
+
+
+def _open(source: Any) -> Content:
+    return _InMemory(source) if isinstance(source, (bytes, bytearray, memoryview)) else InFile(source)
+
+
+def _header(content: Content) -> Header:
+    prefix = bytes(content.part(0, PREFIX))
+    if prefix[: len(MAGIC)] != MAGIC:
         raise ValueError("it does not begin as a compiled model does")
-    length = int.from_bytes(content[len(MAGIC) : len(MAGIC) + 8], "little")
-    encoded = bytes(content[_PREFIX : _PREFIX + length])
-    if len(encoded) != length or hashlib.sha256(encoded).digest() != bytes(content[_PREFIX - 32 : _PREFIX]):
+    length = int.from_bytes(prefix[len(MAGIC) : len(MAGIC) + 8], "little")
+    encoded = bytes(content.part(PREFIX, length))
+    if len(encoded) != length or hashlib.sha256(encoded).digest() != prefix[PREFIX - 32 :]:
         raise ValueError("its header does not have the hash that it should have")
     data = json.loads(encoded)
     if data.get("format") != FORMAT:
@@ -256,35 +292,60 @@ def _header(content: memoryview) -> Header:
     return Header(**data)
 
 
-def _read(content: memoryview) -> Compiled:
-    header = _header(content)
-    sections = [Section(**section) for section in header.sections]
-    parts = [_checked(content, number, section) for number, section in enumerate(sections)]
-    arrays = [_array(StoredArray(**entry), parts.__getitem__) for entry in header.arrays]
-    graph = parse_graph(bytes(parts[header.graph]).decode(), arrays)
+def read_sections(content: Content, header: Header, read_graph: Callable[[], Graph]) -> Compiled:
+    """A compiled model without its graph; every section is checked."""
     libraries = [StoredLibrary(**entry) for entry in header.libraries]
-    info = ModelInfo(**header.info)
+    stored = [StoredArray(**entry) for entry in header.arrays]
+    program = None if header.program is None else program_from_data(header.program)
+    constants = [stored[number] for number in header.program["constants"]] if header.program is not None else []
+    wanted = {entry.section for entry in (*libraries, *constants) if entry.section is not None}
+    sections = [Section(**section) for section in header.sections]
+    parts = {number: content.part(section.offset, section.length) for number, section in enumerate(sections)
+             if number in wanted}  # fmt: skip
+    for number, section in enumerate(sections):
+        _check(content, number, section, parts.get(number))
     return Compiled(
-        Imported(graph, info),
+        ModelInfo(**header.info),
         header.version,
         _target(header.target),
         header.exact,
-        [(parts[library.section], library.functions) for library in libraries],
+        program,
+        [share(_array(entry, parts[entry.section])) for entry in constants],
+        [(entry.unit if entry.section is None else parts[entry.section], entry.functions) for entry in libraries],
+        read_graph,
     )
 
 
-def _checked(content: memoryview, number: int, section: Section) -> memoryview:
-    part = content[section.offset : section.offset + section.length]
-    if len(part) != section.length:
+def _check(content: Content, number: int, section: Section, part: Array | None) -> None:
+    if part is None:
+        length, digest = content.digest(section.offset, section.length)
+    else:
+        length, digest = part.size, hashlib.sha256(part.data).hexdigest()
+    if length != section.length:
         raise ValueError(f"it ends before its section {number} does")
-    if hashlib.sha256(part).hexdigest() != section.sha256:
+    if digest != section.sha256:
         raise ValueError(f"its section {number} does not have the hash that it should have")
-    return part
 
 
-def _array(stored: StoredArray, part: Callable[[int], memoryview]) -> Array:
-    dtype = DTYPES[stored.dtype].numpy
-    return np.frombuffer(part(stored.section), np.uint8).view(dtype).reshape(stored.shape)
+def _read_graph(content: Content, header: Header, name: str) -> Graph:
+    """The graph; its weights are views of the mapped file."""
+    from intaglio.ir.text import parse_graph
+    from intaglio.onnx.mapped import check_bytes
+
+    with _told_of(name):
+        whole = content.whole()
+        sections = [Section(**section) for section in header.sections]
+        parts = [whole[section.offset : section.offset + section.length] for section in sections]
+        entries = [StoredArray(**entry) for entry in header.arrays]
+        arrays = [_array(entry, np.frombuffer(parts[entry.section], np.uint8)) for entry in entries]
+        assert header.graph is not None
+        graph = parse_graph(bytes(parts[header.graph]).decode(), arrays)
+        check_bytes(whole)
+        return graph
+
+
+def _array(stored: StoredArray, part: Array) -> Array:
+    return part.view(DTYPES[stored.dtype].numpy).reshape(stored.shape)
 
 
 def _target(data: dict[str, Any]) -> Target:

@@ -9,7 +9,7 @@ from typing import Any
 from intaglio.errors import GraphError, ShapeError, UnsupportedError
 from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone_with_values
-from intaglio.ir.dim import Dim, Expr, Symbol, lone_atom, symbol
+from intaglio.ir.dim import Dim, Expr, Symbol, lone_atom, symbol, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.evaluate import evaluate
@@ -29,9 +29,20 @@ def close_body(body: Graph) -> tuple[Graph, list[Value]]:
         inner.default = None
         inner.type = _with_own_symbols(inner)
         graph.inputs.append(inner)
+    _forget_unbound(graph)
     for node in graph.nodes:
         infer_node(node)
     return graph, captured
+
+
+def _forget_unbound(graph: Graph) -> None:
+    """Take from the inputs what they are known to hold where sizes stand in it that no shape of an input brings."""
+    shapes = [value.type.shape or () for value in graph.inputs if isinstance(value.type, TensorType)]
+    bound = {atom.name for shape in shapes for dim in shape if isinstance(atom := lone_atom(dim), Symbol)}
+    for value in graph.inputs:
+        items = [] if value.contents is None else value.contents.ravel().tolist()
+        if any(isinstance(item, Expr) and not symbols(item) <= bound for item in items):
+            value.contents = None
 
 
 def _with_lone_symbols(value: Value, named: dict[Dim, Dim]) -> Type:

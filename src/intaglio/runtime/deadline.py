@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from intaglio.errors import RunTimeoutError
+from intaglio.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(Record):
     """The moment at which a run of `limit` seconds must be over."""
 
     limit: float

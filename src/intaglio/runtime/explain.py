@@ -22,8 +22,11 @@ from intaglio.kernels.plan import (
     Grow,
     HostStep,
     Move,
+    Pair,
     Plan,
     Repeat,
+    Settle,
+    Swap,
 )
 from intaglio.kernels.view import Buffer
 from intaglio.ops.evaluate import describe
@@ -66,6 +69,8 @@ class Explanation:
     notes: tuple[str, ...] = field(default=())
     memory: dict[str, Any] = field(default_factory=dict[str, Any])
     """The plan of memory with all sizes open; see `Model.memory_plan`."""
+    memory_summary: str = ""
+    """The plan in a few lines."""
 
     @property
     def host_nodes(self) -> tuple[ExplainedCall, ...]:
@@ -91,9 +96,7 @@ class Explanation:
             work = f"  [{', '.join(fact for fact in facts if fact)}]" if any(facts) else ""
             reason = f"  ({call.reason})" if call.reason else ""
             lines.append(f"{index:4} {call.kind:6} {'  ' * call.depth}{call.title}{work}{reason}")
-        if self.memory:
-            lines.append(f"memory of a run: {self.memory['total']} bytes, {self.memory['constants']} of them constants")
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *([self.memory_summary] if self.memory_summary else []), *self.notes])
 
 
 def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None) -> Explanation:
@@ -133,6 +136,9 @@ _KINDS = {
     Allocate: "memory",
     Grow: "memory",
     Move: "memory",
+    Pair: "memory",
+    Swap: "memory",
+    Settle: "memory",
     Check: "check",
 }
 
@@ -161,7 +167,7 @@ def _explain_call(call: Call, depth: int) -> ExplainedCall:
 
 
 def _buffer_text(buffer: Buffer) -> str:
-    places = {"arena": "arena", "late": "allocated in the run"}
+    places = {"arena": "arena", "late": "allocated in the run", "place": "one of two in the arena"}
     return f"{buffer.name}: {places.get(buffer.kind, buffer.kind)}, {_flops_text(buffer.bytes)} bytes"
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from intaglio.ir.requirements import Requirement
+from intaglio.record import Record
 
 FITTING_LIMIT = 256
 """How many sets of sizes are remembered as fitting."""
 
 
-@dataclass
-class _Stage:
+class _Stage(Record):
     """What can be checked once certain symbols have values."""
 
     names: list[str]

@@ -8,16 +8,16 @@ import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from intaglio.errors import GraphError, LimitError
 from intaglio.ir.dim import evaluate
-from intaglio.ir.graph import Graph, Node
 from intaglio.ir.limits import Limits, most_bytes
 from intaglio.ir.types import TensorType
-from intaglio.kernels.plan import NativeStep
-from intaglio.ops.evaluate import describe
 from intaglio.runtime.deadline import Deadline
+
+if TYPE_CHECKING:
+    from intaglio.ir.graph import Graph, Node
 
 _CGROUP_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -45,7 +45,11 @@ def machine_memory() -> int:
 
 def check_weights(graph: Graph, limits: Limits) -> None:
     """Raise LimitError where the weights alone are over the limit."""
-    size = weight_bytes(graph)
+    check_weight_bytes(weight_bytes(graph), limits)
+
+
+def check_weight_bytes(size: int, limits: Limits) -> None:
+    """Raise LimitError where weights of so many bytes are over the limit."""
     if limits.memory is not None and size > limits.memory:
         raise LimitError(f"the model's weights take {size} bytes; the limit on memory is {limits.memory}")
 
@@ -57,25 +61,21 @@ def weight_bytes(graph: Graph) -> int:
 
 
 def check_plan(
-    step: NativeStep, sizes: Sequence[int], arena: int, bindings: Mapping[str, int], weights: int, limits: Limits
+    buffers: Sequence[tuple[str, int]], outputs: Sequence[tuple[str, int]], arena: int, weights: int, limits: Limits
 ) -> None:
     """Raise LimitError where a segment with these buffers, its outputs and the weights are over the limit."""
     if limits.memory is None:
         return
-    outputs = {b: _bytes(b.bytes, bindings) for b in step.output_buffers if not b.is_late}
-    total = arena + sum(outputs.values()) + weights
+    returned = sum(max(0, size) for _, size in outputs)
+    total = arena + returned + weights
     if total <= limits.memory:
         return
-    largest, size = max([*zip(step.arena, sizes, strict=True), *outputs.items()], key=lambda item: item[1])
-    parts = f"{arena} between nodes, {sum(outputs.values())} of outputs, {weights} of weights"
+    largest, size = max([*buffers, *outputs], key=lambda item: item[1])
+    parts = f"{arena} between nodes, {returned} of outputs, {weights} of weights"
     raise LimitError(
         f"the run needs {total} bytes ({parts});"
-        f" the limit on memory is {limits.memory}; the largest tensor is {largest.name!r} with {size} bytes"
+        f" the limit on memory is {limits.memory}; the largest tensor is {largest!r} with {size} bytes"
     )
-
-
-def _bytes(size: Any, bindings: Mapping[str, int]) -> int:
-    return max(0, evaluate(size, bindings))
 
 
 class Watcher:
@@ -98,6 +98,8 @@ class Watcher:
             except GraphError:
                 continue
             if size > self._limit:
+                from intaglio.ops.evaluate import describe
+
                 raise LimitError(
                     f"{describe(node)} makes {value.name!r} of {value.type} with {size} bytes;"
                     f" the limit on memory is {self._limit}"

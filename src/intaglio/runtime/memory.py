@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from intaglio.errors import InputError
-from intaglio.ir.dim import Dim, substitute, symbols
+from intaglio.ir.dim import Dim, evaluate, substitute, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
+from intaglio.kernels.demand import Bounds, buffers_of_run, scratch_of, spans_of_run
 from intaglio.kernels.plan import NativeStep, Plan
 from intaglio.kernels.reuse import layout
 from intaglio.runtime.limits import weight_bytes
@@ -21,13 +22,36 @@ PROBE = 16
 
 
 @dataclass(frozen=True)
+class LateTensor:
+    """A tensor whose size only data tells: its bytes as an expression of sizes that the run finds out, and what they
+    are at most, where that is known before."""
+
+    name: str
+    bytes: Dim
+    most: Dim | None
+    is_output: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tensor as plain data; expressions are text."""
+        most = None if self.most is None else _plain(self.most)
+        return {"name": self.name, "bytes": _plain(self.bytes), "most": most, "is_output": self.is_output}
+
+    def __str__(self) -> str:
+        place = "output " if self.is_output else ""
+        return f"{place}{self.name}: {self.bytes} bytes, {_at_most(self.most)}"
+
+
+@dataclass(frozen=True)
 class MemoryPlan:
     """The bytes that a run holds, as numbers or, where sizes are open, as expressions of them.
 
     `weights` are those of the model's file, which are mapped and not held; `constants` those that compiled code reads,
     packed or as they were, which all models of the process share. `arenas` is the memory between nodes, for each
-    segment; `outputs` are the arrays that segments give, which live until the run is over. `total` is everything that
-    is held at the end of a run. `notes` tell what is not counted.
+    segment; `outputs` are the arrays that segments give, which live until the run is over. `scratch` is what kernels
+    need for themselves, on all threads together. `late` is what tensors take whose sizes only data tells, at the
+    fullest moment; `tensors` lists them. Sizes that a run finds out are open like others until they are given.
+    `total` is everything that is held at the end of a run, `most` what it can be at most, where that is known. `notes`
+    tell what is not counted.
     """
 
     sizes: dict[str, int]
@@ -36,11 +60,32 @@ class MemoryPlan:
     arenas: tuple[Dim, ...]
     outputs: Dim
     notes: tuple[str, ...] = field(default=())
+    scratch: Dim = 0
+    late: Dim = 0
+    late_most: Dim | None = 0
+    tensors: tuple[LateTensor, ...] = ()
 
     @property
     def total(self) -> Dim:
-        """Constants, arenas and outputs."""
-        return self.constants + sum(self.arenas, 0) + self.outputs
+        """Constants, arenas, outputs, scratch memory, and tensors whose sizes data tells."""
+        return self._known + self.late
+
+    @property
+    def most(self) -> Dim | None:
+        """The total with everything that data tells as large as it can be; None where it can be any size."""
+        return None if self.late_most is None else self._known + self.late_most
+
+    @property
+    def _known(self) -> Dim:
+        return self.constants + sum(self.arenas, 0) + self.outputs + self.scratch
+
+    @property
+    def summary(self) -> str:
+        """The plan in one line, and one for each tensor whose size data tells."""
+        held = self.total - self.scratch
+        scratch = f", and {self.scratch} of scratch memory" if self.scratch != 0 else ""
+        line = f"memory of a run: {held} bytes, {self.constants} of them constants{scratch}"
+        return "\n".join([line, *(f"allocated in the run: {tensor}" for tensor in self.tensors)])
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data; expressions are text."""
@@ -50,7 +95,11 @@ class MemoryPlan:
             "constants": self.constants,
             "arenas": [_plain(arena) for arena in self.arenas],
             "outputs": _plain(self.outputs),
+            "scratch": _plain(self.scratch),
+            "late": _plain(self.late),
             "total": _plain(self.total),
+            "most": None if self.most is None else _plain(self.most),
+            "tensors": [tensor.to_dict() for tensor in self.tensors],
             "notes": list(self.notes),
         }
 
@@ -62,10 +111,17 @@ class MemoryPlan:
         given = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
         rows: list[tuple[str, Dim]] = [("weights in the file", self.weights), ("constants of the code", self.constants)]
         rows += [(f"arena of segment {place}", arena) for place, arena in enumerate(self.arenas)]
-        rows += [("outputs", self.outputs), ("total of a run", self.total)]
+        rows += [("outputs", self.outputs), ("scratch of all threads", self.scratch)]
+        rows += [("sizes that data tells", self.late)] if self.tensors else []
+        rows += [("total of a run", self.total)]
         lines = [f"memory of a run{' with ' + given if given else ''}"]
         lines += [f"  {name:22} {_readable(size)}" for name, size in rows]
+        lines += [f"  {_at_most(self.most)}", *(f"    {tensor}" for tensor in self.tensors)] if self.tensors else []
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+
+def _at_most(size: Dim | None) -> str:
+    return "with no upper bound known" if size is None else f"at most {_readable(size)}"
 
 
 def _plain(size: Dim) -> int | str:
@@ -78,20 +134,68 @@ def _readable(size: Dim) -> str:
     return f"{size:,} bytes ({size / 2**20:.1f} MiB)"
 
 
-def memory_of_plan(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> MemoryPlan:
-    """The memory of a native plan, `graph` being the model as it was read."""
-    _check_names(plan.inputs, sizes)
+def memory_of_plan(graph: Graph, plan: Plan, sizes: Mapping[str, int], threads: int) -> MemoryPlan:
+    """The memory of a native plan on so many threads, `graph` being the model as it was read."""
     segments = [step for step in plan.steps if isinstance(step, NativeStep)]
-    buffers = [buffer for step in segments for buffer in step.output_buffers]
-    outputs = sum((substitute(b.bytes, sizes) for b in buffers if not b.is_late), 0)
+    _check_names(plan.inputs, sizes, [name for step in segments for name in step.late])
+    outputs = [substitute(b.bytes, sizes) for step in segments for b in step.output_buffers if not b.is_late]
+    scratch, undecided = _scratch(segments, sizes, threads)
+    late = [_late(step, sizes) for step in segments]
     notes: list[str] = []
-    if any(step.late or any(step.late_outputs) for step in segments):
-        notes.append("tensors whose sizes only data tells are not counted")
+    if undecided:
+        notes.append(f"scratch memory of {undecided} kernels, which depends on open sizes, is not counted")
     if plan.host_steps:
         notes.append(f"what {len(plan.host_steps)} host nodes make is not counted")
-    constants = sum(array.nbytes for array in plan.constants)
-    arenas = tuple(_arena(step, sizes) for step in segments)
-    return MemoryPlan(dict(sizes), weight_bytes(graph), constants, arenas, outputs, tuple(notes))
+    bounds = [each.most for each in late]
+    return MemoryPlan(
+        dict(sizes),
+        weight_bytes(graph),
+        sum(array.nbytes for array in plan.constants),
+        tuple(_arena(step, sizes) for step in segments),
+        sum(outputs, 0),
+        tuple(notes),
+        scratch,
+        sum((each.bytes for each in late), 0),
+        None if None in bounds else sum((bound for bound in bounds if bound is not None), 0),
+        tuple(tensor for each in late for tensor in each.tensors),
+    )
+
+
+def _scratch(segments: Sequence[NativeStep], sizes: Mapping[str, int], threads: int) -> tuple[Dim, int]:
+    """What kernels ask for on all threads together, and for how many of them open sizes decide that."""
+    known = [Bounds(step, sizes).symbols | dict[str, Dim](sizes) for step in segments]
+    found = [each for step, names in zip(segments, known, strict=True) for each in scratch_of(step, names, threads)]
+    own = [each.bytes for each in found if each.bytes is not None]
+    shared = [each.bytes for each in found if each.bytes is not None and each.is_shared]
+    return _largest(own) + _largest(shared) * (threads - 1), sum(each.bytes is None for each in found)
+
+
+def _largest(sizes: Sequence[Dim]) -> Dim:
+    """The largest of some sizes; where they are open, the one that is the largest for the probe."""
+    return max(sizes, key=_probed, default=0)
+
+
+@dataclass(frozen=True)
+class _Late:
+    """The tensors of a segment whose sizes data tells, and what they take at the fullest moment."""
+
+    tensors: tuple[LateTensor, ...]
+    bytes: Dim
+    most: Dim | None
+
+
+def _late(step: NativeStep, sizes: Mapping[str, int]) -> _Late:
+    buffers, bounds = buffers_of_run(step), Bounds(step, sizes)
+    first, last = spans_of_run(step, buffers)
+    bytes = [substitute(buffer.bytes, sizes) for buffer in buffers]
+    bounded = [bounds.most(buffer.bytes) for buffer in buffers]
+    tensors = tuple(
+        LateTensor(buffer.name, size, most, buffer.kind == "output")
+        for buffer, size, most in zip(buffers, bytes, bounded, strict=True)
+    )
+    known = [most for most in bounded if most is not None]
+    most = _fullest(known, first, last) if len(known) == len(bounded) else None
+    return _Late(tensors, _fullest(bytes, first, last), most)
 
 
 def _arena(step: NativeStep, sizes: Mapping[str, int]) -> Dim:
@@ -105,12 +209,16 @@ def _arena(step: NativeStep, sizes: Mapping[str, int]) -> Dim:
 
 
 def _fullest(sizes: Sequence[Dim], first: Sequence[int], last: Sequence[int]) -> Dim:
-    probe = {name: PROBE for size in sizes for name in symbols(size)}
-    probed = [int(substitute(size, probe)) for size in sizes]  # pyright: ignore[reportArgumentType]
+    probed = [_probed(size) for size in sizes]
     moments = range(max(last, default=-1) + 1)
     live = [[i for i in range(len(sizes)) if first[i] <= moment <= last[i]] for moment in moments]
     fullest = max(live, key=lambda items: sum(probed[i] for i in items), default=[])
     return sum((sizes[i] for i in fullest), 0)
+
+
+def _probed(size: Dim) -> int:
+    """The size where every open dimension is the probe."""
+    return evaluate(size, dict.fromkeys(symbols(size), PROBE))
 
 
 def memory_of_graph(graph: Graph, simplified: Graph, sizes: Mapping[str, int]) -> MemoryPlan:
@@ -132,11 +240,11 @@ def _is_sized(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.type.shape is not None
 
 
-def _check_names(inputs: Sequence[Value], sizes: Mapping[str, int]) -> None:
+def _check_names(inputs: Sequence[Value], sizes: Mapping[str, int], late: Sequence[str] = ()) -> None:
     shapes = [value.type.shape or () for value in inputs if isinstance(value.type, TensorType)]
     known = sorted({name for shape in shapes for dim in shape for name in symbols(dim)})
     for name in sizes:
-        if name not in known:
+        if name not in known and name not in late:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"the dimensions are {', '.join(known) or 'all numbers'}"
             raise InputError(f"there is no dimension {name!r}; {hint}")

@@ -8,36 +8,33 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from intaglio.c.compiler import NoCompilerError, find_compiler
-from intaglio.c.constants import trim
 from intaglio.c.native import using_threads
-from intaglio.c.target import Target, usable_cores
-from intaglio.errors import CompileError, InputError, LimitError, UnsupportedError
-from intaglio.ir.clone import clone, clone_with_values
-from intaglio.ir.graph import Graph, Value
+from intaglio.c.target import usable_cores
+from intaglio.c.toolchain import NoCompilerError
+from intaglio.errors import CompileError, InputError, LimitError
 from intaglio.ir.limits import Limits, check_time, within
-from intaglio.ir.state import graph_from_state, graph_state
 from intaglio.ir.types import Type
-from intaglio.onnx.limits import ReadLimits
-from intaglio.onnx.opsets import target_opsets
-from intaglio.onnx.reader import Imported, ModelInfo, Source, read_model
-from intaglio.passes import Report, simplify
+from intaglio.onnx.info import Imported, ModelInfo
+from intaglio.record import Record
 from intaglio.runtime.arrays import as_input, order_feeds
-from intaglio.runtime.artifact import is_compiled, read_compiled, save_compiled
-from intaglio.runtime.explain import Explanation, explain_plan, explain_reference
-from intaglio.runtime.implementations import Choice, Implementations, choose, refusals, warn_of_refusals
-from intaglio.runtime.limits import check_weights, settled
-from intaglio.runtime.memory import MemoryPlan, memory_of_graph, memory_of_plan
-from intaglio.runtime.native import NativeEngine
-from intaglio.runtime.reference import ReferenceEngine
-from intaglio.runtime.weights import Held, check_files, drop_files, share_weights, signature
+from intaglio.runtime.artifact import Compiled, is_compiled, read_compiled
+from intaglio.runtime.limits import check_weight_bytes, settled
+from intaglio.runtime.program import Program
+from intaglio.runtime.variant import Engine, EngineName, Options, Progress, Variant
+from intaglio.runtime.warm import WarmStart, warm_start
 from intaglio.version import __version__
 
-EngineName = Literal["native", "reference"]
-Progress = Callable[[int, int], None]
+if TYPE_CHECKING:
+    from intaglio.ir.graph import Graph
+    from intaglio.onnx.reader import Source
+    from intaglio.passes import Report
+    from intaglio.runtime.blueprint import Blueprint
+    from intaglio.runtime.explain import Explanation
+    from intaglio.runtime.implementations import Choice, Implementations
+    from intaglio.runtime.memory import MemoryPlan
 
 VARIANT_LIMIT = 8
 """How many sets of outputs and overridden inputs a model keeps compiled."""
@@ -47,49 +44,12 @@ BUILT_IR_VERSION = 10
 """The IR version that a model which never was a file says it has."""
 
 
-class Engine(Protocol):
-    """What runs a graph."""
-
-    def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
-        """The outputs for arrays in the order of the graph's inputs."""
-        ...
-
-
-@dataclass(frozen=True)
-class Signature:
+class Signature(Record):
     """The name and type of an input or output; `is_optional` where an input has a default."""
 
     name: str
     type: Type
     is_optional: bool = False
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a model is run: what `load` was given."""
-
-    engine: EngineName
-    threads: int
-    simplify: bool = True
-    disable: tuple[str, ...] = ()
-    exact: bool = False
-    strict: bool = False
-    implementations: tuple[tuple[str, str], ...] = ()
-    limits: Limits = field(default_factory=lambda: settled(None))
-    target: Target | None = None
-    """What the code is generated for; None is this machine."""
-
-
-@dataclass
-class _Variant:
-    """An engine for one choice of outputs and fed inputs."""
-
-    engine: Engine
-    held: Held
-    inputs: list[Value]
-    names: list[str]
-    report: Report | None = field(default=None)
-    choices: tuple[Choice, ...] = ()
 
 
 def load(
@@ -126,9 +86,49 @@ def load(
         options = Options(chosen, threads or usable_cores(), simplify, tuple(disable), exact, strict, own, bounds)
         if is_compiled(source):
             return _load_compiled(source, options, progress)
-        imported = _import(source, base_folder, bounds)
-        model = _make_model(imported, options, progress, is_wanted)
-    warn_of_refusals(model.choices)
+        start = warm_start(source, options)
+        model = None if start is None else _load_warm(start, options)
+        if model is None:
+            model = _load_graph(source, base_folder, options, progress, is_wanted, start)
+    if model.choices:
+        from intaglio.runtime.implementations import warn_of_refusals
+
+        warn_of_refusals(model.choices)
+    return model
+
+
+def _load_warm(start: WarmStart, options: Options) -> Model | None:
+    """A model from its program in the cache; None where there is none."""
+    compiled = start.find()
+    return None if compiled is None else _from_program(compiled, options)
+
+
+def _from_program(compiled: Compiled, options: Options) -> Model | None:
+    """A model that runs without its graph; None where it has no program that this version can run."""
+    if compiled.program is None:
+        return None
+    check_weight_bytes(compiled.program.weight_bytes, options.limits)
+    model = Model.__new__(Model)
+    engine = compiled.engine(options.threads, lambda: model._whole().engine)  # pyright: ignore[reportPrivateUsage]
+    if engine is None:
+        return None
+    model._start(compiled.program, engine, compiled, options)  # pyright: ignore[reportPrivateUsage]
+    return model
+
+
+def _load_graph(
+    source: Source | Graph,
+    base_folder: str | os.PathLike[str] | None,
+    options: Options,
+    progress: Progress | None,
+    is_wanted: bool,
+    start: WarmStart | None,
+) -> Model:
+    """A model by way of its graph; its program is kept for later starts."""
+    imported = _import(source, base_folder, options.limits)
+    model = _make_model(imported, options, progress, is_wanted)
+    if start is not None:
+        start.keep(imported, model._whole().engine)  # pyright: ignore[reportPrivateUsage]
     return model
 
 
@@ -137,31 +137,42 @@ def _load_compiled(source: Any, options: Options, progress: Progress | None) -> 
     compiled = read_compiled(source)
     options = replace(options, simplify=False, exact=compiled.exact, target=compiled.target)
     if options.engine == "reference":
-        return Model(compiled.imported, replace(options, target=None), progress)
+        return Model(compiled.imported(), replace(options, target=None), progress)
     try:
         compiled.adopt()
-        return Model(compiled.imported, options, progress)
+        return _from_program(compiled, options) or Model(compiled.imported(), options, progress)
     except NoCompilerError as error:
         raise CompileError(
             f"the model was compiled by Intaglio {compiled.version} and its code does not fit version {__version__} of "
             f"it, which is installed here; compile the model again, or install a C compiler. {error}"
         ) from error
     except CompileError as error:
+        from intaglio.c.compiler import find_compiler
+
         if find_compiler() is None:
             raise
         print(f"intaglio: the model is compiled anew: {error}", file=sys.stderr)
-        return Model(compiled.imported, replace(options, target=None), progress)
+        return Model(compiled.imported(), replace(options, target=None), progress)
 
 
 def _import(source: Source | Graph, base_folder: str | os.PathLike[str] | None, limits: Limits) -> Imported:
+    from intaglio.c.guard import guard_files
+    from intaglio.ir.graph import Graph
+    from intaglio.onnx.limits import ReadLimits
+    from intaglio.onnx.reader import read_model
+
     if isinstance(source, Graph):
         return _import_graph(source)
+    guard_files()
     imported = read_model(source, base_folder=base_folder, limits=ReadLimits(nodes=limits.nodes))
     check_time()
     return imported
 
 
 def _import_graph(graph: Graph) -> Imported:
+    from intaglio.ir.clone import clone
+    from intaglio.onnx.opsets import target_opsets
+
     info = ModelInfo(BUILT_IR_VERSION, target_opsets(graph, None), producer_name="intaglio", doc=graph.doc)
     return Imported(clone(graph), info)
 
@@ -193,31 +204,74 @@ class Model:
     """A model that can be called. Safe to use from several threads, after fork, and to pickle and copy."""
 
     def __init__(self, imported: Imported, options: Options, progress: Progress | None = None) -> None:
-        self._graph = imported.graph
-        check_weights(self._graph, options.limits)
-        share_weights(self._graph, is_mapped=options.engine == "native")
-        self.info: ModelInfo = imported.info
-        self.options = options
-        self._variants: OrderedDict[tuple[tuple[str, ...], frozenset[str]], _Variant] = OrderedDict()
-        self._lock = threading.RLock()
-        self._names = [value.name for value in self._graph.outputs]
+        graph = imported.graph
+        inputs = [Signature(v.name, v.type, v.default is not None) for v in graph.inputs]
+        outputs = [Signature(v.name, v.type) for v in graph.outputs]
+        self._prepare(graph.name, inputs, outputs, imported.info, options, lambda: imported)
         with within(options.limits, is_timed=True):
             self._main = self._variant(tuple(self._names), frozenset(), progress)
+
+    def _start(self, program: Program, engine: Engine, compiled: Compiled, options: Options) -> None:
+        """What `__init__` does, for a model whose graph is read only when somebody asks for it."""
+        inputs = [Signature(port.name, port.type, port.is_optional) for port in program.inputs]
+        outputs = [Signature(port.name, port.type) for port in program.outputs]
+        self._prepare(program.name, inputs, outputs, compiled.info, options, compiled.imported)
+        self._main = Variant(engine, program.fed, [port.name for port in program.fed])
+        self._variants[tuple(self._names), frozenset()] = self._main
+
+    def _prepare(
+        self,
+        name: str,
+        inputs: Sequence[Signature],
+        outputs: Sequence[Signature],
+        info: ModelInfo,
+        options: Options,
+        read: Callable[[], Imported],
+    ) -> None:
+        self.info = info
+        self.options = options
+        self._name, self._inputs, self._outputs = name, tuple(inputs), tuple(outputs)
+        self._names = [output.name for output in outputs]
+        self._read = read
+        self._plans: Blueprint | None = None
+        self._variants: OrderedDict[tuple[tuple[str, ...], frozenset[str]], Variant] = OrderedDict()
+        self._lock = threading.RLock()
+
+    @property
+    def _blueprint(self) -> Blueprint:
+        """What the model is built from; read now where it came from a program."""
+        with self._lock:
+            if self._plans is None:
+                from intaglio.runtime.blueprint import Blueprint
+
+                self._plans = Blueprint(self._read(), self.options)
+            return self._plans
+
+    def _whole(self) -> Variant:
+        """The main variant with its graph, made now where it came from a program."""
+        if self._main.held is None:
+            with self._lock, within(self.options.limits):
+                if self._main.held is None:
+                    main = self._blueprint.build(self._names, frozenset(), None)
+                    self._variants[tuple(self._names), frozenset()] = self._main = main
+        return self._main
 
     @property
     def graph(self) -> Graph:
         """The graph as it was read, before simplification; do not change it."""
-        return self._graph
+        return self._blueprint.graph
 
     @property
     def simplified(self) -> Graph:
         """The graph after simplification, which the engine runs; do not change it."""
-        return self._main.held.get()
+        held = self._whole().held
+        assert held is not None
+        return held.get()
 
     @property
     def report(self) -> Report | None:
         """What simplification did; None with `simplify=False`."""
-        return self._main.report
+        return self._whole().report
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -227,24 +281,23 @@ class Model:
     @property
     def host_runs(self) -> int:
         """How many nodes the reference engine has run for this model so far, beside the compiled ones."""
-        engines = [variant.engine for variant in self._variants.values()]
-        return sum(engine.host_runs for engine in engines if isinstance(engine, NativeEngine))
+        return sum(variant.engine.host_runs for variant in self._variants.values())
 
     @property
     def inputs(self) -> tuple[Signature, ...]:
         """The inputs in order."""
-        return tuple(Signature(v.name, v.type, v.default is not None) for v in self._graph.inputs)
+        return self._inputs
 
     @property
     def outputs(self) -> tuple[Signature, ...]:
         """The outputs in order."""
-        return tuple(Signature(name, v.type) for name, v in zip(self._names, self._graph.outputs, strict=True))
+        return self._outputs
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
         """Run on arrays by position or name; returns the output, or a tuple of them where there are several."""
         main = self._main
         if not named and len(arrays) == len(main.inputs):
-            results = main.engine.run_again(arrays) if isinstance(main.engine, NativeEngine) else None
+            results = main.engine.run_again(arrays)
             if results is None:
                 values = [as_input(value, array) for value, array in zip(main.inputs, arrays, strict=True)]
                 results = self._run(main.engine, values, None, None)
@@ -253,7 +306,7 @@ class Model:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _name_arguments(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        names = [value.name for value in self._graph.inputs]
+        names = [item.name for item in self._inputs]
         if len(arrays) > len(names):
             raise InputError(f"{len(arrays)} inputs were given, the model has {len(names)}: {', '.join(names)}")
         feeds = dict(zip(names, arrays, strict=False))
@@ -282,11 +335,11 @@ class Model:
         if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(f"run takes a dict of inputs by name and not a {type(feeds).__name__}; or call the model")
         names = tuple(self._names if outputs is None else outputs)
-        overridden = frozenset(v.name for v in self._graph.inputs if v.default is not None and v.name in feeds)
+        overridden = frozenset(item.name for item in self._inputs if item.is_optional and item.name in feeds)
         with within(self.options.limits, is_timed=True):
             variant = self._variant(names, overridden)
         kept = set(variant.names)
-        unused = {v.name for v in self._graph.inputs} - kept
+        unused = {item.name for item in self._inputs} - kept
         values = order_feeds(variant.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
         results = self._run(variant.engine, values, timeout, threads)
         return dict(zip(names, results, strict=True))
@@ -307,7 +360,7 @@ class Model:
     def _run_again(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:
         """A run like one before, with none of the work that is done once; None where there was none like it."""
         main = self._main
-        if type(feeds) is not dict or len(feeds) != len(main.names) or not isinstance(main.engine, NativeEngine):
+        if type(feeds) is not dict or len(feeds) != len(main.names):
             return None
         try:
             results = main.engine.run_again([feeds[name] for name in main.names])
@@ -315,130 +368,60 @@ class Model:
             return None
         return None if results is None else dict(zip(self._names, results, strict=True))
 
-    def _variant(
-        self, names: tuple[str, ...], overridden: frozenset[str], progress: Progress | None = None
-    ) -> _Variant:
+    def _variant(self, names: tuple[str, ...], overridden: frozenset[str], progress: Progress | None = None) -> Variant:
         key = (names, overridden)
         found = self._variants.get(key)
         if found is not None:
             return found
         with self._lock:
             if key not in self._variants:
-                self._variants[key] = self._build(names, overridden, progress)
+                self._variants[key] = self._blueprint.build(names, overridden, progress)
                 if len(self._variants) > VARIANT_LIMIT:
                     self._variants.pop(next(k for k in self._variants if k != (tuple(self._names), frozenset())))
             return self._variants[key]
 
-    def _build(self, names: Sequence[str], overridden: frozenset[str], progress: Progress | None) -> _Variant:
-        graph, report, choices = self._simplify(names, overridden)
-        make = None if self.options.implementations else lambda: self._simplify(names, overridden)[0]
-        held, inputs = Held(graph, make), signature(graph)
-        drop_files(self._graph)
-        trim()
-        del graph
-        engine = self._make_engine(held, progress)
-        drop_files(self._graph)
-        trim()
-        return _Variant(engine, held, inputs, [value.name for value in inputs], report, choices)
-
-    def _simplify(
-        self, names: Sequence[str], overridden: frozenset[str]
-    ) -> tuple[Graph, Report | None, tuple[Choice, ...]]:
-        """A copy of the graph that computes these outputs, as the engine runs it."""
-        check_files(self._graph)
-        graph, values = clone_with_values(self._graph)
-        if list(names) != self._names:
-            graph.set_outputs(values[value] for value in self._find(names))
-        _settle_defaults(graph, overridden)
-        choices = choose(graph, dict(self.options.implementations))
-        if self.options.strict and refusals(choices):
-            refused = "\n".join(f"  {choice}" for choice in refusals(choices))
-            raise UnsupportedError(f"strict=True, and these implementations cannot be used:\n{refused}")
-        report = None
-        if self.options.simplify:
-            report = simplify(graph, disable=self.options.disable, exact=self.options.exact)
-        return graph, report, choices
-
-    def _find(self, names: Sequence[str]) -> list[Value]:
-        known = {value.name: value for value in self._graph.values()}
-        known.update((value.name, value) for value in self._graph.constants())
-        known.update(zip(self._names, self._graph.outputs, strict=True))
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            import difflib
-
-            near = difflib.get_close_matches(unknown[0], known, 3)
-            hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
-            raise InputError(f"the model has no tensor {', '.join(map(repr, unknown))}{hint}")
-        return [known[name] for name in names]
-
-    def _make_engine(self, held: Held, progress: Progress | None) -> Engine:
-        if self.options.engine == "reference":
-            return ReferenceEngine(held.get())
-        engine = NativeEngine(held, self.options.threads, self.options.target, exact=self.options.exact)
-        if self.options.strict and engine.plan.host_steps:
-            reasons = "\n".join(
-                f"  {step.node.op.name} at {step.node.source}: {step.reason}" for step in engine.plan.host_steps
-            )
-            raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
-        return engine.load(_watched(progress))
-
     def explain(self) -> Explanation:
         """Kernels in the order they run, what each computes, and every node that is not compiled and why."""
-        engine = self._main.engine
-        if isinstance(engine, NativeEngine):
-            found = explain_plan(engine.plan, engine.target, self.options.threads, self.report)
-        else:
-            found = explain_reference(self.simplified, self.report)
-        memory = self.memory_plan()
-        return replace(found, memory=memory.to_dict(), notes=(*map(str, self.choices), *found.notes))
+        return self._blueprint.explain(self._whole())
 
     def memory_plan(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> MemoryPlan:
         """What a run holds in memory for sizes of named dimensions: `memory_plan(batch=8)`, or a dict.
 
-        Sizes that are not given stay open, and what depends on them is an expression.
+        Sizes that are not given stay open, and what depends on them is an expression. Those that only data tells may be
+        given too; `plan.tensors` shows their names.
         """
-        given, engine = {**(sizes or {}), **named}, self._main.engine
-        if isinstance(engine, NativeEngine):
-            return memory_of_plan(self._graph, engine.plan, given)
-        return memory_of_graph(self._graph, self.simplified, given)
+        return self._blueprint.memory_plan(self._whole(), {**(sizes or {}), **named})
 
     def c_source(self) -> str:
         """The generated C of the model: every kernel, then the drivers that call them."""
-        engine = self._main.engine
-        if not isinstance(engine, NativeEngine):
-            raise CompileError("the model runs on the reference engine, for which no C is generated")
-        return "\n".join(function.source for function in engine.functions())
+        return self._blueprint.c_source(self._whole())
 
     def save_compiled(self, path: str | os.PathLike[str]) -> int:
         """Write the model with its machine code to one file, which `load` opens without a compiler and without ONNX.
 
         By convention the file is named `*.intaglio`. Returns its size in bytes.
         """
-        engine = self._main.engine
-        if not isinstance(engine, NativeEngine):
-            raise CompileError("the model runs on the reference engine; only a compiled model can be saved as one")
-        engines = engine.all_engines()
-        functions = [function for each in engines for function in each.functions()]
-        exact = self.options.exact
-        return save_compiled(
-            path, self.simplified, self.info, functions, engine.target, exact=exact, version=__version__
-        )
+        return self._blueprint.save_compiled(self._whole(), self.info, path)
 
     def __repr__(self) -> str:
         def listed(items: Sequence[Signature]) -> str:
             return ", ".join(f"{item.name}: {item.type}" for item in items)
 
-        return (
-            f"<Model {self._graph.name!r} ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.options.engine}>"
-        )
+        return f"<Model {self._name!r} ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.options.engine}>"
 
     def __reduce__(self) -> Any:
-        check_files(self._graph)
-        return _restore, (graph_state(self._graph), self.info, self.options)
+        from intaglio.ir.clone import clone
+        from intaglio.ir.state import graph_state
+        from intaglio.runtime.weights import share_weights
+
+        graph = clone(self.graph)
+        share_weights(graph, is_mapped=False)
+        return _restore, (graph_state(graph), self.info, self.options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
-        return Model(Imported(clone(self._graph), self.info), self.options)
+        from intaglio.ir.clone import clone
+
+        return Model(Imported(clone(self.graph), self.info), self.options)
 
 
 def _using(threads: int, engine: EngineName) -> AbstractContextManager[None]:
@@ -448,25 +431,7 @@ def _using(threads: int, engine: EngineName) -> AbstractContextManager[None]:
     return using_threads(threads) if engine == "native" else nullcontext()
 
 
-def _watched(progress: Progress | None) -> Progress:
-    """The progress of compilation, stopped where loading takes too long."""
-
-    def told(done: int, total: int) -> None:
-        check_time()
-        if progress is not None:
-            progress(done, total)
-
-    return told
-
-
-def _settle_defaults(graph: Graph, overridden: frozenset[str]) -> None:
-    """Inputs that are not fed take their defaults as constants, so that they can be folded and packed."""
-    for value in list(graph.inputs):
-        if value.default is not None and value.name not in overridden:
-            constant = Value(value.name, value.type, constant=value.default)
-            value.replace_uses(constant)
-            graph.inputs.remove(value)
-
-
 def _restore(state: dict[str, Any], info: ModelInfo, options: Options) -> Model:
+    from intaglio.ir.state import graph_from_state
+
     return Model(Imported(graph_from_state(state), info), options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,8 @@ import numpy as np
 
 from intaglio.c import cache
 from intaglio.c.cache import CFunction
-from intaglio.c.compiler import find_compiler, is_sanitized
-from intaglio.c.native import Prepared, Segment, invoke_function, plan_apart
+from intaglio.c.compiler import find_compiler
+from intaglio.c.native import invoke_function
 from intaglio.c.target import Target, host_target
 from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
@@ -25,16 +24,17 @@ from intaglio.kernels.driver import ASSUMPTION, FAULT, REQUIREMENT, ROUNDS, driv
 from intaglio.kernels.lower import UNKNOWN_RANK, lower
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
 from intaglio.kernels.reuse import layout
+from intaglio.onnx.mapped import check_files
 from intaglio.ops.evaluate import describe, run_node
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.ops.indices import check_size
-from intaglio.runtime.arrays import constant_ids, owned
+from intaglio.runtime.arrays import adopted, constant_ids, owned
 from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.fitting import Fitting
-from intaglio.runtime.limits import check_plan
-from intaglio.runtime.special import parameter_positions, with_parameters, with_sizes
+from intaglio.runtime.segment import PREPARED_LIMIT, Frame, LoadedSegment, Result, Room
+from intaglio.runtime.special import decisive_sizes, parameter_positions, with_parameters, with_sizes
 from intaglio.runtime.weights import (
     Held,
     constants_read_by_host,
@@ -46,9 +46,6 @@ from intaglio.runtime.weights import (
 
 Progress = Callable[[int, int], None]
 
-PREPARED_LIMIT = 64
-"""How many bindings of sizes a segment keeps ready."""
-
 SPECIAL_LIMIT = 16
 """How many plans for single sizes an engine keeps."""
 
@@ -56,14 +53,6 @@ PARAMETER_LIMIT = 8
 """How many values of small inputs an engine makes plans for; behind that the host runs the nodes that need them."""
 
 KERNEL_HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A segment for one binding of its sizes: what `invoke` needs and what it gives."""
-
-    prepared: Prepared
-    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +63,7 @@ class _FastRun:
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
 
-class CompiledStep:
+class CompiledStep(LoadedSegment):
     """A native segment whose functions are loaded."""
 
     def __init__(
@@ -86,71 +75,29 @@ class CompiledStep:
         threads: int,
         weights: int = 0,
     ) -> None:
+        super().__init__(frame_of(step), driver, kernels, constants, threads, weights, step.late)
         self.step = step
-        self.limits = current()
-        self.weights = weights
-        self.symbols = segment_symbols(step)
-        late = step.late_outputs
-        if step.told:
-            late.append(False)
-        rounds, memory = self.limits.loop_iterations, max(1, most_bytes() - weights)
-        self.segment = Segment(driver, kernels, constants, len(step.inputs), len(late), threads, late, rounds, memory)
-        self.layout = layout(step)
-        late_names = set(step.late)
-        self.known_work = [
-            action.flops
-            for action in walk(step.actions)
-            if isinstance(action, Call) and late_names.isdisjoint(symbols(action.flops))
-        ]
-        self._ready: OrderedDict[tuple[int, ...], Ready] = OrderedDict()
-
-    def ready(self, bindings: dict[str, int]) -> Ready:
-        """The segment prepared for the given sizes, from the few kept or made anew."""
-        names = self.all_symbols
-        key = tuple(bindings[name] for name in names)
-        found = self._ready.get(key)
-        if found is None:
-            found = self._prepare(bindings)
-            self._ready[key] = found
-            if len(self._ready) > PREPARED_LIMIT:
-                self._ready.popitem(last=False)
-        return found
-
-    @property
-    def all_symbols(self) -> list[str]:
-        """Every symbol that sizes, buffers or outputs of the segment depend on."""
-        if not hasattr(self, "_all_symbols"):
-            self._all_symbols = _all_symbols(self.step, self.symbols)
-        return self._all_symbols
-
-    def _prepare(self, bindings: dict[str, int]) -> Ready:
-        sizes = [evaluate(buffer.bytes, bindings) for buffer in self.step.arena]
-        offsets, total = self.layout.planned(sizes)
-        check_plan(self.step, sizes, total, bindings, self.weights, self.limits)
-        dims = [bindings[name] for name in self.symbols]
-        work = sum(evaluate(flops, bindings) for flops in self.known_work)
-        gaps: list[int] = []
-        if is_sanitized():
-            offsets, total, gaps = plan_apart(sizes)
-        prepared = self.segment.prepare(dims, offsets, total, max(1, work // 32), gaps=gaps)
-        outputs = tuple(
-            (() if buffer.is_late else tuple(evaluate(dim, bindings) for dim in value.shape), value.dtype.numpy)
-            for value, buffer in zip(self.step.outputs, self.step.output_buffers, strict=True)
-        )
-        return Ready(prepared, outputs)
 
 
-def _all_symbols(step: NativeStep, names: Sequence[str]) -> list[str]:
-    found = set(names)
-    for buffer in step.arena:
-        found |= symbols(buffer.size)
-    for value in step.outputs:
-        for dim in value.shape:
-            found |= symbols(dim)
-    for action in walk(step.actions):
-        if isinstance(action, Call):
-            found |= symbols(action.flops)
-    return sorted(found - set(step.late))
+def frame_of(step: NativeStep) -> Frame:
+    """What a run needs of a segment's plan."""
+    names = set(step.late)
+    results = [
+        Result(buffer.name, value.dtype, None, None)
+        if buffer.is_late
+        else Result(buffer.name, value.dtype, tuple(value.shape), buffer.bytes)
+        for value, buffer in zip(step.outputs, step.output_buffers, strict=True)
+    ]
+    calls = [action.flops for action in walk(step.actions) if isinstance(action, Call)]
+    return Frame(
+        inputs=len(step.inputs),
+        results=tuple(results),
+        late=(*step.late_outputs, False) if step.told else tuple(step.late_outputs),
+        symbols=tuple(segment_symbols(step)),
+        arena=tuple(Room(buffer.name, buffer.bytes) for buffer in step.arena),
+        layout=layout(step),
+        work=tuple(flops for flops in calls if names.isdisjoint(symbols(flops))),
+    )
 
 
 class NativeEngine:
@@ -173,12 +120,14 @@ class NativeEngine:
         self.plan: Plan = lower(clone(graph), self.target, assume=not is_special, exact=exact)
         own_host_constants(self.plan)
         self.constants = self.plan.constants = own_constants(self.plan.constants)
+        check_files(graph)
         self.threads = threads
         self.exact = exact
         self.is_special = is_special
         self._fitting = Fitting(self.plan.requirements)
         self.steps: list[CompiledStep | HostStep] = []
         self._special: dict[tuple[Any, ...], NativeEngine] = {}
+        self._by_sizes: tuple[tuple[dict[str, int], NativeEngine], ...] = ()
         self._parameters = [] if is_special else parameter_positions(graph, self.plan)
         self._by_parameters: dict[tuple[Any, ...], NativeEngine] = {}
         self.host_runs = 0
@@ -225,6 +174,11 @@ class NativeEngine:
             and list(step.outputs) == self._outputs
         )
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether code, constants and sizes are all that a run needs; known once the engine is loaded."""
+        return self._is_single and not (self._parameters or self._depends_on_shapes or self.bodies)
+
     def functions(self) -> list[CFunction]:
         """Every C function of the model: its kernels, then the driver of each segment."""
         places = {kernel: index for index, kernel in enumerate(self.plan.kernels)}
@@ -234,7 +188,7 @@ class NativeEngine:
 
     def all_engines(self) -> list[NativeEngine]:
         """This engine and those that runs have added: for parameters and sizes that need plans of their own."""
-        added = [*self._special.values(), *self._by_parameters.values()]
+        added = [*self._special.values(), *self._by_parameters.values(), *(engine for _, engine in self._by_sizes)]
         return [self, *(engine for other in (*added, *self._body_engines()) for engine in other.all_engines())]
 
     def _body_engines(self) -> list[NativeEngine]:
@@ -276,7 +230,7 @@ class NativeEngine:
                 kept = [array for place, array in enumerate(inputs) if place not in self._parameters]
                 return self._count(engine, kept, deadline)
         if self._depends_on_shapes:
-            return self._count(self._specialised(inputs), inputs, deadline)
+            return self._count(self._for_ranks(inputs, bindings), inputs, deadline)
         try:
             return self._run_steps(inputs, dict(bindings), deadline)
         except _AssumptionError:
@@ -338,6 +292,19 @@ class NativeEngine:
                 self._special.clear()
             self._special[key] = NativeEngine(graph, self.threads, self.target, self.exact, is_special=True).load()
         return self._special[key]
+
+    def _for_ranks(self, inputs: Sequence[Any], bindings: dict[str, int]) -> NativeEngine:
+        """The engine for those input sizes that ranks depend on, with the others open where that is possible."""
+        for sizes, engine in self._by_sizes:
+            if all(bindings[name] == size for name, size in sizes.items()):
+                return engine
+        names = decisive_sizes(self.graph, inputs)
+        if not names:
+            return self._specialised(inputs)
+        engine = NativeEngine(with_sizes(self.graph, inputs, names), self.threads, self.target, self.exact).load()
+        kept = self._by_sizes[1 - SPECIAL_LIMIT :]
+        self._by_sizes = (*kept, ({name: bindings[name] for name in names}, engine))
+        return engine
 
     def _remember(self, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
         step = self.steps[0]
@@ -454,7 +421,11 @@ class _Late:
         self.dtype = dtype
         self.value = value
 
-    def __call__(self, *shape: int) -> Array:
+    def __call__(self, owner: object, address: int, *shape: int) -> Array:
+        """An array of memory that the owner frees, or of fresh memory where there is no address."""
+        if address:
+            self.array = adopted(owner, address, shape, self.dtype)
+            return self.array
         try:
             self.array = np.empty(check_size(shape, self.dtype), self.dtype)
         except LimitError as error:

@@ -21,6 +21,12 @@ class ReferenceEngine:
         self.graph = graph
         self._constants = constant_ids(graph.constants())
 
+    host_runs = 0
+    """Nodes that run beside compiled ones; here none is compiled."""
+
+    def run_again(self, inputs: Sequence[Any]) -> None:
+        """Every run of this engine does all of its work."""
+
     def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
         """The graph's outputs for arrays in the order of its inputs."""
         bindings: dict[str, int] = {}

@@ -1,18 +1,20 @@
 """Graphs made for particular runs: with the sizes of their inputs fixed, or with small inputs turned into constants.
 
-Axes, shapes, pads, scales and counts may come into an ONNX operator as tensors. Where a model takes them from its own
-inputs, a plan cannot be made without their values; they rarely change, so there is one plan for each value met, up to a
-limit, and behind that the host runs what needs them.
+Kernels take axes, shapes, pads, scales and counts from tensors in the run. Where the value of a small input decides
+even the number of dimensions, as a condition between two branches may, a plan cannot be made without it; such values
+rarely change, so there is one plan for each value met, up to a limit, and behind that the host runs what needs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone
+from intaglio.ir.dim import Dim, lone_atom, symbols
+from intaglio.ir.dtype import STRING
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.lower import CLEANUP
@@ -34,14 +36,46 @@ DATA_OPERANDS = 1
 """The first operand of an operator is its data; Range has none."""
 
 
-def with_sizes(graph: Graph, inputs: Sequence[Any]) -> Graph:
-    """A copy whose inputs have the shapes of these arrays, with all types inferred anew."""
+def with_sizes(graph: Graph, inputs: Sequence[Any], names: Set[str] | None = None) -> Graph:
+    """A copy whose inputs have the shapes of these arrays, with all types inferred anew.
+
+    With `names`, only sizes that are these symbols are fixed.
+    """
     fixed = clone(graph)
     for value, array in zip(fixed.inputs, inputs, strict=True):
         if isinstance(value.type, TensorType) and array is not None:
-            value.type = value.type.with_shape(array.shape)
+            value.type = value.type.with_shape(_fixed_shape(value.type.shape, array.shape, names))
     _infer(fixed)
     return fixed
+
+
+def _fixed_shape(shape: Sequence[Dim] | None, sizes: tuple[int, ...], names: Set[str] | None) -> tuple[Dim, ...]:
+    if shape is None or names is None:
+        return sizes
+    return tuple([size if symbols(dim) <= names else dim for dim, size in zip(shape, sizes, strict=True)])
+
+
+def decisive_sizes(graph: Graph, inputs: Sequence[Any]) -> set[str] | None:
+    """The sizes of the inputs that must be fixed, to those of these arrays, for all ranks to be known.
+
+    None where that takes all of them, or where a shape is more than numbers and symbols.
+    """
+    shapes = [value.type.shape for value in graph.inputs if isinstance(value.type, TensorType)]
+    dims = [dim for shape in shapes for dim in shape or ()]
+    names = {name for dim in dims for name in symbols(dim)}
+    if any(shape is None for shape in shapes) or any(symbols(dim) and lone_atom(dim) is None for dim in dims):
+        return None
+    needed = set(names)
+    for name in sorted(names):
+        if _has_known_ranks(with_sizes(graph, inputs, needed - {name})):
+            needed.remove(name)
+    return None if needed == names else needed
+
+
+def _has_known_ranks(graph: Graph) -> bool:
+    """Whether every tensor has a rank, in the bodies of control flow too."""
+    values = [value for node in graph.all_nodes() for value in node.outputs]
+    return not any(isinstance(value.type, TensorType) and value.type.shape is None for value in values)
 
 
 def with_parameters(graph: Graph, positions: Sequence[int], inputs: Sequence[Any]) -> Graph:
@@ -82,6 +116,11 @@ def parameter_positions(graph: Graph, plan: Plan) -> list[int]:
 
 
 def _parameters(node: Node) -> list[Value]:
+    """What a node on numbers reads besides its data; no value makes a kernel of strings, sequences or control flow."""
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    is_numeric = all(isinstance(value.type, TensorType) and value.type.dtype != STRING for value in values)
+    if not is_numeric or next(node.op.subgraphs(), None) is not None:
+        return []
     first = 0 if node.op.name == "Range" else DATA_OPERANDS
     return [value for value in node.inputs[first:] if value is not None]
 

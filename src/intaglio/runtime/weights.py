@@ -107,12 +107,6 @@ def constants_read_by_host(plan: Plan) -> list[Value]:
     return [value for value in (*read, *inner, *plan.outputs) if value.constant is not None]
 
 
-def check_files(graph: Graph) -> None:
-    """Raise LoadError where a file was rewritten whose bytes the graph's constants are."""
-    for file in files_of(graph):
-        file.check()
-
-
 def drop_files(graph: Graph) -> None:
     """Take the pages of the model's file out of memory; they come back where somebody reads them."""
     for value in graph.constants():
@@ -122,12 +116,15 @@ def drop_files(graph: Graph) -> None:
 def share_weights(graph: Graph, *, is_mapped: bool) -> None:
     """Let a graph hold the constants that other models hold too; without `is_mapped`, none in the model's file.
 
-    Arrays that somebody may still write to are left alone.
+    Arrays that somebody may still write to are left alone. Raises LoadError where a file was rewritten meanwhile.
     """
+    files = files_of(graph)
     for value in graph.constants():
         value.constant = _shared_weight(value.constant, is_mapped)
     for value in graph.inputs:
         value.default = _shared_weight(value.default, is_mapped)
+    for file in files:
+        file.check()
 
 
 def _shared_weight(array: Array | None, is_mapped: bool) -> Array | None:

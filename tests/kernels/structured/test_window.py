@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from intaglio.kernels.structured.depthwise import depthwise, pack_depthwise
-from intaglio.kernels.structured.pool import global_average_pool, pool, pool_planes
+from intaglio.kernels.structured.pool import pool
 
 GENERATOR = np.random.default_rng(3)
 
@@ -99,10 +99,9 @@ def test_depthwise(multiplier: int, target: Any, runner: Any) -> None:
         np.testing.assert_array_equal(again, result)
 
 
-@pytest.mark.parametrize("layout", ["nhwc", "nchw"])
 @pytest.mark.parametrize("kind", ["max", "average", "average_with_pads"])
-def test_pool(kind: Any, layout: str, target: Any, runner: Any) -> None:
-    built = runner((pool if layout == "nhwc" else pool_planes)(target, kind), target, "plain")
+def test_pool(kind: Any, target: Any, runner: Any) -> None:
+    built = runner(pool(target, kind), target, "plain")
     for problem in PROBLEMS:
         x = GENERATOR.standard_normal((problem.images, problem.channels, *problem.extent)).astype(np.float32)
         taps, counted = problem.windows(x)
@@ -110,25 +109,15 @@ def test_pool(kind: Any, layout: str, target: Any, runner: Any) -> None:
         count = counted.sum(0) if kind == "average_with_pads" else known.sum(0)
         with np.errstate(all="ignore"):
             wanted = np.where(known, taps, -np.inf).max(0) if kind == "max" else np.nansum(taps, 0) / count
-        wanted, stored = (wanted, x) if layout == "nchw" else (last(wanted), last(x))
-        result = built.run([stored], np.full(wanted.shape, 9, np.float32), problem.sizes(), [wanted.shape[-1]])
+        wanted = last(wanted)
+        result = built.run([last(x)], np.full(wanted.shape, 9, np.float32), problem.sizes(), [wanted.shape[-1]])
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_maximum_keeps_nan(target: Any, runner: Any) -> None:
-    for built in (runner(kernel(target, "max"), target, "plain") for kernel in (pool, pool_planes)):
-        problem = Problem(1)
-        problem.extent, problem.kernel, problem.stride, problem.dilation = (6,), (3,), (1,), (1,)
-        problem.begin, problem.end, problem.images, problem.channels, problem.round_up = (0,), (0,), 1, 1, False
-        x = np.array([1, np.nan, 2, 3, -np.inf, 0], np.float32).reshape(1, 6, 1)
-        result = built.run([x], np.zeros((4,), np.float32), problem.sizes(), [built.kernel.hint == "max_pool" or 4])
-        np.testing.assert_array_equal(result, [np.nan, np.nan, 3, 3])
-
-
-def test_global_average(target: Any, runner: Any) -> None:
-    built = runner(global_average_pool(target), target, "plain")
-    for images, pixels, channels in [(1, 49, 100), (3, 1, 7), (2, 30, 64), (1, 5, 1)]:
-        x = GENERATOR.standard_normal((images, pixels, channels)).astype(np.float32)
-        sizes = {"images": images, "pixels": pixels, "C": channels}
-        result = built.run([x], np.zeros((images, channels), np.float32), sizes, [channels])
-        np.testing.assert_allclose(result, x.astype(np.float64).mean(1), rtol=1e-5, atol=1e-6)
+    problem = Problem(1)
+    problem.extent, problem.kernel, problem.stride, problem.dilation = (6,), (3,), (1,), (1,)
+    problem.begin, problem.end, problem.images, problem.channels, problem.round_up = (0,), (0,), 1, 1, False
+    x = np.array([1, np.nan, 2, 3, -np.inf, 0], np.float32).reshape(1, 6, 1)
+    result = runner(pool(target, "max"), target, "plain").run([x], np.zeros((4,), np.float32), problem.sizes(), [1])
+    np.testing.assert_array_equal(result, [np.nan, np.nan, 3, 3])

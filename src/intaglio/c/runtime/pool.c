@@ -124,6 +124,9 @@ static void scratch_count(int64_t bytes) {
         continue;
 }
 
+/* What a kernel gets that needs no scratch: it may copy nothing to it, for which NULL would not do. */
+static _Alignas(64) char no_scratch[64];
+
 /* Memory of at least `bytes`, 64-byte aligned, or NULL. */
 static void *scratch_take(scratch_space *space, int64_t bytes) {
     if (space->bytes >= bytes && space->memory)
@@ -170,9 +173,9 @@ static int64_t claim(void) {
 static void compute_chunk(int64_t chunk, scratch_space *space) {
     ig_run *run = pool.run;
     if (!run->cancel) {
-        void *scratch = pool.scratch_bytes ? scratch_take(space, pool.scratch_bytes) : NULL;
+        void *scratch = pool.scratch_bytes ? scratch_take(space, pool.scratch_bytes) : no_scratch;
         int64_t begin = chunk * pool.tasks_per_chunk, end = begin + pool.tasks_per_chunk;
-        if (pool.scratch_bytes && !scratch)
+        if (!scratch)
             run->out_of_memory = run->cancel = 1;
         else
             pool.kernel(pool.buffer, pool.size, begin, end < pool.tasks ? end : pool.tasks, scratch);
@@ -338,7 +341,7 @@ static int64_t saturating_product(int64_t a, int64_t b) {
 
 static int32_t compute_alone(ig_run *run, ig_kernel kernel, void *const *buffer, const int64_t *size, int64_t tasks,
                              int64_t cost, int64_t scratch_bytes) {
-    void *scratch = NULL;
+    void *scratch = no_scratch;
     if (scratch_bytes) {
         scratch_space *space = caller_scratch();
         scratch = space ? scratch_take(space, scratch_bytes) : NULL;

@@ -46,7 +46,7 @@ static int32_t ig_alone_parallel(const ig_call *call, ig_kernel kernel, void *co
                                  int64_t tasks, int64_t cost, int64_t scratch_bytes) {
     ig_alone *run = call->run;
     (void)cost;
-    if (scratch_bytes > run->scratch_bytes) {
+    if (!run->scratch || scratch_bytes > run->scratch_bytes) {
         free(run->scratch);
         run->scratch = ig_alone_aligned(scratch_bytes);
         run->scratch_bytes = run->scratch ? scratch_bytes : 0;

@@ -1,6 +1,7 @@
 """The lowering of structured operators, by family; importing this package registers them all."""
 
 from intaglio.kernels.rules import attention as attention
+from intaglio.kernels.rules import axes as axes
 from intaglio.kernels.rules import convolution as convolution
 from intaglio.kernels.rules import counted as counted
 from intaglio.kernels.rules import crop as crop
@@ -23,6 +24,7 @@ from intaglio.kernels.rules import pattern as pattern
 from intaglio.kernels.rules import pool as pool
 from intaglio.kernels.rules import random as random
 from intaglio.kernels.rules import recurrent as recurrent
+from intaglio.kernels.rules import repeats as repeats
 from intaglio.kernels.rules import resize as resize
 from intaglio.kernels.rules import roi as roi
 from intaglio.kernels.rules import sampling as sampling

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from intaglio.ir.dim import Dim, floordiv
@@ -26,31 +24,17 @@ from intaglio.kernels.view import View, whole
 Shape = tuple[Dim, ...]
 
 
-def _input(node: Node, position: int) -> Value | None:
-    return node.inputs[position] if len(node.inputs) > position else None
-
-
-def _operand(node: Node, position: int) -> Value:
-    value = node.inputs[position]
-    assert value is not None
-    return value
-
-
-def _op(node: Node) -> Any:
-    return node.op
-
-
 def _is_read(value: Value) -> bool:
     return bool(value.uses) or value.is_output
 
 
 def _heads(node: Node, position: int) -> int:
-    return _op(node).q_num_heads if position == 0 else _op(node).kv_num_heads
+    return node.op.q_num_heads if position == 0 else node.op.kv_num_heads
 
 
 def _unpacked_shape(node: Node, position: int) -> Shape:
     """The shape (batch, heads, sequence, head size) of Q, K or V."""
-    shape = _operand(node, position).shape
+    shape = node.needed(position).shape
     if len(shape) == 4:
         return shape
     heads = _heads(node, position)
@@ -59,16 +43,16 @@ def _unpacked_shape(node: Node, position: int) -> Shape:
 
 def _keys(node: Node) -> Dim:
     """The number of keys, those of the past counted."""
-    past = _input(node, 4)
+    past = node.optional(4)
     fresh = _unpacked_shape(node, 1)[2]
     return fresh if past is None else past.shape[2] + fresh
 
 
 def _refuse(node: Node) -> str | None:
-    op, q, k = _op(node), _unpacked_shape(node, 0), _unpacked_shape(node, 1)
-    if any(computed(_operand(node, i).dtype) != FLOAT32 for i in range(3)):
-        return f"Attention of {_operand(node, 0).dtype} is not compiled as one kernel"
-    if op.left_window_size >= 0 or op.right_window_size >= 0 or _input(node, 6) is not None:
+    op, q, k = node.op, _unpacked_shape(node, 0), _unpacked_shape(node, 1)
+    if any(computed(node.needed(i).dtype) != FLOAT32 for i in range(3)):
+        return f"Attention of {node.input.dtype} is not compiled as one kernel"
+    if op.left_window_size >= 0 or op.right_window_size >= 0 or node.optional(6) is not None:
         return "windows and lengths of keys are not compiled as one kernel"
     if op.softmax_precision not in (None, 1) or (len(node.outputs) > 3 and _is_read(node.outputs[3])):
         return "the scores' precision or the scores themselves are asked for"
@@ -80,7 +64,7 @@ def _refuse(node: Node) -> str | None:
 
 
 def _refuse_mask(node: Node, q: Shape) -> str | None:
-    mask = _input(node, 3)
+    mask = node.optional(3)
     if mask is None:
         return None
     if mask.dtype.name not in ("bool", "float32") or mask.rank > 4:
@@ -94,7 +78,7 @@ def _refuse_mask(node: Node, q: Shape) -> str | None:
 @anchor("Attention", refuse=_refuse)
 def attention(context: Context, node: Node, epilogue: Epilogue) -> None:
     """One task for some queries of each head; caches of keys and values are joined by copies first."""
-    q = _rows(context, _operand(node, 0), _unpacked(context, node, 0))
+    q = _rows(context, node.input, _unpacked(context, node, 0))
     k, v = (_joined(context, node, position) for position in (1, 2))
     result, wide = _results(context, node)
     call = _routine(context, node, q, k, v, wide).call(node)
@@ -107,7 +91,7 @@ def attention(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 def _unpacked(context: Context, node: Node, position: int) -> View:
     """Q, K or V as a view (batch, heads, sequence, head size)."""
-    value = _operand(node, position)
+    value = node.needed(position)
     view = context.view(value)
     if value.rank == 4:
         return view
@@ -129,7 +113,7 @@ def _rows(context: Context, value: Value, view: View) -> View:
 
 def _joined(context: Context, node: Node, position: int) -> View:
     """Keys or values with those of the past before them, which is also an output."""
-    value, past = _operand(node, position), _input(node, position + 3)
+    value, past = node.needed(position), node.optional(position + 3)
     fresh = _unpacked(context, node, position)
     output = node.outputs[position] if len(node.outputs) > position else None
     if past is None:
@@ -168,7 +152,7 @@ def _results(context: Context, node: Node) -> tuple[View, View]:
 
 
 def _mask_view(context: Context, node: Node, shape: Shape) -> View | None:
-    mask = _input(node, 3)
+    mask = node.optional(3)
     if mask is None:
         return None
     view = context.view(mask)
@@ -178,7 +162,7 @@ def _mask_view(context: Context, node: Node, shape: Shape) -> View | None:
 
 
 def _kind(node: Node, mask: View | None) -> AttentionKind:
-    op, value = _op(node), _input(node, 3)
+    op, value = node.op, node.optional(3)
     if value is None or mask is None:
         return AttentionKind(is_causal=bool(op.is_causal), has_cap=op.softcap != 0)
     kind = "bool" if value.dtype.name == "bool" else "float"
@@ -186,7 +170,7 @@ def _kind(node: Node, mask: View | None) -> AttentionKind:
 
 
 def _routine(context: Context, node: Node, q: View, k: View, v: View, result: View) -> Routine:
-    op, past = _op(node), _input(node, 4)
+    op, past = node.op, node.optional(4)
     batch, heads, queries, size = q.shape
     mask = _mask_view(context, node, (batch, heads, queries, k.shape[2]))
     scale = op.scale if op.scale is not None else float(size) ** -0.5  # pyright: ignore[reportArgumentType]

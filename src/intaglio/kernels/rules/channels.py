@@ -33,6 +33,9 @@ def give_last(context: Context, node: Node, result: View) -> None:
     context.views[output] = result.transpose(to_first(output.rank))
 
 
+MOST_AXES = 6
+"""Axes of an image, besides its batch and channels, for which kernels that sample it are printed."""
+
 MIX_HELPERS = """\
 /* The sum of `count` pixels of so many channels, each pixel by its weight. */
 static inline __attribute__((always_inline)) void

@@ -55,7 +55,7 @@ class Layer:
     @property
     def weights(self) -> Value:
         """The kernels of a convolution."""
-        return _input(self.node, 1)
+        return self.node.needed(1)
 
     @property
     def bias(self) -> Value | None:
@@ -71,12 +71,6 @@ class Layer:
         return product(self.output) * product(weights[1:]) * 2
 
 
-def _input(node: Node, position: int = 0) -> Value:
-    value = node.inputs[position]
-    assert value is not None
-    return value
-
-
 def _op(node: Node) -> ChannelsLast:
     assert isinstance(node.op, ChannelsLast)
     return node.op
@@ -86,7 +80,7 @@ def _refuse_last(node: Node) -> str | None:
     op = _op(node)
     if op.inner.name not in ("MaxPool", "AveragePool"):
         return None
-    windows: Sequence[Window] = op.inner.windows(op.first_type(_input(node)).dims[2:])  # pyright: ignore
+    windows: Sequence[Window] = op.inner.windows(op.first_type(node.input).dims[2:])  # pyright: ignore
     is_known = all(compare(window.kernel, 0) == 1 for window in windows)
     return None if is_known else "its window's size is not known before the run"
 
@@ -98,7 +92,7 @@ INNER: dict[str, Callable[[Context, Node, Epilogue], None]] = {}
 @anchor("ChannelsLast", refuse=_refuse_last, fuses=lambda node: True)
 def channels_last(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A layer whose input and output have their channels last already."""
-    op, x = _op(node), _input(node)
+    op, x = _op(node), node.input
     if x.dtype.is_integer:
         INNER[op.inner.name](context, node, epilogue)
         return
@@ -114,7 +108,7 @@ def channels_last(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 
 def _refuse_first(node: Node) -> str | None:
-    x, w = _input(node), _input(node, 1)
+    x, w = node.input, node.needed(1)
     if computed(x.dtype).name not in ("float32", "float64"):
         return f"{node.op.name} of {x.dtype} is not compiled yet"
     return _refuse_shapes(x, w)
@@ -129,7 +123,7 @@ def _refuse_shapes(x: Value, w: Value) -> str | None:
 @anchor("Conv", "ConvTranspose", refuse=_refuse_first)
 def channels_first(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A layer with its channels first: its input is copied, its output a view of one with the channels last."""
-    x = _input(node)
+    x = node.input
     last = context.view(x).transpose(to_last(x.rank))
     data = widened(context, x, last)
     if not data.is_contiguous:

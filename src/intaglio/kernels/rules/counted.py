@@ -5,7 +5,7 @@ A first kernel finds out which and how many, the driver takes the number and all
 
 from __future__ import annotations
 
-from intaglio.ir.dim import Dim, floordiv
+from intaglio.ir.dim import Dim, floordiv, minimum, symbol
 from intaglio.ir.dtype import INT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, late_sizes
@@ -14,7 +14,7 @@ from intaglio.kernels.plan import Size, SizeTerm
 from intaglio.kernels.routine import ROWS, Routine, bits_type, part_type, reads, row_blocks, three_parts, writes
 from intaglio.kernels.rules.selection import rank_text
 from intaglio.kernels.view import View, whole
-from intaglio.ops.indices import resolve_axis
+from intaglio.ops.indices import known_integers, resolve_axis
 
 BLOCK = 16384
 """Elements that one task of NonZero looks at."""
@@ -33,11 +33,12 @@ def _number(context: Context, count: Dim, name: str) -> View:
     return whole(context.temporary(INT64, count, name), (count,))
 
 
-def _bind_total(context: Context, node: Node, counts: View) -> None:
-    """Bind the one unknown size to the sum of some numbers."""
+def _bind_total(context: Context, node: Node, counts: View, most: Dim) -> None:
+    """Bind the one unknown size to the sum of some numbers, which is at most `most`."""
     names = list(dict.fromkeys(name for value in node.outputs for _, name in context.unbound(value)))
     body = "for (int64_t i = 0; i < parts; i++)\n    value[0] += counts[i];"
-    context.bind(node, names, body, [("counts", "int64_t", counts)], [("parts", counts.shape[0])])
+    bounds: dict[Dim, Dim] = {symbol(name): most for name in names}
+    context.bind(node, names, body, [("counts", "int64_t", counts)], [("parts", counts.shape[0])], bounds)
 
 
 def _is_set(dtype: DType, element: str) -> str:
@@ -62,7 +63,7 @@ def _count_set(context: Context, node: Node) -> None:
     routine.marks = {"is_set": _is_set(data.dtype, "data[i]"), "block": str(BLOCK)}
     context.emit(routine.call(node, data))
     context.notes[node] = counts
-    _bind_total(context, node, counts)
+    _bind_total(context, node, counts, total)
 
 
 late_sizes("NonZero")(_count_set)
@@ -128,7 +129,7 @@ def compress_sizes(context: Context, node: Node) -> None:
     routine = Routine("list_flags", _LIST, parameters, sizes, 1, SizeTerm("1 + length"), checks=True)
     context.emit(routine.call(node, condition))
     context.notes[node] = places
-    _bind_total(context, node, count)
+    _bind_total(context, node, count, length)
 
 
 _LIST = f"""
@@ -204,7 +205,7 @@ def unique_sizes(context: Context, node: Node) -> None:
     }
     context.emit(routine.call(node, data))
     context.notes[node] = firsts, groups, counts
-    _bind_total(context, node, found)
+    _bind_total(context, node, found, extent)
 
 
 def _slices(node: Node) -> tuple[Dim, Dim, Dim]:
@@ -358,7 +359,8 @@ def suppression_sizes(context: Context, node: Node) -> None:
     }
     context.emit(routine.call(node, scores))
     context.notes[node] = chosen, counts
-    _bind_total(context, node, counts)
+    limit = [] if most is None else known_integers(most)
+    _bind_total(context, node, counts, pairs * (count if limit is None else minimum(count, max([0, *limit]))))
 
 
 _CORNERS = """

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from intaglio.ir.dim import Dim, floordiv, product
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, as_array
 from intaglio.kernels.epilogue import Epilogue, EpilogueCode
-from intaglio.kernels.expression import register_kind
 from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.register import register_kind
 from intaglio.kernels.routine import ROWS, Parameter, Routine, disagreement, memory_type, reads, row_blocks, writes
-from intaglio.kernels.rules.channels import MIX_HELPERS, channels_last, give_last, result_last
+from intaglio.kernels.rules.channels import MIX_HELPERS, MOST_AXES, channels_last, give_last, result_last
 from intaglio.kernels.rules.fold import window_sizes
 from intaglio.kernels.rules.linear import MatrixOperand, Product, gemm_call
 from intaglio.kernels.rules.widen import computed, converted, side_by_side, widened
@@ -23,46 +23,32 @@ from intaglio.kernels.view import View, whole
 from intaglio.ops.window import Window
 
 
-def _op(node: Node) -> Any:
-    return node.op
-
-
-def _input(node: Node, position: int) -> Value | None:
-    return node.inputs[position] if len(node.inputs) > position else None
-
-
-def _given(node: Node, position: int) -> Value:
-    value = _input(node, position)
-    assert value is not None
-    return value
-
-
 def _refuse(node: Node) -> str | None:
-    rank = _given(node, 0).rank
-    return None if 3 <= rank <= 5 else f"DeformConv of rank {rank} is not compiled yet"
+    rank = node.input.rank
+    return None if 3 <= rank <= MOST_AXES + 2 else f"DeformConv of rank {rank} is not compiled"
 
 
 @anchor("DeformConv", refuse=_refuse)
 def deform_conv(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Columns of all windows, then one product for each group."""
-    dtype = computed(_given(node, 0).dtype)
+    dtype = computed(node.input.dtype)
     columns = _columns(context, node, dtype)
     result = result_last(context, node, dtype)
-    bias = _input(node, 3)
+    bias = node.optional(3)
     bias_view = None if bias is None else side_by_side(context, bias)
-    for index in range(_op(node).group):
+    for index in range(node.op.group):
         _multiply(context, node, columns, bias_view, result, index)
     give_last(context, node, result)
 
 
 def _windows(node: Node) -> tuple[Window, ...]:
-    return _op(node).windows(_given(node, 0).shape[2:], _given(node, 1).shape[2:])
+    return node.op.windows(node.input.shape[2:], node.needed(1).shape[2:])
 
 
 def _columns(context: Context, node: Node, dtype: DType) -> View:
     """[images and windows, group, place in the kernel, channel of the group]: what each window reads."""
-    x, w = _given(node, 0), _given(node, 1)
-    windows, group = _windows(node), _op(node).group
+    x, w = node.input, node.needed(1)
+    windows, group = _windows(node), node.op.group
     taps = product(w.shape[2:])
     shape = (product((x.shape[0], *node.output.shape[2:])), group, taps, floordiv(x.shape[1], group))
     columns = whole(context.temporary(dtype, product(shape), "columns"), shape)
@@ -70,13 +56,13 @@ def _columns(context: Context, node: Node, dtype: DType) -> View:
     blocks, tasks, cost = row_blocks(f"taps * channels * {dtype.itemsize}", "taps * (offsets * 20 + channels / 2)")
     sizes: list[tuple[str, Size]] = [
         ("mismatch", _mismatch(node)), ("rows", shape[0]), ("channels", x.shape[1]), ("groups", group),
-        ("offsets", _op(node).offset_group), ("taps", taps), ("share", SizeTerm("channels / groups")),
+        ("offsets", node.op.offset_group), ("taps", taps), ("share", SizeTerm("channels / groups")),
         ("moved", SizeTerm("channels / offsets")), *window_sizes(windows),
         ("windows", product(node.output.shape[2:])), *blocks,
     ]  # fmt: skip
-    mask = _input(node, 4)
+    mask = node.optional(4)
     parameters: list[Parameter] = [reads("x", channels_last(context, x, dtype))]
-    parameters.append(reads("offset", side_by_side(context, _given(node, 2))))
+    parameters.append(reads("offset", side_by_side(context, node.needed(2))))
     parameters += [] if mask is None else [reads("mask", side_by_side(context, mask))]
     parameters.append(writes("out", columns))
     routine = Routine("deform_columns", _body(axes), parameters, sizes, tasks, cost, checks=True)
@@ -92,14 +78,14 @@ def _columns(context: Context, node: Node, dtype: DType) -> View:
 
 def _mismatch(node: Node) -> SizeTerm:
     """Whether the shapes of the operands do not fit."""
-    op, x, w, offset = _op(node), _given(node, 0), _given(node, 1), _given(node, 2)
+    op, x, w, offset = node.op, node.input, node.needed(1), node.needed(2)
     places = product(w.shape[2:]) * op.offset_group
     outputs = (x.shape[0], *node.output.shape[2:])
     equal = [(offset.shape[1], places * (x.rank - 2)), (x.shape[1], w.shape[1] * op.group)]
     equal += list(zip((offset.shape[0], *offset.shape[2:]), outputs, strict=True))
     equal += [(floordiv(w.shape[0], op.group) * op.group, w.shape[0])]
     equal += [(floordiv(x.shape[1], op.offset_group) * op.offset_group, x.shape[1])]
-    bias, mask = _input(node, 3), _input(node, 4)
+    bias, mask = node.optional(3), node.optional(4)
     equal += [] if bias is None else [(bias.tensor.size, w.shape[0])]
     if mask is not None:
         equal += [(mask.shape[1], places), *zip((mask.shape[0], *mask.shape[2:]), outputs, strict=True)]
@@ -108,7 +94,7 @@ def _mismatch(node: Node) -> SizeTerm:
 
 def _multiply(context: Context, node: Node, columns: View, bias: View | None, result: View, index: int) -> None:
     """The product of one group: its rows of the columns with its kernels, into its channels of the result."""
-    w, group, dtype = _given(node, 1), _op(node).group, columns.buffer.dtype
+    w, group, dtype = node.needed(1), node.op.group, columns.buffer.dtype
     element = cast(Element, dtype.name)
     depth: Dim = columns.shape[2] * columns.shape[3]
     outputs = floordiv(w.shape[0], group)

@@ -18,8 +18,7 @@ BLOCK = 16384
 @anchor("DynamicQuantizeLinear")
 def dynamic_quantize(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Range of each block, range of all with the scale and zero point it needs, bytes."""
-    x = node.inputs[0]
-    assert x is not None
+    x = node.input
     data = context.contiguous(x)
     count: Dim = x.tensor.size
     blocks = (count + BLOCK - 1) // BLOCK

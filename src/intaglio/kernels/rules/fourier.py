@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import Template
 from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, product, symbol
 from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import MEMORY
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.register import MEMORY
 from intaglio.kernels.routine import AT_LEAST_ONE, Parameter, Routine, memory_type, reads, writes
 from intaglio.kernels.rules.late import bind_numbers
 from intaglio.kernels.view import View, whole
@@ -76,7 +76,10 @@ def _parts(numbers: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Lines:
-    """How the transformed lines lie: line (o, i), element k is at o * outer + i * inner + k * step, in and out."""
+    """How the transformed lines lie: line (o, i), element k is at o * outer + i * inner + k * step, in and out.
+
+    `lengths` are all that the length can be, where that is known although the length is not.
+    """
 
     length: Dim
     extent: Dim
@@ -89,6 +92,13 @@ class _Lines:
     is_inverse: bool
     is_half: bool
     mismatch: Size = 0
+    lengths: tuple[Dim, ...] = ()
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether it is known that the length has small factors only."""
+        lengths = self.lengths or (self.length,)
+        return all(isinstance(length, int) and largest_factor(length) <= LARGEST_FACTOR for length in lengths)
 
     @property
     def is_paired(self) -> bool:
@@ -96,23 +106,11 @@ class _Lines:
         return self.parts == 1 or (self.is_inverse and self.is_half)
 
 
-def _data(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
-
-
-def _optional(node: Node, place: int) -> Value | None:
-    return node.inputs[place] if len(node.inputs) > place else None
-
-
 def _refuse_dft(node: Node) -> str | None:
-    length, axis = _optional(node, 1), _optional(node, 2)
-    if axis is not None and not isinstance(known_scalar(axis), int):
-        return "its axis is not known before the run"
+    length = node.optional(1)
     if length is not None and length.dtype.kind not in ("int", "uint"):
         return f"its length is {length.dtype}"
-    return _refuse_sizes(_data(node), _dft_length(node))
+    return _refuse_sizes(node.input, _dft_length(node))
 
 
 def _refuse_sizes(data: Value, length: Dim | None) -> str | None:
@@ -123,44 +121,47 @@ def _refuse_sizes(data: Value, length: Dim | None) -> str | None:
     return None
 
 
-def _dft_axis(node: Node) -> int:
-    axis = _optional(node, 2)
+def _dft_axis(node: Node) -> int | None:
+    """The axis counted from the front, or None where the run tells it."""
+    axis = node.optional(2)
     place = -2 if axis is None else known_scalar(axis)
-    assert isinstance(place, int)
-    return resolve_axis(place, _data(node).rank)
+    return resolve_axis(place, node.input.rank) if isinstance(place, int) else None
 
 
 def _dft_length(node: Node) -> Dim | None:
-    given = _optional(node, 1)
+    given, axis = node.optional(1), _dft_axis(node)
     if given is not None:
         return known_scalar(given)
-    return node.op.length_of(_data(node).shape[_dft_axis(node)])
+    return None if axis is None else node.op.length_of(node.input.shape[axis])
 
 
 def _late_values(node: Node, places: Sequence[int]) -> list[Value]:
     """The parameters at some places that are given and that the run tells."""
-    given = [_optional(node, place) for place in places]
+    given = [node.optional(place) for place in places]
     return [value for value in given if value is not None and known_scalar(value) is None]
 
 
-@late_sizes("DFT", refuse=_refuse_dft, reads=lambda node: _late_values(node, [1]))
+@late_sizes("DFT", refuse=_refuse_dft, reads=lambda node: _late_values(node, [1, 2]))
 def discrete_sizes(context: Context, node: Node) -> None:
     """Nothing: the rule itself binds them together with the length."""
 
 
 def _late_length(context: Context, node: Node, axis: int) -> Dim:
     """The length of the transform where the run tells it."""
-    given = _optional(node, 1)
+    given = node.optional(1)
     assert given is not None
     bins = "length / 2 + 1" if node.op.onesided and not node.op.inverse else "length"
     test = f"length < 1 || length >= {LONGEST}"
     return bind_numbers(context, node, {"length": given}, [], {axis: bins}, test)["length"]
 
 
-@anchor("DFT", refuse=_refuse_dft, reads=lambda node: [_data(node), *_late_values(node, [1])])
+@anchor("DFT", refuse=_refuse_dft, reads=lambda node: [node.input, *_late_values(node, [1, 2])])
 def discrete_transform(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Transform each line along the axis."""
-    data, axis, length = _data(node), _dft_axis(node), _dft_length(node)
+    data, axis, length = node.input, _dft_axis(node), _dft_length(node)
+    if axis is None:
+        _transform(context, node, _late_lines(context, node), context.contiguous(data), None)
+        return
     if length is None:
         length = _late_length(context, node, axis)
     parts = data.shape[-1]
@@ -173,24 +174,73 @@ def discrete_transform(context: Context, node: Node, epilogue: Epilogue) -> None
     _transform(context, node, lines, context.contiguous(data), None)
 
 
+def _late_lines(context: Context, node: Node) -> _Lines:
+    """The lines along an axis that the run tells; the driver works out their number, length and distances."""
+    data, output, given = node.input, node.output, node.optional(1)
+    axis, length, parts, out_parts = node.optional(2), _dft_length(node), data.shape[-1], node.output.shape[-1]
+    assert axis is not None
+    assert isinstance(parts, int)
+    is_inverse, is_half = bool(node.op.inverse), bool(node.op.onesided)
+    operands = [("axis", memory_type(axis.dtype), context.contiguous(axis))]
+    sizes: list[tuple[str, Size]] = [(f"given{place}", extent) for place, extent in enumerate(data.shape[:-1])]
+    wanted = "2 * (extent - 1)" if is_inverse and is_half else "extent"
+    if length is not None:
+        wanted, sizes = "wanted", [*sizes, ("wanted", length)]
+    elif given is not None:
+        wanted = "(int64_t)dft_length[0]"
+        operands.append(("dft_length", memory_type(given.dtype), context.contiguous(given)))
+    unbound = context.unbound(output)
+    body = Template(_LATE_LINES).substitute(
+        rank=data.rank,
+        given=", ".join(f"given{place}" for place in range(data.rank - 1)),
+        length=wanted,
+        longest=LONGEST,
+        bins="length / 2 + 1" if is_half and not is_inverse else "length",
+    )
+    lines = [f"value[{5 + i}] = {place} == at ? bins : given[{place}];" for i, (place, _) in enumerate(unbound)]
+    names = [f"{output.name}.{name}" for name in ("outer", "extent", "inner", "length", "bins")]
+    context.bind(node, [*names, *(name for _, name in unbound)], "\n".join([body, *lines]), operands, sizes)
+    outer, extent, inner, found, bins = (symbol(name) for name in names)
+    length = length if isinstance(length, int) else found
+    steps = extent * inner * parts, parts, inner * parts
+    out_steps = bins * inner * out_parts, out_parts, inner * out_parts
+    lines = _Lines(length, extent, outer, inner, steps, out_steps, bins, parts, is_inverse, is_half)
+    return lines if given is not None else replace(lines, lengths=tuple(map(node.op.length_of, data.shape[:-1])))
+
+
+_LATE_LINES = """\
+const int64_t given[] = {$given}, at = (int64_t)axis[0] < 0 ? (int64_t)axis[0] + $rank : (int64_t)axis[0];
+fault = at < 0 || at >= $rank - 1;
+int64_t around[3] = {1, 1, 1};
+for (int64_t i = 0; i < $rank - 1; i++)
+    around[i < at ? 0 : i == at ? 1 : 2] *= given[i];
+const int64_t extent = around[1], length = $length, bins = $bins;
+fault |= length < 1 || length >= $longest;
+value[0] = around[0];
+value[1] = extent;
+value[2] = around[2];
+value[3] = length;
+value[4] = bins;"""
+
+
 def _refuse_frames(node: Node) -> str | None:
     step, length = known_scalar(node.inputs[1]), _frame_length(node)
     if isinstance(step, int) and step < 1:
         return f"its step is {step}"
-    if node.op.onesided and _data(node).shape[-1] == 2:
+    if node.op.onesided and node.input.shape[-1] == 2:
         return "a one-sided transform needs a real signal"
-    return _refuse_sizes(_data(node), length)
+    return _refuse_sizes(node.input, length)
 
 
 def _frame_length(node: Node) -> Dim | None:
-    window, length = _optional(node, 2), _optional(node, 3)
+    window, length = node.optional(2), node.optional(3)
     if length is not None:
         return known_scalar(length)
-    return _data(node).shape[1] if window is None else window.shape[0]
+    return node.input.shape[1] if window is None else window.shape[0]
 
 
 def _frame_reads(node: Node) -> list[Value]:
-    return [value for value in (_data(node), _optional(node, 2), *_late_values(node, [1, 3])) if value is not None]
+    return [value for value in (node.input, node.optional(2), *_late_values(node, [1, 3])) if value is not None]
 
 
 @late_sizes("STFT", refuse=_refuse_frames, reads=lambda node: _late_values(node, [1, 3]))
@@ -202,7 +252,7 @@ def _late_frames(context: Context, node: Node) -> dict[str, Dim]:
     """Step and length as far as the run tells them; the number of frames follows from both."""
     step, length = known_scalar(node.inputs[1]), _frame_length(node)
     named = {name: value for name, place in (("step", 1), ("length", 3)) for value in _late_values(node, [place])}
-    sizes: list[tuple[str, Size]] = [("total", _data(node).shape[1])]
+    sizes: list[tuple[str, Size]] = [("total", node.input.shape[1])]
     sizes += [(name, number) for name, number in (("step", step), ("length", length)) if number is not None]
     test = f"step < 1 || length < 1 || length > total || length >= {LONGEST}"
     formulas = {1: "(total - length) / step + 1", 2: "length / 2 + 1" if node.op.onesided else "length"}
@@ -212,7 +262,7 @@ def _late_frames(context: Context, node: Node) -> dict[str, Dim]:
 @anchor("STFT", refuse=_refuse_frames, reads=_frame_reads)
 def framed_transform(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Transform each frame where it lies in the signal, times the window."""
-    signal, window, step, length = _data(node), _optional(node, 2), known_scalar(node.inputs[1]), _frame_length(node)
+    signal, window, step, length = node.input, node.optional(2), known_scalar(node.inputs[1]), _frame_length(node)
     if step is None or length is None:
         late = _late_frames(context, node)
         step, length = late.get("step", step), late.get("length", length)
@@ -231,7 +281,8 @@ def framed_transform(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 
 def _transform(context: Context, node: Node, lines: _Lines, data: View, window: View | None) -> None:
-    dtype, kind = _data(node).dtype, _work_type(lines.length, _data(node).dtype)
+    dtype = node.input.dtype
+    kind = FLOAT32 if lines.is_direct and dtype != FLOAT64 else FLOAT64  # single precision is enough for small factors
     parameters = [_table(context, node, lines.length, kind), reads("data", data)]
     parameters += [] if window is None else [reads("window", window)]
     parameters.append(writes("out", context.allocate(node.output)))
@@ -254,12 +305,6 @@ def _transform(context: Context, node: Node, lines: _Lines, data: View, window: 
     context.emit(routine.call(node))
 
 
-def _work_type(length: Dim, dtype: DType) -> DType:
-    """Single precision where that is the data's and the method is known to be the direct one."""
-    is_direct = isinstance(length, int) and largest_factor(length) <= LARGEST_FACTOR
-    return FLOAT32 if is_direct and dtype != FLOAT64 else FLOAT64
-
-
 def _space(length: Dim) -> Size:
     """How many numbers a line takes while it is transformed."""
     if not isinstance(length, int):
@@ -274,7 +319,8 @@ def _table(context: Context, node: Node, length: Dim, kind: DType) -> Parameter:
         return reads("table", whole(context.constant(array), array.shape))
     size = length * 18 + 2
     view = whole(context.temporary(kind, size, "table"), (size,))
-    routine = Routine("fourier_tables", _TABLES, [writes("table", view)], [("length", length)], 1, 0, helpers=_HELPERS)
+    body, helpers = (_ROOTS, "") if kind == FLOAT32 else (_TABLES, _HELPERS)
+    routine = Routine("fourier_tables", body, [writes("table", view)], [("length", length)], 1, 0, helpers=helpers)
     routine.cost = SizeTerm("1 + length * 100")
     routine.scratch = SizeTerm("length > 0 ? length * 64 + 64 : 64")
     routine.marks = {"real": "double", "largest": str(LARGEST_FACTOR), "pi": repr(np.pi)}
@@ -421,6 +467,13 @@ static void IG_FUNCTION_fft($real **re, $real **im, $real **other_re, $real **ot
         l *= r;
     }
 }
+"""
+
+_ROOTS = """
+    for (int64_t k = 0; k < length; k++) {
+        table[k] = (float)__builtin_cos(2 * $pi * (double)k / (double)length);
+        table[length + k] = (float)-__builtin_sin(2 * $pi * (double)k / (double)length);
+    }
 """
 
 _TABLES = """

@@ -29,11 +29,6 @@ from intaglio.kernels.structured.source import StructuredKernel, plain_epilogue
 from intaglio.kernels.view import Buffer, View, whole
 
 
-def optional(node: Node, position: int) -> Value | None:
-    """The input at a position, None where it is absent."""
-    return node.inputs[position] if position < len(node.inputs) else None
-
-
 def byte_type(value: Value) -> Byte:
     """The element type of an operand of bytes."""
     return cast(Byte, value.dtype.name)
@@ -62,10 +57,7 @@ class IntegerOperands:
 
 def integer_operands(node: Node) -> IntegerOperands:
     """The inputs of MatMulInteger and ConvInteger by role."""
-    a, b = node.inputs[:2]
-    assert a is not None
-    assert b is not None
-    return IntegerOperands(a, b, optional(node, 2), optional(node, 3))
+    return IntegerOperands(node.input, node.needed(1), node.optional(2), node.optional(3))
 
 
 def _refuse(node: Node) -> str | None:

@@ -74,9 +74,8 @@ def convolve_last(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 def pool_last(context: Context, node: Node, epilogue: Epilogue) -> None:
     """The greatest bytes under windows of an input whose channels are last."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.input
     assert isinstance(op, ChannelsLast)
-    assert x is not None
     if not epilogue.stores:
         epilogue.stores[node.output] = context.allocate(node.output)
     layer = Layer(node, op.inner, op.first_type(x).dims, node.output.shape, context.contiguous(x), epilogue)

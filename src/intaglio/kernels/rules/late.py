@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from intaglio.ir.dim import Dim, symbol
+from intaglio.ir.dim import Dim, product, symbol
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import MEMORY, OPAQUE, register_kind
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.register import MEMORY, OPAQUE, register_kind
 from intaglio.kernels.routine import ROWS, Routine, bits_type, memory_type, reads, row_blocks, writes
 from intaglio.kernels.rules.widen import side_by_side
 from intaglio.kernels.view import View, whole
@@ -42,19 +42,30 @@ def _refuse_integers(place: int):
     return refuse
 
 
+def _refuse_fractions(place: int):
+    """Refuse a parameter that is not of an integer type."""
+
+    def refuse(node: Node) -> str | None:
+        value = _input(node, place)
+        return None if value.dtype.kind in ("int", "uint") else f"{value.name} is {value.dtype}"
+
+    return refuse
+
+
 def _bind_shape(
     context: Context,
     node: Node,
     body: str,
     operands: Sequence[tuple[str, str, View]],
     sizes: Sequence[tuple[str, Size]] = (),
+    most: Mapping[Dim, Dim] | None = None,
 ) -> None:
     """Bind the unknown sizes of the only output from C that fills `shape`, which has an entry for each axis."""
     output = node.output
     unbound = context.unbound(output)
     lines = [f"int64_t shape[{max(1, output.rank)}] = {{0}};", body.strip("\n")]
     lines += [f"value[{place}] = shape[{axis}];" for place, (axis, _) in enumerate(unbound)]
-    context.bind(node, [name for _, name in unbound], "\n".join([*lines, "(void)shape;"]), operands, sizes)
+    context.bind(node, [name for _, name in unbound], "\n".join([*lines, "(void)shape;"]), operands, sizes, most)
 
 
 def bind_wanted(context: Context, node: Node, axes: Sequence[int], element: str, wanted: View) -> None:
@@ -133,9 +144,10 @@ def reshape_sizes(context: Context, node: Node) -> None:
     body = _RESHAPE.replace("$count", str(node.output.rank)).replace("$rank", str(data.rank))
     body = body.replace("$copies", "0" if node.op.allowzero else "1")
     sizes: list[tuple[str, Size]] = [*_extents("given", data.shape)]
-    _bind_shape(
-        context, node, f"{_array('given', data.rank)}\n{body}", [_integer_operand(context, "wanted", wanted)], sizes
-    )
+    operands = [_integer_operand(context, "wanted", wanted)]
+    most: dict[Dim, Dim] = {product(node.output.shape): data.tensor.size}
+    most.update((symbol(name), data.tensor.size) for _, name in context.unbound(node.output))
+    _bind_shape(context, node, f"{_array('given', data.rank)}\n{body}", operands, sizes, most)
 
 
 _RESHAPE = """
@@ -235,7 +247,7 @@ _EXPAND = f"""
 """
 
 
-@late_sizes("Tile", refuse=_refuse_integers(1), reads=lambda node: [_input(node, 1)])
+@late_sizes("Tile", refuse=_refuse_fractions(1), reads=lambda node: [_input(node, 1)])
 def tile_sizes(context: Context, node: Node) -> None:
     """Each size times its repeats."""
     data, repeats = _input(node, 0), _input(node, 1)
@@ -251,7 +263,9 @@ for (int64_t i = 0; i < $rank; i++)
 
 
 def _refuse_split(node: Node) -> str | None:
-    return _refuse_integers(1)(node) if len(node.inputs) > 1 and node.inputs[1] is not None else "its sizes are unknown"
+    return (
+        _refuse_fractions(1)(node) if len(node.inputs) > 1 and node.inputs[1] is not None else "its sizes are unknown"
+    )
 
 
 @late_sizes("Split", refuse=_refuse_split, reads=lambda node: [_input(node, 1)])
@@ -267,15 +281,19 @@ def split_sizes(context: Context, node: Node) -> None:
     lines.append("fault |= total != extent;")
     lines += [f"value[{index}] = (int64_t)split[{place}];" for index, place in enumerate(names.values())]
     operands = [_integer_operand(context, "split", split)]
-    context.bind(node, list(names), "\n".join(lines), operands, [("extent", data.shape[axis])])
+    most: dict[Dim, Dim] = {symbol(name): data.shape[axis] for name in names}
+    context.bind(node, list(names), "\n".join(lines), operands, [("extent", data.shape[axis])], most)
 
 
-def _bind_count(context: Context, node: Node, place: int, test: str, sizes: Sequence[tuple[str, Size]]) -> None:
+def _bind_count(
+    context: Context, node: Node, place: int, test: str, sizes: Sequence[tuple[str, Size]], most: Dim | None = None
+) -> None:
     """Bind the one size that is a number of the input at `place`; `test` is C that tells a bad `count`."""
     names = list(dict.fromkeys(name for value in node.outputs for _, name in context.unbound(value)))
     body = f"const int64_t count = (int64_t)given[0];\nfault |= {test};\nvalue[0] = count;"
     given = side_by_side(context, _input(node, place))
-    context.bind(node, names, body, [("given", memory_type(given.buffer.dtype), given)], sizes)
+    bounds: dict[Dim, Dim] = {} if most is None else {symbol(name): most for name in names}
+    context.bind(node, names, body, [("given", memory_type(given.buffer.dtype), given)], sizes, bounds)
 
 
 @late_sizes("TopK", reads=lambda node: [_input(node, 1)])
@@ -283,7 +301,7 @@ def top_k_sizes(context: Context, node: Node) -> None:
     """K, which is at most the size of the axis."""
     data = _input(node, 0)
     extent = data.shape[resolve_axis(node.op.axis, data.rank)]
-    _bind_count(context, node, 1, "count < 0 || count > extent", [("extent", extent)])
+    _bind_count(context, node, 1, "count < 0 || count > extent", [("extent", extent)], extent)
 
 
 def _refuse_depth(node: Node) -> str | None:
@@ -346,24 +364,16 @@ _INTEGER_COUNT = """\
     *out = count > 0 ? count > __INT64_MAX__ / 8 ? __INT64_MAX__ / 8 : (int64_t)count : 0;"""
 
 
-def _refuse_slice(node: Node) -> str | None:
-    for place in range(1, len(node.inputs)):
-        value = node.inputs[place]
-        if value is not None and known_length(value) is None:
-            return f"how many numbers {value.name} has is not known before the run"
-    return None
-
-
-@late_sizes("Slice", refuse=_refuse_slice)
+@late_sizes("Slice")
 def slice_sizes(context: Context, node: Node) -> None:
     """Nothing: the rule itself binds them together with the first indices."""
 
 
-@anchor("Slice", refuse=_refuse_slice)
+@anchor("Slice")
 def slice_at_run_time(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A view whose offset, extents and steps the driver works out from the data."""
     data, output = _input(node, 0), node.output
-    rank, count = data.rank, known_length(_input(node, 1))
+    rank, count = data.rank, product(_input(node, 1).shape)
     operands = [
         _integer_operand(context, name, value)
         for name, value in zip(("starts", "ends", "axes", "steps"), node.inputs[1:], strict=False)
@@ -375,7 +385,7 @@ def slice_at_run_time(context: Context, node: Node, epilogue: Epilogue) -> None:
     unbound = context.unbound(output)
     names = [name for _, name in unbound] + [f"{output.name}.first{axis}" for axis in range(rank)]
     names += [] if is_fixed else [f"{output.name}.step{axis}" for axis in range(rank)]
-    body = _SLICE.replace("$count", str(count)).replace("$rank", str(rank))
+    body = _SLICE.replace("$rank", str(rank))
     body = body.replace("$axis", "(int64_t)axes[i]" if "axes" in given else "i")
     body = body.replace("$step", "(int64_t)steps[i]" if "steps" in given else "1")
     lines = [f"value[{place}] = length[{axis}];" for place, (axis, _) in enumerate(unbound)]
@@ -383,7 +393,8 @@ def slice_at_run_time(context: Context, node: Node, epilogue: Epilogue) -> None:
     if not is_fixed:
         lines += [f"value[{len(unbound) + rank + axis}] = by[{axis}];" for axis in range(rank)]
     text = "\n".join([_array("given", rank), body.strip("\n"), *lines])
-    context.bind(node, names, text, operands, _extents("given", data.shape))
+    most: dict[Dim, Dim] = {symbol(name): data.shape[axis] for axis, name in unbound}
+    context.bind(node, names, text, operands, [("count", count), *_extents("given", data.shape)], most)
     view = context.view(data)
     for axis in range(rank):
         step: Dim = _fixed_step(node, axis, steps) if is_fixed else symbol(f"{output.name}.step{axis}")
@@ -408,7 +419,7 @@ for (int64_t i = 0; i < $rank; i++) {
     length[i] = given[i];
     by[i] = 1;
 }
-for (int64_t i = 0; i < $count; i++) {
+for (int64_t i = 0; i < count; i++) {
     const int64_t axis = $axis < 0 ? $axis + $rank : $axis, step = $step;
     if (axis < 0 || axis >= $rank || step == 0 || times[axis]++) {
         fault = 1;

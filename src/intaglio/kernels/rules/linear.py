@@ -26,10 +26,7 @@ ELEMENTS = (*FUSED_ELEMENTS, "float64", "int64", "uint64")
 
 
 def _operands(node: Node) -> tuple[Value, Value]:
-    a, b = node.inputs
-    assert a is not None
-    assert b is not None
-    return a, b
+    return node.input, node.needed(1)
 
 
 def _refuse(node: Node) -> str | None:

@@ -6,8 +6,8 @@ from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import MEMORY
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.register import MEMORY
 from intaglio.kernels.routine import ROWS, Routine, memory_type, reads, row_blocks, writes
 from intaglio.kernels.view import whole
 

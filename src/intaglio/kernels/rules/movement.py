@@ -14,14 +14,8 @@ from intaglio.kernels.view import View, row_major, whole
 from intaglio.ops.indices import resolve_axis
 
 
-def _data(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
-
-
 def _first_input(node: Node) -> list[Value]:
-    return [_data(node)]
+    return [node.input]
 
 
 @anchor("Concat")
@@ -40,7 +34,7 @@ def concat(context: Context, node: Node, epilogue: Epilogue) -> None:
 @anchor("BitCast")
 def bit_cast(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy the bits: the memory of a value is only ever read as its own type."""
-    data = _data(node)
+    data = node.input
     dtype = data.dtype if data.dtype.itemsize > 8 else DTYPES[f"uint{8 * data.dtype.itemsize}"]
     bits = Value(data.name, data.tensor.with_dtype(dtype))
     context.copy(bits, context.view(data), into=context.allocate(node.output))
@@ -63,7 +57,7 @@ def fill_constant(context: Context, value: Value, number: Array, into: View) -> 
 @anchor("Tile", reads=_first_input)
 def tile(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy from a view in which each axis is repeated by an axis of stride 0 in front of it."""
-    source, result = context.view(_data(node)), context.allocate(node.output)
+    source, result = context.view(node.input), context.allocate(node.output)
     shape: list[Dim] = []
     strides: list[Dim] = []
     for extent, total, stride in zip(source.shape, result.shape, source.strides, strict=True):
@@ -71,4 +65,4 @@ def tile(context: Context, node: Node, epilogue: Epilogue) -> None:
         shape += [repeats, extent]
         strides += [0, stride]
     repeated = View(source.buffer, source.offset, tuple(shape), tuple(strides))
-    context.copy(_data(node), repeated, into=View(result.buffer, result.offset, tuple(shape), row_major(tuple(shape))))
+    context.copy(node.input, repeated, into=View(result.buffer, result.offset, tuple(shape), row_major(tuple(shape))))

@@ -17,11 +17,7 @@ from intaglio.kernels.structured.nibbles import nibble_gemm, pack_blocks, pack_n
 
 
 def _inputs(node: Node) -> tuple[Value, Value, Value, Value | None]:
-    a, b, scales, *rest = node.inputs
-    assert a is not None
-    assert b is not None
-    assert scales is not None
-    return a, b, scales, rest[0] if rest else None
+    return node.input, node.needed(1), node.needed(2), node.optional(3)
 
 
 def _refuse(node: Node) -> str | None:

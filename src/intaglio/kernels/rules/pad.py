@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, bounds, product, symbol
+from intaglio.ir.dim import Dim, product, symbol
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
@@ -14,13 +14,7 @@ from intaglio.kernels.plan import Size
 from intaglio.kernels.routine import ROWS, Routine, bits_type, memory_type, reads, row_blocks, writes
 from intaglio.kernels.rules.movement import fill_constant
 from intaglio.kernels.view import View
-from intaglio.ops.indices import known_integers, known_length, resolve_axis
-
-
-def _data(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
+from intaglio.ops.indices import known_integers, resolve_axis
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,7 @@ class _Frame:
 def _known_frames(node: Node) -> list[_Frame] | None:
     """The frame of each axis, where the pads are known before the run."""
     inputs = list(node.inputs) + [None] * (4 - len(node.inputs))
-    pads, rank = known_integers(inputs[1]), _data(node).rank
+    pads, rank = known_integers(inputs[1]), node.input.rank
     axes = known_integers(inputs[3]) if inputs[3] is not None else list(range(rank))
     if pads is None or axes is None:
         return None
@@ -53,20 +47,20 @@ def _known_frames(node: Node) -> list[_Frame] | None:
 
 def _late_frames(context: Context, node: Node) -> list[_Frame]:
     """The frame of each axis as symbols that the driver binds, with the sizes of the output."""
-    data, output = _data(node), node.output
+    data, output = node.input, node.output
     count = len(_FIELDS) * data.rank
     unbound = context.unbound(output)
     names = [f"{output.name}.{field}{axis}" for axis in range(data.rank) for field in _FIELDS]
     operands = [("pads", memory_type(node.inputs[1].dtype), context.contiguous(node.inputs[1]))]  # pyright: ignore
-    axes = node.inputs[3] if len(node.inputs) > 3 else None
+    axes = node.optional(3)
     if axes is not None:
         operands.append(("axes", memory_type(axes.dtype), context.contiguous(axes)))
     extents = ", ".join(f"given{axis}" for axis in range(data.rank)) or "0"
-    body = _LATE_PADS.replace("$count", str(data.rank if axes is None else known_length(axes)))
-    body = body.replace("$rank", str(data.rank)).replace("$axis", "i" if axes is None else "(int64_t)axes[i]")
+    body = _LATE_PADS.replace("$rank", str(data.rank)).replace("$axis", "i" if axes is None else "(int64_t)axes[i]")
     lines = [f"const int64_t given[] = {{{extents}}};", body.strip("\n")]
     lines += [f"value[{count + place}] = shape[{axis}];" for place, (axis, _) in enumerate(unbound)]
     sizes: list[tuple[str, Size]] = [(f"given{axis}", extent) for axis, extent in enumerate(data.shape)]
+    sizes.append(("count", data.rank if axes is None else product(axes.shape)))
     context.bind(node, [*names, *(name for _, name in unbound)], "\n".join(lines), operands, sizes)
     bound: list[Dim] = [symbol(name) for name in names]
     return [_Frame(*bound[place : place + len(_FIELDS)]) for place in range(0, count, len(_FIELDS))]
@@ -78,9 +72,9 @@ _LATE_PADS = """
 int64_t shape[$rank + 1], times[$rank + 1] = {0};
 for (int64_t i = 0; i < $rank; i++)
     shape[i] = given[i];
-for (int64_t i = 0; i < $count; i++) {
+for (int64_t i = 0; i < count; i++) {
     const int64_t axis = $axis < 0 ? $axis + $rank : $axis;
-    const int64_t before = (int64_t)pads[i], behind = (int64_t)pads[$count + i];
+    const int64_t before = (int64_t)pads[i], behind = (int64_t)pads[count + i];
     const int64_t far = __INT64_MAX__ / 4;
     if (axis < 0 || axis >= $rank || before > far || before < -far || behind > far || behind < -far) {
         fault = 1;
@@ -97,34 +91,21 @@ for (int64_t i = 0; i < $count; i++) {
 """
 
 
-def _refuse(node: Node) -> str | None:
-    frames = _known_frames(node)
-    if frames is None:
-        lists = [value for value in (node.inputs[1], *node.inputs[3:4]) if value is not None]
-        is_counted = all(known_length(value) is not None for value in lists)
-        return None if is_counted else "how many pads it has is not known before the run"
-    for extent, frame in zip(_data(node).shape, frames, strict=True):
-        low, _ = bounds(extent - frame.cut_before - frame.cut_behind)
-        if low is None or low < 0:
-            return f"pads of {-frame.cut_before} and {-frame.cut_behind} may cut more than the axis has"
-    return None
-
-
 def _reads(node: Node) -> list[Value]:
     fills = [v for v in node.inputs[2:3] if v is not None and v.constant is None]
     late = [] if _known_frames(node) is not None else [v for v in (node.inputs[1], *node.inputs[3:4]) if v is not None]
-    return [_data(node), *fills, *late]
+    return [node.input, *fills, *late]
 
 
-@late_sizes("Pad", refuse=_refuse, reads=_reads)
+@late_sizes("Pad", reads=_reads)
 def pad_sizes(context: Context, node: Node) -> None:
     """Nothing: the rule itself binds them together with the pads."""
 
 
-@anchor("Pad", refuse=_refuse, reads=_reads)
+@anchor("Pad", reads=_reads)
 def pad(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Negative pads narrow the view of the input; then the frame is filled or copied."""
-    view, known = context.view(_data(node)), _known_frames(node)
+    view, known = context.view(node.input), _known_frames(node)
     frames = _late_frames(context, node) if known is None else known
     for axis, each in enumerate(frames):
         extent = view.shape[axis] - each.cut_before - each.cut_behind
@@ -139,14 +120,14 @@ def pad(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 def _fill_frame(context: Context, node: Node, view: View, middle: View, frame: list[tuple[Dim, Dim]]) -> None:
     """Fill the frame with the constant, slab by slab, and copy the input into the middle."""
-    fill = node.inputs[2] if len(node.inputs) > 2 else None
+    fill = node.optional(2)
     for axis, (before, behind) in enumerate(frame):
         extent = view.shape[axis]
         for start, width in ((0, before), (extent + before, behind)):
             if width != 0:
                 _fill_slab(context, node.output, fill, middle.window(axis, start, 1, width))
         middle = middle.window(axis, before, 1, extent)
-    context.copy(_data(node), view, into=middle)
+    context.copy(node.input, view, into=middle)
 
 
 def _fill_slab(context: Context, value: Value, fill: Value | None, into: View) -> None:
@@ -163,7 +144,7 @@ def _copy_frame(context: Context, node: Node, view: View, result: View, frame: l
     """Every row of the output from its row of the input: the frame one by one, the middle as a whole."""
     last = len(view.shape) - 1
     if view.strides[last] != 1:
-        view = context.copy(_data(node), view)
+        view = context.copy(node.input, view)
     item = node.output.dtype.itemsize
     blocks, tasks, cost = row_blocks(f"columns * {item}", f"8 + columns * {item} / 8")
     sizes: list[tuple[str, Size]] = [("rows", product(result.shape[:-1])), ("columns", result.shape[-1])]

@@ -8,24 +8,15 @@ from intaglio.ir.dim import product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import MEMORY, register_kind
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.register import MEMORY, register_kind
 from intaglio.kernels.routine import ROWS, Routine, bits_type, reads, row_blocks, writes
 from intaglio.kernels.view import whole
 
 
-def _data(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
-
-
 def _ends(node: Node) -> list[Value]:
     """The start and the step of a range; its limit only tells how long it is."""
-    start, _, delta = node.inputs
-    assert start is not None
-    assert delta is not None
-    return [start, delta]
+    return [node.input, node.needed(2)]
 
 
 @anchor("Range", reads=_ends)
@@ -91,7 +82,7 @@ _EYE = f"""
 @anchor("Trilu")
 def trilu(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy the kept part of each row and clear the rest."""
-    data, offset = _data(node), node.inputs[1] if len(node.inputs) > 1 else None
+    data, offset = node.input, node.optional(1)
     shape, bits = data.shape, bits_type(data.dtype)
     row = f"columns * {data.dtype.itemsize}"
     blocks, tasks, cost = row_blocks(row, f"3 + {row} / 16")

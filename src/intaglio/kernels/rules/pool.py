@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from intaglio.ir.dim import Dim, compare, product
 from intaglio.ir.dtype import INT64, DType
-from intaglio.ir.graph import Node, Value
+from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import is_computable
 from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.register import is_computable
 from intaglio.kernels.routine import Parameter, Routine, memory_type
 from intaglio.kernels.rules.widen import computed, converted, widened
 from intaglio.kernels.structured.plain_pool import POOL_BODY, POOL_HELPERS, PlainPool, pool_marks
@@ -22,25 +20,15 @@ from intaglio.ops.window import Window
 _KINDS: dict[str, PlainPool] = {"MaxPool": "max", "AveragePool": "average", "LpPool": "lp"}
 
 
-def _data(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
-
-
-def _op(node: Node) -> Any:
-    return node.op
-
-
 def _windows(node: Node) -> tuple[Window, ...]:
-    return _op(node).windows(_data(node).shape[2:])
+    return node.op.windows(node.input.shape[2:])
 
 
 def _refuse(node: Node) -> str | None:
-    data = _data(node)
+    data = node.input
     if not 3 <= data.rank <= 5 or not is_computable(data.dtype):
         return f"{node.op.name} of {data.type} is not compiled yet"
-    if node.op.name == "LpPool" and data.dtype.name == "float32" and not _op(node).ceil_mode:
+    if node.op.name == "LpPool" and data.dtype.name == "float32" and not node.op.ceil_mode:
         return "it is expanded to a mean of powers, whose kernel is faster"
     is_known = all(compare(window.kernel, 0) == 1 for window in _windows(node))
     return None if is_known else "its window's size is not known before the run"
@@ -55,7 +43,7 @@ def _lowest(dtype: DType) -> str:
 @anchor("MaxPool", "AveragePool", "LpPool", refuse=_refuse)
 def plain_pool(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Value by value in the type that the elements are computed in; a task is one row of the output."""
-    data, output = _data(node), node.outputs[0]
+    data, output = node.input, node.outputs[0]
     dtype = computed(data.dtype)
     x = widened(context, data)
     if not x.is_contiguous:
@@ -65,7 +53,7 @@ def plain_pool(context: Context, node: Node, epilogue: Epilogue) -> None:
     has_indices = len(node.outputs) > 1
     places = context.allocate(node.outputs[1]) if has_indices else whole(context.temporary(INT64, 1), (1,))
     element = memory_type(dtype)
-    op = _op(node)
+    op = node.op
     kind = _KINDS[op.name]
     counts_pads = bool(getattr(op, "count_include_pad", 0))
     marks = pool_marks(kind, element, _lowest(dtype), counts_pads, getattr(op, "p", 2))

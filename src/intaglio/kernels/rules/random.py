@@ -10,8 +10,8 @@ from intaglio.ir.dtype import UINT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import MEMORY
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.register import MEMORY
 from intaglio.kernels.routine import (
     AT_LEAST_ONE,
     ROWS,

@@ -15,8 +15,9 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue, EpilogueCode
-from intaglio.kernels.loops import Program, loop_call
+from intaglio.kernels.loops import loop_call
 from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.program import Program
 from intaglio.kernels.routine import Parameter, Routine
 from intaglio.kernels.routine import reads as read
 from intaglio.kernels.routine import writes as written

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from intaglio.ir.build import Builder
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, product, symbol
 from intaglio.ir.dtype import FLOAT32, FLOAT64, INT32, INT64
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context, anchor, late_sizes
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import MEMORY
-from intaglio.kernels.loops import Program, loop_call
+from intaglio.kernels.loops import loop_call
 from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.program import Program
+from intaglio.kernels.register import MEMORY
 from intaglio.kernels.routine import Parameter, Routine, bits_type, memory_type, part_type, reads, writes
 from intaglio.kernels.rules.late import bind_wanted
 from intaglio.kernels.rules.widen import converted, widened
@@ -25,15 +26,17 @@ from intaglio.kernels.structured.resample import (
     MIX_HELPERS,
     NEAREST_BODY,
     NEAREST_TABLE,
+    SPREAD_BODY,
     TABLE_HELPERS,
     WEIGHT_TABLE,
     Sampling,
+    late_taps,
     mix_body,
     table_marks,
     tap_count,
 )
 from intaglio.kernels.view import Buffer, View, row_major, whole
-from intaglio.ops.indices import known, known_length, resolve_axes
+from intaglio.ops.indices import known, resolve_axes
 from intaglio.ops.operand import cast
 
 
@@ -41,7 +44,8 @@ from intaglio.ops.operand import cast
 class _Axis:
     """One resized axis: `scale` is 0 where it is the ratio of the sizes.
 
-    `numbers` are those of the table's kernel where they are found in the run.
+    `numbers` are those of the table's kernel where they are found in the run, `taps` how many elements one is then
+    mixed from.
     """
 
     axis: int
@@ -51,58 +55,43 @@ class _Axis:
     start: float = 0.0
     end: float = 1.0
     numbers: Operand | None = None
+    taps: Dim | None = None
 
 
 @dataclass(frozen=True)
 class _Table:
     """Places and weights of a resized axis."""
 
-    taps: int
+    taps: Dim
     index: Buffer
     weights: Buffer
 
 
 def _input(node: Node, position: int) -> Value | None:
     """An input that is given and not empty."""
-    value = node.inputs[position] if len(node.inputs) > position else None
+    value = node.optional(position)
     return None if value is None or value.tensor.shape == (0,) else value
 
 
-def _data(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
-
-
-def _op(node: Node) -> Any:
-    return node.op
-
-
 def _sampling(node: Node) -> Sampling:
-    op = _op(node)
+    op = node.op
     return Sampling(op.mode, op.coordinate_transformation_mode, op.nearest_mode, bool(op.exclude_outside))
-
-
-def _refuse(node: Node) -> str | None:
-    given = _input(node, 2) or _input(node, 3)
-    if given is None or known_length(given) is None:
-        return "how many scales or sizes it has is not known before the run"
-    if _op(node).antialias and not _is_fixed(node) and not _is_scaled(node):
-        return "Resize with antialias to sizes that are not known before the run is not compiled yet"
-    if _parts(node) == 2 and _sampling(node).crops and _op(node).extrapolation_value != 0:
-        return "the extrapolation value is real, and the elements are complex"
-    return None
 
 
 def _is_fixed(node: Node) -> bool:
     """Whether all sizes are plain numbers."""
-    return all(isinstance(size, int) for size in (*_data(node).shape, *node.output.shape))
+    return all(isinstance(size, int) for size in (*node.input.shape, *node.output.shape))
 
 
 def _is_scaled(node: Node) -> bool:
     """Whether the scales are given before the run."""
     scales = _input(node, 2)
     return scales is not None and scales.constant is not None
+
+
+def _is_spread(node: Node) -> bool:
+    """Whether the run tells from how many elements each is mixed."""
+    return bool(node.op.antialias) and node.op.mode != "nearest" and not _is_fixed(node) and not _is_scaled(node)
 
 
 def _is_late(node: Node) -> bool:
@@ -112,13 +101,15 @@ def _is_late(node: Node) -> bool:
         return True
     if _is_scaled(node):
         return False
-    keeps_ratio = _op(node).keep_aspect_ratio_policy != "stretch"
+    if _is_spread(node):
+        return True
+    keeps_ratio = node.op.keep_aspect_ratio_policy != "stretch"
     return known(_input(node, 3)) is None or (keeps_ratio and not _is_fixed(node))
 
 
 def _axes(node: Node) -> list[_Axis]:
     """All axes that the operator names, identities among them."""
-    op, data, roi = _op(node), _data(node), _input(node, 1)
+    op, data, roi = node.op, node.input, _input(node, 1)
     axes = resolve_axes(range(data.rank) if op.axes is None else op.axes, data.rank)
     crop: Any = [0.0] * len(axes) + [1.0] * len(axes)
     if roi is not None and roi.constant is not None:
@@ -131,10 +122,10 @@ def _axes(node: Node) -> list[_Axis]:
 
 
 def _scales(node: Node, axes: Any) -> list[float]:
-    scales, policy = _input(node, 2), _op(node).keep_aspect_ratio_policy
+    scales, policy = _input(node, 2), node.op.keep_aspect_ratio_policy
     if scales is not None and scales.constant is not None:
         return [float(factor) for factor in scales.constant]
-    pairs = [(_data(node).shape[axis], wanted) for axis, wanted in zip(axes, known(_input(node, 3)) or (), strict=True)]
+    pairs = [(node.input.shape[axis], wanted) for axis, wanted in zip(axes, known(_input(node, 3)) or (), strict=True)]
     if policy == "stretch" or not all(isinstance(d, int) for pair in pairs for d in pair):
         return [0.0] * len(pairs)
     ratios: list[float] = [b / a if a else 0.0 for a, b in pairs]  # pyright: ignore[reportOperatorIssue, reportUnknownVariableType]
@@ -153,10 +144,10 @@ def _parameters(node: Node) -> list[tuple[str, Value]]:
 
 
 def _reads(node: Node) -> list[Value]:
-    return [_data(node), *(value for _, value in _parameters(node) if _is_late(node))]
+    return [node.input, *(value for _, value in _parameters(node) if _is_late(node))]
 
 
-@late_sizes("Resize", refuse=_refuse, reads=lambda node: [value for _, value in _parameters(node)])
+@late_sizes("Resize", reads=lambda node: [value for _, value in _parameters(node)])
 def resize_sizes(context: Context, node: Node) -> None:
     """Nothing: the rule itself binds them together with the scales."""
 
@@ -176,11 +167,20 @@ def _late_axes(context: Context, node: Node) -> list[_Axis]:
     bind_wanted(context, node, [axis.axis for axis in axes], "int64_t", wanted)
     if not _is_late(node):
         return axes
-    return [replace(axis, numbers=Operand(numbers.buffer, 6 * i)) for i, axis in enumerate(axes)]
+    axes = [replace(axis, numbers=Operand(numbers.buffer, 6 * i)) for i, axis in enumerate(axes)]
+    return _with_taps(context, node, axes, numbers) if _is_spread(node) else axes
+
+
+def _with_taps(context: Context, node: Node, axes: list[_Axis], numbers: View) -> list[_Axis]:
+    """The axes with symbols for their taps, which the driver takes from the numbers."""
+    names = [f"{node.output.name}.taps{i}" for i in range(len(axes))]
+    lines = [f"value[{i}] = {late_taps(_sampling(node).mode, i)};" for i in range(len(axes))]
+    context.bind(node, names, "\n".join(lines), [("numbers", "float", numbers)])
+    return [replace(axis, taps=symbol(name)) for axis, name in zip(axes, names, strict=True)]
 
 
 def _unknown_axes(node: Node) -> list[_Axis]:
-    data, op = _data(node), _op(node)
+    data, op = node.input, node.op
     axes = resolve_axes(range(data.rank) if op.axes is None else op.axes, data.rank)
     scales = _scales(node, axes) if _is_scaled(node) else [float("nan")] * len(axes)
     return [
@@ -189,7 +189,7 @@ def _unknown_axes(node: Node) -> list[_Axis]:
 
 
 def _number_marks(node: Node, count: int, suffixes: dict[str, str]) -> dict[str, str]:
-    op = _op(node)
+    op = node.op
     policy = {"stretch": "0", "not_larger": "1", "not_smaller": "2"}[op.keep_aspect_ratio_policy]
     return {
         "count": str(count),
@@ -205,10 +205,10 @@ def _number_marks(node: Node, count: int, suffixes: dict[str, str]) -> dict[str,
     }
 
 
-@anchor("Resize", refuse=_refuse, reads=_reads)
+@anchor("Resize", reads=_reads)
 def resize(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Resample axis by axis, the last two neighbours in one pass."""
-    sampling, data = _sampling(node), _data(node)
+    sampling, data = _sampling(node), node.input
     is_late = _is_late(node) or bool(context.unbound(node.output))
     axes = _late_axes(context, node) if is_late else _axes(node)
     axes = [axis for axis in axes if not _is_identity(axis, sampling)]
@@ -241,7 +241,7 @@ def _rounded(context: Context, node: Node, view: View, into: View) -> None:
     source = graph.add_input("x", TensorType(FLOAT64, view.shape))
     b = Builder(graph)
     limits = np.iinfo(dtype.numpy)
-    whole_numbers = b.Round(source) if _op(node).antialias else source
+    whole_numbers = b.Round(source) if node.op.antialias else source
     result = cast(b, b.Clip(whole_numbers, float(limits.min), float(limits.max)), dtype)
     nodes = list(graph.nodes)
     loads = {source: view}
@@ -254,17 +254,19 @@ def _passes(axes: list[_Axis]) -> list[list[_Axis]]:
     """Axes in order, neighbours in pairs."""
     left, passes = sorted(axes, key=lambda axis: axis.axis), list[list[_Axis]]()
     while left:
-        is_pair = len(left) > 1 and left[1].axis == left[0].axis + 1 and len(left) != 3
+        is_pair = left[0].taps is None and len(left) > 1 and left[1].axis == left[0].axis + 1 and len(left) != 3
         passes.append(left[: 2 if is_pair else 1])
         left = left[len(passes[-1]) :]
     return passes
 
 
 def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
-    op, sampling = _op(node), _sampling(node)
+    op, sampling = node.op, _sampling(node)
     factor = axis.scale or _ratio(axis)
     stretch = max(1.0, 1 / factor) if op.antialias and factor else 1.0
-    taps = 1 if sampling.mode == "nearest" else tap_count(sampling.mode, stretch)
+    taps = axis.taps
+    if taps is None:
+        taps = 1 if sampling.mode == "nearest" else tap_count(sampling.mode, stretch)
     is_scaled = float(_input(node, 2) is not None)
     numbers = axis.numbers
     if numbers is None:
@@ -281,7 +283,7 @@ def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
     body = NEAREST_TABLE if sampling.mode == "nearest" else WEIGHT_TABLE
     routine = Routine(
         f"resize_{sampling.mode}_table", body, parameters, sizes, SizeTerm("(resized + 255) / 256"),
-        SizeTerm(f"{1000 * taps}"), checks=True, helpers=TABLE_HELPERS, marks=table_marks(sampling, element),
+        SizeTerm("1000 * ({0})", (taps,)), checks=True, helpers=TABLE_HELPERS, marks=table_marks(sampling, element),
     )  # fmt: skip
     call = routine.call(node)
     call.title, call.flops = f"{node.op.name} table of axis {axis.axis}", axis.resized * taps * 8
@@ -304,13 +306,14 @@ def _pass(context: Context, node: Node, view: View, pair: list[_Axis], into: Vie
     first, last = pair[0].axis, pair[-1].axis
     shape = (*view.shape[:first], *(axis.resized for axis in pair), *view.shape[last + 1 :])
     target = into or whole(context.temporary(view.buffer.dtype, product(shape)), shape)
-    rows, columns = pair if len(pair) == 2 else (None, pair[0]) if product(shape[last + 1 :]) == 1 else (pair[0], None)
+    is_column = pair[0].taps is None and product(shape[last + 1 :]) == 1
+    rows, columns = pair if len(pair) == 2 else (None, pair[0]) if is_column else (pair[0], None)
     extents: dict[str, Dim] = {
         "in_a": 1 if rows is None else rows.size, "out_a": 1 if rows is None else rows.resized,
         "in_b": 1 if columns is None else columns.size, "out_b": 1 if columns is None else columns.resized,
         "inner": product(shape[last + 1 :]) * _parts(node),
     }  # fmt: skip
-    build = _nearest if _sampling(node).mode == "nearest" else _mixed
+    build = _nearest if _sampling(node).mode == "nearest" else _mixed if pair[0].taps is None else _spread
     routine = build(context, node, view, target, rows, columns)
     routine.sizes = [*extents.items(), *routine.sizes]
     routine.tasks = SizeTerm("{0} * out_a", (product(shape[:first]),))
@@ -322,12 +325,13 @@ def _pass(context: Context, node: Node, view: View, pair: list[_Axis], into: Vie
 
 def _parts(node: Node) -> int:
     """How many numbers an element is where elements are mixed: a complex one is two."""
-    is_pair = _data(node).dtype.kind == "complex" and _sampling(node).mode != "nearest"
+    is_pair = node.input.dtype.kind == "complex" and _sampling(node).mode != "nearest"
     return 2 if is_pair else 1
 
 
 def _fill(context: Context, node: Node, dtype: Any) -> Buffer:
-    return context.constant(np.array([_op(node).extrapolation_value]).astype(dtype.numpy))
+    """What stands where the input does not reach; the real and the imaginary part where they are mixed as two."""
+    return context.constant(np.array([node.op.extrapolation_value, 0])[: _parts(node)].astype(dtype.numpy))
 
 
 def _nearest(
@@ -349,6 +353,25 @@ def _nearest(
     )
 
 
+def _spread(
+    context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
+) -> Routine:
+    assert rows is not None
+    element = memory_type(part_type(view.buffer.dtype))
+    table = _table(context, node, rows, element)
+    parameters = [
+        Parameter("x", element, Operand(view.buffer, view.offset)),
+        Parameter("out", element, Operand(target.buffer, target.offset, True)),
+        Parameter("index_a", "int32_t", Operand(table.index)),
+        Parameter("weights_a", element, Operand(table.weights)),
+        Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))),
+    ]
+    marks = {"element": element, "kind": "f64" if element == "double" else "f32", "parts": str(_parts(node))}
+    marks["crops"] = "1" if _sampling(node).crops else "0"
+    cost = SizeTerm("1 + taps_a * (2 + inner / 16)")
+    return Routine("resize_spread", SPREAD_BODY, parameters, [("taps_a", table.taps)], 1, cost, marks=marks)
+
+
 def _mixed(
     context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
 ) -> Routine:
@@ -358,6 +381,7 @@ def _mixed(
         Parameter("out", element, Operand(target.buffer, target.offset, True)),
     ]
     marks = {"element": element, "kind": "f64" if element == "double" else "f32", "taps_a": "1", "taps_b": "1"}
+    marks["parts"] = str(_parts(node))
     marks["skips"] = "1" if any(axis is not None and axis.numbers is not None for axis in (rows, columns)) else "0"
     for name, axis in (("a", rows), ("b", columns)):
         if axis is not None:

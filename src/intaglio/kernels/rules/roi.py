@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import register_kind
 from intaglio.kernels.plan import SizeTerm
+from intaglio.kernels.register import register_kind
 from intaglio.kernels.routine import ROWS, Routine, disagreement, memory_type, reads, row_blocks, writes
 from intaglio.kernels.rules.channels import channels_last, give_last, result_last
 from intaglio.kernels.rules.places import PLACE, inputs_of
 from intaglio.kernels.rules.widen import computed, side_by_side
 from intaglio.ops.vision_nn import CORNER_LIMIT, POINT_LIMIT
-
-
-def _op(node: Node) -> Any:
-    return node.op
 
 
 def _emit(
@@ -39,7 +34,7 @@ def _emit(
     routine.tasks, routine.cost = tasks, cost
     routine.marks |= {
         "element": memory_type(dtype), "kind": register_kind(dtype), "suffix": "f" if dtype.itemsize == 4 else "",
-        "scale": repr(float(_op(node).spatial_scale)),
+        "scale": repr(float(node.op.spatial_scale)),
     }  # fmt: skip
     context.emit(routine.call(node))
     give_last(context, node, result)
@@ -48,7 +43,7 @@ def _emit(
 @anchor("RoiAlign")
 def roi_align(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Sum or maximum of interpolated points, whose number an adaptive region decides for itself."""
-    op, (_, rois, batch) = _op(node), inputs_of(node)
+    op, (_, rois, batch) = node.op, inputs_of(node)
     parameters = [reads("rois", side_by_side(context, rois)), reads("batch", context.contiguous(batch))]
     body = _ALIGN.replace("$finish", _MEAN if op.mode == "avg" else "")
     routine = Routine(f"roi_align_{op.mode}", body, parameters, [], 1, 1, checks=True)
@@ -186,7 +181,7 @@ def max_roi_pool(context: Context, node: Node, epilogue: Epilogue) -> None:
     _, rois = inputs_of(node)
     routine = Routine("max_roi_pool", _MAX_POOL, [reads("rois", side_by_side(context, rois))], [], 1, 1, checks=True)
     routine.helpers, routine.marks = PLACE + _BIN, {"limit": repr(float(CORNER_LIMIT))}
-    _emit(context, node, routine, _op(node).pooled_shape, [(rois.shape[1], 5)])
+    _emit(context, node, routine, node.op.pooled_shape, [(rois.shape[1], 5)])
 
 
 _BIN = """

@@ -7,25 +7,22 @@ from intaglio.ir.dtype import FLOAT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import register_kind
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.register import register_kind
 from intaglio.kernels.routine import ROWS, Routine, disagreement, memory_type, part_type, reads, row_blocks, writes
-from intaglio.kernels.rules.channels import MIX_HELPERS, channels_last, give_last, result_last
+from intaglio.kernels.rules.channels import MIX_HELPERS, MOST_AXES, channels_last, give_last, result_last
 from intaglio.kernels.rules.widen import computed, side_by_side
 
 _TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 
 
 def _inputs(node: Node) -> tuple[Value, Value]:
-    image, grid = node.inputs
-    assert image is not None
-    assert grid is not None
-    return image, grid
+    return node.input, node.needed(1)
 
 
 def _refuse(node: Node) -> str | None:
     image, _ = _inputs(node)
-    return None if 3 <= image.rank <= 5 else f"GridSample of rank {image.rank} is not compiled yet"
+    return None if 3 <= image.rank <= MOST_AXES + 2 else f"GridSample of rank {image.rank} is not compiled"
 
 
 def _computed(image: Value) -> DType:

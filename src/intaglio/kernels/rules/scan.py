@@ -6,8 +6,8 @@ from intaglio.ir.dim import Dim, product, symbol
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import MEMORY, register_kind
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.register import MEMORY, register_kind
 from intaglio.kernels.routine import (
     AT_LEAST_ONE,
     ROWS,
@@ -23,15 +23,9 @@ from intaglio.kernels.routine import (
 from intaglio.ops.indices import known_integers
 
 
-def _data(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
-
-
 def _scan_axis(node: Node) -> int | None:
     """The axis, counted from the front, where it is known and valid."""
-    numbers, rank = known_integers(node.inputs[1]), _data(node).rank
+    numbers, rank = known_integers(node.inputs[1]), node.input.rank
     if numbers is None or len(numbers) != 1 or not -rank <= numbers[0] < rank:
         return None
     return numbers[0] % rank
@@ -52,11 +46,10 @@ def _scan_reads(node: Node) -> list[Value]:
 
 def _scan_parts(context: Context, node: Node) -> tuple[Dim, Dim, Dim]:
     """The elements before the axis, along it and behind it; the driver works them out where the run tells the axis."""
-    data, axis = _data(node), _scan_axis(node)
+    data, axis = node.input, _scan_axis(node)
     if axis is not None:
         return three_parts(data.shape, axis)
-    given = node.inputs[1]
-    assert given is not None
+    given = node.needed(1)
     names = [f"{node.output.name}.{part}" for part in ("outer", "extent", "inner")]
     extents: list[tuple[str, Size]] = [(f"given{i}", extent) for i, extent in enumerate(data.shape)]
     listed = ", ".join(name for name, _ in extents) or "0"
@@ -79,7 +72,7 @@ for (int64_t i = 0; i < $rank; i++)
 @anchor("CumSum", "CumProd", refuse=_refuse_scan, reads=_scan_reads)
 def cumulative(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A running total in order along the axis, for a vector of columns at once; a row is such a vector."""
-    data = _data(node)
+    data = node.input
     outer, extent, inner = _scan_parts(context, node)
     is_row = inner == 1
     lanes = 1 if is_row else context.target.lanes
@@ -95,7 +88,7 @@ def cumulative(context: Context, node: Node, epilogue: Epilogue) -> None:
 
 
 def _scan_marks(node: Node) -> dict[str, str]:
-    dtype = _data(node).dtype
+    dtype = node.input.dtype
     return {
         "kind": register_kind(dtype),
         "suffix": MEMORY[dtype.name][1],
@@ -142,15 +135,14 @@ _SCAN_COLUMNS = f"""
 @anchor("ReverseSequence")
 def reverse_sequence(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy each step of each sequence from its mirrored place; a row is what lies behind the two leading axes."""
-    data, lengths = _data(node), node.inputs[1]
-    assert lengths is not None
+    data, lengths = node.input, node.needed(1)
     is_batch_first = node.op.batch_axis == 0
     batch, time = (0, 1) if is_batch_first else (1, 0)
     row = f"inner * {data.dtype.itemsize}"
     blocks, tasks, cost = row_blocks(row, f"4 + {row} / 16")
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement([(lengths.tensor.size, data.shape[batch])])), ("steps", data.shape[time]),
-        ("second", data.shape[1]), ("inner", product(data.shape[2:])), ("rows", product(data.shape[:2])), *blocks,
+        ("batch", data.shape[batch]), ("second", data.shape[1]), ("inner", product(data.shape[2:])), ("rows", product(data.shape[:2])), *blocks,
         ("tasks", tasks),
     ]  # fmt: skip
     bits = bits_type(data.dtype)
@@ -171,6 +163,9 @@ _REVERSE = f"""
         *fault = 1;
         return;
     }}
+    for (int64_t i = 0; !rows && i < batch; i++)
+        if (length[i] < 0 || (int64_t)length[i] > steps)
+            *fault = 1;
     for ({ROWS}) {{
         const int64_t first = row / second, other = row % second, count = (int64_t)length[$batch];
         if (count < 0 || count > steps) {{

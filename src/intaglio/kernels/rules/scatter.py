@@ -11,8 +11,8 @@ from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import MEMORY
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.register import MEMORY
 from intaglio.kernels.routine import (
     AT_LEAST_ONE,
     ROWS,
@@ -205,7 +205,7 @@ $tuple
 def tensor_scatter(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy the cache, then rows of the update over it; a row is what lies behind the axis."""
     cache, update = inputs_of(node)[:2]
-    starts = node.inputs[2] if len(node.inputs) > 2 else None
+    starts = node.optional(2)
     bits = bits_type(cache.dtype)
     parameters = [reads("update", context.contiguous(update), bits)]
     if starts is not None:

@@ -6,8 +6,8 @@ from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.expression import BITS, MEMORY, register_kind
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.register import BITS, MEMORY, register_kind
 from intaglio.kernels.routine import (
     AT_LEAST_ONE,
     ROWS,
@@ -29,16 +29,10 @@ STRIP = 64
 """Columns that one task reduces where the axis is not the last: a whole number of vectors of every target."""
 
 
-def _data(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
-
-
 @anchor("ArgMax", "ArgMin")
 def arg_extreme(context: Context, node: Node, epilogue: Epilogue) -> None:
     """One pass that keeps the best element and its place in each lane; NaN is more extreme than any number."""
-    data = _data(node)
+    data = node.input
     shape = data.shape or (1,)
     outer, extent, inner = three_parts(shape, resolve_axis(node.op.axis, len(shape)))
     sizes: list[tuple[str, Size]] = [("outer", outer), ("extent", extent), ("inner", inner)]
@@ -189,10 +183,10 @@ def _refuse_top(node: Node) -> str | None:
     return None if len(node.outputs) == 2 else "TopK needs two outputs"
 
 
-@anchor("TopK", refuse=_refuse_top, reads=lambda node: [_data(node)])
+@anchor("TopK", refuse=_refuse_top, reads=lambda node: [node.input])
 def top_k(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A heap of the best K so far; a key is an element's rank and then its place, so keys differ and order is total."""
-    data, (values, places) = _data(node), node.outputs
+    data, (values, places) = node.input, node.outputs
     axis = resolve_axis(node.op.axis, data.rank)
     outer, extent, inner = three_parts(data.shape, axis)
     blocks, tasks, cost = row_blocks(f"(extent + 4 * count) * {data.dtype.itemsize}", "20 + extent * 2 + count * 20")

@@ -10,7 +10,8 @@ from intaglio.ir.dtype import FLOAT32, DType
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
-from intaglio.kernels.loops import Program, loop_call
+from intaglio.kernels.loops import loop_call
+from intaglio.kernels.program import Program
 from intaglio.kernels.view import View, whole
 from intaglio.ops.operand import cast
 

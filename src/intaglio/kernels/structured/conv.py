@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from intaglio.c.constants import allocated
-from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.source import (
     Element,
@@ -57,11 +56,6 @@ def conv_transpose(target: VectorTarget, element: Element = "float32") -> Struct
     names = _names(target, tile, "nhwc")
     parts = (_SLAB, _PHASES, _TRANSPOSED)
     return _kernel("conv_transpose", target, tile, "nhwc", names, parts, _slab_elements(_gather_extent))
-
-
-def pointwise(target: VectorTarget) -> StructuredKernel:
-    """A 1x1 convolution with stride 1 is the product of M = pixels, K = input and N = output channels."""
-    return gemm(target)
 
 
 def pack_conv(

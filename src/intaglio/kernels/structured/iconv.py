@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from intaglio.kernels.structured.conv import WINDOW_SIZES
 from intaglio.kernels.structured.integer_tile import (
-    HEADER_ROWS,
     Byte,
     IntegerTarget,
     IntegerTile,
@@ -29,12 +28,7 @@ def integer_conv(target: IntegerTarget, left: Byte = "uint8", *, has_zero: bool 
     """
     tile = integer_tile(target, left)
     sizes = (*_SIZES, "row_block")
-    names = {
-        "raw": f"{left}_t",
-        "type": tile.left_type,
-        "columns": tile.columns,
-        "group": tile.group,
-        "header": 4 * HEADER_ROWS * tile.columns,
+    names = tile.names | {
         "rows": tile.block_rows,
         "sizes": unpack_sizes(sizes),
         "takes_sums": "1" if has_zero else "0",

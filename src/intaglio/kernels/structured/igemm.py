@@ -4,7 +4,6 @@ from string import Template
 
 from intaglio.kernels.structured.gemm import packed_blocks
 from intaglio.kernels.structured.integer_tile import (
-    HEADER_ROWS,
     Byte,
     IntegerTarget,
     IntegerTile,
@@ -30,11 +29,7 @@ def integer_gemm(
     tile = integer_tile(target, left)
     sizes = (*_SIZES, "row_block", "panel_block")
     source = integer_tile_source(tile, has_zero=has_zero, row_zero=row_zero) + _KERNEL.substitute(
-        raw=f"{left}_t",
-        type=tile.left_type,
-        columns=tile.columns,
-        group=tile.group,
-        header=4 * HEADER_ROWS * tile.columns,
+        tile.names,
         rows=tile.block_rows,
         sizes=unpack_sizes(sizes),
         prepare=_prepare_source(tile, row_zero),
@@ -86,12 +81,10 @@ def integer_pack_kernel(target: IntegerTarget, left: Byte, right: Byte) -> Struc
     tile = integer_tile(target, left)
     flip = "0x80" if has_shift(tile, right) else "0"
     source = _PACK.substitute(
+        tile.names,
         right=f"{right}_t",
         stored="int8_t" if tile.stored_signed else "uint8_t",
         flip=flip,
-        columns=tile.columns,
-        group=tile.group,
-        header=4 * HEADER_ROWS * tile.columns,
         sizes=unpack_sizes(_PACK_SIZES),
     )
     return StructuredKernel(

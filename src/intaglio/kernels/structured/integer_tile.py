@@ -71,6 +71,22 @@ class IntegerTile:
         """Bytes of one element of the left operand as the tile reads it."""
         return 1 if self.quads else 2
 
+    @property
+    def header(self) -> int:
+        """Bytes in front of each panel."""
+        return 4 * HEADER_ROWS * self.columns
+
+    @property
+    def names(self) -> dict[str, object]:
+        """What templates of kernels call the parts of the tile."""
+        return {
+            "raw": f"{self.left}_t",
+            "type": self.left_type,
+            "columns": self.columns,
+            "group": self.group,
+            "header": self.header,
+        }
+
 
 def integer_tile(target: IntegerTarget, left: Byte = "uint8") -> IntegerTile:
     """The tile for a left operand of that type on a target."""
@@ -82,7 +98,7 @@ def integer_tile(target: IntegerTarget, left: Byte = "uint8") -> IntegerTile:
 
 def panel_bytes(tile: IntegerTile, depth: Any) -> Any:
     """Bytes of one packed panel of that depth, a number or a dimension."""
-    return (depth + tile.group - 1) // tile.group * (tile.group * tile.columns) + 4 * HEADER_ROWS * tile.columns
+    return (depth + tile.group - 1) // tile.group * (tile.group * tile.columns) + tile.header
 
 
 def has_shift(tile: IntegerTile, right: Byte) -> bool:
@@ -113,19 +129,14 @@ def integer_tile_source(tile: IntegerTile, *, has_zero: bool, row_zero: bool) ->
     `has_zero`: some packed column may have a zero point; `row_zero`: each row of the left operand has its own.
     """
     first, second = ("value", "weight") if tile.left == "uint8" else ("weight", "value")
-    names = {
-        "type": tile.left_type,
-        "raw": f"{tile.left}_t",
-        "group": tile.group,
+    names = tile.names | {
         "lanes": tile.lanes,
         "vectors": tile.vectors,
-        "columns": tile.columns,
         "rows": tile.rows,
         "unsigned": first,
         "signed": second,
         "one": "0x01010101" if tile.quads else "0x00010001",
         "per_vector": tile.lanes * tile.group,
-        "header": HEADER_ROWS * tile.columns * 4,
         "cases": _cases(tile),
     }
     finish = _FINISH.substitute(

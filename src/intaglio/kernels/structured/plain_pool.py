@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from intaglio.kernels.structured.window import TAPS
+
 PlainPool = Literal["max", "average", "lp"]
 
 _STARTS = {"max": "$lowest", "average": "0", "lp": "0"}
@@ -49,21 +51,9 @@ def _filled(text: str, marks: dict[str, str]) -> str:
     return text
 
 
-POOL_HELPERS = """\
+POOL_HELPERS = f"""\
 /* The taps of a window that lie inside of an axis; the result counts those that the mean is over. */
-static inline int64_t
-IG_FUNCTION_range(int64_t start, int64_t taps, int64_t dilation, int64_t extent, int64_t end, int64_t *range)
-{
-    int64_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
-    int64_t last = extent > start ? (extent - start + dilation - 1) / dilation : 0;
-    int64_t padded = extent + end > start ? (extent + end - start + dilation - 1) / dilation : 0;
-    last = last < taps ? last : taps;
-    padded = padded < taps ? padded : taps;
-    range[0] = first < last ? first : last;
-    range[1] = last;
-    return $counts ? padded : range[1] - range[0];
-}
-"""
+{TAPS}"""
 
 POOL_BODY = """\
     (void)scratch, (void)storage, (void)has_indices, (void)indices;

@@ -130,6 +130,7 @@ $checked
     }
 """
 
+
 def late_taps(mode: Mode, place: int) -> str:
     """C for the number of taps along an axis, from what LATE_NUMBERS finds; nothing is mixed where it is not finite."""
     reach = f"{2 if mode == 'cubic' else 1} * (double)numbers[{6 * place + 4}]"

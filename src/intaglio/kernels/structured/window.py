@@ -123,8 +123,7 @@ IG_FUNCTION_pixels(const int pixels, const int is_whole, void *const *buffer, co
 
 """
 
-_RANGE = Template("""\
-/* The taps of one axis that lie inside for a window at `start`; returns how many of them an average counts. */
+TAPS = """\
 static inline int64_t
 IG_FUNCTION_range(int64_t start, int64_t taps, int64_t dilation, int64_t extent, int64_t end, int64_t *range)
 {
@@ -137,7 +136,12 @@ IG_FUNCTION_range(int64_t start, int64_t taps, int64_t dilation, int64_t extent,
     range[1] = last;
     return $counts ? padded : range[1] - range[0];
 }
+"""
+"""`IG_FUNCTION_range`: the taps of one axis that lie inside for a window at `start`, and how many an average counts."""
 
+_RANGE = Template(f"""\
+/* The taps of one axis that lie inside for a window at `start`; returns how many of them an average counts. */
+{TAPS}
 """)
 
 _ROW = Template("""\

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +9,9 @@ from intaglio.errors import ShapeError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import STRING
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Op, is_required
+from intaglio.ir.op import Op
 from intaglio.onnx.adapters import adapts
+from intaglio.onnx.signatures import operator_signature
 from intaglio.ops.ml.labels import LabelEncoder
 from intaglio.ops.ml.trees import TreeEnsembleClassifier, TreeEnsembleRegressor
 
@@ -47,14 +47,7 @@ def _kept(cls: type[Op]) -> Callable[..., Any]:
     def build(b: Builder, X: Value, *, outputs: int = 1, **attributes: Any) -> Any:
         return b.apply(cls, X, outputs=outputs, **attributes)
 
-    kinds = inspect.Parameter
-    fixed = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in ("b", "X")]
-    named = [
-        kinds(f.name, kinds.KEYWORD_ONLY, default=kinds.empty if is_required(f) else f.default)
-        for f in cls.attributes()
-    ]
-    outputs = kinds("outputs", kinds.KEYWORD_ONLY, default=1)
-    build.__signature__ = inspect.Signature([*fixed, *named, outputs])  # pyright: ignore[reportFunctionMemberAccess]
+    build.__signature__ = operator_signature(cls, outputs=1)  # pyright: ignore[reportFunctionMemberAccess]
     return build
 
 

@@ -2,167 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Value
+from intaglio.ir.op import Op
 from intaglio.onnx.adapters import adapts
+from intaglio.onnx.signatures import operator_signature
+from intaglio.ops.recurrent import GRU, LSTM, RNN
+
+_MISSPELT = "foward"
+"""The default direction of the first GRU in ONNX."""
 
 
-def _tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values)
+def _with_output_sequence(operator: type[Op], *missing: str, **defaults: Any) -> Callable[..., Any]:
+    """An adapter with the inputs and attributes of the newest operator, some of them missing or with other defaults.
+
+    Whether the whole sequence is returned is for the number of outputs to say.
+    """
+
+    def build(b: Builder, *inputs: Value | None, output_sequence: int = 0, **attributes: Any) -> Any:
+        del output_sequence
+        if attributes.get("direction") == _MISSPELT:
+            del attributes["direction"]
+        return getattr(b, operator.__name__)(*inputs, **attributes, outputs=len(operator.output_names))
+
+    signature = operator_signature(operator, *missing, **defaults, output_sequence=0)
+    build.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    return build
 
 
-@adapts("RNN", before=7)
-def rnn_1(
-    b: Builder,
-    X: Value,
-    W: Value,
-    R: Value,
-    B: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] = ("Tanh", "Tanh"),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    output_sequence: int = 0,
-) -> Any:
-    """Whether the whole sequence is returned is for the number of outputs to say."""
-    del output_sequence
-    return b.RNN(
-        X,
-        W,
-        R,
-        B,
-        sequence_lens,
-        initial_h,
-        activation_alpha=_tuple(activation_alpha),
-        activation_beta=_tuple(activation_beta),
-        activations=tuple(activations),
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        outputs=2,
-    )
-
-
-@adapts("GRU", before=3)
-def gru_1(
-    b: Builder,
-    X: Value,
-    W: Value,
-    R: Value,
-    B: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "foward",
-    hidden_size: int | None = None,
-    output_sequence: int = 0,
-) -> Any:
-    """The first version's default direction is misspelt in ONNX."""
-    return gru_3(
-        b,
-        X,
-        W,
-        R,
-        B,
-        sequence_lens,
-        initial_h,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction="forward" if direction == "foward" else direction,
-        hidden_size=hidden_size,
-        output_sequence=output_sequence,
-    )
-
-
-@adapts("GRU", since=3, before=7)
-def gru_3(
-    b: Builder,
-    X: Value,
-    W: Value,
-    R: Value,
-    B: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    linear_before_reset: int = 0,
-    output_sequence: int = 0,
-) -> Any:
-    del output_sequence
-    return b.GRU(
-        X,
-        W,
-        R,
-        B,
-        sequence_lens,
-        initial_h,
-        activation_alpha=_tuple(activation_alpha),
-        activation_beta=_tuple(activation_beta),
-        activations=_tuple(activations),
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        linear_before_reset=linear_before_reset,
-        outputs=2,
-    )
-
-
-@adapts("LSTM", before=7)
-def lstm_1(
-    b: Builder,
-    X: Value,
-    W: Value,
-    R: Value,
-    B: Value | None = None,
-    sequence_lens: Value | None = None,
-    initial_h: Value | None = None,
-    initial_c: Value | None = None,
-    P: Value | None = None,
-    *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    input_forget: int = 0,
-    output_sequence: int = 0,
-) -> Any:
-    del output_sequence
-    return b.LSTM(
-        X,
-        W,
-        R,
-        B,
-        sequence_lens,
-        initial_h,
-        initial_c,
-        P,
-        activation_alpha=_tuple(activation_alpha),
-        activation_beta=_tuple(activation_beta),
-        activations=_tuple(activations),
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        input_forget=input_forget,
-        outputs=3,
-    )
+adapts("RNN", before=7)(_with_output_sequence(RNN, "layout"))
+adapts("GRU", before=3)(_with_output_sequence(GRU, "layout", "linear_before_reset", direction=_MISSPELT))
+adapts("GRU", since=3, before=7)(_with_output_sequence(GRU, "layout"))
+adapts("LSTM", before=7)(_with_output_sequence(LSTM, "layout"))

@@ -1,0 +1,145 @@
+"""The graph that a model is built from, and everything that is made of it: engines, explanations, files."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from intaglio.c.constants import trim
+from intaglio.errors import CompileError, InputError, UnsupportedError
+from intaglio.ir.clone import clone_with_values
+from intaglio.ir.graph import Graph, Value
+from intaglio.ir.limits import check_time
+from intaglio.onnx.info import Imported, ModelInfo
+from intaglio.onnx.mapped import check_files
+from intaglio.passes import Report, simplify
+from intaglio.runtime.explain import Explanation, explain_plan, explain_reference
+from intaglio.runtime.implementations import Choice, choose, refusals
+from intaglio.runtime.limits import check_weights
+from intaglio.runtime.memory import MemoryPlan, memory_of_graph, memory_of_plan
+from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.reference import ReferenceEngine
+from intaglio.runtime.saving import save_compiled
+from intaglio.runtime.variant import Engine, Options, Progress, Variant
+from intaglio.runtime.weights import Held, drop_files, share_weights, signature
+
+
+class Blueprint:
+    """A model's graph as it was read, with the options for what is made of it."""
+
+    def __init__(self, imported: Imported, options: Options) -> None:
+        self.graph: Graph = imported.graph
+        self.options = options
+        check_weights(self.graph, options.limits)
+        share_weights(self.graph, is_mapped=options.engine == "native")
+        self._names = [value.name for value in self.graph.outputs]
+
+    def build(self, names: Sequence[str], overridden: frozenset[str], progress: Progress | None) -> Variant:
+        """The engine for these outputs, where inputs with defaults are fed only if they are overridden."""
+        graph, report, choices = self._simplify(names, overridden)
+        make = None if self.options.implementations else lambda: self._simplify(names, overridden)[0]
+        held, inputs = Held(graph, make), signature(graph)
+        drop_files(self.graph)
+        trim()
+        del graph
+        engine = self._make_engine(held, progress)
+        drop_files(self.graph)
+        trim()
+        return Variant(engine, inputs, [value.name for value in inputs], held, report, choices)
+
+    def _simplify(
+        self, names: Sequence[str], overridden: frozenset[str]
+    ) -> tuple[Graph, Report | None, tuple[Choice, ...]]:
+        """A copy of the graph that computes these outputs, as the engine runs it."""
+        graph, values = clone_with_values(self.graph)
+        if list(names) != self._names:
+            graph.set_outputs(values[value] for value in self._find(names))
+        _settle_defaults(graph, overridden)
+        choices = choose(graph, dict(self.options.implementations))
+        if self.options.strict and refusals(choices):
+            refused = "\n".join(f"  {choice}" for choice in refusals(choices))
+            raise UnsupportedError(f"strict=True, and these implementations cannot be used:\n{refused}")
+        report = None
+        if self.options.simplify:
+            report = simplify(graph, disable=self.options.disable, exact=self.options.exact)
+        check_files(self.graph)
+        return graph, report, choices
+
+    def _find(self, names: Sequence[str]) -> list[Value]:
+        known = {value.name: value for value in self.graph.values()}
+        known.update((value.name, value) for value in self.graph.constants())
+        known.update(zip(self._names, self.graph.outputs, strict=True))
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], known, 3)
+            hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
+            raise InputError(f"the model has no tensor {', '.join(map(repr, unknown))}{hint}")
+        return [known[name] for name in names]
+
+    def _make_engine(self, held: Held, progress: Progress | None) -> Engine:
+        if self.options.engine == "reference":
+            return ReferenceEngine(held.get())
+        engine = NativeEngine(held, self.options.threads, self.options.target, exact=self.options.exact)
+        if self.options.strict and engine.plan.host_steps:
+            reasons = "\n".join(
+                f"  {step.node.op.name} at {step.node.source}: {step.reason}" for step in engine.plan.host_steps
+            )
+            raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
+        return engine.load(_watched(progress))
+
+    def explain(self, main: Variant) -> Explanation:
+        """What a variant runs, and why."""
+        if isinstance(main.engine, NativeEngine):
+            found = explain_plan(main.engine.plan, main.engine.target, self.options.threads, main.report)
+        else:
+            found = explain_reference(graph_of(main), main.report)
+        memory = self.memory_plan(main, {})
+        notes = (*map(str, main.choices), *found.notes)
+        return replace(found, memory=memory.to_dict(), memory_summary=memory.summary, notes=notes)
+
+    def memory_plan(self, main: Variant, sizes: Mapping[str, int]) -> MemoryPlan:
+        """What a run of a variant holds in memory."""
+        engine = main.engine
+        if isinstance(engine, NativeEngine):
+            return memory_of_plan(self.graph, engine.plan, dict(sizes), engine.threads)
+        return memory_of_graph(self.graph, graph_of(main), dict(sizes))
+
+    def c_source(self, main: Variant) -> str:
+        """The generated C of a variant."""
+        if not isinstance(main.engine, NativeEngine):
+            raise CompileError("the model runs on the reference engine, for which no C is generated")
+        return "\n".join(function.source for function in main.engine.functions())
+
+    def save_compiled(self, main: Variant, info: ModelInfo, path: str | os.PathLike[str]) -> int:
+        """Write a variant with its machine code to a file; returns its size."""
+        if not isinstance(main.engine, NativeEngine):
+            raise CompileError("the model runs on the reference engine; only a compiled model can be saved as one")
+        return save_compiled(path, graph_of(main), info, main.engine, exact=self.options.exact)
+
+
+def graph_of(variant: Variant) -> Graph:
+    """The graph that a variant's engine runs."""
+    assert variant.held is not None
+    return variant.held.get()
+
+
+def _watched(progress: Progress | None) -> Progress:
+    """The progress of compilation, stopped where loading takes too long."""
+
+    def told(done: int, total: int) -> None:
+        check_time()
+        if progress is not None:
+            progress(done, total)
+
+    return told
+
+
+def _settle_defaults(graph: Graph, overridden: frozenset[str]) -> None:
+    """Inputs that are not fed take their defaults as constants, so that they can be folded and packed."""
+    for value in list(graph.inputs):
+        if value.default is not None and value.name not in overridden:
+            constant = Value(value.name, value.type, constant=value.default)
+            value.replace_uses(constant)
+            graph.inputs.remove(value)

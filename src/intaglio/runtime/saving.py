@@ -1,0 +1,205 @@
+"""Writing compiled models, as files for users and into the cache; `intaglio.runtime.artifact` reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from intaglio.c.cache import default_cache
+from intaglio.c.library import runtime_function
+from intaglio.c.target import TARGETS, Target
+from intaglio.c.units import function_key
+from intaglio.errors import GraphError, InputError
+from intaglio.ir.dtype import from_numpy
+from intaglio.ir.graph import Graph, Value
+from intaglio.ir.op import Array
+from intaglio.ir.text import format_graph
+from intaglio.ir.types import TensorType
+from intaglio.kernels.plan import NativeStep
+from intaglio.onnx.info import ModelInfo
+from intaglio.onnx.mapped import check_files
+from intaglio.runtime.artifact import ALIGNMENT, FORMAT, MAGIC, PREFIX, Header, Section, StoredArray, StoredLibrary
+from intaglio.runtime.limits import weight_bytes
+from intaglio.runtime.native import NativeEngine, frame_of
+from intaglio.runtime.program import Port, Program, program_data
+from intaglio.version import __version__
+
+CONSTANTS_LIMIT = 1 << 28
+"""A program is stored where its code reads at most so many bytes of constants; they stand beside the graph's own."""
+
+
+def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
+    """What an engine needs to run without its graph; None where it needs more than code, constants and sizes.
+
+    `graph` has the inputs and outputs that users see.
+    """
+    if not engine.is_plain or sum(array.nbytes for array in engine.constants) > CONSTANTS_LIMIT:
+        return None
+    ports = _ports(graph.inputs), _ports(graph.outputs)
+    (step,) = engine.plan.steps
+    if ports[0] is None or ports[1] is None or not isinstance(step, NativeStep):
+        return None
+    *kernels, driver = [function_key(function, None, engine.target).source for function in engine.functions()]
+    return Program(
+        name=graph.name,
+        inputs=ports[0],
+        outputs=ports[1],
+        frame=frame_of(step),
+        driver=driver,
+        kernels=tuple(kernels),
+        assumptions=tuple(engine.plan.assumptions),
+        requirements=tuple(engine.plan.requirements),
+        weight_bytes=weight_bytes(graph),
+    )
+
+
+def _ports(values: Sequence[Value]) -> tuple[Port, ...] | None:
+    """Inputs or outputs as a program knows them; None where one is no tensor of known rank."""
+    found: list[Port] = []
+    for value in values:
+        if not isinstance(value.type, TensorType) or value.type.shape is None:
+            return None
+        found.append(Port(value.name, value.type, value.default is not None))
+    return tuple(found)
+
+
+class _Writer:
+    """The sections of a file under way."""
+
+    def __init__(self) -> None:
+        self.contents: list[bytes | memoryview] = []
+        self.digests: list[str] = []
+        self.arrays: list[StoredArray] = []
+        self._numbers: dict[int, int] = {}
+        self._sections: dict[str, int] = {}
+        self._held: list[Array] = []
+
+    def add(self, content: bytes | memoryview) -> int:
+        """The section with these bytes, which are stored once."""
+        digest = hashlib.sha256(content).hexdigest()
+        if digest not in self._sections:
+            self._sections[digest] = len(self.contents)
+            self.contents.append(content)
+            self.digests.append(digest)
+        return self._sections[digest]
+
+    def keep(self, array: Array) -> int:
+        """The number of an array, which is stored once."""
+        if id(array) not in self._numbers:
+            whole = np.ascontiguousarray(array)
+            section = self.add(whole.reshape(-1).view(np.uint8).data if whole.size else b"")
+            self._numbers[id(array)] = len(self.arrays)
+            self._held.append(array)
+            self.arrays.append(StoredArray(from_numpy(whole.dtype).name, list(array.shape), section))
+        return self._numbers[id(array)]
+
+    def program(self, program: Program | None, engine: NativeEngine) -> dict[str, Any] | None:
+        """A program with the numbers of its constants; None where there is none, or one of them has no element type."""
+        try:
+            numbers = [] if program is None else [self.keep(array) for array in engine.constants]
+        except GraphError:
+            return None
+        return None if program is None else program_data(program) | {"constants": numbers}
+
+
+def save_compiled(
+    path: str | os.PathLike[str], graph: Graph, info: ModelInfo, engine: NativeEngine, *, exact: bool
+) -> int:
+    """Write a compiled model in one step, so that nobody sees half of it; returns its size in bytes."""
+    writer = _Writer()
+    text = writer.add(format_graph(graph, writer.keep).encode())
+    functions = [function for each in engine.all_engines() for function in each.functions()]
+    code = default_cache().machine_code(functions, engine.target)
+    code += default_cache().machine_code([runtime_function()], TARGETS["c"])
+    program = writer.program(program_of(graph, engine), engine)
+    libraries = [StoredLibrary(writer.add(library), symbols) for library, symbols in code]
+    header = _header(writer, info, engine.target, exact, text, libraries, program)
+    return write_file(Path(path), header, writer, lambda: check_files(graph))
+
+
+def save_program(
+    path: Path, graph: Graph, info: ModelInfo, engine: NativeEngine, units: Mapping[str, dict[str, str]]
+) -> int | None:
+    """Write what runs without the graph, with code that is in units of the cache; None where there is no program."""
+    writer = _Writer()
+    program = writer.program(program_of(graph, engine), engine)
+    if program is None:
+        return None
+    libraries = [StoredLibrary(None, symbols, unit) for unit, symbols in units.items()]
+    header = _header(writer, info, engine.target, engine.exact, None, libraries, program)
+    return write_file(path, header, writer, lambda: check_files(graph))
+
+
+def _header(
+    writer: _Writer,
+    info: ModelInfo,
+    target: Target,
+    exact: bool,
+    graph: int | None,
+    libraries: Sequence[StoredLibrary],
+    program: dict[str, Any] | None,
+) -> Header:
+    about = {name: value for name, value in asdict(info).items() if name != "path"}
+    about |= {"opset_imports": dict(info.opset_imports), "metadata_props": dict(info.metadata_props)}
+    about |= {"warnings": [] if graph is not None else list(info.warnings)}
+    wanted = asdict(target) | {"flags": list(target.flags), "features": sorted(target.features)}
+    arrays, stored = [asdict(array) for array in writer.arrays], [asdict(library) for library in libraries]
+    return Header(FORMAT, __version__, wanted, exact, about, graph, arrays, stored, program)
+
+
+def write_file(path: Path, header: Header, writer: _Writer, check: Callable[[], None]) -> int:
+    """Write a file in one step; `check` raises where what was written is not to be."""
+    contents = writer.contents
+    start = _aligned(PREFIX + len(_encoded(header, writer, 2**40)))
+    encoded = _encoded(header, writer, start)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
+    try:
+        with open(handle, "wb") as file:
+            prefix = MAGIC + len(encoded).to_bytes(8, "little") + hashlib.sha256(encoded).digest()
+            file.write(prefix + encoded)
+            for offset, content in zip(_offsets(contents, start), contents, strict=True):
+                file.write(b"\0" * (offset - file.tell()))
+                file.write(content)
+            size = file.tell()
+        check()
+        os.chmod(name, 0o644 & ~_umask())
+        os.replace(name, path)
+    except BaseException as error:
+        Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
+        raise
+    return size
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _aligned(place: int) -> int:
+    return -(-place // ALIGNMENT) * ALIGNMENT
+
+
+def _offsets(contents: Sequence[bytes | memoryview], start: int) -> Iterator[int]:
+    for content in contents:
+        yield start
+        start = _aligned(start + len(content))
+
+
+def _encoded(header: Header, writer: _Writer, start: int) -> bytes:
+    places = zip(_offsets(writer.contents, start), writer.contents, writer.digests, strict=True)
+    sections = [asdict(Section(offset, len(content), digest)) for offset, content, digest in places]
+    return json.dumps(asdict(header) | {"sections": sections}, separators=(",", ":")).encode()

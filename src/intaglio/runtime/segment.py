@@ -1,0 +1,124 @@
+"""A segment without its graph: what a run needs of it, as numbers and expressions, and its code bound to sizes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from intaglio.c.arena import Layout
+from intaglio.c.native import Prepared, Segment, plan_apart
+from intaglio.c.toolchain import is_sanitized
+from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dtype import DType
+from intaglio.ir.limits import current, most_bytes
+from intaglio.record import Record
+from intaglio.runtime.limits import check_plan
+
+PREPARED_LIMIT = 64
+"""How many bindings of sizes a segment keeps ready."""
+
+
+class Room(Record):
+    """A buffer of the arena."""
+
+    name: str
+    bytes: Dim
+
+
+class Result(Record):
+    """An output; `shape` and `bytes` are None where only the run tells them."""
+
+    name: str
+    dtype: DType
+    shape: tuple[Dim, ...] | None
+    bytes: Dim | None
+
+
+class Frame(Record):
+    """The sizes of a segment."""
+
+    inputs: int
+    results: tuple[Result, ...]
+    late: tuple[bool, ...]
+    """For each buffer that the segment writes, whether its size is known only in the run."""
+    symbols: tuple[str, ...]
+    """The symbols whose values the driver reads, in order."""
+    arena: tuple[Room, ...]
+    layout: Layout
+    work: tuple[Dim, ...]
+    """The operations of each call of a kernel, as far as they are known before the run."""
+
+    def all_symbols(self, late: Sequence[str] = ()) -> list[str]:
+        """Every symbol that sizes, buffers or outputs depend on, without those that the driver binds itself."""
+        found = set(self.symbols)
+        for room in self.arena:
+            found |= symbols(room.bytes)
+        for result in self.results:
+            for dim in result.shape or ():
+                found |= symbols(dim)
+        for work in self.work:
+            found |= symbols(work)
+        return sorted(found - set(late))
+
+
+class Ready(Record):
+    """A segment for one binding of its sizes: what `invoke` needs and what it gives."""
+
+    prepared: Prepared
+    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+
+
+class LoadedSegment:
+    """A segment whose functions are in memory; `late` are the symbols that its driver binds."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        driver: int,
+        kernels: Sequence[int],
+        constants: Sequence[int],
+        threads: int,
+        weights: int = 0,
+        late: Sequence[str] = (),
+    ) -> None:
+        self.frame = frame
+        self.limits = current()
+        self.weights = weights
+        rounds, memory = self.limits.loop_iterations, max(1, most_bytes() - weights)
+        self.segment = Segment(
+            driver, kernels, constants, frame.inputs, len(frame.late), threads, frame.late, rounds, memory
+        )
+        self._names = frame.all_symbols(late)
+        self._ready: OrderedDict[tuple[int, ...], Ready] = OrderedDict()
+
+    def ready(self, bindings: dict[str, int]) -> Ready:
+        """The segment prepared for the given sizes, from the few kept or made anew."""
+        key = tuple(bindings[name] for name in self._names)
+        found = self._ready.get(key)
+        if found is None:
+            found = self._prepare(bindings)
+            self._ready[key] = found
+            if len(self._ready) > PREPARED_LIMIT:
+                self._ready.popitem(last=False)
+        return found
+
+    def _prepare(self, bindings: dict[str, int]) -> Ready:
+        frame = self.frame
+        sizes = [evaluate(room.bytes, bindings) for room in frame.arena]
+        offsets, total = frame.layout.planned(sizes)
+        results = [(each.name, evaluate(each.bytes, bindings)) for each in frame.results if each.bytes is not None]
+        buffers = [(room.name, size) for room, size in zip(frame.arena, sizes, strict=True)]
+        check_plan(buffers, results, total, self.weights, self.limits)
+        dims = [bindings[name] for name in frame.symbols]
+        work = sum(evaluate(flops, bindings) for flops in frame.work)
+        gaps: list[int] = []
+        if is_sanitized():
+            offsets, total, gaps = plan_apart(sizes)
+        prepared = self.segment.prepare(dims, offsets, total, max(1, work // 32), gaps=gaps)
+        outputs = tuple(
+            (tuple(evaluate(dim, bindings) for dim in each.shape or ()), each.dtype.numpy) for each in frame.results
+        )
+        return Ready(prepared, outputs)

@@ -1,0 +1,65 @@
+"""How a model is run: its options, and engines for the outputs that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from intaglio.c.target import Target
+from intaglio.ir.limits import Limits
+from intaglio.record import Record
+from intaglio.runtime.limits import settled
+
+if TYPE_CHECKING:
+    from intaglio.ir.graph import Value
+    from intaglio.passes import Report
+    from intaglio.runtime.implementations import Choice
+    from intaglio.runtime.program import Port
+    from intaglio.runtime.weights import Held
+
+EngineName = Literal["native", "reference"]
+Progress = Callable[[int, int], None]
+
+
+class Engine(Protocol):
+    """What runs a graph."""
+
+    @property
+    def host_runs(self) -> int:
+        """How many nodes the reference engine has run beside compiled ones."""
+        ...
+
+    def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
+        """The outputs for arrays in the order of the graph's inputs."""
+        ...
+
+    def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
+        """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
+        ...
+
+
+class Options(Record):
+    """How a model is run: what `load` was given."""
+
+    engine: EngineName
+    threads: int
+    simplify: bool = True
+    disable: tuple[str, ...] = ()
+    exact: bool = False
+    strict: bool = False
+    implementations: tuple[tuple[str, str], ...] = ()
+    limits: Limits = field(default_factory=lambda: settled(None))
+    target: Target | None = None
+    """What the code is generated for; None is this machine."""
+
+
+class Variant(Record):
+    """An engine for one choice of outputs and fed inputs; `held` is its graph, unless it came from a program."""
+
+    engine: Engine
+    inputs: Sequence[Value | Port]
+    names: list[str]
+    held: Held | None = None
+    report: Report | None = None
+    choices: tuple[Choice, ...] = ()

@@ -1,0 +1,157 @@
+"""Starts of models that some process has compiled before: their programs are kept in the cache.
+
+A program is addressed by everything that it depends on: the bytes of the model, the options, the processor, and the
+files of Intaglio itself. So a model is not even parsed where its program is found. Models whose weights are in other
+files are not kept, nor are those that the host has a part in.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from intaglio.c.cache import default_cache
+from intaglio.c.target import host_target
+from intaglio.c.toolchain import compiler_identity, is_sanitized
+from intaglio.errors import CompileError, InputError, IntaglioError, LoadError
+from intaglio.ir.op import OPERATORS
+from intaglio.onnx.info import Imported
+from intaglio.record import Record
+from intaglio.runtime.artifact import Compiled, InFile, read_stored
+
+if TYPE_CHECKING:
+    from intaglio.runtime.variant import Engine, Options
+
+SIZE_LIMIT = 1 << 29
+"""Larger models are not looked up: to hash them takes longer than it saves."""
+
+_OUR_OPERATORS = ("intaglio.ops.", "intaglio.kernels.")
+_SOURCES = (".py", ".c", ".h")
+
+
+class WarmStart(Record):
+    """The place of one model's program in the cache, and the model itself, which may have to be read after all."""
+
+    name: str
+    path: Path | None
+    read: Callable[[], Any]
+    """The source that the reader is given."""
+
+    def find(self) -> Compiled | None:
+        """The program with its code, which is in this process then; None where it must be made."""
+        path = default_cache().find_program(self.name)
+        if path is None:
+            return None
+        try:
+            found = read_stored(InFile(path), self._graph)
+            found.adopt()
+        except (IntaglioError, OSError):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            return None
+        return replace(found, info=replace(found.info, path=self.path, warnings=tuple(found.info.warnings)))
+
+    def _graph(self) -> Any:
+        from intaglio.c.guard import guard_files
+        from intaglio.onnx.reader import read_model
+
+        guard_files()
+        return read_model(self.read()).graph
+
+    def keep(self, imported: Imported, engine: Engine) -> None:
+        """Leave the program of an engine that was made in this process for later ones, if it has one."""
+        from intaglio.c.compiler import find_compiler
+        from intaglio.c.library import runtime_function
+        from intaglio.c.target import TARGETS
+        from intaglio.runtime.native import NativeEngine
+        from intaglio.runtime.saving import save_program
+
+        if imported.has_external_data or not isinstance(engine, NativeEngine) or not _is_all_our_own():
+            return
+        functions = [(function, engine.target) for function in engine.functions()]
+        with suppress(CompileError, InputError, LoadError):
+            units = default_cache().units([*functions, (runtime_function(), TARGETS["c"])], find_compiler())
+            default_cache().keep_program(
+                self.name, lambda path: save_program(path, imported.graph, imported.info, engine, units)
+            )
+
+
+def warm_start(source: Any, options: Options) -> WarmStart | None:
+    """Where the program of a model would be; None where none is ever kept."""
+    if options.engine != "native" or options.implementations or is_sanitized() or not _is_all_our_own():
+        return None
+    ours = _package_state()
+    if ours is None:
+        return None
+    described = "\0".join((ours, compiler_identity(), *_described(options)))
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        if len(source) > SIZE_LIMIT:
+            return None
+        content = bytes(source)
+        return WarmStart(_name(hashlib.sha256(content).hexdigest(), described), None, lambda: content)
+    return _of_file(source, described) if isinstance(source, (str, os.PathLike)) else None
+
+
+def _of_file(source: Any, described: str) -> WarmStart | None:
+    path = Path(source)
+    try:
+        if not path.is_file():
+            return None
+        file = InFile(path)
+        if file.size > SIZE_LIMIT:
+            return None
+        _, digest = file.digest(0, file.size)
+    except (OSError, ValueError):
+        return None
+    return WarmStart(_name(digest, described), path, file.whole)
+
+
+def _name(digest: str, described: str) -> str:
+    return hashlib.sha256(f"{digest}\0{described}".encode()).hexdigest()
+
+
+def _described(options: Options) -> Iterator[str]:
+    """What a program depends on beside the model and Intaglio."""
+    yield repr((options.simplify, sorted(options.disable), options.exact, replace(options.limits, time=None)))
+    yield repr(sorted(asdict(replace(host_target(), features=frozenset())).items()))
+    yield repr(sorted(host_target().features))
+    yield f"{sys.version} {np.__version__}"
+
+
+def _is_all_our_own() -> bool:
+    """Whether no operator is registered but Intaglio's: what others mean cannot be addressed."""
+    return all(operator.__module__.startswith(_OUR_OPERATORS) for operator in OPERATORS.entered())
+
+
+@functools.cache
+def _package_state() -> str | None:
+    """A hash of how the files of Intaglio and of onnx look, which changes with them; None where there are none."""
+    schemas = find_spec("onnx")
+    try:
+        looks = sorted(_looks(str(Path(__file__).parents[1])))
+        if schemas is not None and schemas.origin is not None:
+            status = os.stat(schemas.origin)
+            looks.append(f"{schemas.origin} {status.st_size} {status.st_mtime_ns}")
+    except OSError:
+        return None
+    return hashlib.sha256("\n".join(looks).encode()).hexdigest() if looks else None
+
+
+def _looks(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(_SOURCES):
+                status = entry.stat()
+                yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _looks(entry.path)

@@ -1,0 +1,176 @@
+"""What a process loads to start: a model that was compiled before needs neither ONNX nor operators nor lowering."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import intaglio
+
+HEAVY = ("onnx", "google", "intaglio.ops", "intaglio.kernels", "intaglio.passes", "intaglio.onnx.reader", "subprocess")
+RNG = np.random.default_rng(7)
+WEIGHT = RNG.random((4, 3), np.float32)
+
+SHOW = """
+import json, sys
+print(json.dumps(sorted(sys.modules)))
+"""
+RUN = """
+import sys, numpy as np, intaglio
+model = intaglio.load(sys.argv[1])
+x = np.arange(8, dtype=np.float32).reshape(2, 4)
+np.save(sys.argv[1] + ".npy", model(x))
+assert [item.name for item in model.inputs] == ["x"] and "gemm" in repr(model)
+"""
+
+
+def network(scale: float = 1) -> onnx.ModelProto:
+    """A product, a sum whose shape must be guessed, and a function that is its own kernel."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["m"], name="product"),
+            helper.make_node("Tanh", ["m"], ["t"]),
+            helper.make_node("Add", ["t", "b"], ["y"]),
+        ],
+        "gemm",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [
+            numpy_helper.from_array(WEIGHT * np.float32(scale), "w"),
+            numpy_helper.from_array(np.ones(3, np.float32), "b"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def expected(x: Any, scale: float = 1) -> Any:
+    return np.tanh(x @ (WEIGHT * np.float32(scale))) + 1
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process with an empty cache."""
+    return {**os.environ, "INTAGLIO_CACHE": str(tmp_path / "cache")}
+
+
+def start(code: str, environment: dict[str, str], *arguments: str) -> list[str]:
+    """Run code in a process of its own; returns the modules that it ended with."""
+    done = subprocess.run(
+        [sys.executable, "-c", code + SHOW, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def heavy(modules: list[str]) -> list[str]:
+    return [name for name in modules if any(name == each or name.startswith(f"{each}.") for each in HEAVY)]
+
+
+def test_the_import_loads_no_operator_and_no_onnx(environment: dict[str, str]) -> None:
+    modules = start("import intaglio", environment)
+    assert not heavy(modules)
+    assert "numpy" not in modules
+
+
+def test_a_compiled_file_runs_without_its_graph(tmp_path: Path, environment: dict[str, str]) -> None:
+    path = tmp_path / "net.intaglio"
+    intaglio.load(network()).save_compiled(path)
+    modules = start(RUN, {**environment, "PATH": ""}, str(path))
+    assert not heavy(modules)
+    assert "intaglio.ir.graph" not in modules
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    np.testing.assert_allclose(np.load(f"{path}.npy"), expected(x), rtol=1e-5)
+
+
+def test_the_second_process_does_not_read_the_model(tmp_path: Path, environment: dict[str, str]) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(network(), path)
+    assert heavy(start(RUN, environment, str(path)))
+    first = np.load(f"{path}.npy")
+    assert not heavy(start(RUN, environment, str(path)))
+    np.testing.assert_array_equal(np.load(f"{path}.npy"), first)
+
+
+def test_another_model_of_the_same_name_is_not_taken_for_the_first(tmp_path: Path, environment: dict[str, str]) -> None:
+    path = tmp_path / "net.onnx"
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    for scale in (1, 0.5):
+        onnx.save(network(scale), path)
+        start(RUN, environment, str(path))
+        np.testing.assert_allclose(np.load(f"{path}.npy"), expected(x, scale), rtol=1e-5)
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "no code"])
+def test_what_is_damaged_is_made_again(tmp_path: Path, environment: dict[str, str], damage: str) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(network(), path)
+    start(RUN, environment, str(path))
+    (program,) = (tmp_path / "cache" / "programs").iterdir()
+    content = program.read_bytes()
+    if damage == "no code":
+        for unit in (tmp_path / "cache" / "units").iterdir():
+            unit.unlink()
+    else:
+        program.write_bytes(content[:-8] if damage == "cut" else content[:-8] + b"\xff" * 8)
+    assert heavy(start(RUN, environment, str(path)))
+    assert not heavy(start(RUN, environment, str(path)))
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    np.testing.assert_allclose(np.load(f"{path}.npy"), expected(x), rtol=1e-5)
+
+
+@pytest.fixture
+def warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> intaglio.Model:
+    """A model that runs from its program; whatever operators other tests may have registered."""
+    monkeypatch.setattr("intaglio.runtime.warm._is_all_our_own", lambda: True)
+    path = tmp_path / "net.onnx"
+    onnx.save(network(), path)
+    intaglio.load(path)
+    model = intaglio.load(path)
+    assert model._main.held is None, "the model was not started from its program"  # pyright: ignore[reportPrivateUsage]
+    return model
+
+
+def test_a_started_model_can_do_what_every_model_can(warm: intaglio.Model) -> None:
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    np.testing.assert_allclose(warm(x), expected(x), rtol=1e-5)
+    np.testing.assert_allclose(warm.run({"x": x}, outputs=["m"])["m"], x @ WEIGHT, rtol=1e-5)
+    assert "MatMul" in str(warm.explain())
+    assert warm.graph.name == "gemm"
+    assert warm.report is not None
+    assert warm.info.opset_imports == {"": 21}
+    np.testing.assert_allclose(warm(x), expected(x), rtol=1e-5)
+
+
+def test_wrong_inputs_of_a_started_model_are_refused(warm: intaglio.Model) -> None:
+    with pytest.raises(intaglio.InputError, match="expected 4"):
+        warm(np.zeros((2, 5), np.float32))
+    with pytest.raises(intaglio.InputError, match="dtype float64"):
+        warm(np.zeros((2, 4)))
+    with pytest.raises(intaglio.InputError, match="no value for 'x'"):
+        warm.run({})
+    assert warm(np.zeros((4, 2), np.float32).T).shape == (2, 3)
+
+
+def test_a_file_that_was_rewritten_is_not_read_again(warm: intaglio.Model, tmp_path: Path) -> None:
+    with (tmp_path / "net.onnx").open("r+b") as file:
+        file.write(onnx.ModelProto().SerializeToString() + b"\0" * 64)
+    x = np.zeros((1, 4), np.float32)
+    np.testing.assert_allclose(warm(x), expected(x), rtol=1e-5)
+    with pytest.raises(intaglio.LoadError, match="was rewritten"):
+        warm.explain()
+
+
+def test_limits_hold_for_a_started_model(warm: intaglio.Model, tmp_path: Path) -> None:
+    with pytest.raises(intaglio.LimitError):
+        intaglio.load(tmp_path / "net.onnx", limits=intaglio.Limits(nodes=1))
+    with pytest.raises(intaglio.LimitError):
+        intaglio.load(tmp_path / "net.onnx", limits=intaglio.Limits(memory=8))
