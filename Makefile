@@ -39,7 +39,7 @@ SANITIZED := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-
 
 sanitize: setup
 	$(SANITIZED) $(BIN)/python -m intaglio conformance --jobs $(WORKERS) --no-table
-	$(SANITIZED) $(BIN)/python -m pytest -q tests/hostile tests/kernels/test_control.py tests/kernels/test_late.py
+	$(SANITIZED) $(BIN)/python -m pytest -q -m "not slow" tests/hostile tests/kernels/test_control.py tests/kernels/test_late.py
 
 check-targets: setup
 	$(BIN)/python -m pip install --quiet --editable ".[dev,targets]"

@@ -9,7 +9,7 @@ import numpy as np
 
 from intaglio.c import cache, native
 from intaglio.c.cache import CFunction
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import host_target
 
 PLAIN = "int32_t IG_FUNCTION(const float *x, float *y) { y[0] = x[0] + 1; return 0; }"
@@ -27,7 +27,7 @@ def microseconds(function: Callable[[], object]) -> float:
 
 def candidates() -> dict[str, Callable[[], object]]:
     functions = [CFunction("plain", PLAIN, headers=("ig.h",)), CFunction("driver", DRIVER, "-O1", ("ig.h",))]
-    plain, driver = cache.ensure(functions, require_compiler(), host_target())
+    plain, driver = cache.ensure(functions, find_compiler(), host_target())
     x, y = np.ones(4, np.float32), np.ones(4, np.float32)
     handle = native.Segment(driver.address, [], [], 1, 1, 2).prepare([], [], 0, 0).handle
     checked = native.Segment(driver.address, [], [], 1, 1, 2).prepare([], [], 1 << 16, 0, [16, 16]).handle

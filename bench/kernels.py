@@ -23,7 +23,7 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import Target, host_target
 from intaglio.kernels.structured.conv import conv, pack_conv
 from intaglio.kernels.structured.depthwise import depthwise, pack_depthwise
@@ -125,7 +125,7 @@ class Compiled:
         path = folder / f"{abs(hash(source))}.so"
         text = f'#include "ig.h"\n#pragma GCC visibility push(default)\n{vector_types(target)}{source}{_POOL}'
         if not path.exists():
-            require_compiler().compile_unit(text, path, target)
+            find_compiler().compile_unit(text, path, target)
         self.library = ctypes.CDLL(str(path))
         self.library.measure.restype = ctypes.c_double
 

@@ -10,7 +10,7 @@ import numpy as np
 from bench.peers import Engine, Feeds
 from intaglio.c import cache, native
 from intaglio.c.cache import CFunction
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import host_target, usable_cores
 
 ACCUMULATORS = 12
@@ -63,7 +63,7 @@ def best_seconds(function: Callable[[], object], seconds: float = 1.0) -> float:
 
 def runner(kernel: str, threads: int, dims: list[int], count: int) -> Callable[[], int]:
     functions = [CFunction("kernel", kernel), CFunction("driver", DRIVER, "-O1", ("ig.h",))]
-    loaded = cache.ensure(functions, require_compiler(), host_target())
+    loaded = cache.ensure(functions, find_compiler(), host_target())
     x, y = aligned(count), aligned(count)
     segment = native.Segment(loaded[1].address, [loaded[0].address], [], 1, 1, threads)
     prepared = segment.prepare(dims, [], 0, 10**8)
@@ -136,7 +136,7 @@ def _memcpy(size: int) -> Callable[[], object]:
 
 def main() -> None:
     target = host_target()
-    print(f"target {target.name}, {target.lanes} float32 lanes, compiler {require_compiler().version.splitlines()[0]}")
+    print(f"target {target.name}, {target.lanes} float32 lanes, compiler {find_compiler().version.splitlines()[0]}")
     print(f"caches {target.l1 >> 10} KiB, {target.l2 >> 10} KiB, {target.l3 >> 10} KiB")
     for name, value in measure().items():
         unit = "" if name == "cores" else "GFLOP/s" if name.startswith("fma") else "GB/s"

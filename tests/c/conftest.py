@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from intaglio.c.cache import Cache, CFunction
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import Target, host_target, named_target
 from intaglio.errors import CompileError
 
@@ -51,7 +51,7 @@ def kernel(cache: Cache) -> Callable[[CFunction, Target], Callable[..., None]]:
     """Compile one kernel; call it with (arrays, sizes, tasks)."""
 
     def compile_kernel(function: CFunction, target: Target) -> Callable[..., None]:
-        (loaded,) = cache.ensure([function], require_compiler(), target)
+        (loaded,) = cache.ensure([function], find_compiler(), target)
         entry = KERNEL(loaded.address)
 
         def call(arrays: list[NDArray[np.generic]], sizes: list[int], tasks: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from intaglio.c.cache import Cache, CFunction, Loaded
-from intaglio.c.compiler import Compiler, require_compiler
+from intaglio.c.compiler import Compiler, find_compiler
 from intaglio.c.target import TARGETS, host_target, named_target
 from intaglio.c.units import Key, function_key, partition
 from intaglio.errors import CompileError
@@ -23,10 +23,10 @@ COMPILE_SCRIPT = """
 import sys
 from pathlib import Path
 from intaglio.c.cache import Cache, CFunction
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import TARGETS
 functions = [CFunction("race", f"int IG_FUNCTION(void) {{ return {i}; }}", headers=()) for i in range(6)]
-loaded = Cache(Path(sys.argv[1])).ensure(functions, require_compiler(), TARGETS["c"])
+loaded = Cache(Path(sys.argv[1])).ensure(functions, find_compiler(), TARGETS["c"])
 print(len({entry.address for entry in loaded}))
 """
 
@@ -54,10 +54,10 @@ def python(script: str, *arguments: str, **environment: str) -> "subprocess.Pope
 def test_functions_come_back_in_order_and_stay(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     functions = [constant(i) for i in (3, 1, 4, 1)]
-    assert [call(entry) for entry in cache.ensure(functions, require_compiler(), PLAIN)] == [3, 1, 4, 1]
+    assert [call(entry) for entry in cache.ensure(functions, find_compiler(), PLAIN)] == [3, 1, 4, 1]
     units = cache.info().units
     again = Cache(tmp_path / "cache")
-    broken = Compiler(("/nonexistent",), require_compiler().version, require_compiler().kind)
+    broken = Compiler(("/nonexistent",), find_compiler().version, find_compiler().kind)
     assert [call(entry) for entry in again.ensure(functions, broken, PLAIN)] == [3, 1, 4, 1]
     assert again.info().units == units
     assert again.info().functions == 3
@@ -66,13 +66,13 @@ def test_functions_come_back_in_order_and_stay(tmp_path: Path) -> None:
 def test_progress_counts_compiled_functions(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     functions = [constant(i) for i in range(50)]
-    Cache(tmp_path).ensure(functions, require_compiler(), PLAIN, lambda done, total: seen.append((done, total)))
+    Cache(tmp_path).ensure(functions, find_compiler(), PLAIN, lambda done, total: seen.append((done, total)))
     assert seen[-1] == (50, 50)
     assert len(seen) >= 3
 
 
 def test_key_depends_on_everything() -> None:
-    compiler, function = require_compiler(), constant(1)
+    compiler, function = find_compiler(), constant(1)
     keys = {
         function_key(function, compiler, PLAIN),
         function_key(constant(2), compiler, PLAIN),
@@ -91,7 +91,7 @@ def test_folders_are_private(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir(mode=0o777)
     (tmp_path / "cache").chmod(0o777)
     cache = Cache(tmp_path / "cache")
-    cache.ensure([constant(1)], require_compiler(), PLAIN)
+    cache.ensure([constant(1)], find_compiler(), PLAIN)
     for folder in [cache.root, *(path for path in cache.root.rglob("*") if path.is_dir())]:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
     assert list((cache.root / "work").iterdir()) == []
@@ -108,23 +108,23 @@ def test_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("damage", [b"", b"\x7fELF garbage", None])
 def test_damaged_unit_is_compiled_again(damage: bytes | None, tmp_path: Path) -> None:
-    Cache(tmp_path).ensure([constant(7)], require_compiler(), PLAIN)
+    Cache(tmp_path).ensure([constant(7)], find_compiler(), PLAIN)
     for unit in (tmp_path / "units").iterdir():
         content = bytearray(unit.read_bytes())
         content[len(content) // 2] ^= 1
         unit.unlink()  # it is mapped into this process
         unit.write_bytes(content if damage is None else damage)
-    (loaded,) = Cache(tmp_path).ensure([constant(7)], require_compiler(), PLAIN)
+    (loaded,) = Cache(tmp_path).ensure([constant(7)], find_compiler(), PLAIN)
     assert call(loaded) == 7
 
 
 @pytest.mark.parametrize("text", ["", "../../evil symbol", "\xff", "0" * 64 + " constant_000000000000"])
 def test_damaged_index_is_compiled_again(text: str, tmp_path: Path) -> None:
-    Cache(tmp_path).ensure([constant(8)], require_compiler(), PLAIN)
+    Cache(tmp_path).ensure([constant(8)], find_compiler(), PLAIN)
     for entry in (tmp_path / "index").rglob("*"):
         if entry.is_file():
             entry.write_text(text, encoding="latin-1")
-    (loaded,) = Cache(tmp_path).ensure([constant(8)], require_compiler(), PLAIN)
+    (loaded,) = Cache(tmp_path).ensure([constant(8)], find_compiler(), PLAIN)
     assert call(loaded) == 8
 
 
@@ -137,18 +137,18 @@ def test_two_processes_race(tmp_path: Path) -> None:
 
 def test_oldest_units_are_removed(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    cache.ensure([constant(1)], require_compiler(), PLAIN)
+    cache.ensure([constant(1)], find_compiler(), PLAIN)
     cache.size_limit = cache.info().size_bytes
     for unit in (tmp_path / "units").iterdir():
         os.utime(unit, (1, 1))
-    cache.ensure([constant(2)], require_compiler(), PLAIN)
+    cache.ensure([constant(2)], find_compiler(), PLAIN)
     assert (cache.info().units, cache.info().functions) == (1, 1)
-    assert call(Cache(tmp_path).ensure([constant(1)], require_compiler(), PLAIN)[0]) == 1
+    assert call(Cache(tmp_path).ensure([constant(1)], find_compiler(), PLAIN)[0]) == 1
 
 
 def test_clear(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    (loaded,) = cache.ensure([constant(1)], require_compiler(), PLAIN)
+    (loaded,) = cache.ensure([constant(1)], find_compiler(), PLAIN)
     cache.clear()
     assert (cache.info().units, cache.info().functions, call(loaded)) == (0, 0, 1)
 
@@ -156,16 +156,16 @@ def test_clear(tmp_path: Path) -> None:
 def test_compile_error_names_command_and_message(tmp_path: Path) -> None:
     bad = CFunction("bad", "int IG_FUNCTION(void) { return missing_name; }", headers=())
     with pytest.raises(CompileError, match="missing_name") as caught:
-        Cache(tmp_path).ensure([bad, constant(1)], require_compiler(), PLAIN)
+        Cache(tmp_path).ensure([bad, constant(1)], find_compiler(), PLAIN)
     assert "command:" in str(caught.value)
     assert list((tmp_path / "work").iterdir()) == []
-    assert call(Cache(tmp_path).ensure([constant(1)], require_compiler(), PLAIN)[0]) == 1
+    assert call(Cache(tmp_path).ensure([constant(1)], find_compiler(), PLAIN)[0]) == 1
 
 
 def test_warnings_are_errors(tmp_path: Path) -> None:
     source = "int IG_FUNCTION(int x) { if (x = 1) return 2; return 3; }"
     with pytest.raises(CompileError, match="parentheses"):
-        Cache(tmp_path).ensure([CFunction("warned", source, headers=())], require_compiler(), PLAIN)
+        Cache(tmp_path).ensure([CFunction("warned", source, headers=())], find_compiler(), PLAIN)
 
 
 @pytest.mark.parametrize("hint", ["", "A", "a-b", "a b", "1a", "é", "a;b"])
@@ -187,13 +187,13 @@ def test_partition_is_balanced_and_splits_levels() -> None:
 
 def test_loading_many_functions_is_fast(tmp_path: Path) -> None:
     functions = [constant(i) for i in range(60)]
-    Cache(tmp_path).ensure(functions, require_compiler(), PLAIN)
+    Cache(tmp_path).ensure(functions, find_compiler(), PLAIN)
     cache = Cache(tmp_path)
     start = time.perf_counter()
-    cache.ensure(functions, require_compiler(), PLAIN)
+    cache.ensure(functions, find_compiler(), PLAIN)
     assert time.perf_counter() - start < 0.1
     start = time.perf_counter()
-    cache.ensure(functions, require_compiler(), PLAIN)
+    cache.ensure(functions, find_compiler(), PLAIN)
     assert time.perf_counter() - start < 0.01
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from intaglio.c import cache, native
 from intaglio.c.cache import CFunction
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import TARGETS
 
 SOURCE_ROOT = str(Path(__file__).parents[2] / "src")
@@ -53,7 +53,7 @@ int32_t IG_FUNCTION(const ig_call *call) {
 
 
 def address(hint: str, source: str) -> int:
-    (loaded,) = cache.ensure([CFunction(hint, source, headers=("ig.h",))], require_compiler(), TARGETS["c"])
+    (loaded,) = cache.ensure([CFunction(hint, source, headers=("ig.h",))], find_compiler(), TARGETS["c"])
     return loaded.address
 
 
@@ -121,11 +121,11 @@ import os, signal, sys, threading, time
 import numpy as np
 from intaglio.c import cache, native
 from intaglio.c.cache import CFunction
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import TARGETS
 texts = {names!r}
 functions = [CFunction("f", text, headers=("ig.h",)) for text in texts.values()]
-rows, driver, copy = (f.address for f in cache.ensure(functions, require_compiler(), TARGETS["c"]))
+rows, driver, copy = (f.address for f in cache.ensure(functions, find_compiler(), TARGETS["c"]))
 x = np.random.default_rng(0).standard_normal((1003, 257), dtype=np.float32)
 out = np.zeros(1003, np.float32)
 segment = native.Segment(driver, [rows], [], 1, 1, 2)

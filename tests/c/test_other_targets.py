@@ -18,7 +18,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from intaglio.c.compiler import Compiler, _probe, require_compiler
+from intaglio.c.compiler import Compiler, _probe, find_compiler
 from intaglio.c.target import TARGETS, Target
 from intaglio.conformance.suite import Case, cases
 from intaglio.errors import IntaglioError
@@ -91,7 +91,7 @@ def toolchain(name: str) -> Toolchain:
     if name == "wasm":
         pytest.importorskip("wasmtime", reason="the package wasmtime is missing: `pip install wasmtime`")
         return Toolchain(target, zig("wasm32-wasi"), run_wasm)
-    return Toolchain(target, require_compiler(), run_process())
+    return Toolchain(target, find_compiler(), run_process())
 
 
 def node_cases() -> list[Case]:

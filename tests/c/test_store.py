@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from intaglio.c.cache import Cache, CFunction, Loaded
-from intaglio.c.compiler import Compiler, NoCompilerError, StorageError, require_compiler
+from intaglio.c.compiler import Compiler, find_compiler
 from intaglio.c.target import TARGETS
+from intaglio.c.toolchain import NoCompilerError, StorageError
 from intaglio.errors import CompileError
 
 SOURCE_ROOT = str(Path(__file__).parents[2] / "src")
@@ -101,7 +102,7 @@ def mounted(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
 
 def test_without_a_compiler_any_compilers_code_is_used(tmp_path: Path) -> None:
-    compiler = require_compiler()
+    compiler = find_compiler()
     other = replace(compiler, version="another version")
     assert result(Cache(tmp_path), 5, other) == 5
     assert result(Cache(tmp_path), 5, None) == 5
@@ -109,7 +110,7 @@ def test_without_a_compiler_any_compilers_code_is_used(tmp_path: Path) -> None:
 
 
 def test_with_a_compiler_only_its_own_code_is_used(tmp_path: Path) -> None:
-    compiler = require_compiler()
+    compiler = find_compiler()
     assert result(Cache(tmp_path), 5, replace(compiler, version="another version")) == 5
     with pytest.raises(CompileError, match="could not be started"):
         result(Cache(tmp_path), 5, replace(compiler, command=("/nonexistent",)))
@@ -118,13 +119,13 @@ def test_with_a_compiler_only_its_own_code_is_used(tmp_path: Path) -> None:
 
 
 def test_without_a_compiler_what_is_missing_is_named(tmp_path: Path) -> None:
-    result(Cache(tmp_path), 5, require_compiler())
+    result(Cache(tmp_path), 5, find_compiler())
     with pytest.raises(NoCompilerError, match=r"pip install intaglio\[zig\].* lacks 1 of 2 functions: constant"):
         Cache(tmp_path).ensure([constant(5), constant(6)], None, PLAIN)
 
 
 def test_without_a_compiler_damaged_code_is_not_loaded(tmp_path: Path) -> None:
-    result(Cache(tmp_path), 5, require_compiler())
+    result(Cache(tmp_path), 5, find_compiler())
     (unit,) = (tmp_path / "units").iterdir()
     content = unit.read_bytes()
     unit.unlink()
@@ -132,7 +133,7 @@ def test_without_a_compiler_damaged_code_is_not_loaded(tmp_path: Path) -> None:
     with pytest.raises(NoCompilerError):
         result(Cache(tmp_path), 5, None)
     assert not unit.exists()
-    assert result(Cache(tmp_path), 5, require_compiler()) == 5
+    assert result(Cache(tmp_path), 5, find_compiler()) == 5
 
 
 @pytest.mark.parametrize(
@@ -152,20 +153,20 @@ def test_broken_compiler_is_an_error_and_leaves_nothing(commands: str, message: 
         result(Cache(root), 1, fake_compiler(tmp_path, commands))
     assert "fakecc" in str(caught.value)
     assert leftovers(root) == []
-    assert result(Cache(root), 1, require_compiler()) == 1
+    assert result(Cache(root), 1, find_compiler()) == 1
 
 
 def test_read_only_folder_is_used_and_a_temporary_one_takes_the_rest(
     mounted: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     root = mounted("size=8m,mode=700")
-    result(Cache(root), 5, require_compiler())
+    result(Cache(root), 5, find_compiler())
     subprocess.run(["mount", "-o", "remount,ro", str(root)], check=True)
     cache = Cache(root)
     assert result(cache, 5, None) == 5
     assert capfd.readouterr().err == ""
-    assert result(cache, 6, require_compiler()) == 6
-    assert result(cache, 7, require_compiler()) == 7
+    assert result(cache, 6, find_compiler()) == 6
+    assert result(cache, 7, find_compiler()) == 7
     told = capfd.readouterr().err
     assert told.count(f"{root} is read-only") == 1
     assert "INTAGLIO_CACHE" in told
@@ -179,13 +180,13 @@ def test_full_disk_is_told_and_a_temporary_folder_used(
     root = mounted("size=512k,mode=700")
     Cache(root)
     os.truncate(root / "filler", fill(root / "filler") - free)
-    assert result(Cache(root), 5, require_compiler()) == 5
+    assert result(Cache(root), 5, find_compiler()) == 5
     told = capfd.readouterr().err
     assert "No space left on device" in told
     assert "lost at exit" in told
     assert leftovers(root) == []
     (root / "filler").unlink()
-    assert result(Cache(root), 5, require_compiler()) == 5
+    assert result(Cache(root), 5, find_compiler()) == 5
     assert capfd.readouterr().err == ""
 
 
@@ -221,7 +222,7 @@ def test_folder_without_permission_to_run_is_read_by_way_of_copies(
     mounted: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     root = mounted("size=8m,mode=700,noexec")
-    assert result(Cache(root), 5, require_compiler()) == 5
+    assert result(Cache(root), 5, find_compiler()) == 5
     told = capfd.readouterr().err
     assert f"{root} is mounted noexec" in told
     assert "INTAGLIO_CACHE" in told
@@ -235,7 +236,7 @@ def test_folder_of_root_can_be_read_by_everyone_it_lets(tmp_path: Path) -> None:
     Path("/tmp/intaglio-test-root").mkdir(exist_ok=True)
     root = Path("/tmp/intaglio-test-root") / tmp_path.name
     try:
-        result(Cache(root), 5, require_compiler())
+        result(Cache(root), 5, find_compiler())
         subprocess.run(["chmod", "-R", "a+rX", str(root.parent)], check=True)
         status, text = as_nobody(lambda: result(Cache(root), 5, None))
         assert (status, text) == (0, "5")
@@ -269,7 +270,7 @@ def as_nobody(work: Callable[[], object]) -> tuple[int, str]:
 
 def counting_compiler(folder: Path, delay: float = 0) -> tuple[str, Path]:
     """A compiler that keeps a line for each unit that it compiles."""
-    real, log = require_compiler().command[0], folder / "log"
+    real, log = find_compiler().command[0], folder / "log"
     path = folder / "countingcc"
     path.write_text(
         f'#!/bin/sh\n[ "$1" = --version ] && exec {real} --version\necho $$ >> {log}\nsleep {delay}\nexec {real} "$@"\n'

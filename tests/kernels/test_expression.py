@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from intaglio.c import cache
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import named_target
 from intaglio.errors import CompileError, ShapeError
 from intaglio.ir.build import Builder
@@ -274,7 +274,7 @@ def test_agrees_on_other_targets(name: str) -> None:
     chosen = [p for p in chosen if not p.title.startswith(("CastLike", "Clip-", "Pow-"))]
     made = [NativeEngine(problem.graph, 1, target) for problem in chosen]
     functions = list(dict.fromkeys(function for engine in made for function in engine.functions()))
-    cache.ensure(functions, require_compiler(), target)
+    cache.ensure(functions, find_compiler(), target)
     for problem, engine in zip(chosen, made, strict=True):
         (got,) = engine.load().run(problem.inputs)
         check(got, evaluate(problem.graph, problem.inputs)[0], problem)

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from intaglio.c import cache
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import Target, host_target, named_target
 from intaglio.errors import CompileError
 from intaglio.ir.build import Builder
@@ -287,7 +287,7 @@ def test_agrees_on_other_targets(name: str) -> None:
 def compiled_for(target: Target, problems: Sequence[Problem]) -> list[NativeEngine]:
     made = [NativeEngine(p.graph, 1, target) for p in problems]
     functions = dict.fromkeys(function for engine in made for function in engine.functions())
-    cache.ensure(list(functions), require_compiler(), target)
+    cache.ensure(list(functions), find_compiler(), target)
     return [engine.load() for engine in made]
 
 
@@ -305,7 +305,7 @@ def run_sanitized() -> None:
 def test_kernels_do_nothing_undefined() -> None:
     compiler = shutil.which("gcc")
     library = "" if compiler is None else subprocess.check_output([compiler, "-print-file-name=libasan.so"], text=True)
-    if not os.path.isabs(library.strip()) or require_compiler().kind != "gcc":
+    if not os.path.isabs(library.strip()) or find_compiler().kind != "gcc":
         pytest.skip("gcc with its sanitizers is needed")
     environment = {**os.environ, "LD_PRELOAD": library.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
     code = f"import runpy; runpy.run_path({__file__!r})['run_sanitized']()"

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from intaglio.c import cache
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import named_target
 from intaglio.errors import CompileError, OperatorError
 from intaglio.ir.build import Builder
@@ -162,7 +162,7 @@ def test_casts_on_other_targets(name: str) -> None:
     chosen = [each for each in chosen if set(each.title.split()[:2]) & plain]
     engines = [NativeEngine(each.graph, 1, target) for each in chosen]
     functions = list(dict.fromkeys(function for engine in engines for function in engine.functions()))
-    cache.ensure(functions, require_compiler(), target)
+    cache.ensure(functions, find_compiler(), target)
     for pair in zip(chosen, engines, strict=True):
         pair[1].load()
         ((got, expected),) = both(pair)

@@ -12,7 +12,16 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from intaglio.ir.build import Builder
+from intaglio.ir.graph import Graph
+
 Judge = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def b() -> Builder:
+    """A builder of an empty graph."""
+    return Builder(Graph())
 
 
 def single_node_model(

@@ -8,36 +8,13 @@ import pytest
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim
-from intaglio.ir.build import Builder
-from intaglio.ir.dtype import COMPLEX64, FLOAT32, INT64
-from intaglio.ir.graph import Graph
-from intaglio.ir.op import OPERATORS
-from intaglio.ir.types import TensorType
+from intaglio.ir.dtype import COMPLEX64, INT64
+
+from .operands import arange, ints, reference, value
 
 N, M = dim.symbol("N"), dim.symbol("M")
 WRONG = [4, -5, 2**62, -(2**63)]
 """Indices outside of a size of 4."""
-
-
-def arange(*shape, dtype=np.float32):
-    return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
-
-
-def ints(*values):
-    return np.array(values, np.int64)
-
-
-def reference(name, *arrays, **attributes):
-    return OPERATORS[("", name)](**attributes).reference(*arrays)
-
-
-@pytest.fixture
-def b():
-    return Builder(Graph())
-
-
-def value(b, *shape, dtype=FLOAT32):
-    return b.graph.add_input("x", TensorType(dtype, shape))
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

@@ -12,32 +12,14 @@ from hypothesis import strategies as st
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim
-from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32
-from intaglio.ir.graph import Graph
-from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
 from intaglio.ops.movement import clamped_slice, slice_size
 
+from .operands import arange, ints, reference
+
 N, M = dim.symbol("N"), dim.symbol("M")
 FAR = 2**63 - 1
-
-
-def arange(*shape, dtype=np.float32):
-    return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
-
-
-def ints(*values):
-    return np.array(values, np.int64)
-
-
-def reference(name, *arrays, **attributes):
-    return OPERATORS[("", name)](**attributes).reference(*arrays)
-
-
-@pytest.fixture
-def b():
-    return Builder(Graph())
 
 
 def value(b, *shape):

@@ -9,9 +9,7 @@ import pytest
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim
-from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32
-from intaglio.ir.graph import Graph
 from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
 from intaglio.ops.resize import COORDINATES, NEAREST
@@ -31,11 +29,6 @@ def floats(*values):
 
 def reference(*arrays, **attributes):
     return OPERATORS[("", "Resize")](**attributes).reference(*arrays)
-
-
-@pytest.fixture
-def b():
-    return Builder(Graph())
 
 
 def value(b, *shape):

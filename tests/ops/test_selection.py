@@ -11,30 +11,11 @@ from hypothesis.extra import numpy as hnp
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim
-from intaglio.ir.build import Builder
-from intaglio.ir.dtype import BOOL, FLOAT32
-from intaglio.ir.graph import Graph
-from intaglio.ir.op import OPERATORS
-from intaglio.ir.types import TensorType
+from intaglio.ir.dtype import BOOL
+
+from .operands import ints, reference, value
 
 N = dim.symbol("N")
-
-
-def ints(*values):
-    return np.array(values, np.int64)
-
-
-def reference(name, *arrays, **attributes):
-    return OPERATORS[("", name)](**attributes).reference(*arrays)
-
-
-@pytest.fixture
-def b():
-    return Builder(Graph())
-
-
-def value(b, *shape, dtype=FLOAT32):
-    return b.graph.add_input("x", TensorType(dtype, shape))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int32, np.uint8, np.bool_])

@@ -9,36 +9,14 @@ from hypothesis import strategies as st
 
 from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir import dim
-from intaglio.ir.build import Builder
-from intaglio.ir.dtype import FLOAT32, INT64
-from intaglio.ir.graph import Graph
-from intaglio.ir.op import OPERATORS, Tensor
-from intaglio.ir.types import TensorType
+from intaglio.ir.dtype import INT64
+from intaglio.ir.op import Tensor
 from intaglio.ops.shape import reshaped
+
+from .operands import arange, ints, reference, value
 
 I64 = np.int64
 N, M = dim.symbol("N"), dim.symbol("M")
-
-
-def arange(*shape, dtype=np.float32):
-    return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
-
-
-def ints(*values):
-    return np.array(values, I64)
-
-
-def reference(name, *arrays, **attributes):
-    return OPERATORS[("", name)](**attributes).reference(*arrays)
-
-
-@pytest.fixture
-def b():
-    return Builder(Graph())
-
-
-def value(b, *shape, dtype=FLOAT32):
-    return b.graph.add_input("x", TensorType(dtype, shape))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 
 SOURCE_ROOT = str(Path(__file__).parents[2] / "src")
 MOMENTS = 20
@@ -149,7 +149,7 @@ def small_network() -> onnx.ModelProto:
 
 
 def test_ctrl_c_at_many_moments_harms_nothing(tmp_path: Path) -> None:
-    real, log, compiler = require_compiler().command[0], tmp_path / "pids", tmp_path / "cc"
+    real, log, compiler = find_compiler().command[0], tmp_path / "pids", tmp_path / "cc"
     compiler.write_text(f'#!/bin/sh\necho $$ >> {log}\nexec {real} "$@"\n')
     compiler.chmod(0o700)
     onnx.save(small_network(), tmp_path / "model.onnx")

@@ -23,7 +23,6 @@ from intaglio.c.toolchain import (
     NAMES,
     RUNTIME_FOLDER,
     TIME_LIMIT_SECONDS,
-    NoCompilerError,
     StorageError,
     is_sanitized,
 )
@@ -142,14 +141,6 @@ def find_compiler() -> Compiler | None:
     if importlib.util.find_spec("ziglang") is not None:
         return _probe((sys.executable, "-m", "ziglang", "cc"))
     return None
-
-
-def require_compiler() -> Compiler:
-    """`find_compiler`, or a CompileError that says what to install."""
-    compiler = find_compiler()
-    if compiler is None:
-        raise NoCompilerError
-    return compiler
 
 
 def _from_environment(text: str) -> Compiler:

@@ -23,7 +23,7 @@ class _RuntimeGuard:
 
 
 def guard_files() -> bool:
-    """Have files mapped under a guard from now on; where the C runtime cannot be had, they are read, and it is False."""
+    """Have files mapped under a guard from now on; False where the C runtime cannot be had, and they are read."""
     try:
         use_guard(_RuntimeGuard())
     except CompileError:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from intaglio.errors import GraphError, ShapeError
 
@@ -137,6 +137,7 @@ class Expr:
 
 
 Dim: TypeAlias = int | Expr
+Table = TypeVar("Table")
 
 
 def symbol(name: str) -> Expr:

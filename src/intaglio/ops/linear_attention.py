@@ -69,7 +69,7 @@ class LinearAttention(Op):
         return TensorType(query.dtype, (q[0], q[1], self.q_num_heads * width)), TensorType(state_dtype, state)
 
     def _check_gates(self, decay: Value | None, beta: Value | None, size: dims.Dim) -> None:
-        """Raise ShapeError where decay or beta is neither for each head nor, as it may be, finer or the same for all."""
+        """Raise ShapeError where decay is not for each head or element of one, or beta not for each head or all."""
         heads = self.kv_num_heads
         if decay is not None and known_shape(decay) is not None:
             message = f"the last axis of decay is {decay.shape[2]}, expected {heads} or {heads * size}"

@@ -208,11 +208,10 @@ class _Recurrent(RecurrentAttributes, abstract=True):
         """The layer as a Scan; `operands` are X, W, R, B, sequence_lens, peepholes, `products` as in `scan_layer`."""
         reverse = {"forward": (False,), "reverse": (True,)}.get(self.direction, (False, True))
         activations = self._functions(activation)
-        X, W, R, B, lengths, P = operands
+        given: Any = tuple(operands)
         if not products:
-            W, B, P = (_by_hidden(b, value, R, n) for value, n in ((W, self.gates), (B, 2 * self.gates), (P, 3)))
-            R = _by_hidden(b, R, R, self.gates)
-        given: Any = (X, W, R, B, lengths, P)
+            vectors = (0, self.gates, self.gates, 2 * self.gates, 0, 3)
+            given = tuple(_by_hidden(b, value, operands[2], n) for value, n in zip(operands, vectors, strict=True))
         return scan_layer(b, self.scan_step(), given, states, activations, reverse, bool(self.layout), products)
 
     def run(self, X: Array, W: Array, R: Array, B: Array | None, lengths: Array | None, states: Sequence[Any]) -> Any:
@@ -261,8 +260,8 @@ class _Recurrent(RecurrentAttributes, abstract=True):
 
 
 def _by_hidden(b: Builder, value: Value | None, R: Value | None, vectors: int) -> Value | None:
-    """Weights that are so many vectors of the hidden size, which the type rule has compared, with a type that says so."""
-    if value is None or R is None or known_shape(value) is None or known_shape(R) is None:
+    """Weights of so many vectors of the hidden size, which the type rule has compared, with a type that says so."""
+    if value is None or R is None or not vectors or known_shape(value) is None or known_shape(R) is None:
         return value
     if value.shape[1] == R.shape[2] * vectors:
         return value

@@ -31,7 +31,6 @@ from intaglio.ops.indices import (
     need_rank,
     numbered_dtype,
     resolve_axes,
-    resolve_axis,
     same_dtype,
     sizes_of,
     unknown_shape,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import TARGETS, Target, cpu_features, host_target
 from intaglio.kernels.structured.source import StructuredKernel, plain_epilogue, plan_source, vector_types
 
@@ -94,7 +94,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Callable[[StructuredKern
     @functools.cache
     def library(source: str, target_name: str) -> ctypes.CDLL:
         path: Path = folder / f"{target_name}_{abs(hash(source))}.so"
-        require_compiler().compile_unit(source, path, next(t for t in _targets() if t.name == target_name))
+        find_compiler().compile_unit(source, path, next(t for t in _targets() if t.name == target_name))
         return ctypes.CDLL(str(path))
 
     def build(kernel: StructuredKernel, target: Target, epilogue: str) -> Runner:

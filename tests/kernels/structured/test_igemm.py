@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intaglio.c.compiler import require_compiler
+from intaglio.c.compiler import find_compiler
 from intaglio.c.target import Target, host_target
 from intaglio.kernels.structured.igemm import integer_gemm, integer_pack_kernel
 from intaglio.kernels.structured.integer_tile import integer_tile, pack_integer
@@ -37,7 +37,7 @@ def build(kernel: StructuredKernel, target: Target, folder: Path, epilogue: str)
     """A kernel compiled with the vectors and loops that generated kernels see."""
     path = folder / f"{kernel.hint}.so"
     source = '#include "ig.h"\n#include "ig_math.h"\n#include "ig_loop.h"\n#pragma GCC visibility push(default)\n'
-    require_compiler().compile_unit(
+    find_compiler().compile_unit(
         source + kernel.named("kernel", epilogue) + plan_source(kernel, "kernel"), path, target
     )
     return Runner(kernel, ctypes.CDLL(str(path)))

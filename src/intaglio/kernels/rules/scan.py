@@ -142,8 +142,8 @@ def reverse_sequence(context: Context, node: Node, epilogue: Epilogue) -> None:
     blocks, tasks, cost = row_blocks(row, f"4 + {row} / 16")
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement([(lengths.tensor.size, data.shape[batch])])), ("steps", data.shape[time]),
-        ("batch", data.shape[batch]), ("second", data.shape[1]), ("inner", product(data.shape[2:])), ("rows", product(data.shape[:2])), *blocks,
-        ("tasks", tasks),
+        ("batch", data.shape[batch]), ("second", data.shape[1]), ("inner", product(data.shape[2:])),
+        ("rows", product(data.shape[:2])), *blocks, ("tasks", tasks),
     ]  # fmt: skip
     bits = bits_type(data.dtype)
     parameters = [reads("data", context.contiguous(data), bits), reads("length", context.contiguous(lengths))]
