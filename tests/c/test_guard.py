@@ -109,6 +109,7 @@ print("still alive", flush=True)
 """
 
 
+@pytest.mark.skipif(os.environ.get("INTAGLIO_SANITIZE") == "1", reason="the sanitizer ends the process in its own way")
 @pytest.mark.parametrize("way", ["read", "sent", "read before", "sent before", "read after", "sent after"])
 def test_other_bus_errors_end_the_process_as_ever(path: Path, way: str) -> None:
     done = subprocess.run([sys.executable, "-c", CODE, way, str(path)], capture_output=True, text=True, timeout=120)

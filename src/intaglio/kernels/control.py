@@ -281,7 +281,7 @@ class _Rounds:
         return _State(inner, returned, output, buffer, own, place)
 
     def _begin_stack(self, place: int, element: Value, output: Value) -> _Stack:
-        context, op = self.context, self.node.op
+        op = self.node.op
         axis, is_reversed = 0, False
         if not self.is_loop:
             axis = resolve_axis(_flag(op.scan_output_axes, place), output.rank)

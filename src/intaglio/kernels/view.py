@@ -17,8 +17,9 @@ class Buffer:
     """Contiguous memory of one materialised value; `size` counts elements. Where it lies is decided by the plan.
 
     A buffer that `is_late` is allocated in the run, when its size becomes known; one that `is_shared` may hold another
-    buffer's memory after a while, so it cannot become an output. One that is a "place" has no memory of its own: it is
-    `place_offset` elements behind the begin of another buffer, its `place`, or where a pointer of the driver says, which a loop's rounds change.
+    buffer's memory after a while, so it cannot become an output.
+    One that is a "place" has no memory of its own: it is `place_offset` elements behind the begin of another buffer,
+    its `place`, or where a pointer of the driver says, which a loop's rounds change.
     """
 
     name: str
