@@ -10,10 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from intaglio.c.guard import guard_files
 from intaglio.errors import ExternalDataError
 from intaglio.onnx.external import ExternalData
 from intaglio.onnx.reader import read_model
+from intaglio.runtime.guard import guard_files
 
 VALUES = np.arange(6, dtype=np.float32)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from intaglio.c.guard import guard_files
 from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_text
 from intaglio.onnx.reader import check_model, read_model
+from intaglio.runtime.guard import guard_files
 
 
 def check(model: ModelArgument, as_json: JsonOption = False) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from intaglio.c.guard import guard_files
 from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_pairs, print_table, size
 from intaglio.ir.graph import Graph, Value
 from intaglio.onnx.reader import read_model
+from intaglio.runtime.guard import guard_files
 
 
 def info(model: ModelArgument, as_json: JsonOption = False) -> None:

@@ -265,8 +265,8 @@ class InFile:
 
     def whole(self) -> memoryview:
         """All bytes, mapped if possible. Raises LoadError where the file was rewritten."""
-        from intaglio.c.guard import guard_files
         from intaglio.onnx.mapped import file_bytes
+        from intaglio.runtime.guard import guard_files
 
         guard_files()
         if self._look() != self._state:

@@ -156,10 +156,10 @@ def _load_compiled(source: Any, options: Options, progress: Progress | None) -> 
 
 
 def _import(source: Source | Graph, base_folder: str | os.PathLike[str] | None, limits: Limits) -> Imported:
-    from intaglio.c.guard import guard_files
     from intaglio.ir.graph import Graph
     from intaglio.onnx.limits import ReadLimits
     from intaglio.onnx.reader import read_model
+    from intaglio.runtime.guard import guard_files
 
     if isinstance(source, Graph):
         return _import_graph(source)

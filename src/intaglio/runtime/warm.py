@@ -62,8 +62,8 @@ class WarmStart(Record):
         return replace(found, info=replace(found.info, path=self.path, warnings=tuple(found.info.warnings)))
 
     def _graph(self) -> Any:
-        from intaglio.c.guard import guard_files
         from intaglio.onnx.reader import read_model
+        from intaglio.runtime.guard import guard_files
 
         guard_files()
         return read_model(self.read()).graph
