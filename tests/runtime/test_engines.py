@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 import intaglio
 from intaglio.cli.demo_model import demo_model
+from intaglio.onnx.reader import read_model
+from intaglio.runtime.native import NativeEngine
 
 Make = Callable[..., onnx.ModelProto]
 
@@ -57,3 +60,19 @@ def test_a_batch_gives_what_its_images_give(images: Any) -> None:
     model = intaglio.load(demo_model(), engine="native")
     single = np.concatenate([model(images[i : i + 1]) for i in range(len(images))])
     np.testing.assert_allclose(model(images), single, rtol=1e-5, atol=1e-7)
+
+
+def test_runs_like_ones_before_take_the_short_way(make: Make) -> None:
+    engine = NativeEngine(read_model(make(TEXTS["softmax"])).graph, 1)
+    engine.load()
+    x = np.random.default_rng(1).standard_normal((4, 5)).astype(np.float32)
+    assert engine.run_again([x]) is None
+    (expected,) = engine.run([x])
+    from_elsewhere = pickle.loads(pickle.dumps(x))
+    assert from_elsewhere.dtype is not x.dtype
+    for again in (x, from_elsewhere):
+        found = engine.run_again([again])
+        assert found is not None
+        np.testing.assert_array_equal(found[0], expected)
+    for other in (x.astype(np.float64), x[::-1], x[:1], np.asfortranarray(x)):
+        assert engine.run_again([other]) is None

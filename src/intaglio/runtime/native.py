@@ -319,7 +319,7 @@ class NativeEngine:
         if not self._is_single:
             return None
         for array, dtype in zip(inputs, self._dtypes, strict=True):
-            if type(array) is not np.ndarray or array.dtype is not dtype or not array.flags.c_contiguous:
+            if type(array) is not np.ndarray or array.dtype != dtype or not array.flags.c_contiguous:
                 return None
         fast = self._fast.get(tuple([array.shape for array in inputs]))
         return None if fast is None else self._run_fast(fast, inputs, None)

@@ -199,7 +199,7 @@ class ProgramEngine:
     def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
         """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
         for array, dtype in zip(inputs, self._dtypes, strict=True):
-            if type(array) is not np.ndarray or array.dtype is not dtype or not array.flags.c_contiguous:
+            if type(array) is not np.ndarray or array.dtype != dtype or not array.flags.c_contiguous:
                 return None
         ready = self._ready.get(tuple([array.shape for array in inputs]))
         return None if ready is None else self._run(ready, inputs, self._limit_ns)
