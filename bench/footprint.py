@@ -54,9 +54,9 @@ def plan(folder: Path) -> dict[str, Any]:
     model = intaglio.load(job["path"], engine="native", threads=job["threads"])
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     outputs = model.run(feeds)
-    planned = model.memory_plan(sizes_of(model, feeds))
     grown = memory("VmHWM") - before
     del outputs
+    planned = model.memory_plan(sizes_of(model, feeds))  # builds the whole model, where only its program was loaded
     return {"planned": planned.total if isinstance(planned.total, int) else None, "grown": grown,
             "notes": list(planned.notes)}  # fmt: skip
 
@@ -74,11 +74,12 @@ def _ready_everything() -> None:
 
 def sizes_of(model: Any, feeds: dict[str, Any]) -> dict[str, int]:
     """The value of each named size of a model's inputs."""
+    from intaglio.ir.dim import symbol, symbols
+
     found: dict[str, int] = {}
     for item in model.inputs:
         for size, given in zip(item.type.shape or (), feeds[item.name].shape, strict=True):
-            if str(size).isidentifier():
-                found[str(size)] = given
+            found |= {name: given for name in symbols(size) if size == symbol(name)}
     return found
 
 
