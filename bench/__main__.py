@@ -53,10 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         return importlib.import_module(f"bench.{arguments[0]}").main(arguments[1:])
     command = parser()
     options = command.parse_args(arguments)
-    try:
-        chosen = models.select(options.models)
-    except ValueError as error:
-        command.error(str(error))
+    chosen = models.chosen(command, options.models)
     if options.list:
         _print_list(chosen if options.models else models.MODELS)
         return 0

@@ -312,10 +312,7 @@ def main(arguments: list[str]) -> int:
     """Check. 0: done; 1: an answer was wrong; 2: wrong usage."""
     command = parser()
     options = command.parse_args(arguments)
-    try:
-        chosen = models.select(options.models)
-    except ValueError as error:
-        command.error(str(error))
+    chosen = models.chosen(command, options.models)
     called = " ".join(["python -m bench check", *arguments])
     rows: list[Found] = []
     for model in chosen:

@@ -1,5 +1,6 @@
 """The registry of benchmark models: where each comes from, what it is fed, and how exact an answer must be."""
 
+import argparse
 import importlib
 import os
 import shutil
@@ -56,6 +57,14 @@ class BenchModel:
 def cache_folder() -> Path:
     """Where model files are kept: $INTAGLIO_BENCH_MODELS, else bench/models."""
     return Path(os.environ.get("INTAGLIO_BENCH_MODELS") or Path(__file__).parent / "models")
+
+
+def chosen(command: argparse.ArgumentParser, names: list[str]) -> list[BenchModel]:
+    """The models that a command was given; wrong names are wrong usage of it."""
+    try:
+        return select(names)
+    except ValueError as error:
+        command.error(str(error))
 
 
 def select(patterns: list[str]) -> list[BenchModel]:

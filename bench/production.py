@@ -335,10 +335,7 @@ def main(arguments: list[str]) -> int:
     """Measure. 0: done; 1: an answer of Intaglio was wrong; 2: wrong usage."""
     command = parser()
     options = command.parse_args(arguments)
-    try:
-        chosen = models.select(options.models)
-    except ValueError as error:
-        command.error(str(error))
+    chosen = models.chosen(command, options.models)
     settings = Settings(options.threads, options.rounds, max(1, options.cold_rounds), options.requests)
     called = " ".join(["python -m bench production", *arguments])
     machine = machine_facts()

@@ -73,10 +73,7 @@ class ModelFile(mmap.mmap):
         A file that was replaced by another one of the same name, or removed, is still there for the mapping.
         """
         if self._is_rewritten():
-            raise LoadError(
-                f"{shorten(str(self.path))!r} was rewritten while its weights were in use;"
-                " load the model again, and write new versions under another name and rename them"
-            )
+            raise rewritten(self.path)
 
     def _is_rewritten(self) -> bool:
         if self._guard is not None and self._guard.is_lost(self._entry):
@@ -87,6 +84,14 @@ class ModelFile(mmap.mmap):
             return False
         is_same = (status.st_dev, status.st_ino) == self._identity
         return is_same and (status.st_size, status.st_mtime_ns) != self._state
+
+
+def rewritten(path: Path) -> LoadError:
+    """What is raised where a file is not that which the model was loaded from."""
+    return LoadError(
+        f"{shorten(str(path))!r} was rewritten while its weights were in use;"
+        " load the model again, and write new versions under another name and rename them"
+    )
 
 
 def file_bytes(descriptor: int, path: Path) -> memoryview:

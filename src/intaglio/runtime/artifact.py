@@ -265,12 +265,12 @@ class InFile:
 
     def whole(self) -> memoryview:
         """All bytes, mapped if possible. Raises LoadError where the file was rewritten."""
-        from intaglio.onnx.mapped import file_bytes
+        from intaglio.onnx.mapped import file_bytes, rewritten
         from intaglio.runtime.guard import guard_files
 
         guard_files()
         if self._look() != self._state:
-            raise LoadError(f"{str(self._path)!r} was rewritten while it was in use; load the model again")
+            raise rewritten(self._path)
         return file_bytes(self._descriptor, self._path)
 
 

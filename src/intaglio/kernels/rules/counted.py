@@ -22,12 +22,6 @@ BLOCK = 16384
 UNUSED = "    (void)begin, (void)end, (void)scratch;\n"
 
 
-def _input(node: Node, place: int = 0) -> Value:
-    value = node.inputs[place]
-    assert value is not None
-    return value
-
-
 def _number(context: Context, count: Dim, name: str) -> View:
     """Fresh memory for 64-bit integers."""
     return whole(context.temporary(INT64, count, name), (count,))
@@ -52,7 +46,7 @@ def _is_set(dtype: DType, element: str) -> str:
 
 def _count_set(context: Context, node: Node) -> None:
     """Count what is not zero in each block."""
-    data = _input(node)
+    data = node.input
     total = data.tensor.size
     blocks = floordiv(total + (BLOCK - 1), BLOCK)
     counts = _number(context, blocks, "counts")
@@ -82,7 +76,7 @@ _COUNT = """
 @anchor("NonZero")
 def nonzero(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Write the indices of each block behind those of the blocks before it."""
-    data, counts = _input(node), context.notes[node]
+    data, counts = node.input, context.notes[node]
     bits, result = bits_type(data.dtype), context.allocate(node.output)
     sizes: list[tuple[str, Size]] = [("total", data.tensor.size), ("blocks", counts.shape[0])]
     sizes += [("found", node.output.shape[1])]
@@ -120,7 +114,7 @@ $write
 @late_sizes("Compress")
 def compress_sizes(context: Context, node: Node) -> None:
     """List the places of what is kept."""
-    data, condition = _input(node), _input(node, 1)
+    data, condition = node.input, node.needed(1)
     extent = data.tensor.size if node.op.axis is None else data.shape[resolve_axis(node.op.axis, data.rank)]
     length = condition.shape[0]
     places, count = _number(context, length, "places"), _number(context, 1, "count")
@@ -147,7 +141,7 @@ _LIST = f"""
 @anchor("Compress")
 def compress(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy the slices that are kept."""
-    data, places = _input(node), context.notes[node]
+    data, places = node.input, context.notes[node]
     if node.op.axis is None:
         outer, extent, inner = 1, data.tensor.size, 1
         kept = node.output.shape[0]
@@ -174,7 +168,7 @@ _COMPRESS = f"""
 
 
 def _refuse_unique(node: Node) -> str | None:
-    dtype = part_type(_input(node).dtype)
+    dtype = part_type(node.input.dtype)
     if dtype.name not in ("float16", "bfloat16", "float32", "float64", "bool") and dtype.kind not in ("int", "uint"):
         return f"Unique of {dtype} is not compiled"
     return None
@@ -183,7 +177,7 @@ def _refuse_unique(node: Node) -> str | None:
 @late_sizes("Unique", refuse=_refuse_unique)
 def unique_sizes(context: Context, node: Node) -> None:
     """Sort the slices, number those that differ, and list the first of each and how often it is there."""
-    data = _input(node)
+    data = node.input
     outer, extent, inner = _slices(node)
     order = _number(context, extent * 2, "order")
     groups = _number(context, extent, "groups")
@@ -210,7 +204,7 @@ def unique_sizes(context: Context, node: Node) -> None:
 
 def _slices(node: Node) -> tuple[Dim, Dim, Dim]:
     """What lies before, along and behind the axis whose slices are compared."""
-    data = _input(node)
+    data = node.input
     if node.op.axis is None:
         return 1, data.tensor.size, 1
     return three_parts(data.shape, resolve_axis(node.op.axis, data.rank))
@@ -313,7 +307,7 @@ $renumber
 @anchor("Unique", refuse=_refuse_unique)
 def unique(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy the first slice of each group, and the numbers that the sizes' kernel has found."""
-    data, (firsts, groups, counts) = _input(node), context.notes[node]
+    data, (firsts, groups, counts) = node.input, context.notes[node]
     outer, extent, inner = _slices(node)
     found = node.outputs[0].shape[0 if node.op.axis is None else resolve_axis(node.op.axis, data.rank)]
     bits, item = bits_type(data.dtype), data.dtype.itemsize
@@ -429,7 +423,7 @@ _SUPPRESS = """
 def suppression(context: Context, node: Node, epilogue: Epilogue) -> None:
     """List the chosen boxes with their batch and class."""
     chosen, counts = context.notes[node]
-    scores = _input(node, 1)
+    scores = node.needed(1)
     pairs = scores.shape[0] * scores.shape[1]
     sizes: list[tuple[str, Size]] = [("pairs", pairs), ("kinds", scores.shape[1]), ("count", scores.shape[2])]
     parameters = [reads("chosen", chosen), reads("counts", counts), writes("out", context.allocate(node.output))]

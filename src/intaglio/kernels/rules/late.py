@@ -20,12 +20,6 @@ from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import known_integers, known_length, resolve_axis
 
 
-def _input(node: Node, place: int) -> Value:
-    value = node.inputs[place]
-    assert value is not None
-    return value
-
-
 def _integer_operand(context: Context, name: str, value: Value) -> tuple[str, str, View]:
     return name, memory_type(value.dtype), context.contiguous(value)
 
@@ -34,7 +28,7 @@ def _refuse_integers(place: int):
     """Refuse a parameter whose number of elements is not known."""
 
     def refuse(node: Node) -> str | None:
-        value = _input(node, place)
+        value = node.needed(place)
         if known_length(value) is None or value.dtype.kind not in ("int", "uint"):
             return f"how many numbers {value.name} has is not known before the run"
         return None
@@ -46,7 +40,7 @@ def _refuse_fractions(place: int):
     """Refuse a parameter that is not of an integer type."""
 
     def refuse(node: Node) -> str | None:
-        value = _input(node, place)
+        value = node.needed(place)
         return None if value.dtype.kind in ("int", "uint") else f"{value.name} is {value.dtype}"
 
     return refuse
@@ -123,7 +117,7 @@ def _array(prefix: str, count: int) -> str:
 @late_sizes("ConstantOfShape", refuse=_refuse_integers(0))
 def constant_of_shape_sizes(context: Context, node: Node) -> None:
     """The sizes themselves."""
-    wanted = _input(node, 0)
+    wanted = node.needed(0)
     _bind_shape(
         context, node, _COPY.replace("$count", str(node.output.rank)), [_integer_operand(context, "wanted", wanted)], []
     )
@@ -137,10 +131,10 @@ for (int64_t i = 0; i < $count; i++) {
 """
 
 
-@late_sizes("Reshape", refuse=_refuse_integers(1), reads=lambda node: [_input(node, 1)])
+@late_sizes("Reshape", refuse=_refuse_integers(1), reads=lambda node: [node.needed(1)])
 def reshape_sizes(context: Context, node: Node) -> None:
     """Sizes copied from the input where 0 is given, and one computed where -1 is."""
-    data, wanted = _input(node, 0), _input(node, 1)
+    data, wanted = node.needed(0), node.needed(1)
     body = _RESHAPE.replace("$count", str(node.output.rank)).replace("$rank", str(data.rank))
     body = body.replace("$copies", "0" if node.op.allowzero else "1")
     sizes: list[tuple[str, Size]] = [*_extents("given", data.shape)]
@@ -186,7 +180,7 @@ def expand_sizes(context: Context, node: Node) -> None:
 
 def _bind_expanded(context: Context, node: Node) -> None:
     """The sizes of a broadcast between the input and the wanted shape."""
-    data, wanted, rank = _input(node, 0), _input(node, 1), node.output.rank
+    data, wanted, rank = node.needed(0), node.needed(1), node.output.rank
     given: list[Dim] = [1] * (rank - data.rank) + list(data.shape)
     body = _EXPAND_SIZES.replace("$rank", str(rank)).replace("$count", str(known_length(wanted)))
     operands = [_integer_operand(context, "wanted", wanted)]
@@ -206,7 +200,7 @@ for (int64_t i = 0; i < $rank; i++) {
 def expand(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy where only the run tells which axes are repeated: along those the input's stride is 0."""
     _bind_expanded(context, node)
-    data, result = _input(node, 0), context.allocate(node.output)
+    data, result = node.needed(0), context.allocate(node.output)
     view, rank = context.contiguous(data), node.output.rank
     item = node.output.dtype.itemsize
     given: list[Dim] = [1] * (rank - data.rank) + list(view.shape)
@@ -247,10 +241,10 @@ _EXPAND = f"""
 """
 
 
-@late_sizes("Tile", refuse=_refuse_fractions(1), reads=lambda node: [_input(node, 1)])
+@late_sizes("Tile", refuse=_refuse_fractions(1), reads=lambda node: [node.needed(1)])
 def tile_sizes(context: Context, node: Node) -> None:
     """Each size times its repeats."""
-    data, repeats = _input(node, 0), _input(node, 1)
+    data, repeats = node.needed(0), node.needed(1)
     body = _TILE.replace("$rank", str(data.rank))
     operands = [_integer_operand(context, "repeats", repeats)]
     _bind_shape(context, node, f"{_array('given', data.rank)}\n{body}", operands, _extents("given", data.shape))
@@ -268,10 +262,10 @@ def _refuse_split(node: Node) -> str | None:
     )
 
 
-@late_sizes("Split", refuse=_refuse_split, reads=lambda node: [_input(node, 1)])
+@late_sizes("Split", refuse=_refuse_split, reads=lambda node: [node.needed(1)])
 def split_sizes(context: Context, node: Node) -> None:
     """The parts, which must make up the whole."""
-    data, split = _input(node, 0), _input(node, 1)
+    data, split = node.needed(0), node.needed(1)
     axis = resolve_axis(node.op.axis, data.rank)
     names: dict[str, int] = {}
     for place, value in enumerate(node.outputs):
@@ -291,34 +285,34 @@ def _bind_count(
     """Bind the one size that is a number of the input at `place`; `test` is C that tells a bad `count`."""
     names = list(dict.fromkeys(name for value in node.outputs for _, name in context.unbound(value)))
     body = f"const int64_t count = (int64_t)given[0];\nfault |= {test};\nvalue[0] = count;"
-    given = side_by_side(context, _input(node, place))
+    given = side_by_side(context, node.needed(place))
     bounds: dict[Dim, Dim] = {} if most is None else {symbol(name): most for name in names}
     context.bind(node, names, body, [("given", memory_type(given.buffer.dtype), given)], sizes, bounds)
 
 
-@late_sizes("TopK", reads=lambda node: [_input(node, 1)])
+@late_sizes("TopK", reads=lambda node: [node.needed(1)])
 def top_k_sizes(context: Context, node: Node) -> None:
     """K, which is at most the size of the axis."""
-    data = _input(node, 0)
+    data = node.needed(0)
     extent = data.shape[resolve_axis(node.op.axis, data.rank)]
     _bind_count(context, node, 1, "count < 0 || count > extent", [("extent", extent)], extent)
 
 
 def _refuse_depth(node: Node) -> str | None:
-    depth = _input(node, 1)
+    depth = node.needed(1)
     if depth.dtype.name not in MEMORY or depth.dtype.name in OPAQUE:
         return f"a depth of {depth.dtype} that is known only in the run is not compiled"
     return None
 
 
-@late_sizes("OneHot", refuse=_refuse_depth, reads=lambda node: [_input(node, 1)])
+@late_sizes("OneHot", refuse=_refuse_depth, reads=lambda node: [node.needed(1)])
 def one_hot_sizes(context: Context, node: Node) -> None:
     """The depth."""
     _bind_count(context, node, 1, "!(given[0] >= 1 && given[0] < 1e18)", [])
 
 
 def _scalars(node: Node) -> list[Value]:
-    return [_input(node, place) for place in range(3)]
+    return [node.needed(place) for place in range(3)]
 
 
 @late_sizes("Range", reads=_scalars)
@@ -372,8 +366,8 @@ def slice_sizes(context: Context, node: Node) -> None:
 @anchor("Slice")
 def slice_at_run_time(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A view whose offset, extents and steps the driver works out from the data."""
-    data, output = _input(node, 0), node.output
-    rank, count = data.rank, product(_input(node, 1).shape)
+    data, output = node.needed(0), node.output
+    rank, count = data.rank, product(node.needed(1).shape)
     operands = [
         _integer_operand(context, name, value)
         for name, value in zip(("starts", "ends", "axes", "steps"), node.inputs[1:], strict=False)
@@ -405,7 +399,7 @@ def slice_at_run_time(context: Context, node: Node, epilogue: Epilogue) -> None:
 def _fixed_step(node: Node, axis: int, steps: list[int] | None) -> int:
     """The step along an axis where steps and axes are known."""
     axes = known_integers(node.inputs[3]) if len(node.inputs) > 3 and node.inputs[3] is not None else None
-    rank = _input(node, 0).rank
+    rank = node.needed(0).rank
     for place, step in enumerate(steps or ()):
         if (place if axes is None else resolve_axis(axes[place], rank)) == axis:
             return step
