@@ -230,7 +230,7 @@ def window_sizes(layer: Layer) -> dict[str, Dim]:
 
     Axes of extent 1 take no memory, so they may stand in front too; the kernels' tiles then run along a longer one.
     """
-    windows = [window for window in layer.windows if (window.input, window.kernel, window.output) != (1, 1, 1)]
+    windows = [window for window in layer.windows if not _is_single(window)]
     padded = [Window(1, 1, 1, 1, 0, 0, 1)] * (3 - len(windows)) + windows
     sizes: dict[str, Dim] = {"images": layer.output[0], "C": layer.shape[1]}
     for axis, window in zip("dhw", padded, strict=True):
@@ -239,6 +239,11 @@ def window_sizes(layer: Layer) -> dict[str, Dim]:
         sizes |= {f"stride_{axis}": window.stride, f"dilation_{axis}": window.dilation}
         sizes |= {f"pad_{axis}": window.begin, f"end_{axis}": window.end}
     return sizes | {"OC": layer.output[-1]}
+
+
+def _is_single(window: Window) -> bool:
+    """Whether an axis has one value, and one window that covers it: pads may move the window to where no value is."""
+    return (window.input, window.kernel, window.output, window.begin) == (1, 1, 1, 0)
 
 
 def _direct(context: Context, layer: Layer) -> None:

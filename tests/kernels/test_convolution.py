@@ -1,0 +1,316 @@
+"""Sampled convolutions of every kind, many to a model, against a naive formula and ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from intaglio.runtime.model import load
+
+Array = np.ndarray[Any, Any]
+Generator = np.random.Generator
+
+CASES = 24
+"""Convolutions of one model."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial axis of a convolution; `extra` is the output padding of a transposed one."""
+
+    size: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+    extra: int = 0
+
+    @property
+    def extent(self) -> int:
+        """From a window's first element to its last."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def output(self, is_transposed: bool) -> int:
+        """The size of the result, which is at least 1 for an axis that a model may have."""
+        if is_transposed:
+            return (self.size - 1) * self.stride + self.extent + self.extra - self.begin - self.end
+        return (self.size + self.begin + self.end - self.extent) // self.stride + 1
+
+    def reads(self, place: int, tap: int, is_transposed: bool) -> int | None:
+        """The element under a tap of the window that makes element `place`; None outside."""
+        if is_transposed:
+            found, rest = divmod(place + self.begin - tap * self.dilation, self.stride)
+            return found if rest == 0 and 0 <= found < self.size else None
+        found = place * self.stride + tap * self.dilation - self.begin
+        return found if 0 <= found < self.size else None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One convolution; `channels` and `outputs` count those of one group."""
+
+    kind: str
+    batch: int
+    group: int
+    channels: int
+    outputs: int
+    axes: tuple[Axis, ...]
+    dtype: Any
+    has_bias: bool
+    is_constant: bool
+    is_symbolic: bool
+    auto_pad: str = "NOTSET"
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether it is a ConvTranspose."""
+        return self.kind == "ConvTranspose"
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """The shape of the kernels as ONNX has it."""
+        kernel = tuple(axis.kernel for axis in self.axes)
+        if self.is_transposed:
+            return (self.group * self.channels, self.outputs, *kernel)
+        return (self.group * self.outputs, self.channels, *kernel)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the node."""
+        found: dict[str, Any] = {
+            "group": self.group,
+            "kernel_shape": [axis.kernel for axis in self.axes],
+            "strides": [axis.stride for axis in self.axes],
+            "dilations": [axis.dilation for axis in self.axes],
+        }
+        if self.auto_pad == "NOTSET":
+            found["pads"] = [axis.begin for axis in self.axes] + [axis.end for axis in self.axes]
+        else:
+            found["auto_pad"] = self.auto_pad
+        if self.is_transposed:
+            found["output_padding"] = [axis.extra for axis in self.axes]
+        return found
+
+
+def naive(case: Case, x: Array, w: Array) -> Array:
+    """The sums of a convolution in double precision, window by window."""
+    sizes = [axis.output(case.is_transposed) for axis in case.axes]
+    data = x.astype(np.float64).reshape(case.batch, case.group, case.channels, *(axis.size for axis in case.axes))
+    pair = (case.channels, case.outputs) if case.is_transposed else (case.outputs, case.channels)
+    kernels = w.astype(np.float64).reshape(case.group, *pair, *w.shape[2:])
+    kernels = np.swapaxes(kernels, 1, 2) if case.is_transposed else kernels
+    result = np.zeros((case.batch, case.group, case.outputs, *sizes))
+    for place in product(*map(range, sizes)):
+        for tap in product(*(range(axis.kernel) for axis in case.axes)):
+            reads = [axis.reads(p, t, case.is_transposed) for axis, p, t in zip(case.axes, place, tap, strict=True)]
+            if None not in reads:
+                part = np.einsum("ngc,goc->ngo", data[(..., *reads)], kernels[(..., *tap)])
+                result[(..., *place)] += part
+    return result.reshape(case.batch, -1, *sizes)
+
+
+def axes_of(generator: Generator, kind: str, style: str, rank: int) -> Iterator[Axis]:
+    """Axes whose window fits: kernels of one, pads that move the window off the map, dilations beyond it."""
+    count = 0
+    while count < rank:
+        kernel = 1 if style == "single" else 3 if style == "three" else int(generator.integers(1, 5))
+        size = int(generator.choice([1, 1, 2, 3, 5, 8, 9, 17]))
+        stride, dilation = (1, 1) if style == "three" else (int(generator.integers(1, 4)) for _ in range(2))
+        reach = (kernel - 1) * dilation + 3
+        begin, end = (int(generator.integers(0, reach)) for _ in range(2))
+        extra = int(generator.integers(0, stride))
+        axis = Axis(size, kernel, stride, dilation, begin, end, extra if kind == "ConvTranspose" else 0)
+        if axis.output(kind == "ConvTranspose") >= 1:
+            count += 1
+            yield axis
+
+
+def same(axis: Axis, is_upper: bool) -> Axis:
+    """The axis without dilation, padded so that the result has as many elements as there are steps."""
+    stride = axis.stride
+    total = max((-(-axis.size // stride) - 1) * stride + axis.kernel - axis.size, 0)
+    begin = total // 2 if is_upper else total - total // 2
+    return Axis(axis.size, axis.kernel, stride, 1, begin, total - begin)
+
+
+GROUPS = {
+    "plain": lambda generator: (1, int(generator.choice([1, 3, 5, 16, 19])), int(generator.choice([1, 4, 16, 33]))),
+    "three": lambda generator: (1, int(generator.choice([16, 17, 32])), int(generator.choice([16, 33]))),
+    "single": lambda generator: (1, int(generator.choice([1, 3, 8, 17])), int(generator.choice([1, 10, 16]))),
+    "depthwise": lambda generator: (int(generator.choice([2, 3, 8, 16, 17, 40])), 1, 1),
+    "multiplied": lambda generator: (int(generator.choice([2, 3, 8, 16, 17])), 1, int(generator.choice([2, 3, 4]))),
+    "grouped": lambda generator: (
+        int(generator.choice([2, 3, 4])),
+        int(generator.choice([2, 4, 17])),
+        int(generator.choice([1, 3, 16, 17])),
+    ),
+}
+
+
+def sampled(generator: Generator, kind: str, dtype: Any) -> Case:
+    """A convolution of one kind."""
+    style = str(generator.choice(list(GROUPS)))
+    rank = 2 if style == "three" else int(generator.choice([1, 2, 2, 3]))
+    group, channels, outputs = GROUPS[style](generator)
+    kernels = "single" if generator.random() < 0.3 else style
+    axes = tuple(axes_of(generator, kind, style if style == "three" else kernels, rank))
+    auto_pad = "NOTSET"
+    if kind != "ConvTranspose" and generator.random() < 0.3:
+        auto_pad = str(generator.choice(["SAME_UPPER", "SAME_LOWER"]))
+        axes = tuple(same(axis, auto_pad == "SAME_UPPER") for axis in axes)
+    return Case(
+        kind=kind,
+        batch=int(generator.choice([1, 1, 2])),
+        group=group,
+        channels=channels,
+        outputs=outputs,
+        axes=axes,
+        dtype=dtype,
+        has_bias=bool(generator.random() < 0.5),
+        is_constant=bool(generator.random() < 0.8),
+        is_symbolic=bool(generator.random() < 0.3),
+        auto_pad=auto_pad,
+    )
+
+
+def small(generator: Generator, shape: Sequence[int], dtype: Any) -> Array:
+    """Integers of which every sum is exact in every type, so that one wrong element is seen."""
+    low = 0 if np.dtype(dtype).kind == "u" else -2
+    return generator.integers(low, 3, shape).astype(dtype)
+
+
+@dataclass
+class Model:
+    """A model of many convolutions, each with inputs of its own."""
+
+    nodes: list[Any]
+    inputs: list[Any]
+    outputs: list[Any]
+    constants: list[Any]
+    feed: dict[str, Array]
+    expected: dict[str, Array]
+
+    def proto(self) -> onnx.ModelProto:
+        """The model as ONNX has it."""
+        graph = helper.make_graph(self.nodes, "convolutions", self.inputs, self.outputs, self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    def constant(self, name: str, array: Array) -> str:
+        """Add an initializer."""
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def operand(self, name: str, array: Array, case: Case, is_constant: bool) -> str:
+        """Add an input with its feed, or an initializer."""
+        if is_constant:
+            return self.constant(name, array)
+        shape = [
+            f"{name}.{place}" if case.is_symbolic and place != 1 else size for place, size in enumerate(array.shape)
+        ]
+        self.inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape))
+        self.feed[name] = array
+        return name
+
+
+def add(model: Model, index: int, case: Case, generator: Generator) -> None:
+    """Add a case with its expected result."""
+    is_integer = np.dtype(case.dtype).kind in "iu"
+    shape = (case.batch, case.group * case.channels, *(axis.size for axis in case.axes))
+    x, w = small(generator, shape, case.dtype), small(generator, case.weight_shape, case.dtype)
+    names = [model.operand(f"x{index}", x, case, False), f"w{index}"]
+    model.operand(names[1], w, case, case.is_constant or case.kind == "QLinearConv")
+    name = f"y{index}"
+    if is_integer:
+        inputs, result = _quantized(model, index, case, names, (x, w), generator)
+    else:
+        result = naive(case, x, w)
+        if case.has_bias:
+            bias = small(generator, (result.shape[1],), case.dtype)
+            names.append(model.operand(f"b{index}", bias, case, case.is_constant))
+            result += bias.astype(np.float64).reshape(-1, *[1] * len(case.axes))
+        inputs, result = names, result.astype(case.dtype)
+    model.nodes.append(helper.make_node(case.kind, inputs, [name], name=f"node{index}", **case.attributes))
+    model.outputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(result.dtype), None))
+    model.expected[name] = result
+
+
+def _quantized(
+    model: Model, index: int, case: Case, names: list[str], operands: tuple[Array, Array], generator: Generator
+) -> tuple[list[str], Array]:
+    x, w = operands
+    x_zero, w_zero = np.array(1, case.dtype), np.array(2, case.dtype)
+    total = naive(case, x.astype(np.int32) - x_zero, w.astype(np.int32) - w_zero)
+    zeros = [model.constant(f"xz{index}", x_zero), model.constant(f"wz{index}", w_zero)]
+    if case.kind == "ConvInteger":
+        return [*names, *zeros], total.astype(np.int32)
+    scales = [model.constant(f"{what}s{index}", np.array(s, np.float32)) for what, s in (("x", 1), ("w", 1), ("y", 4))]
+    y_zero = np.array(3, case.dtype)
+    inputs = [names[0], scales[0], zeros[0], names[1], scales[1], zeros[1], scales[2]]
+    inputs.append(model.constant(f"yz{index}", y_zero))
+    if case.has_bias:
+        bias = generator.integers(-9, 9, total.shape[1]).astype(np.int32)
+        inputs.append(model.constant(f"b{index}", bias))
+        total += bias.reshape(-1, *[1] * len(case.axes))
+    limits = np.iinfo(case.dtype)
+    return inputs, np.clip(np.rint(total / 4) + 3, limits.min, limits.max).astype(case.dtype)
+
+
+def session(model: onnx.ModelProto) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def compare(got: Array, expected: Array, what: Any) -> None:
+    """Equal but for what Winograd's transforms round; the numbers themselves are whole."""
+    assert got.dtype == expected.dtype, what
+    assert got.shape == expected.shape, what
+    wide = [np.asarray(array, np.float64) for array in (got, expected)]
+    np.testing.assert_allclose(*wide, rtol=0, atol=0.02, err_msg=str(what))
+
+
+KINDS = [
+    ("Conv", np.float32),
+    ("Conv", np.float64),
+    ("Conv", np.float16),
+    ("ConvTranspose", np.float32),
+    ("ConvTranspose", np.float64),
+    ("ConvInteger", np.uint8),
+    ("ConvInteger", np.int8),
+    ("QLinearConv", np.uint8),
+    ("QLinearConv", np.int8),
+]
+NO_JUDGE = {("Conv", np.float64), ("ConvTranspose", np.float64), ("ConvInteger", np.int8)}
+"""What ONNX Runtime does not compute on processors."""
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("kind", "dtype"), KINDS)
+def test_sampled_convolutions(kind: str, dtype: Any, seed: int) -> None:
+    generator = np.random.default_rng([KINDS.index((kind, dtype)), seed])
+    model = Model([], [], [], [], {}, {})
+    cases = [sampled(generator, kind, dtype) for _ in range(CASES)]
+    for index, case in enumerate(cases):
+        add(model, index, case, generator)
+    proto = model.proto()
+    judged: dict[str, Array] = {}
+    if (kind, dtype) not in NO_JUDGE:
+        judged = dict(zip(model.expected, session(proto).run(None, model.feed), strict=True))
+    results = {engine: load(proto, engine=engine).run(model.feed) for engine in ("reference", "native")}
+    for index, case in enumerate(cases):
+        expected = model.expected[f"y{index}"]
+        for engine, got in results.items():
+            compare(got[f"y{index}"], expected, (engine, index, case))
+        if judged:
+            compare(judged[f"y{index}"], expected, ("ONNX Runtime", index, case))
