@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from intaglio.ir.dim import Atom, Dim, Expr, Symbol, product, symbols
@@ -359,10 +360,15 @@ def buffer_text(buffer: Buffer) -> str:
     return f"call->{buffer.kind}[{buffer.index}]"
 
 
+_PLAIN_NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
+
+
 def _size_text(size: Size, names: Mapping[str, str]) -> str:
-    if isinstance(size, SizeTerm):
-        return size.template.format(*(dim_text(dim, names) for dim in size.dims)) if size.dims else size.template
-    return dim_text(size, names)
+    """A size in C. Every number in it has 64 bits: the product of two that are known would be one of 32 bits else."""
+    if not isinstance(size, SizeTerm):
+        return dim_text(size, names)
+    text = size.template.format(*(dim_text(dim, names) for dim in size.dims)) if size.dims else size.template
+    return text if text.isdigit() else _PLAIN_NUMBER.sub(lambda found: _long_text(int(found[0])), text)
 
 
 def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
