@@ -28,6 +28,7 @@ class Runtime(NamedTuple):
     is_file_lost: Callable[[int], int]
     release_file: Callable[[int], int]
     run_memory: Callable[[], tuple[int, int, int]]
+    set_stop: Callable[[int], int]
 
 
 def runtime_function() -> CFunction:

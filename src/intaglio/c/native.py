@@ -142,6 +142,19 @@ def using_threads(threads: int) -> Generator[None]:
         runtime().set_threads(before)
 
 
+@contextmanager
+def watching(flag: int) -> Generator[None]:
+    """Stop segments that run from this Python thread once the int32 at an address is not 0; the caller keeps it alive.
+
+    A run that was stopped ends as one whose time ran out.
+    """
+    before = runtime().set_stop(flag)
+    try:
+        yield
+    finally:
+        runtime().set_stop(before)
+
+
 class RunMemory(NamedTuple):
     """The bytes that a run of a segment asked for: its arena, what its driver allocated, and scratch of all threads."""
 

@@ -7,7 +7,7 @@ that no function has to hand them on.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -48,6 +48,7 @@ class Limits:
 class _Scope(Record):
     limits: Limits
     end: float | None = None
+    deadline: Callable[[], None] | None = None
 
 
 _scope: ContextVar[_Scope] = ContextVar("intaglio_limits")
@@ -60,12 +61,15 @@ def current() -> Limits:
 
 
 @contextmanager
-def within(limits: Limits, *, is_timed: bool = False) -> Generator[None]:
-    """Hold the block to limits; with `is_timed`, `check_time` knows when its time is over."""
+def within(limits: Limits, *, is_timed: bool = False, deadline: Callable[[], None] | None = None) -> Generator[None]:
+    """Hold the block to limits; with `is_timed`, `check_time` knows when its time is over.
+
+    `deadline` raises where a run is over that the block is a part of; `check_time` asks it too.
+    """
     end = time.monotonic() + limits.time if is_timed and limits.time is not None else None
-    outer = _scope.get(_FREE).end
-    ends = [each for each in (end, outer) if each is not None]
-    token = _scope.set(_Scope(limits, min(ends, default=None)))
+    outer = _scope.get(_FREE)
+    ends = [each for each in (end, outer.end) if each is not None]
+    token = _scope.set(_Scope(limits, min(ends, default=None), deadline or outer.deadline))
     try:
         yield
     finally:
@@ -73,8 +77,10 @@ def within(limits: Limits, *, is_timed: bool = False) -> Generator[None]:
 
 
 def check_time(*_: object) -> None:
-    """Raise LimitError where loading takes too long."""
+    """Raise LimitError where loading takes too long, and RunTimeoutError where a run does that must compile first."""
     scope = _scope.get(_FREE)
+    if scope.deadline is not None:
+        scope.deadline()
     if scope.end is not None and time.monotonic() > scope.end:
         raise LimitError(f"loading the model took longer than the limit of {scope.limits.time:g} s")
 

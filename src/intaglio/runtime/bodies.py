@@ -92,6 +92,6 @@ class Bodies:
             if id(body) not in self._engines:
                 return evaluate(body, inputs, known, None if deadline is None else deadline.check)
             engine, captured = self._engines[id(body)]
-            return engine.run_until([*inputs, *(known[value] for value in captured)], deadline)
+            return engine.run([*inputs, *(known[value] for value in captured)], deadline)
 
         return run

@@ -21,6 +21,7 @@ from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.record import Record
 from intaglio.runtime.arrays import as_input, order_feeds
 from intaglio.runtime.artifact import Compiled, is_compiled, read_compiled
+from intaglio.runtime.deadline import Deadline, sooner
 from intaglio.runtime.limits import check_weight_bytes, settled
 from intaglio.runtime.program import Program
 from intaglio.runtime.variant import Engine, EngineName, Options, Progress, Variant
@@ -324,8 +325,9 @@ class Model:
     ) -> dict[str, Any]:
         """Run on inputs by name; returns outputs by name.
 
-        `outputs` may name any tensor of the model, not only its outputs. A run that takes longer than `timeout` seconds
-        raises RunTimeoutError. `threads` bounds the threads of this run instead of what the model was loaded with; the
+        `outputs` may name any tensor of the model, not only its outputs; what is not among those is compiled when it is
+        first asked for. A run that takes longer than `timeout` seconds, that included, raises RunTimeoutError.
+        `threads` bounds the threads of this run instead of what the model was loaded with; the
         results are the same bits. The arrays returned belong to the caller.
         """
         if outputs is None and timeout is None and threads is None:
@@ -334,23 +336,32 @@ class Model:
                 return again
         if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(f"run takes a dict of inputs by name and not a {type(feeds).__name__}; or call the model")
+        deadline = Deadline.after(timeout)
         names = tuple(self._names if outputs is None else outputs)
+        computed = self._computed(names)
         overridden = frozenset(item.name for item in self._inputs if item.is_optional and item.name in feeds)
-        with within(self.options.limits, is_timed=True):
-            variant = self._variant(names, overridden)
+        with within(self.options.limits, is_timed=True, deadline=None if deadline is None else deadline.check):
+            variant = self._variant(computed, overridden)
         kept = set(variant.names)
         unused = {item.name for item in self._inputs} - kept
         values = order_feeds(variant.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
-        results = self._run(variant.engine, values, timeout, threads)
-        return dict(zip(names, results, strict=True))
+        results = dict(zip(computed, self._run(variant.engine, values, deadline, threads), strict=True))
+        return results if names == computed else {name: results[name] for name in names}
 
-    def _run(self, engine: Engine, values: Sequence[Any], timeout: float | None, threads: int | None) -> list[Any]:
+    def _computed(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The outputs that are computed so that a run can give these: all of the model's where they will do."""
+        return tuple(self._names) if set(names) <= set(self._names) else names
+
+    def _run(self, engine: Engine, values: Sequence[Any], deadline: Deadline | None, threads: int | None) -> list[Any]:
         """Run an engine within the model's limits."""
         limits = self.options.limits
-        times = [time for time in (timeout, limits.time) if time is not None]
-        with within(limits), nullcontext() if threads is None else _using(threads, self.options.engine):
+        deadline = sooner(deadline, Deadline.after(limits.time))
+        check = None if deadline is None else deadline.check
+        if check is not None:
+            check()
+        with within(limits, deadline=check), nullcontext() if threads is None else _using(threads, self.options.engine):
             try:
-                return engine.run(values, min(times, default=None))
+                return engine.run(values, deadline)
             except MemoryError as error:
                 if isinstance(error, LimitError):
                     raise

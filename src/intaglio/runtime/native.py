@@ -17,7 +17,7 @@ from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import evaluate, symbols
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.ir.limits import current, most_bytes
+from intaglio.ir.limits import check_time, current, most_bytes
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
 from intaglio.kernels.driver import ASSUMPTION, FAULT, REQUIREMENT, ROUNDS, driver_source, segment_symbols
@@ -198,7 +198,9 @@ class NativeEngine:
         return [step for step in self.plan.steps if isinstance(step, NativeStep)]
 
     def _load(self, progress: Progress | None) -> None:
-        loaded = [item.address for item in cache.ensure(self.functions(), find_compiler(), self.target, progress)]
+        loaded = [
+            item.address for item in cache.ensure(self.functions(), find_compiler(), self.target, progress or _check)
+        ]
         kernels = loaded[: len(self.plan.kernels)]
         drivers = iter(loaded[len(kernels) :])
         addresses = [_address(array) for array in self.constants]
@@ -210,12 +212,8 @@ class NativeEngine:
             for step in self.plan.steps
         ]
 
-    def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """The graph's outputs for arrays in the order of its inputs."""
-        return self.run_until(inputs, Deadline.after(timeout))
-
-    def run_until(self, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
-        """`run` with a deadline instead of a timeout."""
         if self._is_single:
             fast = self._fast.get(tuple([array.shape for array in inputs]))
             if fast is not None and all(array.flags.c_contiguous for array in inputs):
@@ -240,7 +238,7 @@ class NativeEngine:
         """Run a special engine, and count the host nodes that it runs as this engine's."""
         before = engine.host_runs
         try:
-            return engine.run_until(inputs, deadline)
+            return engine.run(inputs, deadline)
         finally:
             self.host_runs += engine.host_runs - before
 
@@ -453,6 +451,11 @@ def _refusal(error: MemoryError, step: NativeStep) -> MemoryError:
 class _AssumptionError(Exception):
     """The sizes of this run break an assumption of the plan, or do not fit each other: they need a plan of their own,
     if there is one."""
+
+
+def _check(done: int, total: int) -> None:
+    """What is told of functions that a run compiles: it may take no longer than the run."""
+    check_time()
 
 
 def kernel_function(kernel: Kernel) -> CFunction:

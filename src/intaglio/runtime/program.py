@@ -182,9 +182,8 @@ class ProgramEngine:
         self._dtypes = [port.type.dtype.numpy for port in program.fed]
         self._ready: dict[tuple[tuple[int, ...], ...], Ready] = {}
 
-    def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """The outputs for arrays in the order of the inputs."""
-        deadline = Deadline.after(timeout)
         arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in inputs]
         ready = self._ready_for(arrays)
         if deadline is not None:
@@ -194,7 +193,7 @@ class ProgramEngine:
             results = self._run(ready, arrays, self._limit_ns if deadline is None else deadline.remaining())
         if results is None and deadline is not None:
             deadline.check()
-        return self._whole().run(inputs, timeout) if results is None else results
+        return self._whole().run(inputs, deadline) if results is None else results
 
     def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
         """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""

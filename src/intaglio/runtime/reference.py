@@ -27,12 +27,11 @@ class ReferenceEngine:
     def run_again(self, inputs: Sequence[Any]) -> None:
         """Every run of this engine does all of its work."""
 
-    def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """The graph's outputs for arrays in the order of its inputs."""
         bindings: dict[str, int] = {}
         for value, array in zip(self.graph.inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
                 bind(value.type.shape, array.shape, bindings, f"input {value.name!r}")
-        deadline = Deadline.after(timeout)
         outputs = evaluate(self.graph, inputs, watch=Watcher(bindings, deadline))
         return owned(outputs, inputs, self._constants)

@@ -14,6 +14,7 @@ from intaglio.runtime.limits import settled
 if TYPE_CHECKING:
     from intaglio.ir.graph import Value
     from intaglio.passes import Report
+    from intaglio.runtime.deadline import Deadline
     from intaglio.runtime.implementations import Choice
     from intaglio.runtime.program import Port
     from intaglio.runtime.weights import Held
@@ -30,7 +31,7 @@ class Engine(Protocol):
         """How many nodes the reference engine has run beside compiled ones."""
         ...
 
-    def run(self, inputs: Sequence[Any], timeout: float | None = None) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """The outputs for arrays in the order of the graph's inputs."""
         ...
 

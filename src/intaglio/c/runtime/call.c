@@ -298,6 +298,7 @@ typedef struct {
     ig_run run;
     void *thread; /* Python's state of this thread while it has no lock */
     int32_t interrupted;
+    const volatile int32_t *stop; /* non-zero: another thread wants the run to end */
     Py_buffer *view;          /* of each output */
     PyObject *const *object;  /* what was given in its place */
     grown *grown;
@@ -417,9 +418,12 @@ static int32_t give_all_grown(python_run *r, int32_t status) {
     return failed && !status;
 }
 
-/* Lets Python handle signals; non-zero when a handler raised. Only the main thread handles them. */
+/* Lets Python handle signals; non-zero when a handler raised, or another thread stops the run. Only the main thread
+   handles signals. */
 static int32_t poll_signals(ig_run *run) {
     python_run *r = (python_run *)run;
+    if (r->stop && *r->stop)
+        return 1;
     if (syscall(SYS_gettid) != getpid())
         return 0;
     ig_run_pause(run);
@@ -479,6 +483,21 @@ static PyObject *set_threads(PyObject *self, PyObject *const *argument, Py_ssize
     return PyLong_FromLong(before);
 }
 
+/* The flag of the calling thread's runs, NULL for none. */
+static _Thread_local const volatile int32_t *call_stop;
+
+/* (address of an int32, 0 for none) -> what it was before */
+static PyObject *set_stop(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    if (!has_arguments(count, 1))
+        return NULL;
+    long long wanted = PyLong_AsLongLong(argument[0]);
+    if (PyErr_Occurred())
+        return NULL;
+    long long before = (long long)(intptr_t)call_stop;
+    call_stop = (const volatile int32_t *)(intptr_t)wanted;
+    return PyLong_FromLongLong(before);
+}
+
 static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *buffer, Py_buffer *view,
                              PyObject *const *object) {
     segment *s = p->segment;
@@ -494,6 +513,7 @@ static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *bu
                            .deadline = timeout > 0 ? ig_now() + timeout : 0};
     r.run.estimate = p->estimate;
     r.run.poll = poll_signals;
+    r.stop = call_stop;
     r.run.call.result = result;
     r.view = view + s->inputs;
     r.object = object + s->inputs;
@@ -690,6 +710,7 @@ static PyMethodDef methods[] = {
     {"pool_workers", pool_workers, METH_FASTCALL, NULL}, {"set_threads", set_threads, METH_FASTCALL, NULL},
     {"guard_file", guard_file, METH_FASTCALL, NULL},   {"is_file_lost", is_file_lost, METH_FASTCALL, NULL},
     {"release_file", release_file, METH_FASTCALL, NULL}, {"run_memory", run_memory, METH_FASTCALL, NULL},
+    {"set_stop", set_stop, METH_FASTCALL, NULL},
 };
 
 /* The runtime's functions as Python objects, in the order of `methods`. */
