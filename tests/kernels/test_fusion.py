@@ -153,3 +153,50 @@ def test_the_mean_of_integers_is_compiled() -> None:
         x = graph.add_input("x", TensorType(DTYPES["int32"], (3, extent)))
         graph.set_outputs([Builder(graph).ReduceMean(x, [1])])
         assert kernels(graph) == ["ReduceMean"]
+
+
+PRODUCTS: dict[str, tuple[Callable[..., Value], tuple[int, ...]]] = {
+    "MatMul": (lambda b, h, w: b.MatMul(h, w), (16, 16)),
+    "MatMul of itself": (lambda b, h, w: b.MatMul(b.MatMul(h, h), w), (16, 16)),
+    "Gemm": (lambda b, h, w: b.Gemm(h, w, None, transB=1), (16, 16)),
+    "Einsum": (lambda b, h, w: b.Einsum(h, w, equation="ij,jk->ik"), (16, 16)),
+    "Conv 1x1": (lambda b, h, w: b.Conv(h, w, None, kernel_shape=[1, 1]), (16, 16, 1, 1)),
+    "Conv 3x3": (lambda b, h, w: b.Conv(h, w, None, kernel_shape=[3, 3], pads=[1] * 4), (16, 16, 3, 3)),
+    "depthwise": (lambda b, h, w: b.Conv(h, w, None, kernel_shape=[3, 3], pads=[1] * 4, group=16), (16, 1, 3, 3)),
+}
+BEFORE: dict[str, Callable[..., Value]] = {
+    "one": lambda b, x: b.Relu(x),
+    "two": lambda b, x: b.Add(b.Mul(x, x), x),
+    "a scale": lambda b, x: b.Mul(x, b.constant(0.5, x.dtype)),
+}
+BEHIND: dict[str, Callable[..., Value]] = {
+    "a sum": lambda b, h, m: b.Add(h, m),
+    "a gate": lambda b, h, m: b.Mul(h, b.Sigmoid(m)),
+    "a chain": lambda b, h, m: b.Sub(b.Add(b.Relu(m), h), b.Mul(h, m)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("readers", ["the epilogue", "an output", "a node behind"])
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_what_a_kernel_reads_is_not_computed_in_its_epilogue(product: str, readers: str, dtype: str) -> None:
+    """`h + product(h)`: whoever else reads `h`, it must be in memory before the product runs."""
+    build, weights = PRODUCTS[product]
+    graph = Graph("residual")
+    shape = (16, 16) if len(weights) == 2 else (1, 16, 6, 6)
+    x = graph.add_input("x", TensorType(DTYPES[dtype], shape))
+    w = graph.add_input("w", TensorType(DTYPES[dtype], weights))
+    b = Builder(graph)
+    outputs: list[Value] = []
+    for before in BEFORE.values():
+        for behind in BEHIND.values():
+            h = before(b, x)
+            outputs.append(behind(b, h, build(b, h, w)))
+            outputs += {"the epilogue": [], "an output": [h], "a node behind": [b.Neg(h)]}[readers]
+    graph.set_outputs(outputs)
+    generator = np.random.default_rng(2)
+    inputs = [generator.uniform(-0.2, 0.2, [int(n) for n in v.shape]).astype(v.dtype.numpy) for v in graph.inputs]
+    expected = evaluate(graph, inputs)
+    tolerance = 1e-5 if dtype == "float32" else 4e-3
+    for got, wanted in zip(NativeEngine(graph, 1).load().run(inputs), expected, strict=True):
+        np.testing.assert_allclose(got.astype(float), np.asarray(wanted).astype(float), rtol=tolerance, atol=tolerance)

@@ -79,7 +79,7 @@ def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node
                 group.reduced = reduction_axes(node) or ()
             group.add(node, place)
             for other in (each for each in candidates if each is not group and _can_merge(group, each)):
-                if order.is_unread(group.nodes + other.nodes, place):
+                if not order.feeds(other, group) and order.is_unread(group.nodes + other.nodes, place):
                     _merge(group, other, order)
                     groups.remove(other)
         group_of.update((value, group) for value in group.values)
@@ -103,6 +103,12 @@ class _Order:
         values = (value for node in nodes for value in node.outputs)
         outside = (reader for value in values for reader in self.readers.get(value, ()) if reader not in members)
         return all(self.place[reader] >= place for reader in outside)
+
+    def feeds(self, group: Group, other: Group) -> bool:
+        """Whether the structured kernel of another group reads what this one computes: it must lie in memory by then."""
+        if other.kind != "anchor":
+            return False
+        return any(other.nodes[0] in self.readers.get(value, ()) for value in group.values)
 
 
 def _candidates(node: Node, group_of: dict[Value, Group]) -> list[Group]:
