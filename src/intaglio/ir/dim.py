@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from intaglio.errors import GraphError, ShapeError
 
@@ -81,6 +81,14 @@ class Expr:
     def _hash(self) -> int:
         return hash(self.terms)
 
+    @cached_property
+    def _symbols(self) -> frozenset[str]:
+        return frozenset[str]().union(*(_atom_symbols(atom) for monomial, _ in self.terms for atom in monomial))
+
+    @cached_property
+    def _bounds(self) -> tuple[int | None, int | None]:
+        return _sum_bounds(self)
+
     def __hash__(self) -> int:
         return self._hash
 
@@ -137,7 +145,6 @@ class Expr:
 
 
 Dim: TypeAlias = int | Expr
-Table = TypeVar("Table")
 
 
 def symbol(name: str) -> Expr:
@@ -256,14 +263,22 @@ def _extreme(function: str, left: Dim, right: Dim, left_when: int) -> Dim:
 def _join(function: str, left: Dim, right: Dim) -> Dim:
     """The atom of an idempotent, associative and commutative function: each operand once, in a fixed order."""
     found = _operands(function, left) | _operands(function, right)
-    numbers = [operand for operand in found if isinstance(operand, int)]
-    if len(numbers) > 1 and function in ("min", "max"):
-        found = found.difference(numbers) | {min(numbers) if function == "min" else max(numbers)}
     operands = sorted(found, key=str)
+    if function != "broadcast":
+        operands = [operand for operand in operands if not _is_surpassed(function, operand, operands)]
     result = operands[0]
     for operand in operands[1:]:
         result = _atom(Call(function, result, operand))
     return result
+
+
+def _is_surpassed(function: str, operand: Dim, operands: list[Dim]) -> bool:
+    """Whether another operand of an extreme is certainly never on the wrong side of this one; of equals one stays."""
+    for other in operands:
+        low, high = bounds(other - operand) if function == "max" else bounds(operand - other)
+        if other is not operand and low is not None and low >= 0 and not (high == 0 and str(other) > str(operand)):
+            return True
+    return False
 
 
 def _operands(function: str, value: Dim) -> set[Dim]:
@@ -301,6 +316,10 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 def bounds(value: Dim) -> tuple[int | None, int | None]:
     """The least and the greatest value that can be proven; None where there is no bound."""
+    return value._bounds if isinstance(value, Expr) else (value, value)
+
+
+def _sum_bounds(value: Expr) -> tuple[int | None, int | None]:
     low: int | None = 0
     high: int | None = 0
     for monomial, factor in _terms(value):
@@ -384,40 +403,65 @@ _FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
 
 def substitute(value: Dim, bindings: Mapping[str, Dim]) -> Dim:
     """The dimension with symbols replaced; unbound symbols stay."""
-    return _rebuilt(value, _substitute_atom, bindings)
+    return _rebuilt(value, {Symbol(name): dim for name, dim in bindings.items()}, {}, broadcast)
 
 
-def _rebuilt(value: Dim, replace: Callable[[Atom, Table], Dim], table: Table) -> Dim:
-    """The dimension with each of its atoms replaced."""
+def replace_atoms(value: Dim, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim] | None = None) -> Dim:
+    """The dimension with atoms, calls as well as symbols, replaced wherever they stand.
+
+    A broadcast that then cannot be is left standing: it fails where it is evaluated. `memo` may be kept between calls
+    with the same atoms.
+    """
+    return _rebuilt(value, atoms, {} if memo is None else memo, _open_broadcast)
+
+
+def _open_broadcast(left: Dim, right: Dim) -> Dim:
+    try:
+        return broadcast(left, right)
+    except ShapeError:
+        return _join("broadcast", left, right)
+
+
+def _rebuilt(value: Dim, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim], broadcast: Callable[[Dim, Dim], Dim]) -> Dim:
+    """The dimension with each of its atoms replaced; `memo` has what was replaced before."""
     if isinstance(value, int):
         return value
-    total: Dim = 0
-    for monomial, factor in value.terms:
-        term: Dim = factor
-        for atom in monomial:
-            term = term * replace(atom, table)
-        total = total + term
-    return total
+    if value not in memo:
+        total: Dim = 0
+        for monomial, factor in value.terms:
+            term: Dim = factor
+            for atom in monomial:
+                term = term * _rebuilt_atom(atom, atoms, memo, broadcast)
+            total = total + term
+        memo[value] = total
+    return memo[value]
 
 
-def _substitute_atom(atom: Atom, bindings: Mapping[str, Dim]) -> Dim:
-    if isinstance(atom, Symbol):
-        return bindings.get(atom.name, Expr((((atom,), 1),)))
-    return _FUNCTIONS[atom.function](substitute(atom.left, bindings), substitute(atom.right, bindings))
-
-
-def replace_atoms(value: Dim, atoms: Mapping[Atom, Dim]) -> Dim:
-    """The dimension with atoms, calls as well as symbols, replaced wherever they stand."""
-    return _rebuilt(value, _replace_atom, atoms)
-
-
-def _replace_atom(atom: Atom, atoms: Mapping[Atom, Dim]) -> Dim:
+def _rebuilt_atom(
+    atom: Atom, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim], broadcast: Callable[[Dim, Dim], Dim]
+) -> Dim:
     if atom in atoms:
         return atoms[atom]
     if isinstance(atom, Symbol):
         return Expr((((atom,), 1),))
-    result = _FUNCTIONS[atom.function](replace_atoms(atom.left, atoms), replace_atoms(atom.right, atoms))
-    return replace_atoms(result, atoms) if isinstance(result, Expr) and lone_atom(result) in atoms else result
+    key = _atom(atom)
+    if key not in memo:
+        left, right = (_rebuilt(side, atoms, memo, broadcast) for side in (atom.left, atom.right))
+        is_same = left == atom.left and right == atom.right
+        function = broadcast if atom.function == "broadcast" else _FUNCTIONS[atom.function]
+        result = key if is_same else function(left, right)
+        found = lone_atom(result)
+        memo[key] = result if found is None else atoms.get(found, result)
+    return memo[key]
+
+
+def contains(value: Dim, atom: Atom) -> bool:
+    """Whether an atom stands somewhere in the dimension."""
+    inner = (each for monomial, _ in _terms(value) for each in monomial)
+    return any(
+        each == atom or (isinstance(each, Call) and (contains(each.left, atom) or contains(each.right, atom)))
+        for each in inner
+    )
 
 
 def lone_atom(value: Dim) -> Atom | None:
@@ -428,21 +472,41 @@ def lone_atom(value: Dim) -> Atom | None:
 
 
 def evaluate(value: Dim, bindings: Mapping[str, int]) -> int:
-    """The value once all symbols are bound; raises GraphError naming the first unbound one."""
-    result = substitute(value, bindings)
-    if isinstance(result, int):
-        return result
-    missing = sorted(symbols(result) - set(bindings))
-    raise GraphError(f"the dimension {value} needs a value for {', '.join(missing)}")
+    """The value once all symbols are bound; raises GraphError naming those that are not."""
+    try:
+        return _evaluated(value, bindings, {})
+    except KeyError:
+        missing = sorted(symbols(value) - set(bindings))
+        raise GraphError(f"the dimension {value} needs a value for {', '.join(missing)}") from None
 
 
-def symbols(value: Dim) -> set[str]:
-    """The names of all symbols in a dimension."""
-    found: set[str] = set()
-    for monomial, _ in _terms(value):
+def _evaluated(value: Dim, bindings: Mapping[str, int], memo: dict[Call, int]) -> int:
+    if isinstance(value, int):
+        return value
+    total = 0
+    for monomial, factor in value.terms:
         for atom in monomial:
-            found |= {atom.name} if isinstance(atom, Symbol) else symbols(atom.left) | symbols(atom.right)
-    return found
+            factor *= bindings[atom.name] if isinstance(atom, Symbol) else _evaluated_call(atom, bindings, memo)
+        total += factor
+    return total
+
+
+def _evaluated_call(call: Call, bindings: Mapping[str, int], memo: dict[Call, int]) -> int:
+    if call not in memo:
+        left, right = _evaluated(call.left, bindings, memo), _evaluated(call.right, bindings, memo)
+        result = _FUNCTIONS[call.function](left, right)
+        assert isinstance(result, int)
+        memo[call] = result
+    return memo[call]
+
+
+def symbols(value: Dim) -> frozenset[str]:
+    """The names of all symbols in a dimension."""
+    return value._symbols if isinstance(value, Expr) else frozenset()
+
+
+def _atom_symbols(atom: Atom) -> frozenset[str]:
+    return frozenset((atom.name,)) if isinstance(atom, Symbol) else symbols(atom.left) | symbols(atom.right)
 
 
 def parse(text: str) -> Dim:

@@ -8,74 +8,126 @@ in a product of matrices, are checked in the same way, and there is no plan wher
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
-import numpy as np
-
-from intaglio.ir.dim import Atom, Call, Dim, Expr, broadcast, lone_atom, replace_atoms, symbols
+from intaglio.ir.dim import Atom, Call, Dim, Expr, broadcast, contains, lone_atom, replace_atoms, symbols
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.resize import every_value, rewrite_sizes
 from intaglio.ir.types import TensorType
 from intaglio.kernels.expression import can_emit
 from intaglio.kernels.program import reads
 
 Assumption = tuple[Dim, Dim]
 
-ROUNDS = 32
-"""Assumptions are made one at a time, at most so many."""
+LIMIT = 512
+"""Assumptions in one model at most."""
 
 
-def assume_equal(graph: Graph, inferred: dict[Value, tuple[Dim, ...]]) -> list[Assumption]:
-    """Rewrite the types of the graph's values as if ambiguous broadcasts were none; returns what was assumed.
+class Assumptions:
+    """Which sizes are taken to be equal, and how sizes are written then.
 
-    The shapes that the nodes' own rules gave are kept in `inferred`: a size that data tells must still be found out.
+    `inferred` has the shapes of values as the nodes' own rules gave them: a size that data tells must still be found.
     """
-    for value in graph.values():
-        inferred.setdefault(value, _shape(value))
-    assumed: list[Assumption] = []
-    for _ in range(ROUNDS):
-        pair = next((pair for pair in _ambiguous(graph) if pair not in assumed), None)
-        if pair is None:
-            break
-        assumed.append(pair)
-        _rewrite(graph, _Rewrite.of(pair))
-    return assumed
+
+    def __init__(self) -> None:
+        self.pairs: list[Assumption] = []
+        self.inferred: dict[Value, tuple[Dim, ...]] = {}
+        self._sizes = _Sizes()
+
+    def settle(self, graph: Graph) -> None:
+        """Take every pair of dimensions of which it is open if one is broadcast to be equal."""
+        for value in graph.values():
+            self.inferred.setdefault(value, _shape(value))
+        self._sizes.when = _when_known(graph, self.inferred)
+        self.rewrite(graph)
+        while self._find(graph):
+            self.rewrite(graph)
+
+    def rewrite(self, graph: Graph) -> None:
+        """Write the sizes of a graph as the assumptions let them be written."""
+        if self.pairs:
+            rewrite_sizes(graph, self._sizes.apply)
+
+    def _find(self, graph: Graph) -> bool:
+        """Go through the graph once for pairs that have a meaning outside of subgraphs; whether there were any."""
+        count = len(self.pairs)
+        for pair in _ambiguous(graph):
+            if len(self.pairs) < LIMIT and all(symbols(dim) <= self._sizes.when.keys() for dim in pair):
+                self.pairs += self._sizes.assume(pair)
+        return len(self.pairs) > count
 
 
-@dataclass(frozen=True)
-class _Rewrite:
+def _when_known(graph: Graph, inferred: Mapping[Value, tuple[Dim, ...]]) -> dict[str, int]:
+    """How many nodes run before a symbol has a value; symbols of subgraphs alone are not there.
+
+    Sizes of inputs are known from the start, those that data tells when the first node has run whose result has them.
+    """
+    when: dict[str, int] = {}
+    for value in graph.inputs:
+        when.update(dict.fromkeys(_symbols_of(value, inferred), 0))
+    for place, node in enumerate(graph.nodes, 1):
+        for value in node.outputs:
+            for name in _symbols_of(value, inferred):
+                when.setdefault(name, place)
+    return when
+
+
+def _symbols_of(value: Value, inferred: Mapping[Value, tuple[Dim, ...]]) -> set[str]:
+    return set[str]().union(*(symbols(dim) for dim in (*inferred.get(value, ()), *_shape(value))))
+
+
+class _Sizes:
     """What stands for what: atoms wherever they stand, and dimensions that are no atom only as a whole."""
 
-    atoms: dict[Atom, Dim]
-    wholes: dict[Dim, Dim]
+    def __init__(self) -> None:
+        self.when: Mapping[str, int] = {}
+        self._atoms: dict[Atom, Dim] = {}
+        self._wholes: dict[Dim, Dim] = {}
+        self._memo: dict[Dim, Dim] = {}
+        self._rebuilt: dict[Dim, Dim] = {}
 
-    @staticmethod
-    def of(pair: Assumption) -> _Rewrite:
-        """Replace the less simple side by the other: calls before fresh symbols before named ones."""
-        complex_side, simple_side = sorted(pair, key=_rank)
-        atom = lone_atom(complex_side)
-        joined = lone_atom(broadcast(*pair)) if not any(isinstance(dim, int) for dim in pair) else None
-        atoms: dict[Atom, Dim] = {} if joined is None else {joined: simple_side}
-        if atom is not None:
-            return _Rewrite(atoms | {atom: simple_side}, {})
-        return _Rewrite(atoms, {complex_side: simple_side})
+    def assume(self, pair: Assumption) -> list[Assumption]:
+        """Take two dimensions to be equal; what that adds to what was assumed before."""
+        left, right = (self.apply(dim) for dim in pair)
+        if left == right or (isinstance(left, int) and isinstance(right, int)):
+            return []
+        replaced, kept = sorted((left, right), key=self._order)
+        if not isinstance(left, int) and not isinstance(right, int):
+            self._replace(broadcast(left, right), kept)
+        self._replace(replaced, kept)
+        return [(left, right)]
+
+    def _replace(self, replaced: Dim, kept: Dim) -> None:
+        atom = lone_atom(replaced)
+        if atom is None or contains(kept, atom):
+            self._wholes[replaced] = kept
+        else:
+            one: dict[Atom, Dim] = {atom: kept}
+            self._atoms = {each: replace_atoms(dim, one) for each, dim in self._atoms.items()} | one
+            self._wholes = {replace_atoms(dim, one): replace_atoms(other, one) for dim, other in self._wholes.items()}
+            self._rebuilt.clear()
+        self._memo.clear()
 
     def apply(self, dim: Dim) -> Dim:
-        """The dimension as the assumption lets it be written."""
-        replaced = replace_atoms(dim, self.atoms)
-        return self.wholes.get(replaced, replaced)
+        """The dimension as the assumptions let it be written."""
+        if isinstance(dim, int):
+            return dim
+        if dim not in self._memo:
+            replaced = replace_atoms(dim, self._atoms, self._rebuilt)
+            while replaced in self._wholes:
+                replaced = self._wholes[replaced]
+            self._memo[dim] = replaced
+        return self._memo[dim]
+
+    def _order(self, dim: Dim) -> tuple[int, int, str]:
+        """What is to be replaced first: what is known later, and of sizes known at once the less simple."""
+        known = max((self.when[name] for name in symbols(dim)), default=0)
+        return -known, *_rank(dim)
 
 
 def _ambiguous(graph: Graph) -> Iterator[Assumption]:
-    """Pairs of dimensions of which it is open if one is broadcast; only such as have a meaning outside of subgraphs."""
-    outside = set[str]().union(*(symbols(dim) for value in graph.values() for dim in _shape(value)))
-    for pair in _all_ambiguous(graph):
-        if all(symbols(dim) <= outside for dim in pair):
-            yield pair
-
-
-def _all_ambiguous(graph: Graph) -> Iterator[Assumption]:
-    for value in _all_values(graph):
+    """Pairs of dimensions of which it is open if one is broadcast."""
+    for value in every_value(graph):
         for dim in _shape(value):
             yield from _broadcasts(dim)
     for node in graph.all_nodes():
@@ -87,13 +139,6 @@ def _all_ambiguous(graph: Graph) -> Iterator[Assumption]:
             yield from _convolved_channels(node)
         elif node.op.name == "Concat" and node.op.domain == "":
             yield from _joined_sides(node)
-
-
-def _all_values(graph: Graph) -> Iterator[Value]:
-    yield from graph.values()
-    for node in graph.nodes:
-        for _, inner in node.op.subgraphs():
-            yield from _all_values(inner)
 
 
 def _broadcasts(dim: Dim) -> Iterator[Assumption]:
@@ -158,17 +203,6 @@ def _rank(dim: Dim) -> tuple[int, str]:
     if isinstance(atom, Call):
         return 1, str(dim)
     return (2 if "." in atom.name else 3), str(dim)
-
-
-def _rewrite(graph: Graph, rewrite: _Rewrite) -> None:
-    for value in _all_values(graph):
-        if isinstance(value.type, TensorType) and value.type.shape is not None:
-            value.type = value.type.with_shape(tuple(rewrite.apply(dim) for dim in value.type.shape))
-        if value.constant is None and value.contents is not None:
-            items = [rewrite.apply(item) for item in value.contents.ravel().tolist()]
-            contents = np.empty(len(items), dtype=object)
-            contents[:] = items
-            value.contents = contents.reshape(value.contents.shape)
 
 
 def _shape(value: Value) -> tuple[Dim, ...]:

@@ -105,7 +105,7 @@ class _Order:
         return all(self.place[reader] >= place for reader in outside)
 
     def feeds(self, group: Group, other: Group) -> bool:
-        """Whether the structured kernel of another group reads what this one computes: it must lie in memory by then."""
+        """Whether the structured kernel of another group reads what this one computes, which must be in memory then."""
         if other.kind != "anchor":
             return False
         return any(other.nodes[0] in self.readers.get(value, ()) for value in group.values)

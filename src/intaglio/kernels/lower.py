@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from intaglio.c.target import Target
 from intaglio.ir.build import Builder, expand_node, take_place
@@ -13,7 +13,7 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_nodes, check_time
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
-from intaglio.kernels.assume import assume_equal
+from intaglio.kernels.assume import Assumptions
 from intaglio.kernels.context import ANCHORS, LATE, Context, make_constants
 from intaglio.kernels.control import CONTROL, body_symbols, lower_control, nested_graphs, refuse_control
 from intaglio.kernels.epilogue import Epilogue, rows_and_columns
@@ -59,21 +59,38 @@ def lower(graph: Graph, target: Target, *, assume: bool = True, exact: bool = Fa
     register_rules()
 
     simplify(graph, pipeline=CLEANUP)
-    inferred: dict[Value, tuple[Dim, ...]] = {}
     requirements: Requirements = {}
     find_requirements(graph, requirements)
-    assumptions = assume_equal(graph, inferred) if assume else []
+    assumptions = Assumptions()
+    if assume:
+        assumptions.settle(graph)
     for each in (graph, *nested_graphs(graph)):
         legalise(each)
-    assumptions += assume_equal(graph, inferred) if assume else []
+    if assume:
+        assumptions.settle(graph)
     find_requirements(graph, requirements)
-    simplify(graph, pipeline=CLEANUP)
+    tidy(graph, assumptions)
     choose_layouts(graph)
-    simplify(graph, pipeline=CLEANUP)
-    context = Context(target, exact, assumptions=assumptions, inferred=inferred)
+    tidy(graph, assumptions)
+    context = Context(target, exact, assumptions=assumptions.pairs, inferred=assumptions.inferred)
     plan = _Lowering(graph, context, requirements).plan()
-    plan.assumptions = assumptions
+    plan.assumptions = assumptions.pairs
     return plan
+
+
+def tidy(graph: Graph, assumptions: Assumptions) -> None:
+    """Simplify behind the assumptions. Nodes that find out sizes stay: what was assumed of those must be checked."""
+    simplify(graph, pipeline=CLEANUP, stays=lambda node: _tells_sizes(node, assumptions.inferred))
+    assumptions.rewrite(graph)
+
+
+def _tells_sizes(node: Node, inferred: Mapping[Value, tuple[Dim, ...]]) -> bool:
+    """Whether a result has a size that no operand has."""
+    operands = [value for value in (*node.inputs, *node.captures()) if value is not None]
+    known = set[str]().union(*(_symbols_of(value) | _symbols_in(value) for value in operands))
+    known = known.union(*(symbols(dim) for value in operands for dim in inferred.get(value, ())))
+    own = (_symbols_of(value).union(*map(symbols, inferred.get(value, ()))) for value in node.outputs)
+    return not set[str]().union(*own) <= known
 
 
 def register_rules() -> None:
@@ -321,6 +338,8 @@ class _Lowering:
     def _demanded(self) -> list[Node]:
         """The nodes whose results somebody reads, in order."""
         wanted: set[Value] = set(self.graph.outputs)
+        assumed = (symbols(dim) for pair in self.context.assumptions for dim in pair)
+        wanted |= {self.binders[name].outputs[0] for name in set[str]().union(*assumed) if name in self.binders}
         kept: list[Node] = []
         for node in reversed(list(self.graph.nodes)):
             if any(value in wanted for value in node.outputs):

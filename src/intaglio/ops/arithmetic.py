@@ -90,6 +90,8 @@ class Div(Binary):
     def size(self, A: Any, B: Any) -> Any:
         if B == 0:
             return 0
+        if dims.compare(B, 0) == 1:
+            return dims.floordiv(dims.maximum(A, 0), B) - dims.floordiv(dims.maximum(-A, 0), B)
         is_negative = dims.decide_less(A, 0) != dims.decide_less(B, 0)
         return -dims.floordiv(-A, B) if is_negative else dims.floordiv(A, B)
 

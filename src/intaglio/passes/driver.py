@@ -42,6 +42,9 @@ class Refusal:
     reason: str
 
 
+Stays: TypeAlias = Callable[[Node], bool]
+"""Says which nodes must be neither replaced nor removed."""
+
 Result: TypeAlias = Value | tuple[Value, ...] | Refusal | None
 RuleFunction: TypeAlias = Callable[[Builder, Node], Result]
 
@@ -101,9 +104,15 @@ class Outcome:
         return bool(self.applied)
 
 
-def rewrite(graph: Graph, rules: Iterable[Rule], steps: int | None = None) -> Outcome:
+def nothing_stays(node: Node) -> bool:
+    """Every node may go."""
+    del node
+    return False
+
+
+def rewrite(graph: Graph, rules: Iterable[Rule], steps: int | None = None, stays: Stays = nothing_stays) -> Outcome:
     """Apply the rules everywhere, also in subgraphs, until nothing changes or `steps` rewrites were made."""
-    return _Driver(graph, rules, steps).run()
+    return _Driver(graph, rules, steps, stays).run()
 
 
 class _Recorder(Builder):
@@ -135,8 +144,9 @@ class _Recorder(Builder):
 
 
 class _Driver:
-    def __init__(self, graph: Graph, rules: Iterable[Rule], steps: int | None) -> None:
+    def __init__(self, graph: Graph, rules: Iterable[Rule], steps: int | None, stays: Stays) -> None:
         self.graph = graph
+        self.stays = stays
         self.outcome = Outcome()
         self.steps = steps if steps is not None else STEPS_PER_NODE * (sum(1 for _ in graph.all_nodes()) + 10)
         self.retype = False
@@ -173,10 +183,10 @@ class _Driver:
 
     def visit(self, node: Node) -> list[Node]:
         """Try all rules at one node; the nodes that a rewrite has made worth another look."""
-        if node.graph is None:
+        if node.graph is None or self.stays(node):
             return []
         if is_dead(node):
-            remove_dead([node])
+            remove_dead([node], self.stays)
             return []
         for each in (*self.rules.get(node.op.name, ()), *self.rules.get(ANY, ())):
             if node.op.domain and each.operators != (ANY,):
@@ -212,7 +222,7 @@ class _Driver:
         pairs = [(old, new) for old, new in zip(node.outputs, values, strict=False) if old is not new and old.uses]
         moved = [replace_value(self.graph, old, new) for old, new in pairs]
         self.retype = self.retype or any(old.type != new.type for old, new in pairs)
-        remove_dead([node])
+        remove_dead([node], self.stays)
         return any(moved)
 
 
@@ -293,12 +303,12 @@ def is_dead(node: Node) -> bool:
     return not any(value.uses for value in node.outputs)
 
 
-def remove_dead(candidates: Iterable[Node]) -> int:
+def remove_dead(candidates: Iterable[Node], stays: Stays = nothing_stays) -> int:
     """Remove those of the nodes whose outputs nobody reads, and what only they read; the number of removed nodes."""
     waiting, removed = list(candidates), 0
     while waiting:
         node = waiting.pop()
-        if node.graph is None or not is_dead(node):
+        if node.graph is None or not is_dead(node) or stays(node):
             continue
         read = [value for value in (*node.inputs, *node.captures()) if value is not None]
         node.graph.remove(node)

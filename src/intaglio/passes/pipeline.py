@@ -24,7 +24,7 @@ from intaglio.passes import (
     shapes,
 )
 from intaglio.passes.deadcode import remove_dead_code
-from intaglio.passes.driver import Event, Outcome, Rule, rewrite, rules_of
+from intaglio.passes.driver import Event, Outcome, Rule, Stays, nothing_stays, rewrite, rules_of
 from intaglio.passes.subexpressions import merge_common_subexpressions
 
 ROUNDS = 8
@@ -38,13 +38,14 @@ class Pass:
     name: str
     reason: str
     rules: tuple[Rule, ...] = ()
-    function: Callable[[Graph], Outcome] | None = None
+    function: Callable[[Graph, Stays], Outcome] | None = None
 
-    def run(self, graph: Graph, exact: bool = False) -> Outcome:
+    def run(self, graph: Graph, exact: bool = False, stays: Stays = nothing_stays) -> Outcome:
         """Apply the step; with `exact` the rules that may change rounding are left out."""
         if self.function is not None:
-            return self.function(graph)
-        return rewrite(graph, [rule for rule in self.rules if not (exact and rule.changes_rounding)])
+            return self.function(graph, stays)
+        rules = [rule for rule in self.rules if not (exact and rule.changes_rounding)]
+        return rewrite(graph, rules, stays=stays)
 
 
 def _rewriting(name: str, module: ModuleType, reason: str) -> Pass:
@@ -112,18 +113,24 @@ class Report:
 
 
 def simplify(
-    graph: Graph, *, disable: Collection[str] = (), exact: bool = False, pipeline: Sequence[Pass] = PIPELINE
+    graph: Graph,
+    *,
+    disable: Collection[str] = (),
+    exact: bool = False,
+    pipeline: Sequence[Pass] = PIPELINE,
+    stays: Stays = nothing_stays,
 ) -> Report:
     """Rewrite the graph in place to a simpler one with the same meaning, and report what was done.
 
-    `disable` names passes to leave out; `exact` leaves out the rules that can change the rounding of a result.
+    `disable` names passes to leave out; `exact` leaves out the rules that can change the rounding of a result. A node
+    that `stays` is neither replaced nor removed.
     Raises InputError for a name that no pass has.
     """
     _check_names(disable, pipeline)
     report = Report(nodes_before=_count(graph))
     while report.rounds < ROUNDS:
         report.rounds += 1
-        outcomes = [(each.name, each.run(graph, exact)) for each in pipeline if each.name not in disable]
+        outcomes = [(each.name, each.run(graph, exact, stays)) for each in pipeline if each.name not in disable]
         for name, outcome in outcomes:
             report.add(name, outcome)
         if not any(outcome.has_changes for _, outcome in outcomes):

@@ -4,47 +4,85 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from intaglio.ir.dim import Dim, Symbol, lone_atom, substitute
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.passes.driver import Event, Outcome, is_dead, remove_dead, replace_value
+from intaglio.ir.resize import rewrite_sizes
+from intaglio.ir.types import TensorType
+from intaglio.passes.driver import Event, Outcome, Stays, is_dead, nothing_stays, remove_dead, replace_value
 
 CONTENT_LIMIT = 1024
 """Constants of at most this many bytes are compared by content, larger ones by identity."""
 
 
-def merge_common_subexpressions(graph: Graph) -> Outcome:
-    """f(x), f(x) -> f(x), once; also in subgraphs, which may read what stands before them outside."""
-    outcome = Outcome()
-    _merge(graph, graph, ChainMap(), outcome)
-    return outcome
+def merge_common_subexpressions(graph: Graph, stays: Stays = nothing_stays) -> Outcome:
+    """f(x), f(x) -> f(x), once; also in subgraphs, which may read what stands before them outside.
+
+    Sizes that only the second node would tell are those of the first from then on. A node that `stays` is left alone.
+    """
+    return _Merging(graph, stays).run()
 
 
-def _merge(model: Graph, graph: Graph, known: ChainMap[Hashable, Node], outcome: Outcome) -> None:
-    for node in graph.nodes:
-        subgraphs = [inner for _, inner in node.op.subgraphs()]
-        for inner in subgraphs:
-            _merge(model, inner, known.new_child(), outcome)
-        if node.op.is_random or subgraphs or is_dead(node):
+class _Merging:
+    def __init__(self, model: Graph, stays: Stays) -> None:
+        self.model = model
+        self.stays = stays
+        self.outcome = Outcome()
+        self.sizes: dict[str, Dim] = {}
+
+    def run(self) -> Outcome:
+        self.merge(self.model, ChainMap())
+        if self.sizes:
+            rewrite_sizes(self.model, lambda dim: substitute(dim, self.sizes))
+        return self.outcome
+
+    def merge(self, graph: Graph, known: ChainMap[Hashable, Node]) -> None:
+        for node in graph.nodes:
+            subgraphs = [inner for _, inner in node.op.subgraphs()]
+            for inner in subgraphs:
+                self.merge(inner, known.new_child())
+            if node.op.is_random or subgraphs or is_dead(node):
+                continue
+            key = _key(node)
+            earlier = known.get(key)
+            if earlier is None or earlier.graph is None:  # what only a merged node read has been removed
+                known[key] = node
+            elif self.replace(node, earlier):
+                place = node.source or f"%{node.outputs[0].name}"
+                self.outcome.applied.append(Event("common-subexpression", place))
+
+    def replace(self, node: Node, earlier: Node) -> bool:
+        sizes = _same_sizes(node, earlier, self.sizes)
+        if sizes is None or self.stays(node):
+            return False
+        pairs = [(old, new) for old, new in zip(node.outputs, earlier.outputs, strict=True) if old.uses]
+        changed = [replace_value(self.model, old, new) for old, new in pairs]
+        remove_dead([node], self.stays)
+        self.sizes.update(sizes)
+        return any(changed)
+
+
+def _same_sizes(node: Node, earlier: Node, known: Mapping[str, Dim]) -> dict[str, Dim] | None:
+    """What the symbols of a node's results are in those of an equal one; None where the results differ otherwise."""
+    sizes: dict[str, Dim] = {}
+    for old, new in zip(node.outputs, earlier.outputs, strict=True):
+        if old.type == new.type:
             continue
-        key = _key(node)
-        earlier = known.get(key)
-        if earlier is None or earlier.graph is None:  # what only a merged node read has been removed
-            known[key] = node
-        elif _replace(model, node, earlier):
-            place = node.source or f"%{node.outputs[0].name}"
-            outcome.applied.append(Event("common-subexpression", place))
-
-
-def _replace(model: Graph, node: Node, earlier: Node) -> bool:
-    pairs = [(old, new) for old, new in zip(node.outputs, earlier.outputs, strict=True) if old.uses]
-    changed = [replace_value(model, old, new) for old, new in pairs]
-    remove_dead([node])
-    return any(changed)
+        if not isinstance(old.type, TensorType) or not isinstance(new.type, TensorType):
+            return None
+        for left, right in zip(old.type.shape or (), new.type.shape or (), strict=True):
+            left, right = substitute(left, known), substitute(right, known)
+            atom = lone_atom(left)
+            if isinstance(atom, Symbol) and left != right:
+                sizes.setdefault(atom.name, right)
+            if substitute(left, sizes) != right:
+                return None
+    return sizes
 
 
 def _key(node: Node) -> Hashable:
