@@ -159,3 +159,12 @@ def test_one_bound_of_a_single_term_is_kept() -> None:
     assert dims.bounds(-dims.floordiv(-n, 2)) == (0, None)
     assert dims.bounds(dims.minimum(n - 5, 3)) == (-5, 3)
     assert dims.bounds(dims.maximum(-n, -4)) == (-4, 0)
+
+
+def test_a_quotient_of_polynomials() -> None:
+    n, m = dims.symbol("n"), dims.symbol("m")
+    whole = n * m + n + m * 3 + 1
+    assert dims.floordiv(whole * 8, whole * 2) == 4
+    assert dims.floordiv(whole * (n * 2 + m), whole) == n * 2 + m
+    assert str(dims.floordiv(whole * 8 + 1, whole * 2)).startswith("floordiv(")
+    assert str(dims.floordiv(whole * 3, whole * 2)).startswith("floordiv(")

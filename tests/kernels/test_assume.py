@@ -222,3 +222,14 @@ def test_an_assumption_is_checked_although_nobody_reads_what_tells_the_size(size
     for n, m in ((3, 3), sizes, (3, 3)):
         inputs = [numbers((n,), 1), numbers((2 * m,), 2), np.array([m, 2])]
         np.testing.assert_array_equal(engine.run(inputs)[0], evaluate(graph, inputs)[0])
+
+
+def test_one_element_of_an_axis_is_repeated_along_it() -> None:
+    """A slice of one element is taken not to be empty, and nothing else is assumed of the axis."""
+    build = lambda b, x: b.Sub(x, b.Mul(b.Slice(x, [0], [1], [1]), b.Slice(x, [0], [1], [0])))  # noqa: E731
+    graph = graph_of(build, (N, M))
+    assert {str(pair) for pair in assumed(clone(graph))} == {"(min(1, m), 1)", "(min(1, n), 1)"}
+    engine = NativeEngine(graph, 1).load()
+    for sizes in ((4, 5), (1, 1), (0, 3), (3, 0), (2, 9)):
+        check(engine, sizes)
+    assert len(engine.all_engines()) == 3  # one for each of the empty ones

@@ -206,23 +206,32 @@ def floordiv(left: Dim, right: Dim) -> Dim:
 
 
 def _exact_quotient(left: Dim, right: Dim) -> Dim | None:
-    """The quotient when each term of `left` has the single term `right` as a factor."""
+    """The polynomial that times `right` is `left`, where there is one.
+
+    >>> floordiv(symbol("N") * symbol("M") * 6 + symbol("M") * 2, symbol("N") * 3 + 1)
+    2*M
+    """
     if left == right:
         return 1
-    terms = _terms(right)
-    if len(terms) != 1:
-        return None
-    (divisor, factor), result = terms[0], list[tuple[Monomial, int]]()
-    for monomial, count in _terms(left):
-        rest = list(monomial)
-        for atom in divisor:
-            if atom not in rest:
-                return None
-            rest.remove(atom)
-        if count % factor:
+    divisor, quotient, rest = _terms(right), 0, left
+    for _ in range(len(_terms(left))):
+        term = _term_quotient(_terms(rest)[0], divisor[0])
+        if term is None:
             return None
-        result.append((tuple(rest), count // factor))
-    return _from_terms(result)
+        quotient, rest = term + quotient, rest - right * term
+        if rest == 0:
+            return quotient
+    return None
+
+
+def _term_quotient(left: tuple[Monomial, int], right: tuple[Monomial, int]) -> Dim | None:
+    (monomial, count), (divisor, factor) = left, right
+    rest = list(monomial)
+    for atom in divisor:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return None if count % factor else _from_terms([(tuple(rest), count // factor)])
 
 
 def mod(left: Dim, right: Dim) -> Dim:

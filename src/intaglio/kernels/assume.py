@@ -8,9 +8,10 @@ in a product of matrices, are checked in the same way, and there is no plan wher
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
-from intaglio.ir.dim import Atom, Call, Dim, Expr, broadcast, contains, lone_atom, replace_atoms, symbols
+from intaglio.ir.dim import Atom, Call, Dim, Expr, bounds, broadcast, contains, lone_atom, replace_atoms, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import every_value, rewrite_sizes
 from intaglio.ir.types import TensorType
@@ -51,9 +52,9 @@ class Assumptions:
     def _find(self, graph: Graph) -> bool:
         """Go through the graph once for pairs that have a meaning outside of subgraphs; whether there were any."""
         count = len(self.pairs)
-        for pair in _ambiguous(graph):
+        for pair, must_be in chain(_broadcast_pairs(graph), _equal_pairs(graph)):
             if len(self.pairs) < LIMIT and all(symbols(dim) <= self._sizes.when.keys() for dim in pair):
-                self.pairs += self._sizes.assume(pair)
+                self.pairs += self._sizes.assume(pair, must_be)
         return len(self.pairs) > count
 
 
@@ -86,11 +87,21 @@ class _Sizes:
         self._memo: dict[Dim, Dim] = {}
         self._rebuilt: dict[Dim, Dim] = {}
 
-    def assume(self, pair: Assumption) -> list[Assumption]:
-        """Take two dimensions to be equal; what that adds to what was assumed before."""
+    def assume(self, pair: Assumption, must_be: bool) -> list[Assumption]:
+        """Take two dimensions to be equal, which they `must_be` or may be; what that adds to what was assumed before.
+
+        Where one of them may be repeated and is one element cut from an axis, all that is open is whether the axis is
+        empty: it is taken not to be.
+        """
         left, right = (self.apply(dim) for dim in pair)
         if left == right or (isinstance(left, int) and isinstance(right, int)):
             return []
+        if 1 in (left, right) and not must_be:
+            return []
+        for dim in () if must_be else (left, right):
+            if _is_at_most_one(dim):
+                self._replace(dim, 1)
+                return [(dim, 1)]
         replaced, kept = sorted((left, right), key=self._order)
         if not isinstance(left, int) and not isinstance(right, int):
             self._replace(broadcast(left, right), kept)
@@ -125,20 +136,27 @@ class _Sizes:
         return -known, *_rank(dim)
 
 
-def _ambiguous(graph: Graph) -> Iterator[Assumption]:
-    """Pairs of dimensions of which it is open if one is broadcast."""
+def _is_at_most_one(dim: Dim) -> bool:
+    """Whether the dimension is a minimum of 1 and sizes, as of a slice of one element."""
+    atom = lone_atom(dim)
+    return isinstance(atom, Call) and atom.function == "min" and bounds(dim) == (0, 1)
+
+
+def _broadcast_pairs(graph: Graph) -> Iterator[tuple[Assumption, bool]]:
+    """Pairs of dimensions of which it is open if one is repeated."""
     for value in every_value(graph):
         for dim in _shape(value):
-            yield from _broadcasts(dim)
+            yield from ((pair, False) for pair in _broadcasts(dim))
     for node in graph.all_nodes():
         if can_emit(node):
-            yield from _unequal_operands(node)
-        elif node.op.name in ("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul") and node.op.domain == "":
-            yield from _summed_sides(node)
-        elif node.op.name in ("Conv", "ConvTranspose", "ConvInteger") and node.op.domain == "":
-            yield from _convolved_channels(node)
-        elif node.op.name == "Concat" and node.op.domain == "":
-            yield from _joined_sides(node)
+            yield from ((pair, False) for pair in _unequal_operands(node))
+
+
+def _equal_pairs(graph: Graph) -> Iterator[tuple[Assumption, bool]]:
+    """Pairs of dimensions that differ as expressions and must be equal."""
+    for node in graph.all_nodes():
+        if node.op.domain == "" and node.op.name in _EQUAL_SIDES:
+            yield from ((pair, True) for pair in _EQUAL_SIDES[node.op.name](node))
 
 
 def _broadcasts(dim: Dim) -> Iterator[Assumption]:
@@ -191,6 +209,13 @@ def _convolved_channels(node: Node) -> Iterator[Assumption]:
     pairs = [(data[1], inputs)]
     pairs += [(bias[0], outputs)] if bias and node.op.name != "ConvInteger" else []
     yield from (pair for pair in pairs if pair[0] != pair[1])
+
+
+_EQUAL_SIDES: dict[str, Callable[[Node], Iterator[Assumption]]] = {
+    **dict.fromkeys(("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul"), _summed_sides),
+    **dict.fromkeys(("Conv", "ConvTranspose", "ConvInteger"), _convolved_channels),
+    "Concat": _joined_sides,
+}
 
 
 def _rank(dim: Dim) -> tuple[int, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from intaglio.ir.dim import Atom, Dim, Expr, Symbol, product, symbols
+from intaglio.ir.dim import Call as DimCall
 from intaglio.kernels.plan import (
     Action,
     Allocate,
@@ -82,17 +84,60 @@ def driver_source(step: NativeStep, kernels: Mapping[Kernel, int]) -> str:
     return _Driver(step, kernels).text()
 
 
+class _Variables(dict[str, str]):
+    """The driver's variables: those of symbols by name, and one for every function of sizes that its text uses.
+
+    Such a size is computed once: at the top, or again wherever a symbol in it is given a value.
+    """
+
+    def __init__(self, given: Sequence[str], late: Sequence[str]) -> None:
+        super().__init__((name, f"n{index}") for index, name in enumerate((*given, *late)))
+        self._late = set(late)
+        self._calls: dict[DimCall, tuple[str, str]] = {}
+
+    def of(self, call: DimCall) -> str:
+        """The variable of a function of sizes."""
+        if call not in self._calls:
+            text = _call_text(call, self)  # which names those inside first
+            self._calls[call] = f"calc{len(self._calls)}", text
+        return self._calls[call][0]
+
+    def declarations(self) -> Iterator[str]:
+        """All sizes, those inside of others first; what is not known at the top is computed behind `changed`."""
+        for call, (name, text) in self._calls.items():
+            if self._late.isdisjoint(_call_symbols(call)):
+                yield f"const int64_t {name} = {text};"
+            else:
+                yield f"int64_t {name} = 0;"
+
+    def settled(self, names: Sequence[str]) -> Iterator[str]:
+        """The statements that follow where symbols were given values."""
+        changed = set(names)
+        for call, (name, text) in self._calls.items():
+            if not changed.isdisjoint(_call_symbols(call)):
+                yield f"{name} = {text};"
+
+
+def _call_symbols(call: DimCall) -> frozenset[str]:
+    return symbols(call.left) | symbols(call.right)
+
+
+_SETTLE = "@sizes "
+"""The mark of a line that stands for statements which are known when the whole text is."""
+
+
 class _Driver:
     def __init__(self, step: NativeStep, kernels: Mapping[Kernel, int]) -> None:
         self.step = step
         self.kernels = kernels
         given = segment_symbols(step)
-        self.names = {name: f"n{index}" for index, name in enumerate((*given, *step.late))}
+        self.names = _Variables(given, step.late)
         self.given = len(given)
         self.places = {id(action): place for place, action in enumerate(walk(step.actions))}
         self.releases = _releases(step.actions)
 
     def text(self) -> str:
+        body = _indented(self._block(self.step.actions))
         lines = ["int32_t IG_FUNCTION(const ig_call *call)", "{"]
         for index, (name, variable) in enumerate(self.names.items()):
             if index < self.given:
@@ -104,11 +149,19 @@ class _Driver:
             lines.append(f"    void *{buffer_text(buffer)} = 0; /* {comment(buffer.name)} */")
         for buffer in _places(self.step.actions):
             lines.append(f"    void *{buffer_text(buffer)} = 0; /* {comment(buffer.name)} */")
-        lines += _indented(self._block(self.step.actions))
+        lines += _indented(list(self.names.declarations()))
+        for line in body:
+            lines += self._settled(line) if _SETTLE in line else [line]
         for place, name in enumerate(self.step.late[: self.step.told]):
             lines.append(f"    ((int64_t *)call->output[{len(self.step.outputs)}])[{place}] = {self.names[name]};")
         lines += ["    return 0;", "}", ""]
         return "\n".join([_HELPERS, *lines])
+
+    def _settled(self, line: str) -> Iterator[str]:
+        """The statements that a marked line stands for."""
+        indent, _, names = line.partition(_SETTLE)
+        for statement in self.names.settled(json.loads(names)):
+            yield indent + statement
 
     def _block(self, actions: Sequence[Action]) -> list[str]:
         lines: list[str] = []
@@ -182,16 +235,16 @@ class _Driver:
         lines += _indented(bind.body.strip("\n").split("\n"))
         lines += ["    if (fault)", f"        return {FAULT + self.places[id(bind)]};"]
         lines += [f"    {self.names[name]} = value[{index}];" for index, name in enumerate(bind.symbols)]
-        return [*lines, "}"]
+        return [*lines, "}", _settle_mark(bind.symbols)]
 
     def _assign(self, assign: Assign) -> list[str]:
         if len(assign.items) == 1:
             name, dim = assign.items[0]
-            return [f"{self.names[name]} = {dim_text(dim, self.names)};"]
+            return [f"{self.names[name]} = {dim_text(dim, self.names)};", _settle_mark([name])]
         items = list(enumerate(assign.items))
         lines = [f"    const int64_t value{index} = {dim_text(dim, self.names)};" for index, (_, dim) in items]
         lines += [f"    {self.names[name]} = value{index};" for index, (name, _) in items]
-        return ["{", *lines, "}"]
+        return ["{", *lines, "}", _settle_mark([name for name, _ in assign.items])]
 
     def _allocate(self, action: Allocate) -> list[str]:
         buffer = action.buffer
@@ -240,6 +293,7 @@ class _Driver:
             f"    const int64_t limit = {limit};",
             f"    int32_t goes_on = {first};",
             f"    for ({counter} = 0; goes_on && {counter} < limit; {counter}++) {{",
+            f"        {_settle_mark([repeat.counter])}",
             f"        const int32_t stop = call->round(call, {counter});",
             "        if (stop)",
             "            return stop;",
@@ -247,7 +301,11 @@ class _Driver:
         ]
         if repeat.again is not None:
             lines.append(f"        goes_on = *(const uint8_t *){_cast_pointer(repeat.again, names)};")
-        return [*lines, "    }", "}"]
+        return [*lines, "    }", "}", _settle_mark([repeat.counter])]
+
+
+def _settle_mark(names: Sequence[str]) -> str:
+    return _SETTLE + json.dumps(list(names))
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
@@ -410,7 +468,11 @@ def _long_text(number: int) -> str:
 def _atom_text(atom: Atom, names: Mapping[str, str]) -> str:
     if isinstance(atom, Symbol):
         return names[atom.name]
-    return f"IG_FUNCTION_{atom.function}({dim_text(atom.left, names)}, {dim_text(atom.right, names)})"
+    return names.of(atom) if isinstance(names, _Variables) else _call_text(atom, names)
+
+
+def _call_text(call: DimCall, names: Mapping[str, str]) -> str:
+    return f"IG_FUNCTION_{call.function}({dim_text(call.left, names)}, {dim_text(call.right, names)})"
 
 
 def comment(text: str) -> str:
