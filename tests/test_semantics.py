@@ -254,6 +254,24 @@ def test_nan_pool() -> None:
     check([[[NAN, NAN, 3]]], "MaxPool", f32([[[1, NAN, 2, 3]]]), kernel_shape=[2])
 
 
+def test_special_convolution() -> None:
+    """Weights as constants, so that Winograd's algorithm is taken."""
+    weights = numpy_helper.from_array(np.full((16, 16, 3, 3), 0.25, f32), "w")
+    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16, 8, 8])
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    graph = helper.make_graph([node], "convolution", [info], [ValueInfoProto(name="y")], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
+    native, reference = (intaglio.load(model, engine=engine) for engine in ENGINES)
+    assert "winograd" in str(native.explain())
+    for special in (INF, NAN, 1e38, -1e9):
+        x = np.zeros((1, 16, 8, 8), f32)
+        x[0, 3, 2, 2] = special
+        expected = np.zeros((1, 16, 8, 8), f32)
+        expected[..., 1:4, 1:4] = f32(special) * f32(0.25)
+        np.testing.assert_allclose(native(x), expected, rtol=1e-6)
+        np.testing.assert_array_equal(reference(x), expected)
+
+
 def test_nan_argmax() -> None:
     x = f32([[1, NAN, 2, NAN]])
     check([[1]], "ArgMax", x, axis=1)

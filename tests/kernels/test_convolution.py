@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.runtime.model import load
 
@@ -314,3 +314,20 @@ def test_sampled_convolutions(kind: str, dtype: Any, seed: int) -> None:
             compare(got[f"y{index}"], expected, (engine, index, case))
         if judged:
             compare(judged[f"y{index}"], expected, ("ONNX Runtime", index, case))
+
+
+@pytest.mark.parametrize("special", [np.inf, np.nan, 1e30])
+def test_weights_that_the_transform_cannot_hold(special: float) -> None:
+    generator = np.random.default_rng(5)
+    case = Case("Conv", 1, 1, 16, 16, (Axis(9, 3, 1, 1, 1, 1),) * 2, np.float32, False, True, False)
+    model, w = Model([], [], [], [], {}, {}), small(generator, case.weight_shape, np.float32)
+    w[3, 4, 0, 2] = special
+    x = small(generator, (1, 16, 9, 9), np.float32)
+    names = [model.operand("x", x, case, False), model.operand("w", w, case, True)]
+    model.nodes.append(helper.make_node("Conv", names, ["y"], **case.attributes))
+    model.outputs.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    with np.errstate(invalid="ignore"):
+        expected = naive(case, x, w).astype(np.float32)
+    inside = (slice(None), slice(None), slice(1, -1), slice(1, -1))  # pads times such a weight are left open
+    got = load(model.proto(), engine="native").run({"x": x})["y"]
+    np.testing.assert_allclose(got[inside], expected[inside], rtol=1e-6)

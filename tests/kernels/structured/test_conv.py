@@ -158,3 +158,35 @@ def test_winograd(output: Any, target: Any, runner: Any) -> None:
         np.testing.assert_allclose(result, wanted, rtol=0, atol=(2e-5 if output == 4 else 4e-6) * np.abs(wanted).max())
         again = built.run(operands, out, problem.sizes(problem.out), [outputs], threads=5, step=1)
         np.testing.assert_array_equal(again, result)
+
+
+SPECIAL = [np.inf, -np.inf, np.nan, 2e37, -2e37, 1e30, -1e9, 2.0**20]
+
+
+@pytest.mark.parametrize("output", [2, 4])
+def test_winograd_of_special_values(output: Any, target: Any, runner: Any) -> None:
+    """What is not finite, or large, shows in the windows that hold it and nowhere else, as in a direct convolution."""
+    built, random = runner(winograd(target, output), target, "plain"), np.random.default_rng(7)
+    for _ in range(24):
+        images, channels, outputs = (int(random.choice(sizes)) for sizes in ((1, 2), (1, 7, 16, 33), (3, 16, 40)))
+        extent = tuple(int(size) for size in random.integers(3, 15, 2))
+        begin, end = ((int(a), int(b)) for a, b in random.integers(0, 3, (2, 2)))
+        problem = Problem(images, channels, outputs, extent, (3, 3), (1, 1), (1, 1), begin, end)
+        x, w = operand(images, channels, *extent), operand(outputs, channels, 3, 3)
+        w[random.random(w.shape) < random.choice([0, 0.2])] = 0
+        for place in random.integers(0, x.size, int(random.integers(1, 4))):
+            x.flat[place] = random.choice(SPECIAL)
+        operands = [np.ascontiguousarray(np.moveaxis(x, 1, -1)), pack_winograd(w, target, output)]
+        out = np.zeros((images, *problem.out, outputs), np.float32)
+        result = built.run(operands, out, problem.sizes(problem.out), [outputs])
+        with np.errstate(invalid="ignore"):
+            wanted = reference(x, w, problem)
+            largest = np.broadcast_to(np.abs(w).max((2, 3), keepdims=True), w.shape)
+            rounding = 2e-6 * reference(np.abs(x), largest, problem)
+        ordinary = np.where(np.abs(x) < 100, x, 0)
+        rounding = np.nan_to_num(rounding, posinf=0) + 2e-5 * np.abs(reference(ordinary, w, problem)).max()
+        finite = np.isfinite(wanted)
+        np.testing.assert_array_equal(result[~finite], wanted[~finite])
+        assert (np.abs(result[finite] - wanted[finite]) <= rounding[finite]).all()
+        again = built.run(operands, out, problem.sizes(problem.out), [outputs], threads=3, step=1)
+        np.testing.assert_array_equal(again, result)

@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from intaglio.ir.dim import Dim, ceildiv, compare, floordiv, product
 from intaglio.ir.graph import Node, Value
+from intaglio.ir.op import Array
 from intaglio.kernels.context import Context, anchor, as_array
 from intaglio.kernels.epilogue import Epilogue, EpilogueCode
 from intaglio.kernels.layout import ChannelsLast, to_first, to_last
@@ -20,7 +23,7 @@ from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.pool import pool
 from intaglio.kernels.structured.source import Element, StructuredKernel, plain_epilogue, register_tile
-from intaglio.kernels.structured.winograd import pack_winograd, preferred_output, winograd
+from intaglio.kernels.structured.winograd import LARGEST_WEIGHT, pack_winograd, preferred_output, winograd
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.ops.window import Window
 
@@ -162,7 +165,13 @@ def _fits_winograd(layer: Layer, windows: Sequence[Window]) -> bool:
     if weights.constant is None or layer.element != FUSED:
         return False
     is_square = len(windows) == 2 and all((w.kernel, w.stride, w.dilation) == (3, 1, 1) for w in windows)
-    return is_square and all(isinstance(d, int) and d >= WINOGRAD_CHANNELS for d in weights.shape[:2])
+    has_channels = all(isinstance(d, int) and d >= WINOGRAD_CHANNELS for d in weights.shape[:2])
+    return is_square and has_channels and _largest(as_array(weights)) <= LARGEST_WEIGHT
+
+
+def _largest(array: Array) -> float:
+    """The greatest magnitude, NaN where an element is."""
+    return float(np.maximum(array.max(), -array.min()))
 
 
 def _emit(
