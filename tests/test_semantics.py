@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import TensorProto, ValueInfoProto, helper, numpy_helper, parser
 
 import intaglio
 from intaglio.errors import IntaglioError
@@ -532,6 +532,19 @@ def test_empty_nonzero() -> None:
 
 def test_empty_topk() -> None:
     assert [a.shape for a in run("TopK", f32([1, 2]), [0], outputs=2)] == [(0,), (0,)]
+
+
+def test_empty_loop() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    g (float[N] x, int64 m) => (float[K, P] s, int64[K, A, B] z) {
+        t = Constant <value = bool {1}> ()
+        s, z = Loop (m, t) <body = a (int64 i, bool c) => (bool d, float[P] o, int64[A, B] p) {
+            d = Identity (c)  o = Concat <axis = 0> (x, x)  p = NonZero (x) }>
+    }"""
+    for engine in ENGINES:
+        model = intaglio.load(parser.parse_model(text), engine=engine)
+        assert [array.shape for array in model(f32([1, 2, 3]), i64(0))] == [(0, 6), (0, 1, 0)]
+        assert [array.shape for array in model(f32([1, 2, 3]), i64(2))] == [(2, 6), (2, 1, 3)]
 
 
 def test_average_pool_padding() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -178,13 +178,26 @@ def infer_node(node: Node) -> None:
     set_contents(node)
 
 
-Runner = Callable[[Graph, Sequence[Any]], list[Any]]
+RunBody: TypeAlias = Callable[[Graph, Sequence[Any]], list[Any]]
 """What evaluates a subgraph on arrays."""
 
-_runners: list[Runner] = []
+
+class Runner:
+    """What `interpret` runs subgraphs with: `run(graph, arrays)`; `known` has the arrays of values around the node."""
+
+    def __init__(self, run: RunBody, known: Mapping[Value, Any] | None = None) -> None:
+        self._run = run
+        self.known: Mapping[Value, Any] = known or {}
+
+    def __call__(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs of a subgraph for its inputs."""
+        return self._run(graph, inputs)
 
 
-def set_runner(run: Runner) -> None:
+_runners: list[RunBody] = []
+
+
+def set_runner(run: RunBody) -> None:
     """Say what evaluates subgraphs for eager builders: the reference engine, which stands above the IR."""
     _runners[:] = [run]
 
@@ -207,7 +220,7 @@ class EagerBuilder(Builder):
         del names, source
         check_arity(op, inputs)
         arrays = [None if value is None else value.constant for value in inputs]
-        result = op.interpret(_runners[0], *arrays) if op.has("interpret") else op.reference(*arrays)
+        result = op.interpret(Runner(_runners[0]), *arrays) if op.has("interpret") else op.reference(*arrays)
         results = result if isinstance(result, tuple) else (result,)
         return tuple(constant_value(item) for item in results[:outputs])
 

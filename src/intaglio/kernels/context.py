@@ -167,6 +167,10 @@ class Context:
                 found.append((axis, atom.name))
         return found
 
+    def is_known(self, dim: Dim) -> bool:
+        """Whether all symbols of a dimension have a value by now."""
+        return symbols(dim) & self.late_symbols <= self._known
+
     def _is_late(self, dim: Dim) -> bool:
         return not self._bound.isdisjoint(symbols(dim))
 

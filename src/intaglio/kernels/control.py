@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from intaglio.ir.dim import Dim, product, symbol, symbols
+from intaglio.ir.dim import Dim, maximum, product, symbol, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
@@ -289,9 +289,14 @@ class _Rounds:
         unbound = self.unbound[output]
         rounds = next((name for position, name in unbound if position == axis), None)
         own = [(position - (position > axis), name) for position, name in unbound if position != axis]
-        buffer = self._memory(output, [(name, 0) for _, name in unbound])
+        first = {name: self._first_size(element.shape[position]) for position, name in own}
+        buffer = self._memory(output, [(name, first.get(name, 0)) for _, name in unbound])
         buffer.shape = output.shape if buffer.is_late else ()
         return _Stack(element, output, buffer, axis, is_reversed, rounds, own)
+
+    def _first_size(self, size: Dim) -> Dim:
+        """The size that an element would have in the first round, 0 where only the round itself tells."""
+        return maximum(size, 0) if self.context.is_known(size) else 0
 
     def _memory(self, value: Value, sizes: Sequence[tuple[str, Dim]]) -> Buffer:
         """Memory for a value before the first round; where rounds change its sizes, these are what it begins with."""

@@ -11,12 +11,13 @@ import numpy as np
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Runner, infer_node
-from intaglio.ir.dim import Dim
+from intaglio.ir.dim import Atom, Dim
 from intaglio.ir.dtype import BOOL, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op, output_count
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 from intaglio.ops.indices import join_types, known, resolve_axis, unify
+from intaglio.ops.unrun import known_sizes, size_of
 
 
 class If(Op):
@@ -92,7 +93,7 @@ class Loop(Op):
             for values, item in zip(scanned, results[len(carried) :], strict=True):
                 values.append(item)
         outputs = self.body.outputs[1 + len(carried) :]
-        sizes = known_sizes(self.body.inputs[2:], v_initial)
+        sizes = {} if rounds else known_sizes({**run.known, **dict(zip(self.body.inputs[2:], v_initial, strict=True))})
         return *carried, *(stack(values, value, 0, sizes) for values, value in zip(scanned, outputs, strict=True))
 
 
@@ -164,7 +165,7 @@ class Scan(Op):
         if len({len(array) for array in rows}) != 1:
             raise OperatorError(f"the scanned axes have the lengths {[len(array) for array in rows]}, expected one")
         outputs = self.body.outputs[len(states) :]
-        sizes = known_sizes(self.body.inputs, states)
+        sizes = {} if len(rows[0]) else known_sizes({**run.known, **self._first_inputs(states, rows)})
         found: list[list[Any]] = [[] for _ in outputs]
         for slices in zip(*rows, strict=True):
             items = (np.asarray(item, row.dtype) for item, row in zip(slices, rows, strict=True))
@@ -178,6 +179,11 @@ class Scan(Op):
         stacks = (stack(values[::-1] if flip else values, value, axis, sizes) for values, value, axis, flip in rest)
         return *states, *stacks
 
+    def _first_inputs(self, states: Sequence[Any], rows: Sequence[Array]) -> dict[Value, Any]:
+        """The body's inputs with arrays of the sizes that a first round would have had."""
+        slices = [np.broadcast_to(np.zeros((), row.dtype), row.shape[1:]) for row in rows]
+        return dict(zip(self.body.inputs, (*states, *slices), strict=True))
+
 
 def scan_slice(value: Value, axis: int) -> tuple[Dim | None, Type]:
     """The length of a scanned axis, and the type of one slice."""
@@ -188,29 +194,21 @@ def scan_slice(value: Value, axis: int) -> tuple[Dim | None, Type]:
 
 
 def stacked(type: Type, length: Dim, axis: int) -> TensorType:
-    """The type of values stacked along a new axis."""
+    """The type of values stacked along a new axis; there may be none, also where sizes would not let the body run."""
     if not isinstance(type, TensorType):
         raise ShapeError(f"only tensors can be stacked, got {type}")
     if type.shape is None:
         return type
     axis = resolve_axis(axis, len(type.shape) + 1)
-    return type.with_shape((*type.shape[:axis], length, *type.shape[axis:]))
+    shape = [dims.maximum(size, 0) for size in type.shape]
+    return type.with_shape((*shape[:axis], length, *shape[axis:]))
 
 
-def known_sizes(values: Sequence[Value], arrays: Sequence[Any]) -> dict[Dim, int]:
-    """The sizes that a body's types name, as the arrays for its first inputs tell them."""
-    found: dict[Dim, int] = {}
-    for value, array in zip(values, arrays, strict=False):
-        if isinstance(value.type, TensorType) and value.type.shape is not None and isinstance(array, np.ndarray):
-            found.update(zip(value.type.shape, array.shape, strict=False))
-    return found
-
-
-def stack(values: list[Array], value: Value, axis: int, known: Mapping[Dim, int]) -> Array:
-    """Values stacked along a new axis; where there are none, sizes that nobody knows are 0."""
+def stack(values: list[Array], value: Value, axis: int, known: Mapping[Atom, Dim]) -> Array:
+    """Values stacked along a new axis; where there are none, with the sizes that their type tells, else 0."""
     if values:
         return np.stack(values, axis=resolve_axis(axis, values[0].ndim + 1))
-    sizes = [size if isinstance(size, int) else known.get(size, 0) for size in value.tensor.shape or ()]
+    sizes = [size_of(size, known) for size in value.tensor.shape or ()]
     sizes.insert(resolve_axis(axis, len(sizes) + 1), 0)
     return np.zeros(sizes, value.dtype.numpy)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import IntaglioError, LimitError, OperatorError, ShapeError
-from intaglio.ir.build import Runner, constant_value, infer_types, set_runner, type_of
+from intaglio.ir.build import RunBody, Runner, constant_value, infer_types, set_runner, type_of
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import current, most_bytes
 from intaglio.ir.types import TensorType
@@ -87,7 +87,7 @@ def _read(value: Value, known: Mapping[Value, Any]) -> Any:
 
 
 def run_node(
-    node: Node, known: Mapping[Value, Any], watch: Watch | None = None, run_body: Runner | None = None
+    node: Node, known: Mapping[Value, Any], watch: Watch | None = None, run_body: RunBody | None = None
 ) -> tuple[Any, ...]:
     """One node's outputs; errors gain the node's path and the shapes that it met."""
     arrays = [None if value is None else _read(value, known) for value in node.inputs]
@@ -95,7 +95,7 @@ def run_node(
         with np.errstate(all="ignore"):
             if node.op.has("interpret"):
                 run = run_body or _subgraph_runner(node, known, watch)
-                result = node.op.interpret(_counted(run, node), *arrays)
+                result = node.op.interpret(Runner(_counted(run, node), known), *arrays)
             else:
                 result = node.op.reference(*arrays)
     except (OperatorError, ShapeError) as error:
@@ -137,7 +137,7 @@ def _check_sizes(node: Node, results: Sequence[Any]) -> None:
             raise LimitError(f"{text}; the limit on memory is {limit}")
 
 
-def _counted(run: Runner, node: Node) -> Runner:
+def _counted(run: RunBody, node: Node) -> RunBody:
     """A runner of bodies that stops a loop after too many rounds."""
     limit, rounds = current().loop_iterations, 0
 
@@ -151,7 +151,7 @@ def _counted(run: Runner, node: Node) -> Runner:
     return counted
 
 
-def _subgraph_runner(node: Node, known: Mapping[Value, Any], watch: Watch | None) -> Runner:
+def _subgraph_runner(node: Node, known: Mapping[Value, Any], watch: Watch | None) -> RunBody:
     def run(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
         if watch is not None:
             watch(node)

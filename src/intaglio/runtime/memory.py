@@ -202,7 +202,7 @@ def _arena(step: NativeStep, sizes: Mapping[str, int]) -> Dim:
     """What the planner needs; where sizes are open, the sum of the buffers at the fullest moment."""
     bytes = [substitute(buffer.bytes, sizes) for buffer in step.arena]
     blocks = layout(step)
-    numbers = [size for size in bytes if isinstance(size, int)]
+    numbers = [max(0, size) for size in bytes if isinstance(size, int)]
     if len(numbers) == len(bytes):
         return blocks.planned(numbers)[1]
     return _fullest([bytes[holder] for holder in blocks.holders], blocks.first, blocks.last)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,13 @@ class Frame(Record):
     layout: Layout
     work: tuple[Dim, ...]
     """The operations of each call of a kernel, as far as they are known before the run."""
+
+    def rooms(self, bindings: Mapping[str, int]) -> list[int]:
+        """The bytes of each buffer of the arena.
+
+        A size below 0 belongs to a body that cannot run with these sizes; the driver refuses them where it runs.
+        """
+        return [max(0, evaluate(room.bytes, bindings)) for room in self.arena]
 
     def all_symbols(self, late: Sequence[str] = ()) -> list[str]:
         """Every symbol that sizes, buffers or outputs depend on, without those that the driver binds itself."""
@@ -107,7 +114,7 @@ class LoadedSegment:
 
     def _prepare(self, bindings: dict[str, int]) -> Ready:
         frame = self.frame
-        sizes = [evaluate(room.bytes, bindings) for room in frame.arena]
+        sizes = frame.rooms(bindings)
         offsets, total = frame.layout.planned(sizes)
         results = [(each.name, evaluate(each.bytes, bindings)) for each in frame.results if each.bytes is not None]
         buffers = [(room.name, size) for room, size in zip(frame.arena, sizes, strict=True)]
