@@ -145,7 +145,8 @@ def frames(dtype, step, *, window=None, length=None, parts=1, total="t", oneside
     constants = {"step": np.array(step)}
     constants |= {name: array for name, array in (("window", window), ("length", length)) if array is not None}
     order = ["x", "step", *("" if name not in constants else name for name in ("window", "length"))]
-    return model_of("STFT", {"x": (dtype, ["n", total, parts])}, constants, dtype, order, onesided=onesided)
+    shape = ["n", total] if parts is None else ["n", total, parts]
+    return model_of("STFT", {"x": (dtype, shape)}, constants, dtype, order, onesided=onesided)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
@@ -156,17 +157,19 @@ def test_frames(dtype, size, step, given):
     window = np.hanning(size).astype(dtype) if given != "length" else None
     length = np.array(size) if given != "window" else None
     tolerance = {np.float64: 1e-14, np.float32: 1e-6, np.float16: 2.0**-9}[dtype]
-    for parts, onesided in ((1, 1), (1, 0), (2, 0)):
+    for parts, onesided in ((1, 1), (1, 0), (2, 0), (None, 1), (None, 0)):
         model = frames(dtype, step, window=window, length=length, parts=parts, onesided=onesided)
-        agree(model, [{"x": RNG.normal(size=(n, t, parts)).astype(dtype)} for n, t in ((1, 100), (3, 61))], tolerance)
+        shapes = [(n, t) if parts is None else (n, t, parts) for n, t in ((1, 100), (3, 61))]
+        agree(model, [{"x": RNG.normal(size=shape).astype(dtype)} for shape in shapes], tolerance)
 
 
-def test_onnx_runtime_agrees_on_frames():
+@pytest.mark.parametrize("parts", [1, None])
+def test_onnx_runtime_agrees_on_frames(parts):
     import onnxruntime
 
-    model = frames(np.float32, 16, window=np.hanning(64).astype(np.float32))
+    model = frames(np.float32, 16, window=np.hanning(64).astype(np.float32), parts=parts)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    x = RNG.normal(size=(2, 1000, 1)).astype(np.float32)
+    x = RNG.normal(size=(2, 1000) if parts is None else (2, 1000, 1)).astype(np.float32)
     compare(load(model, engine="native", strict=True)(x), session.run(None, {"x": x})[0], 1e-6)
 
 

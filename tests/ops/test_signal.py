@@ -87,6 +87,20 @@ def test_stft(agree: Any, onesided: int, parts: int, has_window: bool, has_lengt
     agree("STFT", *inputs, length, opset=17, onesided=onesided, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("onesided", [0, 1])
+@pytest.mark.parametrize(("has_window", "has_length"), [(True, True), (True, False), (False, True)])
+def test_stft_of_two_axes(agree: Any, onesided: int, has_window: bool, has_length: bool) -> None:
+    inputs = (numbers(2, 20), scalar(3), np.abs(numbers(8)) if has_window else None)
+    length = scalar(8) if has_length else None
+    agree("STFT", *inputs, length, opset=17, onesided=onesided, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(20,), (1, 2, 20, 1)])
+def test_stft_of_other_ranks(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError, match=f"rank {len(shape)}, expected 3, or 2"):
+        STFT().reference(numbers(*shape), scalar(1), None, scalar(4))
+
+
 @pytest.mark.parametrize(
     ("step", "window", "length", "message"),
     [(0, None, 8, "frame_step 0"), (1, None, 99, "frame_length 99"), (1, 5, 8, "window has 5 samples")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -123,6 +124,13 @@ def _parts(array: Array) -> Array:
     return np.stack((np.real(array), np.imag(array)), axis=-1) if np.iscomplexobj(array) else array[..., None]
 
 
+def signal_sizes(shape: Sequence[Dim]) -> tuple[Dim, Dim, Dim]:
+    """Batch, samples and parts of a signal: one of two axes is real."""
+    if len(shape) not in (2, 3):
+        raise ShapeError(f"the signal has the rank {len(shape)}, expected 3, or 2 for a real one")
+    return shape[0], shape[1], shape[2] if len(shape) == 3 else 1
+
+
 class STFT(Op):
     """The Fourier transforms of overlapping frames of a signal."""
 
@@ -133,7 +141,8 @@ class STFT(Op):
     ) -> TensorType:
         require_float(signal, window)
         need_integers(frame_step)
-        shape = known_shape(signal, rank=3)
+        given = known_shape(signal)
+        shape = None if given is None else signal_sizes(given)
         batch: Dim = dims.fresh() if shape is None else shape[0]
         if shape is not None:
             need_at_most(1, shape[2], f"the last axis of {signal.name} has {shape[2]} elements, expected 1 or 2")
@@ -158,17 +167,18 @@ class STFT(Op):
     def reference(
         self, signal: Array, frame_step: Array, window: Array | None = None, frame_length: Array | None = None
     ) -> Array:
-        step, total = scalar(frame_step, "frame_step"), signal.shape[1]
+        step, (_, total, parts) = scalar(frame_step, "frame_step"), signal_sizes(signal.shape)
+        assert isinstance(total, int)
         length = total if window is None else window.shape[0]
         length = length if frame_length is None else scalar(frame_length, "frame_length")
         if step < 1 or not 1 <= length <= total:
             raise OperatorError(f"frame_step {step} and frame_length {length} do not fit a signal of {total} samples")
         if window is not None and window.shape[0] != length:
             raise OperatorError(f"the window has {window.shape[0]} samples, frame_length is {length}")
-        if self.onesided and signal.shape[2] == 2:
+        if self.onesided and parts == 2:
             raise OperatorError("a one-sided transform needs a real signal")
         starts = np.arange(0, total - length + 1, step)
-        frames = _complex(signal)[:, starts[:, None] + np.arange(length)]
+        frames = _complex(signal.reshape(*signal.shape[:2], -1))[:, starts[:, None] + np.arange(length)]
         frames = frames if window is None else frames * widen(window)
         result = np.fft.rfft(np.real(frames)) if self.onesided else np.fft.fft(frames)
         return like(_parts(result), signal)

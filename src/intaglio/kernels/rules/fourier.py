@@ -20,7 +20,7 @@ from intaglio.kernels.routine import AT_LEAST_ONE, Parameter, Routine, memory_ty
 from intaglio.kernels.rules.late import bind_numbers
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
-from intaglio.ops.signal import known_scalar
+from intaglio.ops.signal import known_scalar, signal_sizes
 
 Array = np.ndarray[Any, Any]
 
@@ -110,11 +110,11 @@ def _refuse_dft(node: Node) -> str | None:
     length = node.optional(1)
     if length is not None and length.dtype.kind not in ("int", "uint"):
         return f"its length is {length.dtype}"
-    return _refuse_sizes(node.input, _dft_length(node))
+    return _refuse_sizes(node.input.shape[-1], _dft_length(node))
 
 
-def _refuse_sizes(data: Value, length: Dim | None) -> str | None:
-    if not isinstance(data.shape[-1], int):
+def _refuse_sizes(parts: Dim, length: Dim | None) -> str | None:
+    if not isinstance(parts, int):
         return "whether its numbers are complex is not known before the run"
     if isinstance(length, int) and not 1 <= length < LONGEST:
         return f"its length is {length}"
@@ -227,9 +227,10 @@ def _refuse_frames(node: Node) -> str | None:
     step, length = known_scalar(node.inputs[1]), _frame_length(node)
     if isinstance(step, int) and step < 1:
         return f"its step is {step}"
-    if node.op.onesided and node.input.shape[-1] == 2:
+    parts = signal_sizes(node.input.shape)[2]
+    if node.op.onesided and parts == 2:
         return "a one-sided transform needs a real signal"
-    return _refuse_sizes(node.input, length)
+    return _refuse_sizes(parts, length)
 
 
 def _frame_length(node: Node) -> Dim | None:
@@ -268,7 +269,7 @@ def framed_transform(context: Context, node: Node, epilogue: Epilogue) -> None:
         step, length = late.get("step", step), late.get("length", length)
     assert step is not None
     assert length is not None
-    (batch, total, parts), (_, frames, bins, _) = signal.shape, node.output.shape
+    (batch, total, parts), (_, frames, bins, _) = signal_sizes(signal.shape), node.output.shape
     assert isinstance(parts, int)
     size: Dim = length if window is None else window.shape[0]
     is_other = "" if size == length else " || ({0}) != ({3})"
