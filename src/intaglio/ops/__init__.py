@@ -45,6 +45,7 @@ from intaglio.ops import shape as shape
 from intaglio.ops import signal as signal
 from intaglio.ops import softmax as softmax
 from intaglio.ops import text as text
+from intaglio.ops import tokenizer as tokenizer
 from intaglio.ops import training as training
 from intaglio.ops import unary as unary
 from intaglio.ops import vision_nn as vision_nn

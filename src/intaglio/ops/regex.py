@@ -6,7 +6,7 @@ Only whether a whole text matches is asked, so groups, their names and greedines
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -430,13 +430,16 @@ class Matcher:
 
     def matches(self, text: str) -> bool:
         """Whether the whole text matches."""
-        current = self._reach([self.start], text, 0)
+        current = self.reach([self.start], text, 0)
         for place, letter in enumerate(text):
-            stepped = [self.ways[s][0] for s in current if (test := self.tests[s]) is not None and test(letter)]
-            current = self._reach(stepped, text, place + 1)
+            current = self.reach(self.step(current, letter), text, place + 1)
         return self.final in current
 
-    def _reach(self, states: list[int], text: str, place: int) -> set[int]:
+    def step(self, states: Iterable[int], letter: str) -> list[int]:
+        """The states to which a letter leads."""
+        return [self.ways[s][0] for s in states if (test := self.tests[s]) is not None and test(letter)]
+
+    def reach(self, states: list[int], text: str, place: int) -> set[int]:
         """The states with all that can be reached from them without a character."""
         found: set[int] = set()
         pending = list(states)
