@@ -2,11 +2,11 @@
 
 import functools
 import os
-import platform
 from dataclasses import replace
 from pathlib import Path
 
 from intaglio.errors import CompileError
+from intaglio.processor import cpu_features
 from intaglio.record import Record
 
 _CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -95,22 +95,6 @@ def named_target(name: str) -> Target:
 def missing_features(target: Target) -> list[str]:
     """What this processor lacks to run a target's code."""
     return sorted((_REQUIRED[target.name] | target.features) - cpu_features())
-
-
-@functools.cache
-def cpu_features() -> frozenset[str]:
-    """The feature names of this processor, as /proc/cpuinfo spells them; what the architecture implies elsewhere."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    for line in text.splitlines():
-        if line.startswith(("flags", "Features")):
-            return frozenset(line.partition(":")[2].split())
-    machine = platform.machine().lower()
-    if machine in ("x86_64", "amd64"):
-        return frozenset({"sse2"})
-    return frozenset({"asimd"}) if machine in ("aarch64", "arm64") else frozenset()
 
 
 def _for_this_machine(target: Target, features: frozenset[str]) -> Target:

@@ -23,6 +23,7 @@ from intaglio.onnx.protobuf import printable, shorten, text
 from intaglio.onnx.schema import NEWEST, defs_has, known_names, normal_domain, resolve
 from intaglio.onnx.scope import Problem
 from intaglio.onnx.wire import split_model
+from intaglio.ops.contrib_layouts import BLOCKED
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | ModelProto
 
@@ -142,6 +143,8 @@ def _opset_imports(model: ModelProto) -> dict[str, int]:
 def _info(model: ModelProto, opsets: Mapping[str, int], path: Path | None, warnings: list[str]) -> ModelInfo:
     if len(model.training_info):
         warnings = [*warnings, "the model's training information is not read"]
+    if any(node.domain == BLOCKED for node in model.graph.node):
+        warnings = [*warnings, _BLOCKED_WARNING]
     return ModelInfo(
         ir_version=model.ir_version,
         opset_imports=opsets,
@@ -154,6 +157,12 @@ def _info(model: ModelProto, opsets: Mapping[str, int], path: Path | None, warni
         path=path,
         warnings=tuple(warnings),
     )
+
+
+_BLOCKED_WARNING = (
+    "ONNX Runtime optimised this file for the processor that it ran on; it is read as if that were this machine's kind,"
+    " and results are wrong if that has blocks of another size: better have it write the file with ORT_ENABLE_EXTENDED"
+)
 
 
 def _check_operators(

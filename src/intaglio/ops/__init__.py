@@ -16,6 +16,7 @@ from intaglio.ops import contrib_attention as contrib_attention
 from intaglio.ops import contrib_experts as contrib_experts
 from intaglio.ops import contrib_gated as contrib_gated
 from intaglio.ops import contrib_group_attention as contrib_group_attention
+from intaglio.ops import contrib_layouts as contrib_layouts
 from intaglio.ops import contrib_quantize as contrib_quantize
 from intaglio.ops import contrib_recurrent as contrib_recurrent
 from intaglio.ops import contrib_tensor as contrib_tensor

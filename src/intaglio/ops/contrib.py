@@ -259,18 +259,26 @@ class FusedGemm(Op):
         return activate(b, product, self.activation, {name: n for name, n in given.items() if n is not None})
 
 
-class FusedConv(ConvolutionAttributes):
-    """An activation of the convolution of X with W, plus Z."""
+class FusedConvolution(ConvolutionAttributes, abstract=True):
+    """A convolution with a sum and an activation behind it."""
 
-    domain: ClassVar[str] = DOMAIN
     activation: str | None = None
     activation_params: tuple[float, ...] | None = None
 
-    def expand(self, b: Any, X: Value, W: Value, B: Value | None = None, Z: Value | None = None) -> Value:
-        y = b.Conv(X, W, B, **self.convolution())
+    def finish(self, b: Any, y: Value, addend: Value | None) -> Value:
+        """The activation of the sum of what was computed and of what is added."""
         names = ACTIVATIONS.get(self.activation or "", ("alpha", "beta"))
         parameters = dict(zip(names, self.activation_params or (), strict=False))
-        return activate(b, y if Z is None else y + Z, self.activation, parameters)
+        return activate(b, y if addend is None else y + addend, self.activation, parameters)
+
+
+class FusedConv(FusedConvolution):
+    """An activation of the convolution of X with W, plus Z."""
+
+    domain: ClassVar[str] = DOMAIN
+
+    def expand(self, b: Any, X: Value, W: Value, B: Value | None = None, Z: Value | None = None) -> Value:
+        return self.finish(b, b.Conv(X, W, B, **self.convolution()), Z)
 
 
 class MatMulNBits(Op):

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from intaglio.c.compiler import find_compiler
-from intaglio.c.target import TARGETS, Target, cpu_features, host_target
+from intaglio.c.target import TARGETS, Target, host_target
 from intaglio.kernels.structured.source import StructuredKernel, plain_epilogue, plan_source, vector_types
+from intaglio.processor import cpu_features
 
 Array = np.ndarray[Any, Any]
 _LIBC = ctypes.CDLL(None, use_errno=True)
