@@ -738,6 +738,14 @@ def test_resize_align_corners() -> None:
     check([[[0, 2, 4, 6]]], "Resize", x, None, None, [1, 1, 4], **mode)
 
 
+def test_resize_exact() -> None:
+    x = np.arange(26, dtype=f32)
+    options = {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
+    assert run("Resize", x, None, None, [115], **options)[57] == 13  # 57.5 * 26 / 115 - 0.5 is 12.5
+    third = run("Resize", x, None, f32([1 / 3]), coordinate_transformation_mode="asymmetric", **options)
+    np.testing.assert_array_equal(third, 3 * np.arange(8))
+
+
 def test_resize_ties() -> None:
     x, mode = f32([[[1, 2]]]), {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
     check([[[1, 1, 2, 2]]], "Resize", x, None, f32([1, 1, 2]), **mode)

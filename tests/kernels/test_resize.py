@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from intaglio.errors import OperatorError
 from intaglio.ops.resize import COORDINATES, NEAREST
@@ -213,3 +217,71 @@ def test_complex_numbers_beside_a_region(make_model: Any, judge: Any, antialias:
         found, expected = native.run(feed)["y"], reference.run(feed)["y"]
         assert (expected == 7).any()
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def exact_place(i: int, size: int, resized: int, coordinates: str) -> Fraction:
+    """Where element i of an axis resized to a given size lies; no float is involved."""
+    if coordinates == "asymmetric":
+        return Fraction(i * size, resized)
+    if coordinates == "align_corners":
+        return Fraction(i * (size - 1), resized - 1) if resized > 1 else Fraction(0)
+    if coordinates == "pytorch_half_pixel" and resized == 1:
+        return Fraction(0)
+    return Fraction((2 * i + 1) * size, 2 * resized) - Fraction(1, 2)
+
+
+EXACT_NEAREST = {
+    "round_prefer_floor": lambda place: math.ceil(place - Fraction(1, 2)),
+    "round_prefer_ceil": lambda place: math.floor(place + Fraction(1, 2)),
+    "floor": math.floor,
+    "ceil": math.ceil,
+}
+
+
+@pytest.mark.parametrize("nearest", NEAREST)
+@pytest.mark.parametrize("coordinates", [name for name in COORDINATES if name != "tf_crop_and_resize"])
+def test_halves_and_whole_numbers_of_given_sizes(nearest: str, coordinates: str) -> None:
+    """Sampled sizes by fractions: float32 has 12.499999 for some places of 12.5."""
+    pairs = [tuple(int(n) for n in pair) for pair in np.random.default_rng(3).integers(1, 300, (60, 2))]
+    pairs += [(26, 115), (58, 244), (28, 227), (294, 21), (81, 165), (300, 100), (100, 300)]
+    options = {"mode": "nearest", "nearest_mode": nearest, "coordinate_transformation_mode": coordinates}
+    nodes, inputs, constants, feed = [], [], [], dict[str, Any]()
+    for index, (size, resized) in enumerate(pairs):
+        nodes.append(helper.make_node("Resize", [f"x{index}", "", "", f"s{index}"], [f"y{index}"], **options))
+        constants.append(numpy_helper.from_array(np.array([resized]), f"s{index}"))
+        inputs.append(helper.make_tensor_value_info(f"x{index}", TensorProto.INT32, [size]))
+        feed[f"x{index}"] = np.arange(size, dtype=np.int32)
+    outputs = [helper.make_tensor_value_info(f"y{index}", TensorProto.INT32, None) for index in range(len(pairs))]
+    graph = helper.make_graph(nodes, "resizes", inputs, outputs, constants)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    results = [load(proto, engine=engine).run(feed) for engine in ("reference", "native")]
+    for index, (size, resized) in enumerate(pairs):
+        places = [EXACT_NEAREST[nearest](exact_place(i, size, resized, coordinates)) for i in range(resized)]
+        for result in results:
+            np.testing.assert_array_equal(result[f"y{index}"], np.clip(places, 0, size - 1), str((size, resized)))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_crops_of_any_axes(mode: str) -> None:
+    """Three to five dimensions, some of which are cropped and resized to given sizes, judged by ONNX's evaluator."""
+    random = np.random.default_rng(8)
+    for _ in range(12):
+        shape = tuple(int(size) for size in random.integers(1, 6, int(random.integers(3, 6))))
+        axes = [int(axis) for axis in random.permutation(len(shape))[: int(random.integers(1, len(shape) + 1))]]
+        start = random.uniform(-0.2, 0.6, len(axes))
+        roi = np.concatenate([start, start + random.uniform(0.1, 0.9, len(axes))]).astype(np.float32)
+        attributes = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "axes": axes}
+        node = helper.make_node("Resize", ["x", "roi", "", "sizes"], ["y"], extrapolation_value=7.0, **attributes)
+        constants = {"roi": roi, "sizes": random.integers(1, 7, len(axes))}
+        graph = helper.make_graph(
+            [node],
+            "crop",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(array, name) for name, array in constants.items()],
+        )
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+        x = random.standard_normal(shape).astype(np.float32)
+        (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
+        for engine in ("reference", "native"):
+            np.testing.assert_allclose(load(proto, engine=engine)(x), expected, rtol=1e-4, atol=1e-4)

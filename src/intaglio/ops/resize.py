@@ -42,13 +42,14 @@ LENGTH_LIMIT = 1 << 62
 class Axis:
     """How one axis is resized: its sizes, the scale that coordinates are divided by, and the region of interest.
 
-    `length` is the resized size before it is rounded down.
+    `length` is the resized size before it is rounded down, `is_exact` tells that the scale is the ratio of the sizes.
     """
 
     size: int
     resized: int
     scale: float
     length: float
+    is_exact: bool
     start: float = 0.0
     end: float = 1.0
 
@@ -138,7 +139,7 @@ class Resize(Op):
                 return np.zeros(target, X.dtype)
             if step.size == 0:
                 raise OperatorError(f"axis {axis} of size 0 cannot be resized to {step.resized}")
-            places = self._coordinates(step)
+            places = self._nearest_coordinates(step) if self.mode == "nearest" else self._coordinates(step)
             outside.append(np.zeros(step.resized, bool))
             if self.coordinate_transformation_mode == "tf_crop_and_resize":
                 outside[-1] = (places < 0) | (places > step.size - 1)
@@ -165,7 +166,9 @@ class Resize(Op):
         if roi is not None and roi.size and self.coordinate_transformation_mode == "tf_crop_and_resize":
             crop = [float(item) for item in roi]
         ends = list(zip(crop[: len(axes)], crop[len(axes) :], strict=True))
-        return {axis: Axis(given[i], resized[i], factors[i], lengths[i], *ends[i]) for i, axis in enumerate(axes)}
+        is_exact = (scales is None or not scales.size) and self.keep_aspect_ratio_policy == "stretch"
+        axes_of = zip(given, resized, factors, lengths, ends, strict=True)
+        return {axis: Axis(*item[:4], is_exact, *item[4]) for axis, item in zip(axes, axes_of, strict=True)}
 
     def _coordinates(self, axis: Axis) -> Array:
         """Where each resized element lies in the original axis; in float32, whose rounding decides at ties."""
@@ -188,6 +191,41 @@ class Resize(Op):
                 return size / 2 * (one - resized / (scale * size)) + centred
             case _:
                 return centred
+
+    def _nearest_coordinates(self, axis: Axis) -> Array:
+        """The same in double precision, so that halves and whole numbers come out exactly where sizes are given.
+
+        A scale is a rounded number, and so is a region of interest: their places are rounded likewise.
+        """
+        x, size, resized, scale = (
+            np.arange(axis.resized, dtype=np.float64),
+            axis.size,
+            axis.resized,
+            float(np.float32(axis.scale)),
+        )
+
+        def back(places: Array) -> Array:
+            return places * size / resized if axis.is_exact else places / scale
+
+        match self.coordinate_transformation_mode:
+            case "asymmetric":
+                places = back(x)
+            case "align_corners":
+                places = x * (size - 1) / (axis.length - 1) if resized > 1 else x * 0
+            case "tf_crop_and_resize":
+                start, end = float(np.float32(axis.start)), float(np.float32(axis.end))
+                places = x * 0 + 0.5 * (start + end) * (size - 1)
+                if resized > 1:
+                    places = start * (size - 1) + x * (end - start) * (size - 1) / (resized - 1)
+                return places.astype(np.float32).astype(np.float64)
+            case "pytorch_half_pixel":
+                places = back(x + 0.5) - 0.5 if resized > 1 else x * 0
+            case "half_pixel_symmetric":
+                moved = 0.0 if axis.is_exact else size / 2 * (1 - resized / (scale * size))
+                places = moved + (back(x + 0.5) - 0.5)
+            case _:
+                places = back(x + 0.5) - 0.5
+        return places if axis.is_exact else places.astype(np.float32).astype(np.float64)
 
     def _resample(self, data: Array, axis: int, step: Axis, places: Array) -> Array:
         if self.mode == "nearest":

@@ -22,11 +22,28 @@ const volatile float begin = from * (size - 1), middle = 0.5f * (from + to) * (s
 
 `length` is the resized size before it is rounded down."""
 
+NEAREST_COORDINATES = {
+    "half_pixel": "return IG_FUNCTION_back(x + 0.5, size, resized, scale) - 0.5;",
+    "asymmetric": "return IG_FUNCTION_back(x, size, resized, scale);",
+    "align_corners": "return resized > 1 ? x * (size - 1) / (length - 1) : 0;",
+    "pytorch_half_pixel": "return resized > 1 ? IG_FUNCTION_back(x + 0.5, size, resized, scale) - 0.5 : 0;",
+    "half_pixel_symmetric": """\
+const volatile double moved = scale > 0 ? size / 2 * (1 - resized / (scale * size)) : 0;
+    return moved + (IG_FUNCTION_back(x + 0.5, size, resized, scale) - 0.5);""",
+    "tf_crop_and_resize": """\
+const volatile double begin = from * (size - 1), middle = 0.5 * (from + to) * (size - 1);
+    const volatile double way = x * (to - from) * (size - 1) / (resized - 1);
+    return resized > 1 ? begin + way : middle;""",
+}
+"""The same in double precision for the nearest element: halves and whole numbers come out exactly of given sizes.
+
+`scale` is 0 there."""
+
 _ROUNDING = {
-    "round_prefer_floor": "__builtin_ceilf(place - 0.5f)",
-    "round_prefer_ceil": "__builtin_floorf(place + 0.5f)",
-    "floor": "__builtin_floorf(place)",
-    "ceil": "__builtin_ceilf(place)",
+    "round_prefer_floor": "__builtin_ceil(place - 0.5)",
+    "round_prefer_ceil": "__builtin_floor(place + 0.5)",
+    "floor": "__builtin_floor(place)",
+    "ceil": "__builtin_ceil(place)",
 }
 
 _KERNEL = {
@@ -62,12 +79,14 @@ _CHECKED = """\
 
 def table_marks(sampling: Sampling, element: str) -> dict[str, str]:
     """What the table's C leaves open."""
-    test = "if (place < 0 || place > (float)(extent - 1)) {"
+    test = "if (place < 0 || place > (double)(extent - 1)) {"
     outside = f"{test}\n            index[i * taps] = -1;\n            continue;\n        }}"
     return {
         "element": element,
         "checked": _CHECKED,
-        "coordinate": COORDINATES[sampling.coordinates],
+        "coordinate": (NEAREST_COORDINATES if sampling.mode == "nearest" else COORDINATES)[sampling.coordinates],
+        "number": "double" if sampling.mode == "nearest" else "float",
+        "is_rounded": "1" if sampling.crops else "scale > 0",
         "kernel": _KERNEL.get(sampling.mode, "(void)distance, (void)cubic;\n    return 1;"),
         "rounding": _ROUNDING[sampling.nearest],
         "outside": outside if sampling.crops else "",
@@ -76,10 +95,16 @@ def table_marks(sampling: Sampling, element: str) -> dict[str, str]:
 
 
 TABLE_HELPERS = """\
-static inline float
-IG_FUNCTION_place(float x, float size, float resized, float length, float scale, float from, float to)
+/* A length of the result as one of the input; without a scale by the ratio of the sizes, rounded once. */
+static inline $number IG_FUNCTION_back($number x, $number size, $number resized, $number scale)
 {
-    (void)size, (void)resized, (void)length, (void)scale, (void)from, (void)to;
+    return scale > 0 ? x / scale : x * size / resized;
+}
+
+static inline $number
+IG_FUNCTION_place($number x, $number size, $number resized, $number length, $number scale, $number from, $number to)
+{
+    (void)size, (void)resized, (void)length, (void)scale, (void)from, (void)to, (void)IG_FUNCTION_back;
     $coordinate
 }
 
@@ -93,17 +118,19 @@ static inline double IG_FUNCTION_weight(double distance, double cubic)
 NEAREST_TABLE = """\
 $checked
     const int64_t taps = 1;
-    const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
-    const float length = parameter[5] > 0 ? (float)extent * scale : (float)resized;
+    const double scale = parameter[0] > 0 ? parameter[0] : 0;
+    const double length = parameter[5] > 0 ? (double)((float)extent * parameter[0]) : (double)resized;
     (void)taps;
     for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
-        const float place =
-            IG_FUNCTION_place((float)i, (float)extent, (float)resized, length, scale, parameter[1], parameter[2]);
-        const float nearest = $rounding, last = (float)(extent - 1);
+        const double found = IG_FUNCTION_place((double)i, (double)extent, (double)resized, length, scale, parameter[1],
+                                               parameter[2]);
+        const double place = $is_rounded ? (double)(float)found : found;
+        const double nearest = $rounding, last = (double)(extent - 1);
         $outside
         index[i] = (int32_t)(nearest < 0 ? 0 : nearest > last ? last : nearest);
     }
 """
+"""A scale is a rounded number, and so is a region of interest: their places are rounded likewise."""
 
 WEIGHT_TABLE = """\
 $checked
