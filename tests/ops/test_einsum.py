@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from intaglio.errors import ShapeError
 from intaglio.ir.build import Builder, reference_by_expansion
@@ -13,6 +14,7 @@ from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.einsum import Einsum
+from intaglio.runtime.model import load
 
 CASES: dict[str, tuple[tuple[int, ...], ...]] = {
     "ij,jk->ik": ((2, 3), (3, 4)),
@@ -56,6 +58,33 @@ def test_expansion(equation: str, dtype: Any) -> None:
     assert expected.dtype == result.dtype == dtype
     np.testing.assert_array_equal(result, expected)
     np.testing.assert_array_equal(expected, np.einsum(equation.replace(" ", ""), *arrays))
+
+
+@pytest.mark.parametrize("is_symbolic", [False, True])
+def test_sampled_equations_with_empty_axes(is_symbolic: bool) -> None:
+    """One to three operands with axes of 0 and 1 that are kept, summed or contracted, compiled and not."""
+    random, nodes, infos, feed, expected = np.random.default_rng(6), [], [], dict[str, Any](), list[Any]()
+    for index in range(30):
+        letters = "abcde"[: int(random.integers(2, 6))]
+        sizes = {letter: int(random.choice([0, 0, 1, 2, 3])) for letter in letters}
+        terms = ["".join(random.permutation(list(letters))[: int(random.integers(1, 6))]) for _ in range(index % 3 + 1)]
+        used = sorted(set("".join(terms)))
+        equation = f"{','.join(terms)}->{''.join(random.permutation(used)[: int(random.integers(0, len(used) + 1))])}"
+        names = [f"x{index}_{place}" for place in range(len(terms))]
+        arrays = [random.integers(-3, 4, [sizes[letter] for letter in term]).astype(np.float32) for term in terms]
+        for name, term, array in zip(names, terms, arrays, strict=True):
+            shape = [f"{letter}{index}" if is_symbolic else sizes[letter] for letter in term]
+            infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+            feed[name] = array
+        nodes.append(helper.make_node("Einsum", names, [f"y{index}"], equation=equation))
+        expected.append((equation, np.einsum(equation, *arrays)))
+    outputs = [helper.make_tensor_value_info(f"y{index}", TensorProto.FLOAT, None) for index in range(len(nodes))]
+    graph = helper.make_graph(nodes, "equations", infos, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for engine in ("reference", "native"):
+        results = load(model, engine=engine).run(feed)
+        for (equation, wanted), result in zip(expected, results.values(), strict=True):
+            np.testing.assert_array_equal(result, wanted, equation)
 
 
 def test_diagonal_ignores_what_is_beside_it() -> None:

@@ -178,7 +178,7 @@ def _contract(b: Builder, left: Labelled, right: Labelled, later: set[str]) -> L
     y = _matrices(b, (y, y_labels), batch, summed, columns)
     shape = [x_sizes[label] for label in (*batch, *rows)] + [y_sizes[label] for label in columns]
     labels = (*batch, *rows, *columns)
-    return b.Reshape(x @ y, _shape_value(b, shape, left, right, labels)), labels
+    return b.Reshape(x @ y, _shape_value(b, shape, left, right, labels), allowzero=1), labels
 
 
 def _presummed(b: Builder, operand: Labelled, other: tuple[str, ...], later: set[str]) -> Labelled:
@@ -213,7 +213,7 @@ def _matrices(b: Builder, operand: Labelled, batch: list[str], rows: list[str], 
     shape = list(value.shape)
     split, middle = len(batch), len(batch) + len(rows)
     joined = [*shape[:split], dims.product(shape[split:middle]), dims.product(shape[middle:])]
-    return b.Reshape(value, _joined_shape(b, value, joined, split, middle))
+    return b.Reshape(value, _joined_shape(b, value, joined, split, middle), allowzero=1)
 
 
 def _joined_shape(b: Builder, value: Value, joined: list[Dim], split: int, middle: int) -> Value:
