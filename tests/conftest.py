@@ -24,8 +24,9 @@ Agree = Callable[..., list[Any]]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compiled code goes to a cache of the tests' own, which makes a second run quick."""
+    """Compiled code goes to a cache of the tests' own, which makes a second run quick; faults of our own are errors."""
     os.environ.setdefault("INTAGLIO_CACHE", str(config.rootpath / "build" / "test-cache"))
+    os.environ.setdefault("INTAGLIO_FAULTS", "raise")
     config.addinivalue_line("markers", "onnx_coverage: set by ONNX's own suite on its tests")
 
 

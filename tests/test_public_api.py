@@ -14,6 +14,7 @@ from intaglio import errors
 PUBLIC = [
     "CompileError",
     "ExternalDataError",
+    "FaultWarning",
     "GraphError",
     "InferenceSession",
     "InputError",

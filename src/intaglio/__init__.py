@@ -29,6 +29,7 @@ from intaglio.version import __version__
 if TYPE_CHECKING:
     from intaglio import ops
     from intaglio.compat import InferenceSession
+    from intaglio.kernels.faults import FaultWarning
     from intaglio.onnx.schema_objects import Schema, has_operator, schema
     from intaglio.runtime.builder import ModelBuilder, build
     from intaglio.runtime.custom import op
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CompileError",
     "ExternalDataError",
+    "FaultWarning",
     "GraphError",
     "InferenceSession",
     "InputError",
@@ -65,6 +67,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "FaultWarning": "kernels.faults",
     "InferenceSession": "compat",
     "Model": "runtime.model",
     "ModelBuilder": "runtime.builder",

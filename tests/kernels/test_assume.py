@@ -233,3 +233,29 @@ def test_one_element_of_an_axis_is_repeated_along_it() -> None:
     for sizes in ((4, 5), (1, 1), (0, 3), (3, 0), (2, 9)):
         check(engine, sizes)
     assert len(engine.all_engines()) == 3  # one for each of the empty ones
+
+
+@pytest.mark.parametrize("group", [1, 4])
+@pytest.mark.parametrize("way", ["strides", "pools"])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_views_whose_sizes_are_written_in_two_ways(way: str, is_first: bool, group: int) -> None:
+    """A part of a sum is added to a convolution: both have the same sizes, by different expressions."""
+
+    def build(b: Builder, x: Value) -> Sequence[Value]:
+        left, step = b.MaxPool(x, kernel_shape=(2, 2), strides=(2, 2)), 2
+        if way == "pools":
+            left, step = b.MaxPool(left, kernel_shape=(2, 2), strides=(2, 2)), 4
+        weights = b.constant(np.ones((8, 8, 1, 1) if step == 2 else (8, 8, 4, 4)) / 8, FLOAT32)
+        right = b.Conv(x, weights, strides=(step, step))
+        total = b.Add(left, right) if is_first else b.Add(right, left)
+        first, second = b.Split(total, [4, 4], axis=1, outputs=2)
+        filters = b.constant(np.arange(36 * 4 // group).reshape(4, 4 // group, 3, 3) / 36, FLOAT32)
+        inner = b.Add(b.Conv(first, filters, pads=(1, 1, 1, 1), group=group), second)
+        return inner, b.Add(b.Concat(inner, second, axis=1), left)
+
+    engine = NativeEngine(graph_of(build, (N, 8, M, K)), 1).load()
+    assert not engine.plan.host_steps
+    for height, width in ((16, 8), (4, 4), (12, 20)):
+        inputs = [numbers((2, 8, height, width), height)]
+        for got, expected in zip(engine.run(inputs), evaluate(engine.graph, inputs), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-3)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim, Expr, Symbol, evaluate, floordiv, maximum, minimum, mod, symbol
-from intaglio.ir.dtype import FLOAT32, INT64
+from intaglio.ir.dtype import BOOL, FLOAT32, INT32, INT64, UINT8
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.kernels.driver import comment, dim_text
@@ -132,3 +132,24 @@ def test_slices_from_far_outside_compile(start: int) -> None:
     for size in (0, 1, 5, 40):
         data = np.arange(size)
         np.testing.assert_array_equal(engine.run([data])[0], evaluate_graph(graph, [data])[0])
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (symbol("n"), 4), (symbol("n"), symbol("m"))])
+def test_numbers_and_truth_values_made_of_shapes(shape: tuple[Dim, ...]) -> None:
+    graph = Graph("shapes")
+    x = graph.add_input("x", TensorType(FLOAT32, shape))
+    builder = Builder(graph)
+    sizes, other = builder.Shape(x), builder.constant([3, 5], INT64)
+    is_equal, is_less = builder.Equal(sizes, other), builder.Less(sizes, other)
+    results = [is_equal, is_less, builder.Not(is_equal), builder.Xor(is_equal, is_less), builder.Greater(sizes, other)]
+    results += [
+        builder.Cast(value, to=kind.number) for value in (sizes, is_less) for kind in (BOOL, UINT8, INT32, INT64)
+    ]
+    results += [builder.Where(is_equal, sizes, other), builder.Mul(sizes, other), builder.Neg(sizes)]
+    graph.set_outputs(results)
+    engine = NativeEngine(graph, 1).load()
+    assert not engine.plan.host_steps
+    data = np.zeros((3, 4), np.float32)
+    for got, expected in zip(engine.run([data]), evaluate_graph(graph, [data]), strict=True):
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from intaglio.c.store import Store, temporary_store
 from intaglio.c.target import Target, usable_cores
-from intaglio.c.toolchain import NoCompilerError, StorageError
+from intaglio.c.toolchain import NoCompilerError, RefusedError, StorageError
 from intaglio.c.units import CFunction, Key, function_key, partition, symbol_of, unit_source
 from intaglio.errors import CompileError
 from intaglio.record import Record
@@ -246,33 +246,54 @@ class Cache:
         progress: Progress | None,
         folder: Path,
     ) -> list[str]:
-        """Compile units in threads of their own; on any failure, an interrupt included, kill the other compilers."""
-        from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+        """Compile units in threads of their own; on any failure, an interrupt included, kill the other compilers.
+
+        The functions of a unit that the compiler refuses are compiled one by one. Raises RefusedError with those that
+        it refuses even so, once all others are done.
+        """
+        from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
         from intaglio.c.compiler import RunningCompilers
 
         done, total, running = 0, len(functions), RunningCompilers()
         made: list[str] = []
+        refused: list[tuple[CFunction, CompileError]] = []
+        jobs: dict[Future[str], dict[Key, CFunction]] = {}
         with ThreadPoolExecutor(usable_cores(), thread_name_prefix="intaglio-compile") as executor:
+
+            def submit(units: Iterable[dict[Key, CFunction]]) -> set[Future[str]]:
+                started: set[Future[str]] = set()
+                for unit in units:
+                    output = folder / f"{len(jobs)}.so"
+                    started.add(job := executor.submit(_compile_unit, store, unit, compiler, target, running, output))
+                    jobs[job] = unit
+                return started
+
             try:
-                units = partition(functions, usable_cores())
-                jobs = {
-                    executor.submit(_compile_unit, store, unit, compiler, target, running, folder / f"{i}.so"): len(
-                        unit
-                    )
-                    for i, unit in enumerate(units)
-                }
-                waiting = set(jobs)
+                waiting = submit(partition(functions, usable_cores()))
                 while waiting:
                     finished, waiting = wait(waiting, TOLD_AGAIN, FIRST_COMPLETED)
-                    made += [job.result() for job in finished]
-                    done += sum(jobs[job] for job in finished)
+                    for job in finished:
+                        unit, error = jobs[job], job.exception()
+                        if error is None:
+                            made.append(job.result())
+                        elif isinstance(error, StorageError) or not isinstance(error, CompileError):
+                            raise error
+                        elif len(unit) > 1:
+                            waiting |= submit({key: function} for key, function in unit.items())
+                            continue
+                        else:
+                            _check_works(compiler, target, running, folder / "trial.so", error)
+                            refused += [(function, error) for function in unit.values()]
+                        done += len(unit)
                     if progress is not None:
                         progress(done, total)
             except BaseException:
                 executor.shutdown(wait=False, cancel_futures=True)
                 running.kill()
                 raise
+        if refused:
+            raise RefusedError(str(refused[0][1]), [function for function, _ in refused])
         return made
 
     def _load_all(self, functions: dict[Key, CFunction]) -> dict[Key, CFunction]:
@@ -317,6 +338,18 @@ class Cache:
             last = self._add_temporary(f"{store.root} is mounted noexec, so that no code can be run from it")
         last.copy(unit, store.read_unit(unit))
         return last.load(unit)
+
+
+def _check_works(
+    compiler: Compiler, target: Target, running: RunningCompilers, output: Path, refusal: CompileError
+) -> None:
+    """Raise a refusal where the compiler refuses any C, so that it is its fault and not that of what it was given."""
+    trial = CFunction("trial", "int32_t IG_FUNCTION(void)\n{\n    return 0;\n}\n", "-O1", ("ig.h",))
+    try:
+        source = unit_source({function_key(trial, compiler, target): trial})
+        compiler.compile_unit(source, output, target, trial.optimize, running)
+    except CompileError:
+        raise refusal from None
 
 
 def _compile_unit(

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from intaglio.errors import CompileError
+
+if TYPE_CHECKING:
+    from intaglio.c.units import CFunction
 
 RUNTIME_FOLDER = Path(__file__).parent / "runtime"
 
@@ -50,6 +55,14 @@ class NoCompilerError(CompileError):
 
 class StorageError(CompileError):
     """The folder where compiled code goes is full or cannot be written."""
+
+
+class RefusedError(CompileError):
+    """The C compiler works, and refuses these functions of ours; all others of the same set are compiled."""
+
+    def __init__(self, text: str, functions: Sequence[CFunction]) -> None:
+        super().__init__(text)
+        self.functions = tuple(functions)
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
 from intaglio.kernels.driver import ASSUMPTION, REQUIREMENT
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.faults import Faults, blaming
 from intaglio.kernels.loops import loop_call
 from intaglio.kernels.plan import Action, Allocate, Assign, Bind, Call, Check, HostStep, NativeStep, Operand, Size, Step
 from intaglio.kernels.program import Program
@@ -31,10 +32,12 @@ class Deferred:
 
     make: Callable[[], Any]
     source: Any = None
+    nodes: tuple[Node, ...] = ()
 
     def made(self) -> Any:
         """The array, the same for all models of the process that make an equal one."""
-        array = share(self.make())
+        with blaming(self.nodes):
+            array = share(self.make())
         drop_pages(self.source)
         return array
 
@@ -84,6 +87,8 @@ class Context:
     """The nodes that are being lowered."""
     apart: str = ""
     """Why the group under way does not belong to the one before, for the first call that computes it."""
+    faults: Faults = field(default_factory=Faults)
+    """What could not be lowered before, and runs in a simpler way now."""
     _bound: set[str] = field(default_factory=set[str])
     _known: set[str] = field(default_factory=set[str])
     _actions: list[Action] | None = None
@@ -119,7 +124,7 @@ class Context:
         key = (id(value.constant), form)
         if key not in self._packed:
             self._packed[key] = Buffer("packed", value.dtype, 0, "constant", len(self.constants))
-            self.constants.append(Deferred(pack, value.constant))
+            self.constants.append(Deferred(pack, value.constant, self.nodes))
         return self._packed[key]
 
     def constant_array(self, buffer: Buffer) -> Any:

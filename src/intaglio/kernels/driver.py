@@ -47,6 +47,24 @@ def segment_symbols(step: NativeStep) -> list[str]:
     return sorted(found - set(step.late))
 
 
+def unbound_uses(step: NativeStep) -> Iterator[tuple[Action, set[str]]]:
+    """The actions that use symbols to which the driver gives values only behind them, with those symbols."""
+    awaited = set(step.late)
+    for action in walk(step.actions):
+        if awaited:
+            awaited -= {action.counter} if isinstance(action, Repeat) else set()
+            early = awaited & set[str]().union(*map(symbols, _dims(action)))
+            if early:
+                yield action, early
+            awaited -= _binds(action)
+
+
+def _binds(action: Action) -> set[str]:
+    if isinstance(action, Bind):
+        return set(action.symbols)
+    return {name for name, _ in action.items} if isinstance(action, Assign) else set()
+
+
 def _dims(action: Action) -> list[Dim]:
     found: list[Dim] = [operand.offset + operand.buffer.home_offset for operand in operands_of(action)]
     match action:
@@ -79,9 +97,12 @@ def _size_dims(size: Size) -> Sequence[Dim]:
     return size.dims if isinstance(size, SizeTerm) else (size,)
 
 
-def driver_source(step: NativeStep, kernels: Mapping[Kernel, int]) -> str:
-    """The C text of a segment's driver; `kernels` gives each kernel's place in `call->kernel`."""
-    return _Driver(step, kernels).text()
+def driver_source(step: NativeStep, kernels: Mapping[Kernel, int], *, is_marked: bool = False) -> str:
+    """The C text of a segment's driver; `kernels` gives each kernel's place in `call->kernel`.
+
+    Where it `is_marked`, the compiler calls the place of the i-th action (in the order of `walk`) `action<i>`.
+    """
+    return _Driver(step, kernels, is_marked).text()
 
 
 class _Variables(dict[str, str]):
@@ -127,8 +148,9 @@ _SETTLE = "@sizes "
 
 
 class _Driver:
-    def __init__(self, step: NativeStep, kernels: Mapping[Kernel, int]) -> None:
+    def __init__(self, step: NativeStep, kernels: Mapping[Kernel, int], is_marked: bool = False) -> None:
         self.step = step
+        self.is_marked = is_marked
         self.kernels = kernels
         given = segment_symbols(step)
         self.names = _Variables(given, step.late)
@@ -166,6 +188,8 @@ class _Driver:
     def _block(self, actions: Sequence[Action]) -> list[str]:
         lines: list[str] = []
         for action in actions:
+            if self.is_marked:
+                lines.append(f'#line 1 "action{self.places[id(action)]}"')
             lines += self._action(action)
             for buffer in self.releases.get(id(action), ()):
                 lines += [f"call->release(call, {buffer_text(buffer)});", f"{buffer_text(buffer)} = 0;"]
@@ -432,7 +456,7 @@ def _size_text(size: Size, names: Mapping[str, str]) -> str:
 def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
     """A dimension as a C expression over the driver's variables."""
     if not isinstance(dim, Expr):
-        return f"{dim}" if abs(dim) < 2**31 else _long_text(dim)
+        return f"{int(dim)}" if abs(dim) < 2**31 else _long_text(dim)  # a truth value is a number too
     terms = [_term_text(monomial, factor, names) for monomial, factor in dim.terms]
     return "(" + " + ".join(terms) + ")"
 

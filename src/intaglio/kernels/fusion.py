@@ -15,6 +15,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import ANCHORS
 from intaglio.kernels.epilogue import rows_and_columns
 from intaglio.kernels.expression import CHEAP, can_emit, handles
+from intaglio.kernels.faults import Faults
 from intaglio.kernels.program import REDUCTIONS, reads
 from intaglio.kernels.view import Buffer, whole
 from intaglio.ops.indices import known_integers, resolve_axes
@@ -62,13 +63,14 @@ def reduction_axes(node: Node) -> tuple[int, ...] | None:
     return tuple(range(data.rank)) or None
 
 
-def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node, str]) -> list[Group]:
+def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node, str], faults: Faults) -> list[Group]:
     """The groups of all nodes in the order in which they run."""
     order = _Order(nodes)
     group_of: dict[Value, Group] = {}
     groups: list[Group] = []
     for place, node in enumerate(nodes):
-        candidates = _candidates(node, group_of) if kind_of[node] == "loop" else []
+        is_apart = faults.is_apart(node)
+        candidates = _candidates(node, group_of) if kind_of[node] == "loop" and not is_apart else []
         group = next((g for g in candidates if _can_join(g, node) and order.is_unread(g.nodes, place)), None)
         if group is None:
             group = _new_group(node, place, kind_of[node], reasons.get(node, ""))
@@ -82,7 +84,8 @@ def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node
                 if not order.feeds(other, group) and order.is_unread(group.nodes + other.nodes, place):
                     _merge(group, other, order)
                     groups.remove(other)
-        group_of.update((value, group) for value in group.values)
+        if not is_apart:
+            group_of.update((value, group) for value in group.values)
     return sorted(groups, key=lambda group: group.position)
 
 

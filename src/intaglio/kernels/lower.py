@@ -18,6 +18,7 @@ from intaglio.kernels.context import ANCHORS, LATE, Context, make_constants
 from intaglio.kernels.control import CONTROL, body_symbols, lower_control, nested_graphs, refuse_control
 from intaglio.kernels.epilogue import Epilogue, rows_and_columns
 from intaglio.kernels.expression import handles
+from intaglio.kernels.faults import Faults, blaming
 from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node, open_axes
 from intaglio.kernels.layout import choose_layouts
 from intaglio.kernels.loops import loop_call
@@ -50,13 +51,18 @@ EXPANSION_LIMIT = 200_000
 """Nodes that expanding a model may add."""
 
 
-def lower(graph: Graph, target: Target, *, assume: bool = True, exact: bool = False) -> Plan:
+def lower(
+    graph: Graph, target: Target, *, assume: bool = True, exact: bool = False, faults: Faults | None = None
+) -> Plan:
     """The plan of a graph, which is changed on the way: composite operators are expanded in place.
 
     With `assume`, dimensions that may or may not be broadcast are taken to be equal, and the plan says which. With
-    `exact`, kernels that round more than a plain sum (Winograd's) are not used.
+    `exact`, kernels that round more than a plain sum (Winograd's) are not used. `faults` tells of nodes that could not
+    be lowered before. Raises LoweringError where nodes cannot be.
     """
     register_rules()
+    faults = faults or Faults()
+    assume = assume and not faults.is_plain
 
     simplify(graph, pipeline=CLEANUP)
     requirements: Requirements = {}
@@ -65,14 +71,15 @@ def lower(graph: Graph, target: Target, *, assume: bool = True, exact: bool = Fa
     if assume:
         assumptions.settle(graph)
     for each in (graph, *nested_graphs(graph)):
-        legalise(each)
+        legalise(each, faults)
     if assume:
         assumptions.settle(graph)
     find_requirements(graph, requirements)
     tidy(graph, assumptions)
-    choose_layouts(graph)
-    tidy(graph, assumptions)
-    context = Context(target, exact, assumptions=assumptions.pairs, inferred=assumptions.inferred)
+    if not faults.is_plain:
+        choose_layouts(graph)
+        tidy(graph, assumptions)
+    context = Context(target, exact, assumptions=assumptions.pairs, inferred=assumptions.inferred, faults=faults)
     plan = _Lowering(graph, context, requirements).plan()
     plan.assumptions = assumptions.pairs
     return plan
@@ -98,7 +105,7 @@ def register_rules() -> None:
     importlib.import_module("intaglio.kernels.rules")
 
 
-def legalise(graph: Graph) -> None:
+def legalise(graph: Graph, faults: Faults) -> None:
     """Expand every node that no rule handles, until only handled nodes and leaves without expansion remain."""
     added = 0
     node = next(graph.nodes, None)
@@ -108,12 +115,13 @@ def legalise(graph: Graph) -> None:
         if _has_late_axes(node):
             _order_axes(node)
             following = before.next if before is not None else next(graph.nodes, None)
-        elif _must_expand(node):
+        elif faults.host_reason(node) is None and _must_expand(node):
             size = len(graph)
-            if isinstance(node.op, ROUNDS_ONCE) and node.output.dtype.name in ("float16", "bfloat16"):
-                _widen(node)
-            else:
-                expand_node(node)
+            with blaming((node,)):
+                if isinstance(node.op, ROUNDS_ONCE) and node.output.dtype.name in ("float16", "bfloat16"):
+                    _widen(node)
+                else:
+                    expand_node(node)
             added += len(graph) - size
             check_nodes(len(graph))
             check_time()
@@ -231,18 +239,20 @@ class _Lowering:
     def lower_groups(self) -> int:
         """Emit all groups, and say how many there were."""
         nodes = self._demanded()
-        groups = form_groups(nodes, self.kinds, self.reasons)
+        groups = form_groups(nodes, self.kinds, self.reasons, self.context.faults)
         self._find_last_readers(groups)
         around = self.context.require(self._needs(), is_body=self.is_body)
         for index, group in enumerate(groups):
-            self._lower_group(group, index)
+            with blaming(group.nodes):
+                self._lower_group(group, index)
         self.context.require(around, is_body=False)
         return len(groups)
 
     def classify(self) -> None:
         """Decide for each node how it runs, and who finds out the sizes that only data tells."""
         for node in self.graph.nodes:
-            kind, reason = self._kind(node)
+            with blaming((node,)):
+                kind, reason = self._kind(node)
             unknown = set[str]().union(*(self._size_symbols(value) for value in node.outputs)) - self.bound
             if unknown and kind not in ("host", "control"):
                 kind, reason = self._late_kind(node, kind, unknown)
@@ -292,6 +302,8 @@ class _Lowering:
         return "control", ""
 
     def _kind(self, node: Node) -> tuple[Kind, str]:
+        if (bug := self.context.faults.host_reason(node)) is not None:
+            return "host", bug
         if _all_known(node):
             return "fill", ""
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
@@ -406,7 +418,8 @@ class _Lowering:
         if views is None:
             views = rule(node, self.context.contiguous(source))
             assert views is not None, "a contiguous tensor has every view"
-        self.context.views.update(zip(node.outputs, views, strict=True))
+        pairs = zip(node.outputs, views, strict=True)
+        self.context.views.update((value, view.spelled(value.shape)) for value, view in pairs)
 
     def _outputs_of(self, group: Group) -> list[Value]:
         """The group's values that are read outside it."""

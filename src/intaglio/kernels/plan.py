@@ -9,6 +9,7 @@ from typing import Any
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
+from intaglio.kernels.faults import Fault
 from intaglio.kernels.view import Buffer
 
 
@@ -283,6 +284,9 @@ class Plan:
     """Dimensions that the plan takes to be equal; the runtime checks them."""
     requirements: list[Requirement] = field(default_factory=list[Requirement])
     """What sizes must be to each other; the runtime checks it, drivers where only they know the sizes."""
+
+    faults: list[Fault] = field(default_factory=list[Fault])
+    """What could not be lowered or compiled as it should be, by faults of our own."""
 
     @property
     def kernels(self) -> list[Kernel]:

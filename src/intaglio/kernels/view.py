@@ -77,6 +77,11 @@ class View:
             strides.append(0 if extent == 1 and wanted != 1 else stride)
         return View(self.buffer, self.offset, shape, tuple(strides))
 
+    def spelled(self, shape: tuple[Dim, ...]) -> View:
+        """The same view with its sizes written in another way: by expressions that the plan takes to be equal."""
+        strides = row_major(shape) if self.is_contiguous else self.strides
+        return self if shape == self.shape else View(self.buffer, self.offset, shape, strides)
+
     def window(self, axis: int, start: Dim, step: Dim, extent: Dim) -> View:
         """Every `step`-th element along an axis, from `start` on."""
         shape, strides = list(self.shape), list(self.strides)

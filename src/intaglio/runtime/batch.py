@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 
 from intaglio.c import cache
 from intaglio.c.cache import CFunction
 from intaglio.c.compiler import find_compiler
 from intaglio.c.target import host_target
+from intaglio.c.toolchain import RefusedError
 from intaglio.runtime.native import NativeEngine, Progress
 
 
@@ -19,5 +21,6 @@ def compile_together(engines: Iterable[NativeEngine], progress: Progress | None 
     functions: dict[CFunction, None] = {}
     for engine in engines:
         functions.update(dict.fromkeys(engine.functions()))
-    cache.ensure(list(functions), find_compiler(), host_target(), progress)
+    with contextlib.suppress(RefusedError):  # engines that load deal with what the compiler refuses
+        cache.ensure(list(functions), find_compiler(), host_target(), progress)
     return len(functions)

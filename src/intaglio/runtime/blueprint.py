@@ -82,12 +82,17 @@ class Blueprint:
         if self.options.engine == "reference":
             return ReferenceEngine(held.get())
         engine = NativeEngine(held, self.options.threads, self.options.target, exact=self.options.exact)
+        self._refuse_host(engine)
+        engine.load(_watched(progress))
+        self._refuse_host(engine)  # what the C compiler refuses is on the host now
+        return engine
+
+    def _refuse_host(self, engine: NativeEngine) -> None:
         if self.options.strict and engine.plan.host_steps:
             reasons = "\n".join(
                 f"  {step.node.op.name} at {step.node.source}: {step.reason}" for step in engine.plan.host_steps
             )
             raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
-        return engine.load(_watched(progress))
 
     def explain(self, main: Variant) -> Explanation:
         """What a variant runs, and why."""

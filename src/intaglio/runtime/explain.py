@@ -109,7 +109,8 @@ def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None
         else:
             calls += _explain_block(step.actions, 0)
     segments = len(plan.steps) - len(plan.host_steps)
-    return Explanation("native", target.name, threads, tuple(calls), len(plan.kernels), segments, _notes(report))
+    notes = (*map(str, plan.faults), *_notes(report))
+    return Explanation("native", target.name, threads, tuple(calls), len(plan.kernels), segments, notes)
 
 
 def _explain_block(actions: Sequence[Action], depth: int) -> list[ExplainedCall]:

@@ -13,7 +13,8 @@ from intaglio.c.cache import CFunction
 from intaglio.c.compiler import find_compiler
 from intaglio.c.native import invoke_function
 from intaglio.c.target import Target, host_target
-from intaglio.errors import LimitError, OperatorError, ShapeError
+from intaglio.c.toolchain import RefusedError
+from intaglio.errors import CompileError, LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import evaluate, symbols
 from intaglio.ir.graph import Graph, Node, Value
@@ -21,8 +22,10 @@ from intaglio.ir.limits import check_time, current, most_bytes
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
 from intaglio.kernels.driver import ASSUMPTION, FAULT, REQUIREMENT, ROUNDS, driver_source, segment_symbols
-from intaglio.kernels.lower import UNKNOWN_RANK, lower
+from intaglio.kernels.faults import Fault, Faults, is_fault, is_raising, tell
+from intaglio.kernels.lower import UNKNOWN_RANK
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
+from intaglio.kernels.repair import lower_safely, nodes_of_driver, nodes_of_kernels
 from intaglio.kernels.reuse import layout
 from intaglio.onnx.mapped import check_files
 from intaglio.ops.evaluate import describe, run_node
@@ -33,7 +36,7 @@ from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.fitting import Fitting
-from intaglio.runtime.segment import PREPARED_LIMIT, Frame, LoadedSegment, Result, Room
+from intaglio.runtime.segment import PREPARED_LIMIT, Frame, LoadedSegment, Ready, Result, Room
 from intaglio.runtime.special import decisive_sizes, parameter_positions, with_parameters, with_sizes
 from intaglio.runtime.weights import (
     Held,
@@ -117,24 +120,32 @@ class NativeEngine:
         graph = self.held.get()
         self._inputs = signature(graph)
         self.target = target or host_target()
-        self.plan: Plan = lower(clone(graph), self.target, assume=not is_special, exact=exact)
-        own_host_constants(self.plan)
-        self.constants = self.plan.constants = own_constants(self.plan.constants)
-        check_files(graph)
         self.threads = threads
         self.exact = exact
         self.is_special = is_special
-        self._fitting = Fitting(self.plan.requirements)
         self.steps: list[CompiledStep | HostStep] = []
         self._special: dict[tuple[Any, ...], NativeEngine] = {}
         self._by_sizes: tuple[tuple[dict[str, int], NativeEngine], ...] = ()
-        self._parameters = [] if is_special else parameter_positions(graph, self.plan)
         self._by_parameters: dict[tuple[Any, ...], NativeEngine] = {}
         self.host_runs = 0
         """How many nodes the reference engine has run for this engine so far."""
-        self._depends_on_shapes = not is_special and any(UNKNOWN_RANK in step.reason for step in self.plan.host_steps)
+        self._faults = Faults()
+        self._make_plan(graph)
+
+    def _make_plan(self, graph: Graph) -> None:
+        """Lower the graph; done anew where the compiler refuses some of the C."""
+        self.plan: Plan = lower_safely(
+            lambda: clone(graph), self.target, self._faults, assume=not self.is_special, exact=self.exact
+        )
+        own_host_constants(self.plan)
+        self.constants = self.plan.constants = own_constants(self.plan.constants)
+        check_files(graph)
+        self._fitting = Fitting(self.plan.requirements)
+        self._parameters = [] if self.is_special else parameter_positions(graph, self.plan)
+        is_open = any(UNKNOWN_RANK in step.reason for step in self.plan.host_steps)
+        self._depends_on_shapes = is_open and not self.is_special
         self.bodies = {
-            step.node: Bodies(step.node, lambda body: NativeEngine(body, threads, self.target, exact))
+            step.node: Bodies(step.node, lambda body: NativeEngine(body, self.threads, self.target, self.exact))
             for step in self.plan.host_steps
             if step.node.op.has("interpret")
         }
@@ -145,8 +156,9 @@ class NativeEngine:
         return self.held.get()
 
     def load(self, progress: Progress | None = None) -> NativeEngine:
-        """Compile what the cache does not hold, and make the engine ready to run."""
-        self._load(progress)
+        """Compile what the cache does not hold, and make the engine ready to run; warns of faults of our own."""
+        self._load(self._ensure(progress))
+        tell(self.plan.faults)
         for engine in self._body_engines():
             engine.load()
         self._invoke = invoke_function()
@@ -177,14 +189,17 @@ class NativeEngine:
     @property
     def is_plain(self) -> bool:
         """Whether code, constants and sizes are all that a run needs; known once the engine is loaded."""
-        return self._is_single and not (self._parameters or self._depends_on_shapes or self.bodies)
+        return self._is_single and not (self._parameters or self._depends_on_shapes or self.bodies or self.plan.faults)
 
     def functions(self) -> list[CFunction]:
         """Every C function of the model: its kernels, then the driver of each segment."""
+        return self._own_functions() + [each for engine in self._body_engines() for each in engine.functions()]
+
+    def _own_functions(self) -> list[CFunction]:
+        """The kernels, then the driver of each segment, without those of bodies."""
         places = {kernel: index for index, kernel in enumerate(self.plan.kernels)}
         found = [kernel_function(kernel) for kernel in self.plan.kernels]
-        found += [CFunction("driver", driver_source(step, places), "-O1", ("ig.h",)) for step in self._native_steps()]
-        return found + [function for engine in self._body_engines() for function in engine.functions()]
+        return found + [driver_function(driver_source(step, places)) for step in self._native_steps()]
 
     def all_engines(self) -> list[NativeEngine]:
         """This engine and those that runs have added: for parameters and sizes that need plans of their own."""
@@ -197,10 +212,34 @@ class NativeEngine:
     def _native_steps(self) -> list[NativeStep]:
         return [step for step in self.plan.steps if isinstance(step, NativeStep)]
 
-    def _load(self, progress: Progress | None) -> None:
-        loaded = [
-            item.address for item in cache.ensure(self.functions(), find_compiler(), self.target, progress or _check)
-        ]
+    def _ensure(self, progress: Progress | None) -> list[int]:
+        """The addresses of the engine's own functions; nodes whose C the compiler refuses are lowered in other ways."""
+        functions = self.functions()
+        while True:
+            try:
+                loaded = cache.ensure(functions, find_compiler(), self.target, progress or _check)
+                return [item.address for item in loaded[: len(self._own_functions())]]
+            except RefusedError as error:
+                functions = self._own_functions()  # those of bodies are the business of their engines
+                refused = set(error.functions)
+                if not refused.isdisjoint(functions):
+                    self._blame(error, [each in refused for each in functions])
+                    functions = self.functions()
+
+    def _blame(self, error: RefusedError, is_refused: Sequence[bool]) -> None:
+        """Lower the graph anew, with the nodes whose functions were refused treated in a simpler way."""
+        kernels = len(self.plan.kernels)
+        found = nodes_of_kernels(self.plan, [k for k, bad in zip(self.plan.kernels, is_refused, strict=False) if bad])
+        for step, bad in zip(self._native_steps(), is_refused[kernels:], strict=True):
+            if bad:
+                found += nodes_of_driver(step, self.plan, lambda source: refusal(driver_function(source), self.target))
+        for nodes in dict.fromkeys(found):
+            self._faults.add(error, nodes)
+        if not found:
+            self._faults.add(error)
+        self._make_plan(self.held.get())
+
+    def _load(self, loaded: Sequence[int]) -> None:
         kernels = loaded[: len(self.plan.kernels)]
         drivers = iter(loaded[len(kernels) :])
         addresses = [_address(array) for array in self.constants]
@@ -233,6 +272,19 @@ class NativeEngine:
             return self._run_steps(inputs, dict(bindings), deadline)
         except _AssumptionError:
             return self._count(self._specialised(inputs), inputs, deadline)
+        except SizeFaultError as fault:
+            return self._run_otherwise(fault.error, inputs, deadline)
+
+    def _run_otherwise(self, error: Exception, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
+        """A run whose sizes cannot be worked out, by a fault of our own: with all sizes fixed, or by the reference."""
+        if is_raising():
+            raise error
+        remedy = "the reference engine runs it" if self.is_special else "a plan is made for just these sizes"
+        tell([Fault((), f"{type(error).__name__}: {error}", remedy)])
+        if not self.is_special:
+            return self._count(self._specialised(inputs), inputs, deadline)
+        self.host_runs += len(self.graph)
+        return evaluate_graph(self.graph, inputs, watch=None if deadline is None else deadline.check)
 
     def _count(self, engine: NativeEngine, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """Run a special engine, and count the host nodes that it runs as this engine's."""
@@ -309,7 +361,7 @@ class NativeEngine:
         assert isinstance(step, CompiledStep)
         if len(self._fast) >= PREPARED_LIMIT:
             self._fast.clear()
-        ready = step.ready(bindings)
+        ready = _ready(step, bindings)
         self._fast[tuple([array.shape for array in inputs])] = _FastRun(ready.prepared.handle, ready.outputs)
 
     def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
@@ -369,7 +421,7 @@ class NativeEngine:
         deadline: Deadline | None,
         inputs: Sequence[Any],
     ) -> None:
-        ready, segment = step.ready(bindings), step.step
+        ready, segment = _ready(step, bindings), step.step
         outputs = [
             _Late(dtype, value) if buffer.is_late else np.empty(shape, dtype)
             for (shape, dtype), buffer, value in zip(
@@ -456,6 +508,37 @@ class _AssumptionError(Exception):
 def _check(done: int, total: int) -> None:
     """What is told of functions that a run compiles: it may take no longer than the run."""
     check_time()
+
+
+class SizeFaultError(Exception):
+    """A size is asked for that nobody has told: a fault of our own."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _ready(step: CompiledStep, bindings: dict[str, int]) -> Ready:
+    try:
+        return step.ready(bindings)
+    except Exception as error:
+        if not is_fault(error):
+            raise
+        raise SizeFaultError(error) from error
+
+
+def driver_function(source: str) -> CFunction:
+    """A driver as a function of the cache."""
+    return CFunction("driver", source, "-O1", ("ig.h",))
+
+
+def refusal(function: CFunction, target: Target) -> str:
+    """What the compiler says of a function that it refuses; nothing where it takes it."""
+    try:
+        cache.ensure([function], find_compiler(), target)
+    except CompileError as error:
+        return str(error)
+    return ""
 
 
 def kernel_function(kernel: Kernel) -> CFunction:

@@ -13,6 +13,7 @@ import numpy as np
 
 from intaglio.c.arena import Layout
 from intaglio.c.native import invoke_function
+from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, evaluate, parse, symbols
 from intaglio.ir.dtype import DTYPES
 from intaglio.ir.limits import current
@@ -224,7 +225,10 @@ class ProgramEngine:
                 return None
             if len(self._ready) >= PREPARED_LIMIT:
                 self._ready.clear()
-            found = self._ready[key] = self._segment.ready(bindings)
+            try:
+                found = self._ready[key] = self._segment.ready(bindings)
+            except (GraphError, KeyError):  # a size that nobody has told; the whole model knows what to do
+                return None
         return found
 
     def _fits(self, bindings: dict[str, int]) -> bool:

@@ -1,0 +1,85 @@
+"""Lowering that does not fail by faults of our own, and which nodes C belongs to that the compiler refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from intaglio.c.target import Target
+from intaglio.errors import GraphError
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.kernels.driver import driver_source, unbound_uses
+from intaglio.kernels.faults import Faults, LoweringError, is_fault
+from intaglio.kernels.lower import lower
+from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
+
+
+def lower_safely(
+    make: Callable[[], Graph], target: Target, faults: Faults, *, assume: bool = True, exact: bool = False
+) -> Plan:
+    """The plan of the graph that `make` gives, each time a fresh one; what `faults` knows of runs in a simpler way."""
+    while not faults.is_hosted:
+        try:
+            plan = lower(make(), target, assume=assume, exact=exact, faults=faults)
+            check_plan(plan)
+            plan.faults = faults.met
+            return plan
+        except LoweringError as error:
+            if not error.is_ours:
+                raise error.error from error.error.__cause__
+            faults.add(error.error, error.nodes)
+        except Exception as error:
+            if not is_fault(error):
+                raise
+            faults.add(error)
+    return _hosted_plan(make(), faults)
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise LoweringError where a step reads what no step before it gives, or a driver a size that it does not know."""
+    known: set[Value] = set(plan.inputs)
+    for step in plan.steps:
+        _check_known(step.inputs if isinstance(step, NativeStep) else _read_by_host(step.node), known)
+        known.update(step.outputs if isinstance(step, NativeStep) else step.node.outputs)
+        for action, names in unbound_uses(step) if isinstance(step, NativeStep) else ():
+            error = GraphError(f"{action.title or 'a step'} needs {', '.join(sorted(names))} before it is known")
+            raise LoweringError(action.nodes, error)
+    _check_known(plan.outputs, known)
+
+
+def _check_known(values: Iterable[Value | None], known: set[Value]) -> None:
+    for value in values:
+        if value is not None and value.constant is None and value not in known:
+            nodes = dict.fromkeys(filter(None, (value.producer, *value.readers)))
+            raise LoweringError(tuple(nodes), GraphError(f"%{value.name} is read before it is computed"))
+
+
+def _read_by_host(node: Node) -> Iterable[Value | None]:
+    return (*node.inputs, *node.captures())
+
+
+def _hosted_plan(graph: Graph, faults: Faults) -> Plan:
+    """The plan in which the host runs every node."""
+    reason = f"a bug in Intaglio: {faults.met[-1].error}"
+    steps = [HostStep(node, reason) for node in graph.nodes]
+    return Plan([*steps], [], list(graph.inputs), list(graph.outputs), faults=faults.met)
+
+
+def nodes_of_kernels(plan: Plan, refused: Sequence[Kernel]) -> list[tuple[Node, ...]]:
+    """The nodes that calls of these kernels serve, call by call."""
+    wanted = set(refused)
+    calls = [call for step in _native(plan) for call in walk(step.actions) if isinstance(call, Call)]
+    return [call.nodes for call in calls if call.kernel in wanted]
+
+
+def nodes_of_driver(step: NativeStep, plan: Plan, compile_messages: Callable[[str], str]) -> list[tuple[Node, ...]]:
+    """The nodes of the actions in a driver that the compiler complains of; `compile_messages` gives what it says."""
+    places = {kernel: place for place, kernel in enumerate(plan.kernels)}
+    messages = compile_messages(driver_source(step, places, is_marked=True))
+    actions = list(walk(step.actions))
+    found = sorted({int(place) for place in re.findall(r"\baction(\d+):", messages)})
+    return [actions[place].nodes for place in found if place < len(actions) and actions[place].nodes]
+
+
+def _native(plan: Plan) -> Iterator[NativeStep]:
+    return (step for step in plan.steps if isinstance(step, NativeStep))
