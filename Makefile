@@ -5,7 +5,7 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup check lint types imports test check-long check-targets sanitize conformance format bench clean
+.PHONY: setup check lint types imports test check-long check-targets sanitize hunt conformance format bench clean
 
 setup: $(INSTALLED)
 
@@ -31,6 +31,11 @@ test: setup
 
 check-long: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
+
+# A hunt for wrong answers, which goes on where the last one ended; Ctrl-C ends it, and so do minutes.
+MINUTES ?= 10
+hunt: setup
+	$(BIN)/python -m tests.hunt --jobs $(WORKERS) --minutes $(MINUTES)
 
 # Compiled code that checks itself: the official suite, and models and inputs that are meant to do harm.
 SANITIZED := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \

@@ -1,0 +1,76 @@
+"""`python -m tests.hunt`: see `--help`."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from .generators import KINDS
+from .hunting import FOLDER, Record, hunt, variants_of
+from .judging import Variant
+from .minimise import Minimiser, faults, sort_of, test_of
+
+
+def plan_of(kinds: list[str], seeds: tuple[int, int], record: Record, again: bool) -> Iterator[tuple[str, int]]:
+    """The kinds in turn, seed by seed, without what is done."""
+    done = {kind: set() if again else record.done(kind) for kind in kinds}
+    counters = itertools.count(seeds[0]) if seeds[1] < 0 else range(*seeds)
+    return ((kind, seed) for seed in counters for kind in kinds if seed not in done[kind])
+
+
+def seeds_of(text: str) -> tuple[int, int]:
+    """`3`, `3:9` or `3:` (without end)."""
+    first, colon, last = text.partition(":")
+    return int(first or 0), int(last) if last else (-1 if colon else int(first) + 1)
+
+
+def minimise(kind: str, seed: int) -> int:
+    """Print a test for each way to run a seed's model that shows a fault."""
+    os.environ.setdefault("INTAGLIO_POISON", "1")
+    problem = KINDS[kind](seed)
+    ways: list[Variant | None] = [*variants_of(kind, seed), None]
+    shown = 0
+    for variant in ways:
+        found = faults(problem, variant)
+        for sort in dict.fromkeys(map(sort_of, found)):
+            finding = next(item for item in found if sort_of(item) == sort)
+            small = Minimiser(problem, variant, finding).run()
+            print(f"# {finding}\n{test_of(small, variant, f'{kind} {seed}')}", flush=True)
+            shown += 1
+        if shown:
+            break
+    return 1 if shown else 0
+
+
+def main() -> int:
+    """Hunt; the exit code tells whether something was found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hunt", description="Look for wrong answers.")
+    parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="the kind of models; all by default")
+    parser.add_argument("--seeds", type=seeds_of, default=(0, -1), metavar="A:B", help="one seed or a range")
+    parser.add_argument("--jobs", type=int, default=2, help="how many processes")
+    parser.add_argument("--minutes", type=float, default=1e9, help="when to stop")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the record of what was done is")
+    parser.add_argument("--minimise", action="store_true", help="reduce what one seed shows to a few nodes, as a test")
+    parser.add_argument("--again", action="store_true", help="do seeds again that are done")
+    chosen = parser.parse_args()
+    if chosen.minimise:
+        return minimise(chosen.kind[0], chosen.seeds[0])
+    record = Record(chosen.folder)
+    plan = plan_of(chosen.kind or sorted(KINDS), chosen.seeds, record, chosen.again)
+    began = time.monotonic()
+    tally = hunt(plan, chosen.jobs, began + 60 * chosen.minutes, record)
+    print(
+        f"\n{tally.seeds} models with {tally.cases} cases, {time.monotonic() - began:.0f} s: {tally.findings} findings"
+    )
+    for name, count in (*tally.kinds.items(), *sorted(tally.judges.items())):
+        print(f"  {name}: {count}")
+    return 1 if tally.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

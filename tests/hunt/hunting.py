@@ -1,0 +1,126 @@
+"""One seed after the other, in parallel, with a record of what was done and what was found."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import generators
+from .children import Outcome, run_many
+from .dice import Dice
+from .judging import Finding, Variant, Verdict, examine
+
+FOLDER = Path("build/hunt")
+SECONDS = 600.0
+"""How long one seed may take."""
+
+
+@dataclass
+class Tally:
+    """What was done so far."""
+
+    seeds: int = 0
+    cases: int = 0
+    findings: int = 0
+    judges: Counter[str] = field(default_factory=Counter[str])
+    kinds: Counter[str] = field(default_factory=Counter[str])
+
+
+def variants_of(kind: str, seed: int) -> list[Variant]:
+    """The ways in which a seed's model is run: as users do, in one other way, and simplified by the reference."""
+    dice = Dice(99, seed)
+    usual = Variant(threads=dice.of((1, 2)))
+    others = [
+        Variant("native", threads, simplify, exact)
+        for threads in (1, 2)
+        for simplify, exact in ((False, False), (True, True), (False, True))
+    ]
+    reference = Variant("reference", 1, True, dice.chance(0.5))
+    return [reference, usual, *([dice.of(others)] if dice.chance(0.5) else [])]
+
+
+def look(kind: str, seed: int, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Make a seed's problem and examine it."""
+    tell("generating")
+    began = time.monotonic()
+    problem = generators.KINDS[kind](seed)
+    made = time.monotonic()
+    verdict = examine(problem, variants_of(kind, seed), tell)
+    verdict.findings += [Finding("reference", "", 0, f"refused {text}") for text in problem.refused]
+    return {"cases": problem.cases, "verdict": verdict, "seconds": time.monotonic() - began, "making": made - began}
+
+
+class Record:
+    """The seeds that are done and what was found, in files of the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def done(self, kind: str) -> set[int]:
+        """The seeds of a kind that need no second look."""
+        path = self.folder / f"{kind}.done"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return {int(line.split()[0]) for line in lines}
+
+    def keep(
+        self, kind: str, seed: int, cases: int, seconds: float, findings: list[Finding], doubts: list[Finding]
+    ) -> None:
+        """Write down what came of a seed."""
+        with (self.folder / f"{kind}.done").open("a") as file:
+            file.write(f"{seed} {cases} {seconds:.1f} {len(findings)}\n")
+        for finding in findings:
+            with (self.folder / "findings.jsonl").open("a") as file:
+                file.write(json.dumps({"kind": kind, "seed": seed, **asdict(finding)}) + "\n")
+        for doubt in doubts:
+            with (self.folder / "doubts.txt").open("a") as file:
+                file.write(f"{kind} {seed}: {doubt}\n")
+
+
+def jobs_of(plan: Iterable[tuple[str, int]], end: float) -> Iterator[tuple[tuple[str, int], Any]]:
+    """The work of each seed, until the time is over."""
+    for kind, seed in plan:
+        if time.monotonic() > end:
+            return
+        yield (kind, seed), lambda tell, kind=kind, seed=seed: look(kind, seed, tell)
+
+
+def hunt(plan: Iterable[tuple[str, int]], jobs: int, end: float, record: Record, show: bool = True) -> Tally:
+    """Hunt until the plan is done or the time is over; an interrupt ends it too, and what was done is kept."""
+    os.environ.setdefault("INTAGLIO_POISON", "1")
+    tally = Tally()
+    try:
+        for (kind, seed), outcome in run_many(jobs_of(plan, end), jobs, SECONDS):
+            _count(tally, kind, seed, outcome, record)
+            if show and sys.stdout.isatty():
+                print(
+                    f"\r{tally.seeds} models, {tally.cases} cases, {tally.findings} findings; {kind} {seed}", end="  "
+                )
+                sys.stdout.flush()
+            elif show and tally.seeds % 50 == 0:
+                print(f"{tally.seeds} models, {tally.cases} cases, {tally.findings} findings", flush=True)
+    except KeyboardInterrupt:
+        print("\nstopped; a second call goes on from here")
+    return tally
+
+
+def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, record: Record) -> None:
+    result = outcome.result or {"cases": 1, "verdict": Verdict(), "seconds": 0.0}
+    verdict: Verdict = result["verdict"]
+    if outcome.fault:
+        verdict.findings.append(Finding(outcome.phase, "", 0, outcome.fault))
+    tally.seeds += 1
+    tally.cases += result["cases"]
+    tally.kinds[kind] += result["cases"]
+    tally.findings += len(verdict.findings)
+    tally.judges.update(verdict.judges)
+    record.keep(kind, seed, result["cases"], result["seconds"], verdict.findings, verdict.doubts)
+    for finding in verdict.findings[:3]:
+        print(f"\n{kind} {seed}: {str(finding)[:700].rstrip()}", flush=True)
