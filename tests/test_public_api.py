@@ -31,15 +31,25 @@ PUBLIC = [
     "ShapeError",
     "UnsupportedError",
     "__version__",
+    "autodiff",
     "build",
     "get_operator",
+    "grad",
     "has_operator",
+    "hessian_vector_product",
     "implementation",
+    "jacobian",
+    "jvp",
     "load",
     "op",
     "ops",
+    "pullback",
     "schema",
+    "value_and_grad",
+    "vjp",
 ]
+
+DERIVATIVE = ["model", "of", "wrt", "parameters", "straight_through", "options"]
 
 BACKEND = [
     "IntaglioBackend",
@@ -70,6 +80,8 @@ PARAMETERS = {
     "get_operator": ["name", "domain"],
     "op": ["target", "name", "domain", "outputs", "infer"],
     "implementation": ["operator", "name", "domain", "applies", "expand"],
+    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian_vector_product"), DERIVATIVE),
+    "pullback": ["operator", "domain", "applies"],
     "build": ["name", "inputs", "doc"],
     "ModelBuilder.input": ["self", "name", "type", "default"],
     "ModelBuilder.constant": ["self", "data", "name"],
@@ -82,6 +94,8 @@ PARAMETERS = {
     "Model.memory_plan": ["self", "sizes", "named"],
     "Model.explain": ["self"],
     "Model.c_source": ["self"],
+    "Model.save": ["self", "path", "opset", "external_data"],
+    "Model.to_onnx": ["self", "opset"],
     "InferenceSession.__init__": [
         "self",
         "path_or_bytes",

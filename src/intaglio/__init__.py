@@ -27,12 +27,14 @@ from intaglio.ir.limits import Limits
 from intaglio.version import __version__
 
 if TYPE_CHECKING:
-    from intaglio import ops
+    from intaglio import autodiff, ops
+    from intaglio.autodiff.rules import pullback
     from intaglio.compat import InferenceSession
     from intaglio.kernels.faults import FaultWarning
     from intaglio.onnx.schema_objects import Schema, has_operator, schema
     from intaglio.runtime.builder import ModelBuilder, build
     from intaglio.runtime.custom import op
+    from intaglio.runtime.derivatives import grad, hessian_vector_product, jacobian, jvp, value_and_grad, vjp
     from intaglio.runtime.implementations import get_operator, implementation
     from intaglio.runtime.model import Model, load
 
@@ -56,14 +58,22 @@ __all__ = [
     "ShapeError",
     "UnsupportedError",
     "__version__",
+    "autodiff",
     "build",
     "get_operator",
+    "grad",
     "has_operator",
+    "hessian_vector_product",
     "implementation",
+    "jacobian",
+    "jvp",
     "load",
     "op",
     "ops",
+    "pullback",
     "schema",
+    "value_and_grad",
+    "vjp",
 ]
 
 _HOMES = {
@@ -74,11 +84,18 @@ _HOMES = {
     "Schema": "onnx.schema_objects",
     "build": "runtime.builder",
     "get_operator": "runtime.implementations",
+    "grad": "runtime.derivatives",
     "has_operator": "onnx.schema_objects",
+    "hessian_vector_product": "runtime.derivatives",
     "implementation": "runtime.implementations",
+    "jacobian": "runtime.derivatives",
+    "jvp": "runtime.derivatives",
     "load": "runtime.model",
     "op": "runtime.custom",
+    "pullback": "autodiff.rules",
     "schema": "onnx.schema_objects",
+    "value_and_grad": "runtime.derivatives",
+    "vjp": "runtime.derivatives",
 }
 """Where the names are that are imported when they are first used: who runs a compiled model needs few of them."""
 
@@ -87,7 +104,7 @@ def __getattr__(name: str) -> Any:
     """A public name at its first use."""
     if name in _HOMES:
         globals()[name] = getattr(import_module(f"intaglio.{_HOMES[name]}"), name)
-    elif name in ("backend", "compat", "ops"):
+    elif name in ("autodiff", "backend", "compat", "ops"):
         import_module(f"intaglio.{name}")
     else:
         raise AttributeError(f"module 'intaglio' has no attribute {name!r}")

@@ -2,38 +2,160 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from intaglio.autodiff.path import NotDifferentiableError, Path, Region, differentiable_path, operands
+from intaglio.autodiff.rules import CONTROL, own_rule
+from intaglio.autodiff.sequences import add_bars, zero_bar
 from intaglio.errors import GraphError, UnsupportedError
-from intaglio.ir.build import Builder, expand_in_place, infer_types
+from intaglio.ir.build import Builder, infer_types
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Tensor
-from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
+from intaglio.ir.types import TensorType
 from intaglio.ir.verify import is_compatible
+
+Seeds = Sequence[tuple[Value, Value]]
+"""The values that are differentiated, each with the weights of its elements."""
 
 
 def gradients(
-    graph: Graph, of: Value, wrt: Sequence[Value], seed: Value | None = None, builder: Builder | None = None
+    graph: Graph,
+    of: Value,
+    wrt: Sequence[Value],
+    seed: Value | None = None,
+    builder: Builder | None = None,
+    straight_through: bool = False,
 ) -> list[Value]:
     """Add to a graph what computes the gradients of a value with respect to others, and return those gradients.
 
     The gradient is that of the sum of all elements of `of`, or of their sum weighted by `seed`. It has the type of the
     value that it belongs to, and is zero where `of` does not depend on that smoothly. The new nodes go where `builder`
-    puts them, by default to the end, and can be differentiated in turn.
+    puts them, by default to the end, and can be differentiated in turn. With `straight_through`, quantizing counts as
+    if it did not round.
 
     An operator without a pullback is replaced by its expansion in the graph, which keeps all values and their names;
     UnsupportedError lists all operators that have neither.
     """
     _check_operands(graph, of, wrt, seed)
-    path = _differentiable_path(graph, of, wrt)
     builder = builder or Builder(graph)
-    with builder.active(), _removing_unread(graph) as keep:
-        bars = _pull_back(builder, path, of, _ones(builder, of) if seed is None else seed)
-        return keep([bars.get(value) or _zeros(builder, value) for value in wrt])
+    with builder.active(), _removing_unread(builder.graph) as keep:
+        seeds = [(of, _ones(builder, of) if seed is None else seed)]
+        bars = pull_back(builder, lambda: graph.nodes, seeds, wrt, straight_through)
+        return keep([zero_bar(builder, value) if bar is None else bar for value, bar in zip(wrt, bars, strict=True)])
+
+
+def pull_back(
+    b: Builder, region: Region, seeds: Seeds, wrt: Sequence[Value], straight_through: bool = False
+) -> list[Value | None]:
+    """The gradients of weighted values by others through the nodes of a region; None where there is no path.
+
+    The builder must be active. Raises NotDifferentiableError with all nodes that have no gradient.
+    """
+    path, missing = differentiable_path(region, [of for of, _ in seeds], wrt, straight_through)
+    bars: dict[Value, Value] = {}
+    for of, seed in seeds:
+        _add_bar(b, bars, of, seed)
+    source = b.source
+    try:
+        for node in reversed(path.nodes):
+            b.source = f"gradient of {node.source}" if node.source else source
+            _pull_back_node(b, node, path, bars, missing, straight_through)
+    finally:
+        b.source = source
+    if missing:
+        raise NotDifferentiableError(missing)
+    return [bars.get(value) for value in wrt]
+
+
+def _pull_back_node(
+    b: Builder, node: Node, path: Path, bars: dict[Value, Value], missing: dict[Node, str], straight_through: bool
+) -> None:
+    """Add to the gradients what a node gives; where it has none, go on with zeros to find what else is missing."""
+    if all(value not in bars for value in node.outputs):
+        return
+    wanted = [value for value in operands(node) if value in path.values]
+    found: Iterable[tuple[Value, Value]] = ()
+    if node not in missing:
+        try:
+            found = list(_bars_of(b, node, wanted, bars, straight_through))
+        except NotDifferentiableError as error:
+            missing.update(error.missing)
+        except UnsupportedError as error:
+            missing[node] = str(error)
+    if missing:
+        found = [(value, zero_bar(b, value)) for value in wanted if isinstance(value.type, TensorType)]
+    for value, bar in found:
+        _check_bar(node, value, bar)
+        _add_bar(b, bars, value, _in_shape(b, bar, value))
+
+
+def _bars_of(
+    b: Builder, node: Node, wanted: Sequence[Value], bars: dict[Value, Value], straight_through: bool
+) -> Iterator[tuple[Value, Value]]:
+    """The gradients of the wanted operands of a node."""
+    rule = own_rule(node)
+    if rule is None and isinstance(node.op, CONTROL):
+        from intaglio.autodiff.control import control_bars
+
+        yield from control_bars(b, node, wanted, [bars.get(value) for value in node.outputs], straight_through)
+        return
+    if rule is None and (straight_through and node.op.has("straight_through")):
+        yield from _form_bars(b, node, wanted, bars, node.op.straight_through)
+        return
+    if rule is None and not node.op.has("pullback"):
+        yield from _form_bars(b, node, wanted, bars, node.op.smooth_form)
+        return
+    if rule is None:
+        _add_outputs(node)
+    output_bars = tuple(bars.get(value) for value in node.outputs)
+    inputs, outputs = node.inputs, node.outputs
+    found = (
+        node.op.pullback(b, inputs, outputs, output_bars)
+        if rule is None
+        else rule(node.op, b, inputs, outputs, output_bars)
+    )
+    for value, bar in zip(inputs, found, strict=False):
+        if value in wanted and value is not None and bar is not None:
+            yield value, bar
+
+
+def _form_bars(
+    b: Builder, node: Node, wanted: Sequence[Value], bars: dict[Value, Value], form: Callable[..., Any]
+) -> Iterator[tuple[Value, Value]]:
+    """The gradients of a node through operators that say the same smoothly, built in the backward pass."""
+    marker = b.graph.last if b.before is None else b.before.previous
+    result = form(b, *node.inputs)
+    results = result if isinstance(result, tuple) else (result,)
+    pairs = zip(node.outputs, results, strict=False)
+    seeds = [(made, bars[value]) for value, made in pairs if value in bars and made is not None]
+    region = functools.partial(_between, b.graph, marker, b.before)
+    for value, bar in zip(wanted, pull_back(b, region, seeds, wanted), strict=True):
+        if bar is not None:
+            yield value, bar
+
+
+def _between(graph: Graph, before: Node | None, end: Node | None) -> Iterator[Node]:
+    """The nodes behind one up to another."""
+    node = next(iter(graph.nodes), None) if before is None else before.next
+    while node is not None and node is not end:
+        yield node
+        node = node.next
+
+
+def _in_shape(b: Builder, bar: Value, value: Value) -> Value:
+    """The gradient with the sizes of its value by name, where its own rule could not know that they are the same."""
+    if not isinstance(value.type, TensorType) or value.type.shape is None or bar.tensor.shape == value.type.shape:
+        return bar
+    return b.Reshape(bar, b.Shape(value), allowzero=1)
+
+
+def _add_bar(b: Builder, bars: dict[Value, Value], value: Value, bar: Value) -> None:
+    bars[value] = add_bars(b, bars[value], bar) if value in bars else bar
 
 
 def _check_operands(graph: Graph, of: Value, wrt: Iterable[Value], seed: Value | None) -> None:
@@ -44,78 +166,6 @@ def _check_operands(graph: Graph, of: Value, wrt: Iterable[Value], seed: Value |
         raise UnsupportedError(f"%{of.name} is computed outside of graph {graph.name!r}, which it is to be added to")
     if seed is not None and not is_compatible(seed.type, of.type):
         raise GraphError(f"the seed {seed!r} is not of the type of {of!r}")
-
-
-@dataclass(frozen=True)
-class _Path:
-    """The nodes through which a value depends smoothly on others, in order, and the values that change on the way."""
-
-    nodes: list[Node]
-    values: set[Value]
-
-
-def _find_path(graph: Graph, of: Value, wrt: Iterable[Value]) -> _Path:
-    varied = set(wrt)
-    candidates: list[Node] = []
-    for node in graph.nodes:
-        if varied.isdisjoint(value for value in (*node.inputs, *node.captures()) if value is not None):
-            continue
-        changed = [value for value in node.outputs if _is_smooth(value.type)]
-        if changed:
-            candidates.append(node)
-            varied.update(changed)
-    needed, nodes = {of}, list[Node]()
-    for node in reversed(candidates):
-        if not needed.isdisjoint(node.outputs):
-            nodes.append(node)
-            needed.update(value for value in (*node.inputs, *node.captures()) if value is not None)
-    return _Path(nodes[::-1], varied & needed)
-
-
-def _is_smooth(type: Type) -> bool:
-    """Whether values of a type can change by a little; complex ones too, although no rule takes them."""
-    if isinstance(type, (SequenceType, OptionalType)):
-        return _is_smooth(type.element)
-    return isinstance(type, TensorType) and type.dtype.kind in ("float", "complex")
-
-
-def _differentiable_path(graph: Graph, of: Value, wrt: Sequence[Value]) -> _Path:
-    """The path after expansion, on which every operator has a pullback."""
-    refused: dict[Node, str] = {}
-    while True:
-        path = _find_path(graph, of, wrt)
-        composite = [node for node in path.nodes if not _has_rule(node) and node.op.has("expand")]
-        composite = [node for node in composite if node not in refused]
-        if not composite:
-            break
-        for node in composite:
-            try:
-                expand_in_place(node)
-            except UnsupportedError as error:
-                refused[node] = str(error)
-    missing = {node: refused.get(node, "") for node in path.nodes if not _has_rule(node)}
-    if missing:
-        raise UnsupportedError(_missing_text(missing))
-    return path
-
-
-def _has_rule(node: Node) -> bool:
-    is_complex = any(isinstance(v.type, TensorType) and v.type.dtype.kind == "complex" for v in node.outputs)
-    return node.op.has("pullback") and not is_complex
-
-
-def _missing_text(missing: dict[Node, str]) -> str:
-    """One line for each operator: how often it stands in the way, where first, and why if there is more to say."""
-    by_name: dict[str, list[Node]] = {}
-    for node in missing:
-        by_name.setdefault(f"{node.op.domain}::{node.op.name}".removeprefix("::"), []).append(node)
-    lines = [f"{len(by_name)} operator{'s' if len(by_name) > 1 else ''} on the way cannot be differentiated:"]
-    for name, nodes in sorted(by_name.items()):
-        times = f"{len(nodes)} nodes, first at " if len(nodes) > 1 else "at "
-        place = nodes[0].source or f"%{nodes[0].output.name}"
-        reason = f" ({missing[nodes[0]]})" if missing[nodes[0]] else ""
-        lines.append(f"  {name}: {times}{place}{reason}")
-    return "\n".join(lines)
 
 
 @contextmanager
@@ -134,35 +184,15 @@ def _removing_unread(graph: Graph):
     try:
         yield keep
     finally:
-        for node in reversed([node for node in graph.nodes if node not in before]):
-            if not any(value.uses or value in kept for value in node.outputs):
-                graph.remove(node)
+        remove_unread(graph, kept, before)
 
 
-def _pull_back(b: Builder, path: _Path, of: Value, seed: Value) -> dict[Value, Value]:
-    """The gradients of all values on the path."""
-    bars = {of: seed}
-    missing: dict[Node, str] = {}
-    source = b.source
-    for node in reversed(path.nodes):
-        _add_outputs(node)
-        output_bars = tuple(bars.get(value) for value in node.outputs)
-        if all(bar is None for bar in output_bars):
-            continue
-        b.source = f"gradient of {node.source}" if node.source else source
-        try:
-            found = node.op.pullback(b, node.inputs, node.outputs, output_bars)
-        except UnsupportedError as error:
-            missing[node] = str(error)
-            continue
-        for value, bar in zip(node.inputs, found, strict=False):
-            if value in path.values and bar is not None:
-                _check_bar(node, value, bar)
-                bars[value] = b.Add(bars[value], bar) if value in bars else bar
-    b.source = source
-    if missing:
-        raise UnsupportedError(_missing_text(missing))
-    return bars
+def remove_unread(graph: Graph, kept: Iterable[Value], before: Iterable[Node] = ()) -> None:
+    """Take the nodes of a graph out that nobody reads, but for those that were there before."""
+    kept, before = set(kept), set(before)
+    for node in reversed([node for node in graph.nodes if node not in before]):
+        if not any(value.uses or value in kept for value in node.outputs):
+            graph.remove(node)
 
 
 def _add_outputs(node: Node) -> None:
@@ -176,17 +206,10 @@ def _add_outputs(node: Node) -> None:
 
 
 def _check_bar(node: Node, value: Value, bar: Value) -> None:
-    if not is_compatible(bar.type, value.type):
+    is_real = not isinstance(value.type, TensorType) or value.dtype.kind == "float"
+    if is_real and not is_compatible(bar.type, value.type):
         raise GraphError(f"the pullback of {node.op.name} gives {bar.type} as the gradient of {value!r}")
 
 
 def _ones(b: Builder, value: Value) -> Value:
-    return _filled(b, value, np.ones)
-
-
-def _zeros(b: Builder, value: Value) -> Value:
-    return _filled(b, value, np.zeros)
-
-
-def _filled(b: Builder, value: Value, make: Callable[..., np.ndarray]) -> Value:
-    return b.ConstantOfShape(b.Shape(value), value=Tensor(make(1, value.dtype.numpy)))
+    return b.ConstantOfShape(b.Shape(value), value=Tensor(np.ones(1, value.dtype.numpy)))

@@ -47,3 +47,32 @@ def _copy_value(value: Value, values: dict[Value, Value], producer: Node | None 
     copy.contents = value.contents
     values[value] = copy
     return copy
+
+
+def clone_into(source: Graph, into: Graph, values: dict[Value, Value]) -> list[Value]:
+    """Copy the nodes of a graph to the end of another, under names of their own; returns what its outputs became.
+
+    `values` says what stands for the inputs of the source, and learns what stands for the rest. What the source reads
+    from outside stays what it is.
+    """
+    for node in source.nodes:
+        bodies = {name: _clone_body(body, into, values) for name, body in node.op.subgraphs()}
+        op = node.op.changed(**bodies) if bodies else node.op  # pyright: ignore[reportArgumentType, reportCallIssue]
+        copy = Node(op, [None if value is None else values.get(value, value) for value in node.inputs], node.source)
+        copy.outputs = tuple(_renamed(value, into, values, copy) for value in node.outputs)
+        into.insert(copy)
+    return [values.get(value, value) for value in source.outputs]
+
+
+def _clone_body(body: Graph, outer: Graph, values: dict[Value, Value]) -> Graph:
+    result = Graph(body.name, outer=outer)
+    result.doc, result.metadata = body.doc, dict(body.metadata)
+    result.inputs = [_renamed(value, result, values) for value in body.inputs]
+    result.set_outputs(clone_into(body, result, values))
+    return result
+
+
+def _renamed(value: Value, graph: Graph, values: dict[Value, Value], producer: Node | None = None) -> Value:
+    copy = _copy_value(value, values, producer)
+    copy.name = graph.unique_name(value.name)
+    return copy

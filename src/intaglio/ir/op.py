@@ -10,6 +10,9 @@ them, in methods that each consumer looks for:
 `expand(self, b: Builder, *inputs: Value) -> Value | tuple[Value, ...]`
     the same in simpler operators; `infer` and `reference` then follow from it and need not be written;
 `pullback(self, b: Builder, inputs, outputs, output_bars) -> gradients of the inputs (None where there is none)`;
+`smooth_form(self, b: Builder, *inputs: Value) -> Value | tuple[Value | None, ...]`
+    instead of `pullback`, the outputs in operators that have gradients: it is built in the backward pass, to be
+    differentiated there, while the operator itself stays where it is;
 `interpret(self, run, *inputs)`
     instead of `reference`, for operators with subgraphs: `run(graph, arrays)` evaluates one.
 
@@ -104,6 +107,8 @@ class Op(Record):
     """Whether `reference` also works on arrays of symbolic dimensions, so that small shapes can be tracked."""
     pullback_outputs: ClassVar[int] = 0
     """How many outputs `pullback` reads; those that the node does not ask for are added before it is called."""
+    no_gradient: ClassVar[str] = ""
+    """Why the operator cannot be differentiated, or why its gradient is zero; empty where it has one."""
     is_random: ClassVar[bool] = False
     """Whether two evaluations may differ; such a node is never folded or merged."""
     host_reason: ClassVar[str] = ""

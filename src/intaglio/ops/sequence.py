@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
-from intaglio.ir.build import Runner
+from intaglio.ir.build import Builder, Runner
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op, output_count
@@ -22,6 +22,7 @@ from intaglio.ops.indices import (
     known_integers,
     numbered_dtype,
     resolve_axis,
+    zeros_like,
 )
 
 
@@ -58,6 +59,13 @@ class SequenceAt(Op):
     def reference(self, input_sequence: list[Any], position: Array) -> Any:
         return input_sequence[resolve_position(position, len(input_sequence), len(input_sequence) - 1)]
 
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+        """Zeros, with the gradient in the place of one of them."""
+        sequence, position = inputs
+        place = _counted(b, position, sequence)
+        others = b.SequenceErase(zero_elements(b, sequence), place)
+        return b.SequenceInsert(others, output_bars[0], place), None
+
 
 class SequenceConstruct(Op):
     """A sequence of the inputs."""
@@ -67,6 +75,9 @@ class SequenceConstruct(Op):
 
     def reference(self, *inputs: Any) -> list[Any]:
         return list(inputs)
+
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+        return tuple(b.SequenceAt(output_bars[0], b.constant(i)) for i in range(len(inputs)))
 
 
 class SequenceEmpty(Op):
@@ -92,6 +103,13 @@ class SequenceErase(Op):
         place = resolve_position(position, len(input_sequence), len(input_sequence) - 1)
         return input_sequence[:place] + input_sequence[place + 1 :]
 
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+        """The element that was left out has the gradient zero."""
+        sequence = inputs[0]
+        place = _counted(b, b.constant(-1) if len(inputs) < 2 else inputs[1], sequence)
+        erased = zeros_like(b, b.SequenceAt(sequence, place))
+        return b.SequenceInsert(output_bars[0], erased, place), *[None] * (len(inputs) - 1)
+
 
 class SequenceInsert(Op):
     """The sequence with `tensor` put in before `position`, by default at the end."""
@@ -103,6 +121,11 @@ class SequenceInsert(Op):
     def reference(self, input_sequence: list[Any], tensor: Any, position: Array | None = None) -> list[Any]:
         place = resolve_position(position, len(input_sequence), len(input_sequence))
         return [*input_sequence[:place], tensor, *input_sequence[place:]]
+
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+        sequence, bar = inputs[0], output_bars[0]
+        place = b.SequenceLength(sequence) if len(inputs) < 3 else _counted(b, inputs[2], sequence)
+        return b.SequenceErase(bar, place), b.SequenceAt(bar, place), *[None] * (len(inputs) - 2)
 
 
 class SequenceLength(Op):
@@ -152,6 +175,11 @@ class SplitToSequence(Op):
             raise OperatorError(f"parts of size {size}, expected at least 1")
         return [min(size, total - start) for start in range(0, total, size)]
 
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+        is_new = len(inputs) == 1 and not self.keepdims
+        bar = b.ConcatFromSequence(output_bars[0], axis=self.axis, new_axis=int(is_new))
+        return b.Reshape(bar, b.Shape(inputs[0]), allowzero=1), *[None] * (len(inputs) - 1)
+
 
 class ConcatFromSequence(Op):
     """The elements of a sequence joined along `axis`, or stacked along a new one."""
@@ -175,6 +203,14 @@ class ConcatFromSequence(Op):
         join = np.stack if self.new_axis else np.concatenate
         axis = resolve_axis(self.axis, input_sequence[0].ndim + bool(self.new_axis), OperatorError)
         return join(input_sequence, axis=axis)
+
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+        bar = output_bars[0]
+        if self.new_axis:
+            return (b.SplitToSequence(bar, axis=self.axis, keepdims=0),)
+        axis = resolve_axis(self.axis, bar.rank)
+        lengths = map_elements(b, lambda inner, x: inner.Shape(x, start=axis, end=axis + 1), inputs[0])
+        return (b.SplitToSequence(bar, b.ConcatFromSequence(lengths, axis=0), axis=axis),)
 
 
 class SequenceMap(Op):
@@ -243,6 +279,9 @@ class Optional(Op):
     def reference(self, input: Any = None) -> Any:
         return input
 
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+        return tuple(b.OptionalGetElement(output_bars[0]) for _ in inputs)
+
 
 class OptionalGetElement(Op):
     """The value that an optional holds; a tensor or sequence is its own element."""
@@ -261,6 +300,10 @@ class OptionalGetElement(Op):
             raise UnsupportedError("OptionalGetElement of an optional has no expansion")
         return b.Identity(input)
 
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+        is_optional = isinstance(inputs[0].type, OptionalType)
+        return (b.Optional(output_bars[0]) if is_optional else output_bars[0],)
+
 
 class OptionalHasElement(Op):
     """Whether an optional holds a value."""
@@ -277,3 +320,25 @@ class OptionalHasElement(Op):
         if input is not None and isinstance(input.type, OptionalType):
             raise UnsupportedError("OptionalHasElement of an optional has no expansion")
         return b.constant(input is not None, BOOL)
+
+
+def map_elements(b: Builder, function: Callable[..., Value], *sequences: Value) -> Value:
+    """The sequence of what a function gives for the elements of others: `function(builder, *elements)`."""
+    body = Graph("elements", outer=b.graph)
+    types = SequenceMap.body_types("", sequences, {})
+    inputs = [body.add_input("element", type) for type in types if type is not None]
+    inner = Builder(body, source=b.source)
+    with inner.active():
+        body.set_outputs([function(inner, *inputs)])
+    return b.apply(SequenceMap, *sequences, body=body)
+
+
+def zero_elements(b: Builder, sequence: Value) -> Value:
+    """Zeros in the shapes of the elements of a sequence."""
+    return map_elements(b, zeros_like, sequence)
+
+
+def _counted(b: Any, position: Value, sequence: Value) -> Value:
+    """A position in a sequence, counted from the front."""
+    place = b.Cast(position, to=7)
+    return b.Where(b.Less(place, b.constant(0)), b.Add(place, b.SequenceLength(sequence)), place)

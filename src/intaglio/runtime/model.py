@@ -30,7 +30,7 @@ from intaglio.version import __version__
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Graph
-    from intaglio.onnx.reader import Source
+    from intaglio.onnx.reader import ModelProto, Source
     from intaglio.passes import Report
     from intaglio.runtime.blueprint import Blueprint
     from intaglio.runtime.explain import Explanation
@@ -126,7 +126,7 @@ def _load_graph(
     start: WarmStart | None,
 ) -> Model:
     """A model by way of its graph; its program is kept for later starts."""
-    imported = _import(source, base_folder, options.limits)
+    imported = import_source(source, options.limits, base_folder)
     model = _make_model(imported, options, progress, is_wanted)
     if start is not None:
         start.keep(imported, model._whole().engine)  # pyright: ignore[reportPrivateUsage]
@@ -156,7 +156,10 @@ def _load_compiled(source: Any, options: Options, progress: Progress | None) -> 
         return Model(compiled.imported(), replace(options, target=None), progress)
 
 
-def _import(source: Source | Graph, base_folder: str | os.PathLike[str] | None, limits: Limits) -> Imported:
+def import_source(
+    source: Source | Graph, limits: Limits, base_folder: str | os.PathLike[str] | None = None
+) -> Imported:
+    """The graph of what `load` was given, unless that is a compiled model."""
     from intaglio.ir.graph import Graph
     from intaglio.onnx.limits import ReadLimits
     from intaglio.onnx.reader import read_model
@@ -406,6 +409,23 @@ class Model:
     def c_source(self) -> str:
         """The generated C of the model: every kernel, then the drivers that call them."""
         return self._blueprint.c_source(self._whole())
+
+    def to_onnx(self, opset: int | None = None) -> ModelProto:
+        """The model as an ONNX message, as it was before simplification.
+
+        It is written at the lowest operator set that has its operators, or at `opset`.
+        """
+        from intaglio.onnx.writer import write_model
+
+        return write_model(self.graph, opset=opset)
+
+    def save(
+        self, path: str | os.PathLike[str], opset: int | None = None, external_data: bool | int | None = None
+    ) -> None:
+        """Write the model to an ONNX file; `external_data=True` puts large weights in a file beside it."""
+        from intaglio.onnx.writer import save_model
+
+        save_model(self.graph, path, opset=opset, external_data=external_data)
 
     def save_compiled(self, path: str | os.PathLike[str]) -> int:
         """Write the model with its machine code to one file, which `load` opens without a compiler and without ONNX.

@@ -1,0 +1,174 @@
+"""Gradients through branches, loops and maps, against differences, on both engines and in ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.autodiff.judge import judge
+
+import intaglio
+from intaglio import ops
+from intaglio.errors import UnsupportedError
+
+Y, K = np.array([0.3, 1.0, -0.4]), np.array(0.7)
+
+
+def ode(is_open: bool) -> intaglio.ModelBuilder:
+    """Euler's steps of y' = -k sin(y) in a Loop, with a weight from outside; the number of rounds may be open."""
+    with intaglio.build("ode", inputs={"y0": "float64[3]", "k": "float64[]", "n": "int64[]"}) as g:
+        body = g.body("step", inputs={"i": "int64[]", "goes_on": "bool[]", "y": "float64[3]"})
+        with body:
+            time = ops.Cast(body["i"], to=11)
+            y = body["y"] - ops.Sin(body["y"]) * g["k"] * (time + 1.0) * 0.05
+            goes_on = ops.Less(body["i"], np.int64(3)) if is_open else ops.Identity(body["goes_on"])
+            body.output(goes_on, y, ops.Mul(y, y))
+        final, squares = ops.Loop(g["n"], None, g["y0"], body=body.graph, outputs=2)
+        g.output(loss=ops.Concat(ops.Unsqueeze(final, [0]), ops.Exp(squares), axis=0))
+    return g
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_loop(is_open: bool) -> None:
+    judge(ode(is_open).graph, {"y0": Y, "k": K, "n": np.array(5)}, ["k", "y0"])
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_a_loop_without_rounds(engine: str) -> None:
+    model = intaglio.grad(ode(False).graph, wrt=["y0", "k"], engine=engine)
+    by_y, by_k = model(Y, K, np.array(0))
+    assert by_y.tolist() == [1, 1, 1]
+    assert by_k == 0
+
+
+def scan(input_axis: int, output_axis: int, input_direction: int, output_direction: int) -> intaglio.ModelBuilder:
+    with intaglio.build("scan", inputs={"s": "float64[3]", "x": "float64[4, 3]", "w": "float64[3]"}) as g:
+        body = g.body("step", inputs={"state": "float64[3]", "row": "float64[3]"})
+        with body:
+            state = ops.Tanh(body["state"] * g["w"] + body["row"])
+            body.output(state, ops.Mul(state, body["row"]))
+        x = g["x"] if input_axis == 0 else ops.Transpose(g["x"], perm=[1, 0])
+        final, rows = ops.Scan(
+            g["s"],
+            x,
+            body=body.graph,
+            num_scan_inputs=1,
+            scan_input_axes=[input_axis],
+            scan_output_axes=[output_axis],
+            scan_input_directions=[input_direction],
+            scan_output_directions=[output_direction],
+            outputs=2,
+        )
+        weights = np.arange(12.0).reshape((4, 3) if output_axis == 0 else (3, 4))
+        g.output(y=ops.Add(final, ops.ReduceSum(ops.Mul(rows, weights), keepdims=0)))
+    return g
+
+
+@pytest.mark.parametrize("axes", [(0, 0), (1, 1)])
+@pytest.mark.parametrize("directions", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_scan(axes: tuple[int, int], directions: tuple[int, int]) -> None:
+    generator = np.random.default_rng(5)
+    feeds = {"s": Y, "x": generator.standard_normal((4, 3)), "w": generator.standard_normal(3)}
+    judge(scan(*axes, *directions).graph, feeds, ["x", "s", "w"], order=1 + (directions == (0, 1)))
+
+
+def branches() -> intaglio.ModelBuilder:
+    with intaglio.build("branches", inputs={"c": "bool[]", "x": "float64[3]", "w": "float64[3]"}) as g:
+        first, second = g.body("first"), g.body("second")
+        with first:
+            first.output(ops.Mul(ops.Sin(g["x"]), g["w"]), ops.Identity(g["x"]))
+        with second:
+            second.output(ops.Exp(g["x"]), ops.Identity(g["w"]))
+        a, c = ops.If(g["c"], then_branch=first.graph, else_branch=second.graph, outputs=2)
+        g.output(y=ops.Mul(a, c))
+    return g
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_if(condition: bool) -> None:
+    judge(branches().graph, {"c": np.array(condition), "x": Y, "w": Y * 2 + 1}, ["x", "w"])
+
+
+def test_branches_of_other_shapes() -> None:
+    with intaglio.build("shapes", inputs={"c": "bool[]", "x": "float64[3]"}) as g:
+        first, second = g.body("first"), g.body("second")
+        with first:
+            first.output(ops.Concat(g["x"], ops.Exp(g["x"]), axis=0))
+        with second:
+            second.output(ops.Sin(g["x"]))
+        g.output(y=ops.If(g["c"], then_branch=first.graph, else_branch=second.graph))
+    for condition in (True, False):
+        judge(g.graph, {"c": np.array(condition), "x": Y}, ["x"])
+
+
+def test_a_branch_in_a_loop_in_which_one_state_counts_for_another() -> None:
+    """The gradient of one state reaches another only through further rounds, and a state that nobody needs is left."""
+    with intaglio.build("nested", inputs={"x": "float64[3]", "w": "float64[3]"}) as g:
+        inputs = {"i": "int64[]", "go": "bool[]", "a": "float64[3]", "b": "float64[3]", "unused": "float64[3]"}
+        body = g.body("body", inputs=inputs)
+        with body:
+            first, second = body.body("first"), body.body("second")
+            with first:
+                first.output(ops.Mul(body["b"], g["w"]))
+            with second:
+                second.output(ops.Sin(body["b"]))
+            even = ops.Equal(ops.Mod(body["i"], np.int64(2)), np.int64(0))
+            chosen = ops.If(even, then_branch=first.graph, else_branch=second.graph)
+            body.output(ops.Identity(body["go"]), body["b"], chosen, ops.Floor(body["unused"]))
+        a, _, _ = ops.Loop(np.int64(4), None, g["x"], ops.Exp(g["x"]), g["x"], body=body.graph, outputs=3)
+        g.output(y=ops.Mul(a, a))
+    judge(g.graph, {"x": Y, "w": Y + 2}, ["w", "x"])
+
+
+@pytest.mark.parametrize("operator", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_recurrent_layers(operator: str, direction: str) -> None:
+    generator, gates = np.random.default_rng(11), {"RNN": 1, "GRU": 3, "LSTM": 4}[operator]
+    ways, hidden, inputs = 1 + (direction == "bidirectional"), 2, 3
+    shapes = {
+        "x": (3, 2, inputs),
+        "w": (ways, gates * hidden, inputs),
+        "r": (ways, gates * hidden, hidden),
+        "b": (ways, 2 * gates * hidden),
+    }
+    arrays = {name: generator.uniform(-0.7, 0.7, shape) for name, shape in shapes.items()}
+    types = {name: f"float64[{', '.join(map(str, shape))}]" for name, shape in shapes.items()}
+    with intaglio.build("layer", inputs=types) as g:
+        operands = [g[name] for name in ("x", "w", "r", "b")]
+        lengths = np.array([3, 2], np.int32)
+        y, last = getattr(ops, operator)(*operands, lengths, hidden_size=hidden, direction=direction, outputs=2)
+        g.output(z=ops.Mul(ops.ReduceSum(y, [0], keepdims=0), ops.Exp(last)))
+    judge(g.graph, arrays, ["w", "x", "r", "b"], order=1 if direction != "forward" else 2, in_onnx_runtime=True)
+
+
+@pytest.mark.parametrize("is_growing", [False, True])
+def test_what_cannot_be_kept_is_said(is_growing: bool) -> None:
+    with intaglio.build("growing", inputs={"x": "float64[3]"}) as g:
+        body = g.body("body", inputs={"i": "int64[]", "go": "bool[]", "a": "float64[N]"})
+        with body:
+            drawn = ops.Concat(body["a"], ops.Exp(body["a"]), axis=0)
+            drawn = drawn if is_growing else ops.Dropout(body["a"], np.array(0.5), np.array(True))
+            body.output(ops.Identity(body["go"]), drawn)
+        g.output(y=ops.Loop(np.int64(3), None, g["x"], body=body.graph))
+    with pytest.raises(UnsupportedError, match="size changes" if is_growing else "random numbers in Dropout"):
+        intaglio.grad(g.graph)
+
+
+def sequences() -> intaglio.ModelBuilder:
+    with intaglio.build("sequences", inputs={"x": "float64[5]", "w": "float64[]", "p": "int64[]"}) as g:
+        parts = ops.SplitToSequence(g["x"], np.array([2, 2, 1]), axis=0)
+        body = g.body("body", inputs={"part": "float64[M]", "factor": "float64[]"})
+        with body:
+            body.output(ops.Sin(ops.Mul(body["part"], body["factor"])))
+        mapped = ops.SequenceMap(parts, g["w"], body=body.graph)
+        longer = ops.SequenceInsert(mapped, ops.Exp(ops.SequenceAt(parts, g["p"])), g["p"])
+        kept = ops.OptionalGetElement(ops.Optional(ops.SequenceErase(longer, np.int64(-2))))
+        g.output(y=ops.ConcatFromSequence(kept, axis=0))
+    return g
+
+
+@pytest.mark.parametrize("position", [0, 1, -1, -2])
+def test_sequences_and_optionals(position: int) -> None:
+    x: Any = np.random.default_rng(2).standard_normal(5)
+    judge(sequences().graph, {"x": x, "w": K, "p": np.array(position)}, ["x", "w"], in_onnx_runtime=False)
