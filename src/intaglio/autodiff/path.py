@@ -21,9 +21,9 @@ _CARRIERS = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"
 class NotDifferentiableError(UnsupportedError):
     """Nodes on the way that have no gradient; `missing` tells the reason of each."""
 
-    def __init__(self, missing: Mapping[Node, str]) -> None:
-        super().__init__(_missing_text(missing))
-        self.missing = dict(missing)
+    def __init__(self, text: str, missing: Mapping[Node, str] | None = None) -> None:
+        super().__init__(text)
+        self.missing = dict(missing or {})
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def differentiable_path(
                 refused[node] = str(error)
 
 
-def _missing_text(missing: Mapping[Node, str]) -> str:
+def missing_text(missing: Mapping[Node, str]) -> str:
     """One line for each operator and reason: how often it stands in the way, and where first."""
     groups: dict[tuple[str, str], list[Node]] = {}
     for node, reason in missing.items():

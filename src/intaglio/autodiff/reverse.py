@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.autodiff.path import NotDifferentiableError, Path, Region, differentiable_path, operands
+from intaglio.autodiff.path import NotDifferentiableError, Path, Region, differentiable_path, missing_text, operands
 from intaglio.autodiff.rules import CONTROL, own_rule
 from intaglio.autodiff.sequences import add_bars, zero_bar
 from intaglio.errors import GraphError, UnsupportedError
@@ -68,7 +68,7 @@ def pull_back(
     finally:
         b.source = source
     if missing:
-        raise NotDifferentiableError(missing)
+        raise NotDifferentiableError(missing_text(missing), missing)
     return [bars.get(value) for value in wrt]
 
 
@@ -119,6 +119,9 @@ def _bars_of(
         if rule is None
         else rule(node.op, b, inputs, outputs, output_bars)
     )
+    if found is NotImplemented:
+        yield from _form_bars(b, node, wanted, bars, node.op.smooth_form)
+        return
     for value, bar in zip(inputs, found, strict=False):
         if value in wanted and value is not None and bar is not None:
             yield value, bar

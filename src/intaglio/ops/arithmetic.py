@@ -12,13 +12,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.errors import IntaglioError, OperatorError, ShapeError
+from intaglio.errors import IntaglioError, OperatorError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import from_numpy
-from intaglio.ir.graph import Value
+from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.cast import convert
+from intaglio.ops.control import Scan, scan_slice
 from intaglio.ops.elementwise import (
     FLOATS,
     INTEGERS,
@@ -30,6 +32,7 @@ from intaglio.ops.elementwise import (
     check_kind,
     compute_wide,
 )
+from intaglio.ops.indices import known_integers, resolve_axis, zeros_like
 
 Gradients = Sequence[Value | None]
 
@@ -150,14 +153,22 @@ class Pow(Op):
         from intaglio.ops.gradient import unbroadcast
 
         (X, Y), Z, bar = inputs, outputs[0], output_bars[0]
-        exponent = b.CastLike(Y, X)
-        X_bar = unbroadcast(b, bar * exponent * b.Pow(X, exponent - 1), X)
+        X_bar = unbroadcast(b, bar * _power_slope(b, X, Y), X)
         if not Y.dtype.is_float:
             return X_bar, None
         is_defined = X > 0  # the logarithm of the base exists
         zero, one = (b.constant(number, X.dtype) for number in (0, 1))
         slope = b.Where(is_defined, b.Log(b.Where(is_defined, X, one)), zero)
         return X_bar, unbroadcast(b, b.CastLike(bar * Z * slope, Y), Y)
+
+
+def _power_slope(b: Any, X: Value, Y: Value) -> Value:
+    """Y X^(Y - 1); zero where Y is zero, although the power is infinite where X is zero too."""
+    exponent = b.CastLike(Y, X)
+    if Y.constant is not None and np.all(Y.constant):
+        return exponent * b.Pow(X, exponent - 1)
+    is_zero = b.Equal(exponent, b.constant(0, X.dtype))
+    return exponent * b.Pow(X, b.Where(is_zero, b.constant(1, X.dtype), exponent - 1))
 
 
 def _float_power(X: Array, Y: Array) -> Any:
@@ -344,3 +355,35 @@ class CumProd(Cumulative):
     """The running product along an axis."""
 
     total: ClassVar[np.ufunc] = np.multiply
+
+    def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
+        """The product of what stands before an element, times what the products behind it weigh; right at zeros too."""
+        x, places = inputs[0], known_integers(inputs[1])
+        if places is None or x.tensor.shape is None:
+            raise UnsupportedError("its gradient needs an axis and a rank that are known before the run")
+        axis = resolve_axis(places[0], x.rank)
+        before = b.CumProd(x, inputs[1], exclusive=1, reverse=self.reverse)
+        return before * self._weights_behind(b, x, output_bars[0], axis), None
+
+    def _weights_behind(self, b: Any, x: Value, bar: Value, axis: int) -> Value:
+        """s[k] = bar[k] + x[k + 1] s[k + 1]; where the element itself is left out, bar[k + 1] + x[k + 1] s[k + 1]."""
+        body = Graph("products behind", outer=b.graph)
+        slice_type = scan_slice(x, axis)[1]
+        state, here, factor = (body.add_input(name, slice_type) for name in ("behind", "here", "factor"))
+        inner = Builder(body, source=b.source)
+        with inner.active():
+            total = here + state
+            following = here + factor * state if self.exclusive else factor * total
+            body.set_outputs([following, inner.Identity(state) if self.exclusive else total])
+        start = b.Squeeze(b.Slice(zeros_like(b, x), [0], [1], [axis]), [axis])
+        way = 0 if self.reverse else 1
+        scan = Scan(
+            body=body,
+            num_scan_inputs=2,
+            scan_input_axes=(axis, axis),
+            scan_input_directions=(way, way),
+            scan_output_axes=(axis,),
+            scan_output_directions=(way,),
+            output_count=2,
+        )
+        return b.add(scan, [start, bar, x], 2)[1]

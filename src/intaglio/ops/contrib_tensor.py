@@ -16,6 +16,7 @@ from intaglio.ops.contrib import DOMAIN
 from intaglio.ops.contrib_attention import length, places, scalar
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.indices import wide as widen
+from intaglio.ops.linear import swap_last
 from intaglio.ops.operand import cast, known_shape, like, require_equal, wide
 
 
@@ -137,6 +138,9 @@ class Inverse(Op):
     def expand(self, b: Any, X: Value) -> Value:
         return b.apply(MatrixInverse, X)
 
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+        return (_inverse_bar(b, outputs[0], output_bars[0]),)
+
 
 class MatrixInverse(Op):
     """What Inverse computes, for kernels to know."""
@@ -156,6 +160,14 @@ class MatrixInverse(Op):
             return like(np.linalg.inv(widen(X)), X)
         except np.linalg.LinAlgError as error:
             raise OperatorError(f"a matrix has no inverse: {error}") from None
+
+    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+        return (_inverse_bar(b, outputs[0], output_bars[0]),)
+
+
+def _inverse_bar(b: Any, inverse: Value, bar: Value) -> Value:
+    turned = swap_last(b, inverse)
+    return -(turned @ bar @ turned)
 
 
 class ConvTransposeWithDynamicPads(Op):

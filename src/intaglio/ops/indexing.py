@@ -27,6 +27,7 @@ from intaglio.ops.indices import (
     wide,
     zeros_like,
 )
+from intaglio.ops.sampling import count_up, size_of
 
 Gradients = tuple[Value | None, ...]
 
@@ -132,11 +133,18 @@ class GatherND(Op):
         return np.broadcast_to(found, (*indices.shape[:-1], *data.shape[batch + length :])).copy()
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
-        if self.batch_dims:
-            from intaglio.errors import UnsupportedError
+        places = self._with_batch(b, inputs[1])
+        return b.ScatterND(zeros_like(b, inputs[0]), places, output_bars[0], reduction="add"), None
 
-            raise UnsupportedError("the gradient of GatherND is known for batch_dims = 0 only")
-        return b.ScatterND(zeros_like(b, inputs[0]), inputs[1], output_bars[0], reduction="add"), None
+    def _with_batch(self, b: Builder, indices: Value) -> Value:
+        """The index tuples with the numbers of their batches in front."""
+        parts: list[Value] = []
+        for axis in range(self.batch_dims):
+            numbers = count_up(b, size_of(b, indices, axis))
+            column = b.Reshape(numbers, [-1, *[1] * (indices.rank - 1 - axis)])
+            shape = b.Concat(b.Shape(indices, end=-1), b.constant(np.array([1])), axis=0)
+            parts.append(b.Expand(column, shape))
+        return b.Concat(*parts, b.Cast(indices, to=7), axis=-1) if parts else indices
 
 
 def tuple_places(indices: Array, sizes: tuple[int, ...]) -> tuple[Array, ...]:
@@ -233,11 +241,40 @@ def _scatter_gradients(op: Op, b: Builder, inputs: Any, bar: Value, picked: Valu
     reduction = getattr(op, "reduction", "none")
     if reduction == "add":
         return bar, None, picked
-    if reduction != "none":
-        from intaglio.errors import UnsupportedError
+    if reduction == "none":
+        return b.apply(type(op), bar, inputs[1], zeros_like(b, picked), **options), None, picked
+    data, indices, updates = inputs
 
-        raise UnsupportedError(f"the gradient of {op.name} is not known for reduction {reduction!r}")
-    return b.apply(type(op), bar, inputs[1], zeros_like(b, picked), **options), None, picked
+    def scatter(into: Value, values: Value, how: str) -> Value:
+        return b.apply(type(op), into, indices, values, reduction=how, **options)
+
+    def pick(value: Value) -> Value:
+        is_elements = isinstance(op, ScatterElements)
+        return b.GatherElements(value, indices, **options) if is_elements else b.GatherND(value, indices)
+
+    if reduction == "mul":
+        return _product_gradients(b, data, updates, bar, scatter, pick)
+    result = scatter(data, updates, reduction)
+    chosen = [b.CastLike(b.Equal(a, c), data) for a, c in ((data, result), (updates, pick(result)))]
+    share = bar / b.Max(scatter(chosen[0], chosen[1], "add"), 1.0)  # those that are equal share the gradient
+    return share * chosen[0], None, pick(share) * chosen[1]
+
+
+def _product_gradients(b: Builder, data: Value, updates: Value, bar: Value, scatter: Any, pick: Any) -> Gradients:
+    """Each factor's gradient is the product of all others, also where some are zero."""
+    zero, one = b.constant(0, data.dtype), b.constant(1, data.dtype)
+    are_zero = [b.Equal(value, zero) for value in (data, updates)]
+    whole = [b.Where(mask, one, value) for mask, value in zip(are_zero, (data, updates), strict=True)]
+    product = scatter(whole[0], whole[1], "mul")
+    zeros = scatter(*(b.CastLike(mask, data) for mask in are_zero), "add")
+
+    def others(mask: Value, factor: Value, product: Value, zeros: Value) -> Value:
+        alone = b.Where(b.Equal(zeros, one), product, zero)
+        return b.Where(mask, alone, b.Where(b.Equal(zeros, zero), product / factor, zero))
+
+    of_data = others(are_zero[0], whole[0], product, zeros)
+    of_updates = others(are_zero[1], whole[1], pick(product), pick(zeros))
+    return bar * of_data, None, pick(bar) * of_updates
 
 
 class TensorScatter(Op):
@@ -277,6 +314,18 @@ class TensorScatter(Op):
             target[batch, (start + np.arange(count)) % max(size, 1)] = source[batch]
         return output
 
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        """What was written over has the gradient zero, the update the gradient where it was written."""
+        update, bar = inputs[1], output_bars[0]
+        axis = resolve_axis(self.axis, bar.rank)
+        starts = inputs[2] if len(inputs) > 2 else b.Expand(b.constant(0), b.Shape(bar, end=1))
+        column = [-1 if other == axis else 1 for other in range(bar.rank)]
+        places = b.Reshape(count_up(b, size_of(b, update, axis)), column)
+        places = b.Reshape(b.Cast(starts, to=7), [-1, *[1] * (bar.rank - 1)]) + places
+        places = b.Expand(b.Mod(places, size_of(b, bar, axis)), b.Shape(update))
+        kept = b.TensorScatter(bar, zeros_like(b, update), *inputs[2:], axis=self.axis, mode=self.mode)
+        return kept, b.GatherElements(bar, places, axis=axis), *[None] * (len(inputs) - 2)
+
 
 class OneHot(Op):
     """A new axis of size `depth` that holds values[1] at each index and values[0] elsewhere."""
@@ -305,3 +354,9 @@ class OneHot(Op):
         wanted = np.arange(size).reshape((-1,) + (1,) * (indices.ndim - axis))
         # Indices from -depth on count from the end; any other one matches nothing.
         return np.where((places == wanted) | (places + size == wanted), values[1], values[0]).astype(values.dtype)
+
+    def smooth_form(self, b: Builder, indices: Value, depth: Value, values: Value) -> Value:
+        """Linear in the values."""
+        is_on = b.OneHot(indices, depth, b.constant(np.array([0, 1]), values.dtype), axis=self.axis)
+        off, on = (b.Gather(values, b.constant(i)) for i in (0, 1))
+        return off * (1 - is_on) + on * is_on

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import OperatorError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
@@ -339,12 +339,28 @@ class Pad(Op):
         return padded
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
-        if self.mode != "constant" or (len(inputs) > 2 and inputs[2] is not None):
-            from intaglio.errors import UnsupportedError
+        if self.mode != "constant":
+            return NotImplemented
+        axes, bar = inputs[3] if len(inputs) > 3 else None, output_bars[0]
+        kept = b.Pad(bar, b.Neg(inputs[1]), None, axes)
+        if len(inputs) < 3 or inputs[2] is None:
+            return first_only(kept, inputs)
+        around = b.ReduceSum(bar, keepdims=0) - b.ReduceSum(kept, keepdims=0)
+        return kept, None, b.Reshape(around, b.Shape(inputs[2])), *[None] * (len(inputs) - 3)
 
-            raise UnsupportedError("the gradient of Pad is known for padding with zeros only")
-        axes = inputs[3] if len(inputs) > 3 else None
-        return first_only(b.Pad(output_bars[0], b.Neg(inputs[1]), None, axes), inputs)
+    def smooth_form(
+        self, b: Builder, data: Value, pads: Value, constant_value: Value | None = None, axes: Value | None = None
+    ) -> Value:
+        """Each element gathered from where it is copied: the numbers of an axis, padded, tell that."""
+        chosen = list(range(data.rank)) if axes is None else known_integers(axes)
+        if chosen is None:
+            raise UnsupportedError(f"its gradient in mode {self.mode!r} needs axes that are known before the run")
+        for i, axis in enumerate(resolve_axes(chosen, data.rank)):
+            ends = b.Gather(pads, [i, i + len(chosen)], axis=0)
+            size = b.Reshape(b.Shape(data, start=axis, end=axis + 1), b.constant(np.zeros(0, np.int64)))
+            numbers = b.Range(b.constant(np.int64(0)), size, b.constant(np.int64(1)))
+            data = b.Gather(data, b.Pad(numbers, ends, mode=self.mode), axis=axis)
+        return data
 
 
 PAD_MODES = ("constant", "reflect", "edge", "wrap")
@@ -484,6 +500,13 @@ class CenterCropPad(Op):
         pairs = [_centred(size, wanted) for size, wanted in zip(input_data.shape, result, strict=True)]
         output[tuple(target for _, target in pairs)] = input_data[tuple(source for source, _ in pairs)]
         return output
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        """What was cut is padded, and what was padded is cut, at the same places."""
+        sizes = b.Shape(inputs[0])
+        if self.axes is not None:
+            sizes = b.Gather(sizes, resolve_axes(self.axes, inputs[0].rank))
+        return b.CenterCropPad(output_bars[0], sizes, axes=self.axes), None
 
 
 def _centred(size: int, wanted: int) -> tuple[slice, slice]:

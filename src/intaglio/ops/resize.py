@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import OperatorError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import STRING, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.requirements import need_equal
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import check_size, integers, list_length, resolve_axes, sizes_of, wide
@@ -276,6 +277,62 @@ class Resize(Op):
         whole = np.rint(output) if self.antialias else np.trunc(output)
         return np.clip(whole, limits.min, limits.max).astype(dtype)
 
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        """Resizing an axis is a matrix product, and its gradient one with the transposed matrix."""
+        given: list[Value | None] = [*inputs, None, None, None][:4]
+        x, roi, scales, sizes = given[0], given[1], *map(_present, given[2:])
+        assert x is not None
+        axes = resolve_axes(range(x.rank) if self.axes is None else self.axes, x.rank)
+        plan = self._known_plan(x, roi, scales, sizes)
+        bar = output_bars[0]
+        for i, axis in enumerate(axes):
+            if plan is None:
+                matrix = self._matrix_in_run(
+                    b, x, axis, [_picked(b, value, i, len(axes)) for value in (roi, scales, sizes)]
+                )
+                bar = _contracted(b, bar, matrix, axis)
+            else:
+                bar = self._axis_bar(b, bar, plan[axis], axis)
+        return bar, *[None] * (len(inputs) - 1)
+
+    def _known_plan(
+        self, x: Value, roi: Value | None, scales: Value | None, sizes: Value | None
+    ) -> dict[int, Axis] | None:
+        """How the axes are resized, where that is known before the run."""
+        shape = tuple(size for size in x.shape if isinstance(size, int))
+        wanted = sizes_of(sizes)
+        numbers = [size for size in wanted or () if isinstance(size, int)]
+        is_known = len(shape) == x.rank and (wanted is None or len(numbers) == len(wanted))
+        is_known = is_known and all(value is None or value.constant is not None for value in (roi, scales))
+        if not is_known or (scales is None and wanted is None):
+            return None
+        region, factors = (None if value is None else value.constant for value in (roi, scales))
+        return self._plan(shape, region, factors, None if wanted is None else np.array(numbers))
+
+    def _axis_bar(self, b: Builder, bar: Value, step: Axis, axis: int) -> Value:
+        places = self._coordinates(step)
+        if step.size == step.resized and np.array_equal(places, np.arange(step.size)):
+            return bar
+        matrix = self._resample(np.eye(step.size), 1, step, places)
+        if self.coordinate_transformation_mode == "tf_crop_and_resize":
+            matrix = np.where((places < 0) | (places > step.size - 1), 0, matrix)
+        copies = step.resized // max(step.size, 1)
+        if copies > 1 and np.array_equal(matrix, np.repeat(np.eye(step.size), copies, axis=1)):
+            pair = b.constant(np.array([step.size, copies]))
+            parts = b.Concat(b.Shape(bar, end=axis), pair, b.Shape(bar, start=axis + 1), axis=0)
+            return b.ReduceSum(b.Reshape(bar, parts), [axis + 1], keepdims=0)
+        return _contracted(b, bar, b.constant(matrix, bar.dtype), axis)
+
+    def _matrix_in_run(self, b: Builder, x: Value, axis: int, parameters: list[Value | None]) -> Value:
+        """The unit vectors of an axis, resized."""
+        if self.keep_aspect_ratio_policy != "stretch":
+            raise UnsupportedError("its gradient with an aspect ratio that is kept needs sizes known before the run")
+        size = b.Shape(x, start=axis, end=axis + 1)
+        square = b.ConstantOfShape(b.Concat(size, size, axis=0), value=Tensor(np.zeros(1, x.dtype.numpy)))
+        op = self.changed(axes=(1,), extrapolation_value=0.0)
+        (matrix,) = b.add(op, [b.EyeLike(square), *parameters])
+        return matrix
+
 
 def _present(value: Value | None) -> Value | None:
     """The value unless it is an empty tensor, which older models give for an absent input."""
@@ -299,3 +356,18 @@ def scaled(size: Dim, factor: Any) -> Dim:
     if exact.denominator > 64:
         return dims.fresh()
     return dims.floordiv(size * exact.numerator, exact.denominator)
+
+
+def _picked(b: Builder, value: Value | None, position: int, count: int) -> Value | None:
+    """What a parameter says of one axis: one number of scales and sizes, two of a region of interest."""
+    if value is None:
+        return None
+    is_region = value.tensor.shape == (2 * count,) and count > 0
+    return b.Gather(value, [position, position + count] if is_region else [position])
+
+
+def _contracted(b: Builder, bar: Value, matrix: Value, axis: int) -> Value:
+    """The gradient times the transposed matrix along an axis."""
+    order = [*(i for i in range(bar.rank) if i != axis), axis]
+    product = b.Transpose(bar, perm=tuple(order)) @ b.Transpose(matrix, perm=(1, 0))
+    return b.Transpose(product, perm=tuple(order.index(i) for i in range(bar.rank)))

@@ -11,7 +11,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import BOOL, INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import OPERATORS, Array, Op
 from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
@@ -62,11 +62,17 @@ class Compress(Op):
             raise OperatorError(f"a condition of length {len(condition)} for an axis of size {data.shape[axis]}")
         return np.take(data, np.flatnonzero(condition), axis=axis)
 
+    def smooth_form(self, b: Builder, input: Value, condition: Value) -> Value:
+        places = b.Squeeze(b.NonZero(condition), [0])
+        data = b.Reshape(input, [-1]) if self.axis is None else input
+        return b.Gather(data, places, axis=self.axis or 0)
+
 
 class Unique(Op):
     """The different elements, or slices along `axis`, with their first places, each element's number, and counts."""
 
     output_names: ClassVar[tuple[str, ...]] = ("Y", "indices", "inverse_indices", "counts")
+    pullback_outputs: ClassVar[int] = 2
     axis: int | None = None
     sorted: int = 1
 
@@ -95,6 +101,15 @@ class Unique(Op):
             first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
         found = np.take(data, first, axis=axis)
         return found, *(array.astype(np.int64) for array in (first, inverse, counts))
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        """The gradient of what is kept goes to where it stands first."""
+        if output_bars[0] is None:
+            return (None,)
+        data = b.Reshape(inputs[0], [-1]) if self.axis is None else inputs[0]
+        gather = OPERATORS["", "Gather"](axis=self.axis or 0)  # pyright: ignore[reportCallIssue]
+        bar = gather.pullback(b, (data, outputs[1]), (outputs[0],), (output_bars[0],))[0]
+        return (b.Reshape(bar, b.Shape(inputs[0]), allowzero=1),)
 
 
 class TopK(Op):

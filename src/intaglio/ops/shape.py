@@ -354,6 +354,15 @@ class Range(Growing):
         is_half = dtype in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
         return np.dtype(np.float32) if is_half and self.stash_type == 1 else dtype
 
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
+        """Linear in the start and the step; the limit only decides how many numbers there are."""
+        start, _, delta = inputs
+        bar = output_bars[0]
+        count = b.Reshape(b.Shape(bar), b.constant(np.zeros(0, np.int64)))
+        steps = b.CastLike(b.Range(b.constant(0, INT64), count, b.constant(1, INT64)), bar)
+        totals = [b.ReduceSum(value, keepdims=0) for value in (bar, bar * steps)]
+        return b.Reshape(totals[0], b.Shape(start)), None, b.Reshape(totals[1], b.Shape(delta))
+
 
 class Constant(Op):
     """The tensor that its one attribute holds; a sparse value is given in its dense form."""

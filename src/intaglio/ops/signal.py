@@ -7,18 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import OperatorError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT64, INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import OPERATORS, Array, Op
 from intaglio.ir.requirements import need_at_most, need_equal
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import check_size, known, need_integers, numbered_dtype, resolve_axis
 from intaglio.ops.indices import wide as widen
+from intaglio.ops.linear import swap_last
 from intaglio.ops.operand import cast, known_shape, like, require_equal, require_float
+from intaglio.ops.sampling import count_up, size_of
 
 
 class Det(Op):
@@ -34,6 +36,31 @@ class Det(Op):
 
     def reference(self, X: Array) -> Array:
         return like(np.linalg.det(widen(X)), X)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        """The cofactors: minors where the matrices are small, else by way of the inverse, which then must exist."""
+        x, size = inputs[0], inputs[0].shape[-1]
+        bar = b.Unsqueeze(output_bars[0], [-2, -1])
+        if isinstance(size, int) and size <= MINORS_LIMIT:
+            return (bar * _cofactors(b, x, size),)
+        inverse = b.apply(OPERATORS["com.microsoft", "Inverse"], x)
+        return (bar * b.Unsqueeze(outputs[0], [-2, -1]) * swap_last(b, inverse),)
+
+
+MINORS_LIMIT = 6
+"""Up to this size the derivative of a determinant is made of the determinants of all minors."""
+
+
+def _cofactors(b: Builder, x: Value, size: int) -> Value:
+    """For each element of a matrix, the determinant of what is left without its row and column, with its sign."""
+    if size == 1:
+        return b.Expand(b.constant(1, x.dtype), b.Shape(x))
+    others = b.constant(np.array([[j for j in range(size) if j != i] for i in range(size)]))
+    rank = x.rank
+    minors = b.Gather(b.Gather(x, others, axis=rank - 1), others, axis=rank - 2)
+    order = (*range(rank - 2), rank - 2, rank, rank - 1, rank + 1)
+    signs = np.where(np.indices((size, size)).sum(axis=0) % 2, -1, 1)
+    return b.Det(b.Transpose(minors, perm=order)) * b.constant(signs, x.dtype)
 
 
 def known_scalar(value: Value | None) -> Dim | None:
@@ -107,6 +134,45 @@ class DFT(Op):
             return like(_parts(np.fft.rfft(np.real(signal), length, position)), input)
         transform = np.fft.ifft if self.inverse else np.fft.fft
         return like(_parts(transform(signal, length, position)), input)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        """The adjoint of the transform: the inverse one, but for a factor and what a one-sided one leaves out."""
+        x, bar = inputs[0], output_bars[0]
+        place = -2 if len(inputs) < 3 or inputs[2] is None else known_scalar(inputs[2])
+        if x.tensor.shape is None or not isinstance(place, int) or not isinstance(x.shape[-1], int):
+            raise UnsupportedError("its gradient needs an axis and a last axis that are known before the run")
+        position = self._position(place, x.rank)
+        bar = self._adjoint(b, bar, position, inputs[1] if len(inputs) > 1 else None, outputs[0], x)
+        if x.shape[-1] == 1:
+            bar = b.Slice(bar, [0], [1], [x.rank - 1])
+        bar = _fitted(b, bar, b.Shape(x, start=position, end=position + 1), position)
+        return bar, *[None] * (len(inputs) - 1)
+
+    def _adjoint(self, b: Builder, bar: Value, axis: int, length: Value | None, output: Value, x: Value) -> Value:
+        """The gradient of all that the transform reads, as complex numbers."""
+        at = b.constant(axis)
+        size = b.Shape(output, start=axis, end=axis + 1)
+        if self.onesided and not self.inverse:
+            given = b.Shape(x, start=axis, end=axis + 1)
+            size = given if length is None else b.Reshape(b.Cast(length, to=7), [1])
+            bar = _fitted(b, bar, size, axis)
+        count = cast(b, b.Reshape(size, []), bar.dtype)
+        if not self.inverse:
+            return b.DFT(bar, None, at, inverse=1) * count
+        if not self.onesided:
+            return b.DFT(bar, None, at) / count
+        found = b.DFT(bar, None, at, onesided=1)
+        places = count_up(b, b.Reshape(b.Shape(found, start=axis, end=axis + 1), []))
+        is_single = b.Or(b.Equal(places, 0), b.Equal(places * 2, b.Reshape(size, [])))
+        weights = b.Where(is_single, b.constant(1, bar.dtype), b.constant(2, bar.dtype))
+        return found * b.Reshape(weights, [-1, *[1] * (found.rank - 1 - axis)]) / count
+
+
+def _fitted(b: Builder, x: Value, size: Value, axis: int) -> Value:
+    """x cut, or filled up with zeros at the end, to a size along an axis."""
+    cut = b.Slice(x, [0], size, [axis])
+    missing = size - b.Shape(cut, start=axis, end=axis + 1)
+    return b.Pad(cut, b.Concat(b.constant(np.array([0])), missing, axis=0), None, [axis])
 
 
 def _complex(array: Array) -> Array:
@@ -182,6 +248,24 @@ class STFT(Op):
         frames = frames if window is None else frames * widen(window)
         result = np.fft.rfft(np.real(frames)) if self.onesided else np.fft.fft(frames)
         return like(_parts(result), signal)
+
+    def smooth_form(
+        self,
+        b: Builder,
+        signal: Value,
+        frame_step: Value,
+        window: Value | None = None,
+        frame_length: Value | None = None,
+    ) -> Value:
+        """The frames gathered, weighted and transformed."""
+        total = size_of(b, signal, 1)
+        length = total if window is None else size_of(b, window, 0)
+        length = length if frame_length is None else b.Reshape(b.Cast(frame_length, to=7), [])
+        step = b.Reshape(b.Cast(frame_step, to=7), [])
+        starts = b.Range(b.constant(0, INT64), total - length + 1, step)
+        frames = b.Gather(signal, b.Unsqueeze(starts, [1]) + count_up(b, length), axis=1)
+        frames = frames if window is None else frames * b.Unsqueeze(window, [1])
+        return b.DFT(frames, None, b.constant(2), onesided=self.onesided)
 
 
 class MelTriangles(Op):

@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from intaglio.errors import LimitError, OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
-from intaglio.ir.dtype import FLOAT64, INT64, STRING, from_numpy
+from intaglio.ir.dtype import FLOAT32, FLOAT64, INT64, STRING, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.requirements import need_equal, need_multiple
 from intaglio.ir.types import TensorType
+from intaglio.ops import sampling
 from intaglio.ops.cast import convert
 from intaglio.ops.convolution import check_kernel_shape
-from intaglio.ops.indices import check_indices, check_size, integers, known, list_length, same_dtype, zero
+from intaglio.ops.indices import (
+    check_indices,
+    check_size,
+    integers,
+    known,
+    known_integers,
+    list_length,
+    same_dtype,
+    zero,
+)
 from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import along, cast, known_shape, like, require_equal, require_float, require_shape, wide
+from intaglio.ops.operand import (
+    along,
+    cast,
+    known_shape,
+    like,
+    require_equal,
+    require_float,
+    require_shape,
+    wide,
+    wide_dtype,
+)
 from intaglio.ops.window import Window, resolve_windows
 
 
@@ -113,6 +134,43 @@ class GridSample(Op):
         if self.padding_mode != "zeros":
             return image[(slice(None), *places)]
         return np.where(is_inside, image[(slice(None), *places)], zero(image.dtype))
+
+    def smooth_form(self, b: Builder, X: Value, grid: Value) -> Value:
+        """Weighted sums of pixels; where the place is rounded, the pixel itself, which does not depend on the grid."""
+        axes, points = X.rank - 2, wide(b, grid)
+        pixels = sampling.Pixels(b, X)
+        batch = b.Reshape(sampling.count_up(b, sampling.size_of(b, grid, 0)), [-1, *[1] * axes])
+        places: list[Value] = []
+        for axis, size in enumerate(pixels.sizes):
+            position = b.Squeeze(b.Gather(points, [axes - 1 - axis], axis=axes + 1), [axes + 1])
+            places.append(self._place_value(b, position, size))
+        fold = None if self.padding_mode == "zeros" else partial(self._folded_value, b)
+        if self.mode == "nearest":
+            ones = b.constant(1, places[0].dtype)
+            near = [[(b.Round(place), ones)] for place in places]
+        else:
+            near = [(sampling.linear if self.mode == "linear" else sampling.cubic)(b, place) for place in places]
+        channels_last = sampling.sample(b, pixels, batch, near, fold)
+        return cast(b, b.Transpose(channels_last, perm=(0, axes + 1, *range(1, axes + 1))), X.dtype)
+
+    def _place_value(self, b: Builder, position: Value, size: Value) -> Value:
+        """Like `_place`, in operators."""
+        count = cast(b, size, position.dtype)
+        aligned = (position + 1) / 2 * (count - 1) if self.align_corners else ((position + 1) * count - 1) / 2
+        return aligned if self.mode == "cubic" else self._folded_value(b, aligned, size)
+
+    def _folded_value(self, b: Builder, place: Value, size: Value) -> Value:
+        """Like `_folded`, in operators."""
+        last = cast(b, size - 1, place.dtype)
+        if self.padding_mode == "border":
+            return b.Clip(place, b.constant(0, place.dtype), last)
+        if self.padding_mode == "zeros":
+            return place
+        low = b.constant(0.0 if self.align_corners else -0.5, place.dtype)
+        span = last - low * 2
+        period = b.Max(span * 2, 1e-30)
+        rest = place - low - b.Floor((place - low) / period) * period
+        return b.Where(b.Greater(span, 0.0), low + b.Where(b.Greater(rest, span), span * 2 - rest, rest), low)
 
 
 def _cubic(distance: Array) -> Array:
@@ -246,6 +304,46 @@ class DeformConv(Op):
                 patches[n, g * share : (g + 1) * share, i] = sampled
         return patches
 
+    def smooth_form(
+        self, b: Builder, X: Value, W: Value, offset: Value, B: Value | None = None, mask: Value | None = None
+    ) -> Value:
+        """The patches as weighted sums of pixels, times the weights."""
+        axes, groups, kernel = X.rank - 2, self.offset_group, W.shape[2:]
+        if not all(isinstance(size, int) for size in kernel):
+            raise UnsupportedError("its gradient needs a kernel whose size is known before the run")
+        sizes = [int(size) for size in kernel if isinstance(size, int)]
+        count, outputs = int(np.prod(sizes)), b.Shape(offset, start=2)
+        batch, channels = b.Shape(X, start=0, end=1), b.Shape(X, start=1, end=2)
+        one = b.constant(np.array([-1]))
+        images = b.Reshape(wide(b, X), _joined(b, batch * groups, one, b.Shape(X, start=2)))
+        moves = b.Reshape(wide(b, offset), _joined(b, batch * groups, [count, axes], outputs))
+        places = [
+            self._regular_value(b, axis, sizes, outputs, moves.dtype) + b.Squeeze(b.Gather(moves, [axis], axis=2), [2])
+            for axis in range(axes)
+        ]
+        numbers = b.Reshape(sampling.count_up(b, sampling.scalar(b, batch * groups)), [-1, *[1] * (axes + 1)])
+        near = [sampling.linear(b, place) for place in places]
+        patches = sampling.sample(b, sampling.Pixels(b, images), numbers, near)
+        if mask is not None:
+            masks = b.Reshape(wide(b, mask), _joined(b, batch * groups, [count], outputs, [1]))
+            patches = patches * masks
+        ordered = b.Transpose(patches, perm=(0, axes + 2, *range(1, axes + 2)))
+        grouped = b.Reshape(ordered, _joined(b, batch, [self.group], b.Div(channels, self.group) * count, one))
+        weights = b.Reshape(wide(b, W), _joined(b, [self.group, -1], b.Div(channels, self.group) * count))
+        result = b.Reshape(weights @ grouped, _joined(b, batch, one, outputs))
+        if B is not None:
+            result = result + b.Reshape(wide(b, B), [-1, *[1] * axes])
+        return cast(b, result, X.dtype)
+
+    def _regular_value(self, b: Builder, axis: int, kernel: list[int], outputs: Value, dtype: DType) -> Value:
+        """[place in the kernel, windows]: the coordinates along an axis that the windows read before they are moved."""
+        stride, dilation = (1 if given is None else given[axis] for given in (self.strides, self.dilations))
+        begin = 0 if self.pads is None else self.pads[axis]
+        starts = sampling.count_up(b, sampling.scalar(b, b.Gather(outputs, [axis]))) * stride - begin
+        shape = [-1 if other == axis else 1 for other in range(len(kernel))]
+        steps = np.indices(kernel)[axis].reshape(-1, *[1] * len(kernel)) * dilation
+        return cast(b, b.Reshape(starts, shape) + b.constant(steps), dtype)
+
 
 def _regular(window: Window, place: int, axis: int, axes: int) -> Array:
     """The coordinates along one axis at which windows read the kernel's element `place`."""
@@ -308,6 +406,18 @@ class Col2Im(Op):
         crop = tuple(slice(int(w.begin), int(w.begin) + size) for size, w in zip(image, windows, strict=True))
         return like(result[(..., *crop)], input)
 
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        """The blocks of the gradient: a convolution with a kernel for each place in a block."""
+        block, bar = known_integers(inputs[2]), output_bars[0]
+        if block is None:
+            raise UnsupportedError("its gradient needs a block_shape that is known before the run")
+        count = int(np.prod(block))
+        kernel = b.constant(np.eye(count).reshape(count, 1, *block), bar.dtype)
+        planes = b.Reshape(bar, _joined(b, [-1, 1], b.Shape(bar, start=2)))
+        steps = {"strides": self.strides, "dilations": self.dilations, "pads": self.pads}
+        columns = b.Conv(planes, kernel, **{name: value for name, value in steps.items() if value is not None})
+        return b.Reshape(columns, b.Shape(inputs[0]), allowzero=1), None, None
+
 
 def _strided(window: Window, place: int) -> slice:
     start = place * window.dilation
@@ -354,6 +464,32 @@ class MaxRoiPool(Op):
                 bin = image[:, row, column]
                 result[r, :, i, j] = bin.max(axis=(1, 2)) if bin.size else 0
         return result
+
+    def smooth_form(self, b: Builder, X: Value, rois: Value) -> Value:
+        """The maxima along one axis and then along the other, of what lies in each bin; an empty bin is zero."""
+        regions = wide(b, rois)
+        batch = cast(b, b.Squeeze(b.Gather(regions, [0], axis=1), [1]), INT64)
+        images = b.Gather(X, batch, axis=0)
+        scaled = regions * b.constant(self.spatial_scale, regions.dtype)
+        corners = b.Sign(scaled) * b.Floor(b.Abs(scaled) + 0.5)
+        lowest = b.constant(-np.inf, X.dtype)
+        for axis, first, count in ((3, 1, self.pooled_shape[1]), (2, 2, self.pooled_shape[0])):
+            is_in = self._bin_masks(b, corners, first, count, sampling.size_of(b, X, axis))
+            shape = _joined(b, b.Shape(rois, start=0, end=1), [1] * (axis - 1), [count, -1], [1] * (3 - axis))
+            spread = b.Where(b.Reshape(is_in, shape), b.Unsqueeze(images, [axis]), lowest)
+            images = b.ReduceMax(spread, [axis + 1], keepdims=0)
+        return b.Where(b.Equal(images, lowest), b.constant(0, X.dtype), images)
+
+    def _bin_masks(self, b: Builder, corners: Value, first: int, count: int, size: Value) -> Value:
+        """[region, bin, pixel]: whether a pixel along one axis lies in a bin."""
+        start, end = (cast(b, b.Gather(corners, [i], axis=1), INT64) for i in (first, first + 2))
+        width = cast(b, b.Max(end - start + 1, b.constant(1, INT64)), FLOAT32) / b.constant(count, FLOAT32)
+        bins = b.constant(np.arange(count, dtype=np.float32))
+        low = cast(b, b.Floor(bins * width), INT64) + start
+        high = cast(b, b.Ceil((bins + 1) * width), INT64) + start
+        pixels = sampling.count_up(b, size)
+        low, high = b.Unsqueeze(low, [2]), b.Unsqueeze(high, [2])
+        return b.And(b.GreaterOrEqual(pixels, low), b.Less(pixels, high))
 
 
 def _round_away(x: Array) -> Array:
@@ -427,6 +563,51 @@ class RoiAlign(Op):
         step = size / bins
         return first + np.arange(bins)[:, None] * step + (np.arange(count) + 0.5) * step / max(count, 1)
 
+    def smooth_form(self, b: Builder, X: Value, rois: Value, batch_indices: Value) -> Value:
+        """Points of all bins, as many for each as the largest region has; those that a region lacks do not count."""
+        offset = 0.5 if self.coordinate_transformation_mode == "half_pixel" else 0.0
+        regions = wide(b, rois) * b.constant(self.spatial_scale, wide_dtype(rois.dtype)) - offset
+        pixels = sampling.Pixels(b, X)
+        rows = self._point_values(b, regions, 1, self.output_height)
+        columns = self._point_values(b, regions, 0, self.output_width)
+        lines = [_line_value(b, place, size) for (place, _, _), size in zip((rows, columns), pixels.sizes, strict=True)]
+        batch = b.Reshape(cast(b, batch_indices, INT64), [-1, 1, 1, 1, 1])
+        corners: list[Value] = []
+        for (row, row_share), (column, column_share) in product(*lines):
+            where = [b.Unsqueeze(row, [3, 4]), b.Unsqueeze(column, [1, 2])]
+            share = b.Unsqueeze(row_share, [3, 4]) * b.Unsqueeze(column_share, [1, 2])
+            corners.append(pixels.read(b, batch, where) * b.Unsqueeze(cast(b, share, pixels.dtype), [-1]))
+        counts = b.And(b.Unsqueeze(rows[1], [3, 4]), b.Unsqueeze(columns[1], [1, 2]))
+        result = self._pooled(b, corners, b.Unsqueeze(counts, [-1]), rows[2], columns[2])
+        return cast(b, b.Transpose(result, perm=(0, 3, 1, 2)), X.dtype)
+
+    def _pooled(self, b: Builder, corners: list[Value], counts: Value, tall: Value, broad: Value) -> Value:
+        """[region, bin, bin, channel] from the weighted neighbours of [region, bin, point, bin, point, channel]."""
+        if self.mode == "avg":
+            total = b.Where(counts, b.Sum(*corners), b.constant(0, corners[0].dtype))
+            number = b.Max(cast(b, tall * broad, total.dtype), 1.0)
+            return b.ReduceSum(total, [2, 4], keepdims=0) / b.Reshape(number, [-1, 1, 1, 1])
+        lowest = b.constant(-np.inf, corners[0].dtype)
+        highest = b.ReduceMax(b.Where(counts, b.Max(*corners), lowest), [2, 4], keepdims=0)
+        return b.Where(b.Equal(highest, lowest), b.constant(0, highest.dtype), highest)
+
+    def _point_values(self, b: Builder, regions: Value, column: int, bins: int) -> tuple[Value, Value, Value]:
+        """Like `_points`, in operators: [region, bin, point], which of them are there, and how many a region has."""
+        first, last = (b.Gather(regions, [i], axis=1) for i in (column, column + 2))
+        size = last - first
+        if self.coordinate_transformation_mode == "output_half_pixel":
+            size = b.Max(size, 1.0)
+        if self.sampling_ratio > 0:
+            counts = b.Expand(b.constant(self.sampling_ratio, size.dtype), b.Shape(size))
+            point = b.constant(np.arange(self.sampling_ratio), size.dtype)
+        else:
+            counts = b.Max(b.Ceil(size / bins), 0.0)
+            most = b.Max(cast(b, b.ReduceMax(counts, keepdims=0), INT64), b.constant(1, INT64))
+            point = cast(b, sampling.count_up(b, most), size.dtype)
+        number, step = b.Unsqueeze(counts, [2]), b.Unsqueeze(size / bins, [2])
+        starts = b.Unsqueeze(first, [2]) + b.constant(np.arange(bins).reshape(-1, 1), size.dtype) * step
+        return starts + (point + 0.5) * step / b.Max(number, 1.0), b.Less(point, number), cast(b, counts, INT64)
+
 
 def _check_points(count: int) -> None:
     if count > POINT_LIMIT:
@@ -451,3 +632,20 @@ def _line(place: Array, size: int) -> list[tuple[Array, Array]]:
     high = np.minimum(low + 1, size - 1)
     rest = inside - low
     return [(low, (1 - rest) * is_near), (high, rest * is_near)]
+
+
+def _line_value(b: Builder, place: Value, size: Value) -> list[tuple[Value, Value]]:
+    """Like `_line`, in operators."""
+    count = cast(b, size, place.dtype)
+    is_near = cast(b, b.And(place >= -1, b.LessOrEqual(place, count)), place.dtype)
+    within = b.Clip(place, b.constant(0, place.dtype), count - 1)
+    low = b.Floor(within)
+    high, rest = b.Min(low + 1, count - 1), within - low
+    return [(low, (1 - rest) * is_near), (high, rest * is_near)]
+
+
+def _joined(b: Builder, *parts: Value | list[int]) -> Value:
+    """A shape of several parts."""
+    return b.Concat(
+        *(part if isinstance(part, Value) else b.constant(np.array(part, np.int64)) for part in parts), axis=0
+    )

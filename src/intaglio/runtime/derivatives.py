@@ -46,8 +46,8 @@ def grad(
     the name of it with `.gradient` behind, and is zero where `of` does not depend on it smoothly.
 
     The model has the inputs of the given one. With `parameters="inputs"`, the weights in `wrt` become inputs too,
-    behind those, in the order of `wrt`. With `straight_through`, quantizing counts as if it did not round. `options` are those
-    of `load`; without them, the engine, threads and limits are those of the given model.
+    behind those, in the order of `wrt`. With `straight_through`, quantizing counts as if it did not round. `options`
+    are those of `load`; without them, the engine, threads and limits are those of the given model.
     """
     work = _Work(model, parameters, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
