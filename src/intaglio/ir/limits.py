@@ -7,12 +7,13 @@ that no function has to hand them on.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
-from intaglio.errors import InputError, LimitError
+from intaglio.errors import InputError, LimitError, OperatorError
 from intaglio.record import Record
 
 TENSOR_BYTES = 1 << 38
@@ -96,3 +97,17 @@ def most_bytes() -> int:
     """The bytes that a single tensor may have."""
     memory = current().memory
     return TENSOR_BYTES if memory is None else min(memory, TENSOR_BYTES)
+
+
+def check_size(shape: Sequence[Any], dtype: Any) -> tuple[int, ...]:
+    """The shape of a tensor to make; raises where a size is negative or all of it is far too large."""
+    sizes = tuple(int(size) for size in shape)
+    if any(size < 0 for size in sizes):
+        raise OperatorError(f"the shape {list(sizes)} has a negative size")
+    total = dtype.itemsize
+    for size in sizes:
+        total *= size
+    limit = most_bytes()
+    if total > limit:
+        raise LimitError(f"a tensor of shape {list(sizes)} and {total} bytes is over the limit of {limit}")
+    return sizes

@@ -16,12 +16,14 @@ from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
+from intaglio.ir.types import TensorType
 from intaglio.kernels.driver import ASSUMPTION, REQUIREMENT
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.faults import Faults, blaming
 from intaglio.kernels.loops import loop_call
 from intaglio.kernels.plan import Action, Allocate, Assign, Bind, Call, Check, HostStep, NativeStep, Operand, Size, Step
 from intaglio.kernels.program import Program
+from intaglio.kernels.register import is_computable
 from intaglio.kernels.transpose import transpose_call
 from intaglio.kernels.view import Buffer, View, whole
 
@@ -139,6 +141,12 @@ class Context:
         self.segment.inputs.append(value)
         self.segment.input_buffers.append(buffer)
         return whole(buffer, value.shape)
+
+    def take_inputs(self, values: Sequence[Value]) -> None:
+        """Let a segment that is the whole graph have its inputs in their order, those included that nobody reads."""
+        if all(isinstance(value.type, TensorType) and is_computable(value.type.dtype) for value in values):
+            for value in values:
+                self.view(value)
 
     def allocate(self, value: Value) -> View:
         """Fresh contiguous memory for a value that the next call writes."""
@@ -288,9 +296,10 @@ class Context:
         """
         segment, is_last = self.segment, bool(results)
         exported: dict[Buffer, Value] = {}
-        ordered = {value: self.views[value] for value in results if value in self.views}
+        ordered = {value: self.view(value) for value in results if value in self.views or self._can_copy(value)}
         for value, view in [*ordered.items(), *((v, w) for v, w in self.views.items() if v not in ordered)]:
-            if value.constant is None and value not in segment.inputs and needed(value):
+            is_made = value.constant is None and value not in segment.inputs
+            if needed(value) and (is_made or (value in ordered and self._can_copy(value))):
                 self._export(value, view, exported)
         for kind in ("arena", "late", "place"):
             for index, buffer in enumerate(buffer for buffer in segment.arena if buffer.kind == kind):
@@ -304,6 +313,11 @@ class Context:
         self.segment = NativeStep()
         self.views = {}
         self._bound = set()
+
+    def _can_copy(self, value: Value) -> bool:
+        """Whether a result that is an input or a constant can be copied by a segment that is the whole graph."""
+        is_given = value.constant is not None or value in self.segment.inputs
+        return not self.steps and is_given and isinstance(value.type, TensorType) and is_computable(value.type.dtype)
 
     def _export(self, value: Value, view: View, exported: dict[Buffer, Value]) -> None:
         """Let a value leave the segment: in the memory where it lies if that is its own, else in a copy."""

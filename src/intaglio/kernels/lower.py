@@ -225,6 +225,8 @@ class _Lowering:
         self.classify()
         hosted = {name for name, node in self.binders.items() if self.kinds[node] == "host"}
         self.context.told, self.context.awaited = self.binders.keys() - hosted, hosted
+        if "host" not in self.kinds.values():
+            self.context.take_inputs(self.graph.inputs)
         groups = self.lower_groups()
         self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= groups, self.graph.outputs)
         constants = make_constants(self.context.constants)

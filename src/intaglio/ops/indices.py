@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.errors import IntaglioError, LimitError, OperatorError, ShapeError
+from intaglio.errors import IntaglioError, OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import NUMBERED, DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Value
-from intaglio.ir.limits import most_bytes
+from intaglio.ir.limits import check_size as check_size
 from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.requirements import need_at_most, need_equal
 from intaglio.ir.types import OptionalType, SequenceType, Shape, TensorType, Type
@@ -171,20 +171,6 @@ def check_indices(indices: Array, size: int, what: str = "index") -> Array:
     if wrong.size:
         raise OperatorError(f"{what} {wrong.flat[0]} is out of range for size {size}: expected {-size} to {size - 1}")
     return np.where(positions < 0, positions + size, positions)
-
-
-def check_size(shape: Sequence[Any], dtype: np.dtype[Any]) -> tuple[int, ...]:
-    """The shape of a tensor to make; raises where a size is negative or all of it is far too large."""
-    sizes = tuple(int(size) for size in shape)
-    if any(size < 0 for size in sizes):
-        raise OperatorError(f"the shape {list(sizes)} has a negative size")
-    total = dtype.itemsize
-    for size in sizes:
-        total *= size
-    limit = most_bytes()
-    if total > limit:
-        raise LimitError(f"a tensor of shape {list(sizes)} and {total} bytes is over the limit of {limit}")
-    return sizes
 
 
 def wide(array: Array) -> Array:

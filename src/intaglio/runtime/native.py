@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from intaglio.c import cache
 from intaglio.c.cache import CFunction
 from intaglio.c.compiler import find_compiler
-from intaglio.c.native import invoke_function
 from intaglio.c.target import Target, host_target
 from intaglio.c.toolchain import RefusedError
 from intaglio.errors import CompileError, LimitError, OperatorError, ShapeError
@@ -30,13 +28,12 @@ from intaglio.kernels.reuse import layout
 from intaglio.onnx.mapped import check_files
 from intaglio.ops.evaluate import describe, run_node
 from intaglio.ops.evaluate import evaluate as evaluate_graph
-from intaglio.ops.indices import check_size
-from intaglio.runtime.arrays import adopted, constant_ids, owned
+from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.fitting import Fitting
-from intaglio.runtime.segment import PREPARED_LIMIT, Frame, LoadedSegment, Ready, Result, Room
+from intaglio.runtime.segment import PREPARED_LIMIT, Frame, LoadedSegment, Ready, Result, Room, exportable
 from intaglio.runtime.special import decisive_sizes, parameter_positions, with_parameters, with_sizes
 from intaglio.runtime.weights import (
     Held,
@@ -58,14 +55,6 @@ PARAMETER_LIMIT = 8
 KERNEL_HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
 
 
-@dataclass(frozen=True, slots=True)
-class _FastRun:
-    """A whole run for input shapes seen before."""
-
-    handle: object
-    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
-
-
 class CompiledStep(LoadedSegment):
     """A native segment whose functions are loaded."""
 
@@ -80,6 +69,10 @@ class CompiledStep(LoadedSegment):
     ) -> None:
         super().__init__(frame_of(step), driver, kernels, constants, threads, weights, step.late)
         self.step = step
+
+    def _maker(self, place: int) -> str:
+        producer = self.step.outputs[place].producer
+        return super()._maker(place) + ("" if producer is None else f" of {describe(producer)}")
 
 
 def frame_of(step: NativeStep) -> Frame:
@@ -100,6 +93,7 @@ def frame_of(step: NativeStep) -> Frame:
         arena=tuple(Room(buffer.name, buffer.bytes) for buffer in step.arena),
         layout=layout(step),
         work=tuple(flops for flops in calls if names.isdisjoint(symbols(flops))),
+        is_narrow=any(value.dtype.is_narrow for value in (*step.inputs, *step.outputs)),
     )
 
 
@@ -161,10 +155,9 @@ class NativeEngine:
         tell(self.plan.faults)
         for engine in self._body_engines():
             engine.load()
-        self._invoke = invoke_function()
         self._outputs = list(self.plan.outputs)
         self._constants = constant_ids(constants_read_by_host(self.plan))
-        self._fast: dict[tuple[tuple[int, ...], ...], _FastRun] = {}
+        self._fast: dict[tuple[tuple[int, ...], ...], Ready] = {}
         self._is_single = self._has_one_segment()
         self._dtypes = [value.dtype.numpy for value in self.plan.inputs] if self._is_single else []
         release_plan(self.plan)
@@ -176,15 +169,7 @@ class NativeEngine:
         if len(self.steps) != 1 or isinstance(self.steps[0], HostStep):
             return False
         step = self.steps[0].step
-        plain = all(
-            isinstance(v.type, TensorType) and not v.type.dtype.is_narrow for v in (*step.inputs, *step.outputs)
-        )
-        return (
-            plain
-            and not any(step.late_outputs)
-            and list(step.inputs) == list(self.plan.inputs)
-            and list(step.outputs) == self._outputs
-        )
+        return list(step.inputs) == list(self.plan.inputs) and list(step.outputs) == self._outputs
 
     @property
     def is_plain(self) -> bool:
@@ -361,8 +346,7 @@ class NativeEngine:
         assert isinstance(step, CompiledStep)
         if len(self._fast) >= PREPARED_LIMIT:
             self._fast.clear()
-        ready = _ready(step, bindings)
-        self._fast[tuple([array.shape for array in inputs])] = _FastRun(ready.prepared.handle, ready.outputs)
+        self._fast[tuple([array.shape for array in inputs])] = _ready(step, bindings)
 
     def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
         """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
@@ -374,14 +358,13 @@ class NativeEngine:
         fast = self._fast.get(tuple([array.shape for array in inputs]))
         return None if fast is None else self._run_fast(fast, inputs, None)
 
-    def _run_fast(self, fast: _FastRun, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
+    def _run_fast(self, fast: Ready, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """One segment, shapes seen before: allocate and call."""
-        outputs = [np.empty(shape, dtype) for shape, dtype in fast.outputs]
         time = self._limit_ns if deadline is None else deadline.remaining()
         step = self.steps[0]
         assert isinstance(step, CompiledStep)
         try:
-            status = self._invoke(fast.handle, time, *inputs, *outputs)
+            status, outputs = step.call(fast, inputs, time)
         except MemoryError as error:
             raise _refusal(error, step.step) from None
         if status:
@@ -422,25 +405,16 @@ class NativeEngine:
         inputs: Sequence[Any],
     ) -> None:
         ready, segment = _ready(step, bindings), step.step
-        outputs = [
-            _Late(dtype, value) if buffer.is_late else np.empty(shape, dtype)
-            for (shape, dtype), buffer, value in zip(
-                ready.outputs, segment.output_buffers, segment.outputs, strict=True
-            )
-        ]
-        buffers = [exportable(known[value]) for value in segment.inputs]
-        buffers += [item if isinstance(item, _Late) else exportable(item) for item in outputs]
+        arrays = [exportable(known[value]) for value in segment.inputs]
         told = np.empty(segment.told, np.int64)
-        if segment.told:
-            buffers.append(told)
+        time = 0 if deadline is None else deadline.remaining()
         try:
-            status = self._invoke(ready.prepared.handle, 0 if deadline is None else deadline.remaining(), *buffers)
+            status, outputs = step.call(ready, arrays, time, [told] if segment.told else [])
         except MemoryError as error:
             raise _refusal(error, segment) from None
         if status:
             self._raise(status, segment, inputs, deadline)
-        arrays = [item.array if isinstance(item, _Late) else item for item in outputs]
-        known.update(zip(segment.outputs, arrays, strict=True))
+        known.update(zip(segment.outputs, outputs, strict=True))
         bindings.update(zip(segment.late, told.tolist(), strict=False))
 
     def _raise(self, status: int, step: NativeStep, inputs: Sequence[Any], deadline: Deadline | None) -> None:
@@ -460,33 +434,6 @@ class NativeEngine:
         evaluate_graph(self.graph, inputs)
         names = ", ".join(node.op.name for node in action.nodes)
         raise OperatorError(f"{names} met a value at run time that its definition forbids")
-
-
-class _Late:
-    """An output whose shape the run tells: what `invoke` is given in its place makes it."""
-
-    __slots__ = ("array", "dtype", "value")
-
-    def __init__(self, dtype: np.dtype[Any], value: Value) -> None:
-        self.dtype = dtype
-        self.value = value
-
-    def __call__(self, owner: object, address: int, *shape: int) -> Array:
-        """An array of memory that the owner frees, or of fresh memory where there is no address."""
-        if address:
-            self.array = adopted(owner, address, shape, self.dtype)
-            return self.array
-        try:
-            self.array = np.empty(check_size(shape, self.dtype), self.dtype)
-        except LimitError as error:
-            raise LimitError(f"{self._maker()}: {error}") from None
-        except (MemoryError, ValueError) as error:
-            raise LimitError(f"{self._maker()}: {list(shape)} elements do not fit into memory") from error
-        return exportable(self.array)
-
-    def _maker(self) -> str:
-        producer = self.value.producer
-        return f"output {self.value.name!r}" + ("" if producer is None else f" of {describe(producer)}")
 
 
 def _refusal(error: MemoryError, step: NativeStep) -> MemoryError:
@@ -544,15 +491,6 @@ def refusal(function: CFunction, target: Target) -> str:
 def kernel_function(kernel: Kernel) -> CFunction:
     """A kernel as a function of the cache."""
     return CFunction(kernel.hint, kernel.source, "-O3", KERNEL_HEADERS)
-
-
-def exportable(array: Array) -> Array:
-    """The array as one that the buffer protocol knows: contiguous, and narrow floats as their bits."""
-    if not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)
-    if array.dtype.kind == "V" or array.dtype.num >= 256:
-        return array.view(np.uint16 if array.dtype.itemsize == 2 else np.uint8)
-    return array
 
 
 def _address(array: Array) -> int:

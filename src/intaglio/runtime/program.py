@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from intaglio.c.arena import Layout
-from intaglio.c.native import invoke_function
 from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, evaluate, parse, symbols
 from intaglio.ir.dtype import DTYPES
@@ -23,7 +22,7 @@ from intaglio.record import Record
 from intaglio.runtime.binding import bind
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.fitting import Fitting
-from intaglio.runtime.segment import PREPARED_LIMIT, Frame, LoadedSegment, Ready, Result, Room
+from intaglio.runtime.segment import PREPARED_LIMIT, Frame, LoadedSegment, Ready, Result, Room, exportable
 
 Data = dict[str, Any]
 
@@ -49,6 +48,8 @@ class Program(Record):
     driver: str
     """The hash of the driver's source, which addresses its code."""
     kernels: tuple[str, ...]
+    late: tuple[str, ...]
+    """The symbols that the driver gives values to."""
     assumptions: tuple[tuple[Dim, Dim], ...]
     requirements: tuple[Requirement, ...]
     weight_bytes: int
@@ -75,6 +76,7 @@ def program_data(program: Program) -> Data:
         "work": _dims_data(frame.work),
         "driver": program.driver,
         "kernels": list(program.kernels),
+        "late": list(program.late),
         "assumptions": [_dims_data(pair) for pair in program.assumptions],
         "requirements": [[[_dims_data(pair) for pair in each.pairs], each.message] for each in program.requirements],
         "weight_bytes": program.weight_bytes,
@@ -88,11 +90,12 @@ def program_from_data(data: Data) -> Program:
     frame = Frame(
         inputs=sum(not port.is_optional for port in inputs),
         results=results,
-        late=(False,) * len(results),
+        late=tuple(result.shape is None for result in results),
         symbols=tuple(data["symbols"]),
         arena=tuple(Room(name, read.dim(size)) for name, size in data["arena"]),
         layout=Layout(*data["layout"]),
         work=read.dims(data["work"]),
+        is_narrow=any(each.is_narrow for each in (*(port.type.dtype for port in inputs), *(r.dtype for r in results))),
     )
     return Program(
         name=data["name"],
@@ -101,6 +104,7 @@ def program_from_data(data: Data) -> Program:
         frame=frame,
         driver=data["driver"],
         kernels=tuple(data["kernels"]),
+        late=tuple(data["late"]),
         assumptions=tuple(map(read.pair, data["assumptions"])),
         requirements=tuple(
             Requirement(tuple(map(read.pair, pairs)), message) for pairs, message in data["requirements"]
@@ -122,8 +126,8 @@ def _port_data(port: Port) -> list[Any]:
 
 
 def _result_data(result: Result) -> list[Any]:
-    assert result.shape is not None
-    assert result.bytes is not None
+    if result.shape is None or result.bytes is None:
+        return [result.name, result.dtype.name, None, None]
     return [result.name, result.dtype.name, _dims_data(result.shape), _dim_data(result.bytes)]
 
 
@@ -153,6 +157,8 @@ class _Reader:
 
     def result(self, data: Sequence[Any]) -> Result:
         name, dtype, shape, size = data
+        if shape is None:
+            return Result(name, DTYPES[dtype], None, None)
         return Result(name, DTYPES[dtype], self.dims(shape), self.dim(size))
 
 
@@ -173,12 +179,11 @@ class ProgramEngine:
         self._program = program
         self._constants = constants
         self._whole = whole
-        places = [array.ctypes.data for array in constants]
+        places = [exportable(array).ctypes.data for array in constants]
         weights = sum(array.nbytes for array in constants)
         *kernels, driver = addresses
-        self._segment = LoadedSegment(program.frame, driver, kernels, places, threads, weights)
+        self._segment = LoadedSegment(program.frame, driver, kernels, places, threads, weights, program.late)
         self._fitting = Fitting(program.requirements)
-        self._invoke = invoke_function()
         self._limit_ns = int((current().time or 0) * 1e9)
         self._dtypes = [port.type.dtype.numpy for port in program.fed]
         self._ready: dict[tuple[tuple[int, ...], ...], Ready] = {}
@@ -206,9 +211,8 @@ class ProgramEngine:
 
     def _run(self, ready: Ready, inputs: Sequence[Any], time: int) -> list[Any] | None:
         """One call; None where the driver stopped or got no memory, so that the whole model must tell why."""
-        outputs = [np.empty(shape, dtype) for shape, dtype in ready.outputs]
         try:
-            status = self._invoke(ready.prepared.handle, time, *inputs, *outputs)
+            status, outputs = self._segment.call(ready, inputs, time)
         except MemoryError:
             return None
         return None if status else outputs

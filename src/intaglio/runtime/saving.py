@@ -55,6 +55,7 @@ def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
         frame=frame_of(step),
         driver=driver,
         kernels=tuple(kernels),
+        late=tuple(step.late),
         assumptions=tuple(engine.plan.assumptions),
         requirements=tuple(engine.plan.requirements),
         weight_bytes=weight_bytes(graph),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from intaglio.c.arena import Layout
-from intaglio.c.native import Prepared, Segment, plan_apart
+from intaglio.c.native import Prepared, Segment, invoke_function, plan_apart
 from intaglio.c.toolchain import is_sanitized
+from intaglio.errors import LimitError
 from intaglio.ir.dim import Dim, evaluate, symbols
 from intaglio.ir.dtype import DType
-from intaglio.ir.limits import current, most_bytes
+from intaglio.ir.limits import check_size, current, most_bytes
 from intaglio.record import Record
+from intaglio.runtime.arrays import adopted
 from intaglio.runtime.limits import check_plan
 
 PREPARED_LIMIT = 64
@@ -50,6 +53,8 @@ class Frame(Record):
     layout: Layout
     work: tuple[Dim, ...]
     """The operations of each call of a kernel, as far as they are known before the run."""
+    is_narrow: bool = False
+    """Whether an input or output has an element type that the buffer protocol does not know."""
 
     def rooms(self, bindings: Mapping[str, int]) -> list[int]:
         """The bytes of each buffer of the arena.
@@ -72,10 +77,45 @@ class Frame(Record):
 
 
 class Ready(Record):
-    """A segment for one binding of its sizes: what `invoke` needs and what it gives."""
+    """A segment for one binding of its sizes: what `invoke` needs and what it gives.
+
+    An output has no shape where only the run tells it.
+    """
 
     prepared: Prepared
-    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    outputs: tuple[tuple[tuple[int, ...] | None, np.dtype[Any]], ...]
+
+
+class LateArray:
+    """An output whose shape the run tells: what `invoke` is given in its place makes it."""
+
+    __slots__ = ("array", "dtype", "maker")
+
+    def __init__(self, dtype: np.dtype[Any], maker: Callable[[], str]) -> None:
+        self.dtype = dtype
+        self.maker = maker
+
+    def __call__(self, owner: object, address: int, *shape: int) -> np.ndarray[Any, Any]:
+        """An array of memory that the owner frees, or of fresh memory where there is no address."""
+        if address:
+            self.array = adopted(owner, address, shape, self.dtype)
+            return self.array
+        try:
+            self.array = np.empty(check_size(shape, self.dtype), self.dtype)
+        except LimitError as error:
+            raise LimitError(f"{self.maker()}: {error}") from None
+        except (MemoryError, ValueError) as error:
+            raise LimitError(f"{self.maker()}: {list(shape)} elements do not fit into memory") from error
+        return exportable(self.array)
+
+
+def exportable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array as one that the buffer protocol knows: contiguous, and narrow floats as their bits."""
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    if array.dtype.kind == "V" or array.dtype.num >= 256:
+        return array.view(np.uint16 if array.dtype.itemsize == 2 else np.uint8)
+    return array
 
 
 class LoadedSegment:
@@ -99,6 +139,8 @@ class LoadedSegment:
             driver, kernels, constants, frame.inputs, len(frame.late), threads, frame.late, rounds, memory
         )
         self._names = frame.all_symbols(late)
+        self._invoke = invoke_function()
+        self._is_plain = not (frame.is_narrow or any(frame.late) or len(frame.late) > len(frame.results))
         self._ready: OrderedDict[tuple[int, ...], Ready] = OrderedDict()
 
     def ready(self, bindings: dict[str, int]) -> Ready:
@@ -111,6 +153,25 @@ class LoadedSegment:
             if len(self._ready) > PREPARED_LIMIT:
                 self._ready.popitem(last=False)
         return found
+
+    def call(self, ready: Ready, inputs: Sequence[Any], time: int, told: Sequence[Any] = ()) -> tuple[int, list[Any]]:
+        """Run once on contiguous arrays within so many nanoseconds: the driver's status and the outputs."""
+        if self._is_plain:
+            outputs: list[Any] = [np.empty(shape, dtype) for shape, dtype in ready.outputs]  # pyright: ignore
+            return self._invoke(ready.prepared.handle, time, *inputs, *outputs), outputs
+        outputs = [
+            LateArray(dtype, partial(self._maker, place)) if shape is None else np.empty(shape, dtype)
+            for place, (shape, dtype) in enumerate(ready.outputs)
+        ]
+        given = [exportable(array) for array in inputs]
+        taken = [item if isinstance(item, LateArray) else exportable(item) for item in outputs]
+        status = self._invoke(ready.prepared.handle, time, *given, *taken, *told)
+        if status == 0:
+            outputs = [item.array if isinstance(item, LateArray) else item for item in outputs]
+        return status, outputs
+
+    def _maker(self, place: int) -> str:
+        return f"output {self.frame.results[place].name!r}"
 
     def _prepare(self, bindings: dict[str, int]) -> Ready:
         frame = self.frame
@@ -125,7 +186,9 @@ class LoadedSegment:
         if is_sanitized():
             offsets, total, gaps = plan_apart(sizes)
         prepared = self.segment.prepare(dims, offsets, total, max(1, work // 32), gaps=gaps)
-        outputs = tuple(
-            (tuple(evaluate(dim, bindings) for dim in each.shape or ()), each.dtype.numpy) for each in frame.results
-        )
+        outputs = tuple((_sizes(each.shape, bindings), each.dtype.numpy) for each in frame.results)
         return Ready(prepared, outputs)
+
+
+def _sizes(shape: Sequence[Dim] | None, bindings: dict[str, int]) -> tuple[int, ...] | None:
+    return None if shape is None else tuple([evaluate(dim, bindings) for dim in shape])
