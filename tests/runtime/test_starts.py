@@ -174,3 +174,66 @@ def test_limits_hold_for_a_started_model(warm: intaglio.Model, tmp_path: Path) -
         intaglio.load(tmp_path / "net.onnx", limits=intaglio.Limits(nodes=1))
     with pytest.raises(intaglio.LimitError):
         intaglio.load(tmp_path / "net.onnx", limits=intaglio.Limits(memory=8))
+
+
+KINDS = """
+import sys, numpy as np, ml_dtypes, intaglio
+model = intaglio.load(sys.argv[1])
+feeds = {
+    "unused": np.zeros(3, np.float32), "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "b": np.full(3, 2, np.float32), "half": np.ones(4, ml_dtypes.bfloat16),
+}
+got = model.run(feeds)
+np.savez(sys.argv[1] + ".npz", **{name: array.astype(np.float32) for name, array in got.items()})
+assert model.host_runs == 0 and got["bits"].dtype == ml_dtypes.bfloat16
+"""
+
+
+def every_kind() -> onnx.ModelProto:
+    """Inputs that are read in another order or not at all, and outputs that are given, constant, narrow or found."""
+    nodes = [
+        helper.make_node("Sub", ["b", "a"], ["difference"]),
+        helper.make_node("NonZero", ["difference"], ["found"]),
+        helper.make_node("Identity", ["a"], ["same"]),
+        helper.make_node("Identity", ["w"], ["weight"]),
+        helper.make_node("Add", ["half", "half"], ["bits"]),
+    ]
+    inputs = [("unused", TensorProto.FLOAT, ["K"]), ("a", TensorProto.FLOAT, ["N", 3]), ("b", TensorProto.FLOAT, [3])]
+    inputs.append(("half", TensorProto.BFLOAT16, ["M"]))
+    outputs = [("weight", TensorProto.FLOAT), ("found", TensorProto.INT64), ("same", TensorProto.FLOAT)]
+    outputs += [("difference", TensorProto.FLOAT), ("bits", TensorProto.BFLOAT16)]
+    graph = helper.make_graph(
+        nodes,
+        "kinds",
+        [helper.make_tensor_value_info(*each) for each in inputs],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs],
+        [numpy_helper.from_array(WEIGHT, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def test_inputs_and_outputs_of_every_kind_start_without_the_model(tmp_path: Path, environment: dict[str, str]) -> None:
+    path = tmp_path / "kinds.onnx"
+    onnx.save(every_kind(), path)
+    assert heavy(start(KINDS, environment, str(path)))
+    first = dict(np.load(f"{path}.npz"))
+    assert not heavy(start(KINDS, environment, str(path)))
+    second = dict(np.load(f"{path}.npz"))
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    wanted = {"weight": WEIGHT, "found": np.array(np.nonzero(2 - a)), "same": a, "difference": 2 - a}
+    wanted["bits"] = np.full(4, 2.0)
+    for results in (first, second):
+        assert list(results) == ["weight", "found", "same", "difference", "bits"]
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(results[name], array)
+
+
+def test_weights_in_another_file_are_watched(tmp_path: Path, environment: dict[str, str]) -> None:
+    path, x = tmp_path / "net.onnx", np.arange(8, dtype=np.float32).reshape(2, 4)
+    for scale in (1, 0.5):
+        model = network(scale)
+        onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=0)
+        assert heavy(start(RUN, environment, str(path)))
+        np.testing.assert_allclose(np.load(f"{path}.npy"), expected(x, scale), rtol=1e-5)
+        assert not heavy(start(RUN, environment, str(path)))
+        np.testing.assert_allclose(np.load(f"{path}.npy"), expected(x, scale), rtol=1e-5)

@@ -53,9 +53,9 @@ class ExternalData:
         return data[offset : offset + length]
 
     @property
-    def is_used(self) -> bool:
-        """Whether any file was opened."""
-        return bool(self._maps)
+    def files(self) -> tuple[Path, ...]:
+        """The files that were opened, as the model names them."""
+        return () if self.folder is None else tuple(self.folder / location for location in self._by_location)
 
     def check(self) -> None:
         """Raise LoadError where a file was rewritten since it was opened."""

@@ -33,5 +33,5 @@ class Imported(Record):
 
     graph: Graph
     info: ModelInfo
-    has_external_data: bool = False
-    """Whether tensors were read from other files than the model's."""
+    external_files: tuple[Path, ...] = ()
+    """The other files that tensors were read from."""

@@ -74,7 +74,7 @@ def _read(
     external.check()
     if reader.problems:
         return None, reader.problems
-    return Imported(graph, _info(model, opsets, path, reader.warnings), external.is_used), []
+    return Imported(graph, _info(model, opsets, path, reader.warnings), external.files), []
 
 
 def parse_model(source: Source) -> tuple[ModelProto, Path | None, dict[int, memoryview]]:

@@ -89,6 +89,8 @@ class Header(Record):
     program: dict[str, Any] | None = None
     """What runs without the graph, see `intaglio.runtime.program`, and the numbers of its constants."""
     sections: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    files: list[list[Any]] = field(default_factory=list[list[Any]])
+    """The other files that weights were read from, each as its path and look; a change in one makes this file old."""
 
 
 class Compiled(Record):
@@ -177,7 +179,17 @@ def _told_of(name: str) -> Generator[None]:
 def read_stored(content: Content, read_graph: Callable[[], Graph]) -> Compiled:
     """A program that was kept without its graph. Raises LoadError where it is damaged."""
     with _told_of("a program in the cache"):
-        return read_sections(content, _header(content), read_graph)
+        header = _header(content)
+        for name, *look in header.files:
+            if look != file_look(Path(name)):
+                raise LoadError(f"{name} is not the file that it was")
+        return read_sections(content, header, read_graph)
+
+
+def file_look(path: Path) -> list[int]:
+    """What changes where a file is changed or replaced."""
+    status = os.stat(path)
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def read_header(source: Any) -> Header:

@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,26 @@ from intaglio.ir.op import Array
 from intaglio.ir.text import format_graph
 from intaglio.ir.types import TensorType
 from intaglio.kernels.plan import NativeStep
-from intaglio.onnx.info import ModelInfo
+from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
-from intaglio.runtime.artifact import ALIGNMENT, FORMAT, MAGIC, PREFIX, Header, Section, StoredArray, StoredLibrary
+from intaglio.runtime.artifact import (
+    ALIGNMENT,
+    FORMAT,
+    MAGIC,
+    PREFIX,
+    Header,
+    Section,
+    StoredArray,
+    StoredLibrary,
+    file_look,
+)
 from intaglio.runtime.limits import weight_bytes
 from intaglio.runtime.native import NativeEngine, frame_of
 from intaglio.runtime.program import Port, Program, program_data
 from intaglio.version import __version__
 
-CONSTANTS_LIMIT = 1 << 28
-"""A program is stored where its code reads at most so many bytes of constants; they stand beside the graph's own."""
+CONSTANTS_LIMIT = 1 << 30
+"""A program is stored where its code reads at most so many bytes of constants: half of what the cache may hold."""
 
 
 def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
@@ -127,16 +137,17 @@ def save_compiled(
 
 
 def save_program(
-    path: Path, graph: Graph, info: ModelInfo, engine: NativeEngine, units: Mapping[str, dict[str, str]]
+    path: Path, imported: Imported, engine: NativeEngine, units: Mapping[str, dict[str, str]]
 ) -> int | None:
     """Write what runs without the graph, with code that is in units of the cache; None where there is no program."""
-    writer = _Writer()
+    writer, graph = _Writer(), imported.graph
     program = writer.program(program_of(graph, engine), engine)
     if program is None:
         return None
     libraries = [StoredLibrary(None, symbols, unit) for unit, symbols in units.items()]
-    header = _header(writer, info, engine.target, engine.exact, None, libraries, program)
-    return write_file(path, header, writer, lambda: check_files(graph))
+    files = [[str(file), *file_look(file)] for file in imported.external_files]
+    header = _header(writer, imported.info, engine.target, engine.exact, None, libraries, program)
+    return write_file(path, replace(header, files=files), writer, lambda: check_files(graph))
 
 
 def _header(

@@ -1,8 +1,8 @@
 """Starts of models that some process has compiled before: their programs are kept in the cache.
 
 A program is addressed by everything that it depends on: the bytes of the model, the options, the processor, and the
-files of Intaglio itself. So a model is not even parsed where its program is found. Models whose weights are in other
-files are not kept, nor are those that the host has a part in.
+files of Intaglio itself. So a model is not even parsed where its program is found. Of weights in other files it is
+known how those files looked. Models that the host has a part in are not kept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from intaglio.runtime.artifact import Compiled, InFile, read_stored
 if TYPE_CHECKING:
     from intaglio.runtime.variant import Engine, Options
 
-SIZE_LIMIT = 1 << 29
+SIZE_LIMIT = 1 << 31
 """Larger models are not looked up: to hash them takes longer than it saves."""
 
 _OUR_OPERATORS = ("intaglio.ops.", "intaglio.kernels.")
@@ -66,7 +66,8 @@ class WarmStart(Record):
         from intaglio.runtime.guard import guard_files
 
         guard_files()
-        return read_model(self.read()).graph
+        folder = None if self.path is None else self.path.parent
+        return read_model(self.read(), base_folder=folder).graph
 
     def keep(self, imported: Imported, engine: Engine) -> None:
         """Leave the program of an engine that was made in this process for later ones, if it has one."""
@@ -76,14 +77,13 @@ class WarmStart(Record):
         from intaglio.runtime.native import NativeEngine
         from intaglio.runtime.saving import save_program
 
-        if imported.has_external_data or not isinstance(engine, NativeEngine) or not _is_all_our_own():
+        is_named = self.path is not None or not imported.external_files
+        if not is_named or not isinstance(engine, NativeEngine) or not _is_all_our_own():
             return
         functions = [(function, engine.target) for function in engine.functions()]
         with suppress(CompileError, InputError, LoadError):
             units = default_cache().units([*functions, (runtime_function(), TARGETS["c"])], find_compiler())
-            default_cache().keep_program(
-                self.name, lambda path: save_program(path, imported.graph, imported.info, engine, units)
-            )
+            default_cache().keep_program(self.name, lambda path: save_program(path, imported, engine, units))
 
 
 def warm_start(source: Any, options: Options) -> WarmStart | None:
