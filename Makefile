@@ -5,7 +5,7 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup check lint types imports test check-long check-targets sanitize hunt conformance format bench clean
+.PHONY: setup check lint types imports test libraries check-libraries check-long check-targets sanitize hunt conformance format bench clean
 
 setup: $(INSTALLED)
 
@@ -28,6 +28,23 @@ imports: setup
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not targets"
+
+# Libraries that use ONNX Runtime, in an environment of their own that sees this one. They are installed without what
+# they depend on, which would bring other builds of torch and OpenCV; what they import is in the same list. silero-vad and
+# optimum need torch, from here.
+LIBRARIES := build/libraries
+
+$(LIBRARIES)/.installed: tests/compat/libraries.txt $(INSTALLED)
+	test -x $(LIBRARIES)/bin/python || $(PYTHON) -m venv $(LIBRARIES)
+	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > \
+		$$($(LIBRARIES)/bin/python -c "import site; print(site.getsitepackages()[0])")/shared.pth
+	$(LIBRARIES)/bin/python -m pip install --quiet --no-deps -r tests/compat/libraries.txt
+	touch $@
+
+libraries: $(LIBRARIES)/.installed
+
+check-libraries: setup libraries
+	$(BIN)/python -m pytest -v -m "slow or not slow" tests/compat/test_libraries.py
 
 check-long: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow

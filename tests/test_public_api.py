@@ -90,7 +90,7 @@ PARAMETERS = {
     "ModelBuilder.save": ["self", "path", "opset", "external_data"],
     "ModelBuilder.to_onnx": ["self", "opset"],
     "Model.__call__": ["self", "arrays", "named"],
-    "Model.run": ["self", "feeds", "outputs", "timeout", "threads"],
+    "Model.run": ["self", "feeds", "outputs", "timeout", "threads", "prune"],
     "Model.memory_plan": ["self", "sizes", "named"],
     "Model.explain": ["self"],
     "Model.c_source": ["self"],

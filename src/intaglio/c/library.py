@@ -29,6 +29,8 @@ class Runtime(NamedTuple):
     release_file: Callable[[int], int]
     run_memory: Callable[[], tuple[int, int, int]]
     set_stop: Callable[[int], int]
+    set_frugal: Callable[[int], int]
+    kept_memory: Callable[[], int]
 
 
 def runtime_function() -> CFunction:

@@ -155,6 +155,21 @@ def watching(flag: int) -> Generator[None]:
         runtime().set_stop(before)
 
 
+@contextmanager
+def keeping_no_memory() -> Generator[None]:
+    """Give the memory between kernels back after each run from this Python thread, where some is kept for the next."""
+    before = runtime().set_frugal(1)
+    try:
+        yield
+    finally:
+        runtime().set_frugal(before)
+
+
+def kept_memory() -> int:
+    """The bytes that all segments together keep for later runs."""
+    return runtime().kept_memory()
+
+
 class RunMemory(NamedTuple):
     """The bytes that a run of a segment asked for: its arena, what its driver allocated, and scratch of all threads."""
 

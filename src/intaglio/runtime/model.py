@@ -325,13 +325,15 @@ class Model:
         outputs: Sequence[str] | None = None,
         timeout: float | None = None,
         threads: int | None = None,
+        prune: bool = False,
     ) -> dict[str, Any]:
         """Run on inputs by name; returns outputs by name.
 
         `outputs` may name any tensor of the model, not only its outputs; what is not among those is compiled when it is
         first asked for. A run that takes longer than `timeout` seconds, that included, raises RunTimeoutError.
         `threads` bounds the threads of this run instead of what the model was loaded with; the
-        results are the same bits. The arrays returned belong to the caller.
+        results are the same bits. With `prune`, nothing is computed that `outputs` do not need: the model is compiled
+        for these when they are first asked for. The arrays returned belong to the caller.
         """
         if outputs is None and timeout is None and threads is None:
             again = self._run_again(feeds)
@@ -341,7 +343,7 @@ class Model:
             raise InputError(f"run takes a dict of inputs by name and not a {type(feeds).__name__}; or call the model")
         deadline = Deadline.after(timeout)
         names = tuple(self._names if outputs is None else outputs)
-        computed = self._computed(names)
+        computed = names if prune else self._computed(names)
         overridden = frozenset(item.name for item in self._inputs if item.is_optional and item.name in feeds)
         with within(self.options.limits, is_timed=True, deadline=None if deadline is None else deadline.check):
             variant = self._variant(computed, overridden)
@@ -381,6 +383,11 @@ class Model:
         except KeyError:
             return None
         return None if results is None else dict(zip(self._names, results, strict=True))
+
+    def forget_sizes(self) -> None:
+        """Keep no plan of memory for the sizes of earlier runs; the next run with such sizes plans anew."""
+        for variant in list(self._variants.values()):
+            variant.engine.forget_sizes()
 
     def _variant(self, names: tuple[str, ...], overridden: frozenset[str], progress: Progress | None = None) -> Variant:
         key = (names, overridden)

@@ -348,6 +348,14 @@ class NativeEngine:
             self._fast.clear()
         self._fast[tuple([array.shape for array in inputs])] = _ready(step, bindings)
 
+    def forget_sizes(self) -> None:
+        """Keep no plan of memory for the sizes that were run before."""
+        for engine in self.all_engines():
+            engine._fast.clear()
+            for step in engine.steps:
+                if isinstance(step, CompiledStep):
+                    step.forget_sizes()
+
     def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
         """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
         if not self._is_single:

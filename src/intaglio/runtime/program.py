@@ -201,6 +201,11 @@ class ProgramEngine:
             deadline.check()
         return self._whole().run(inputs, deadline) if results is None else results
 
+    def forget_sizes(self) -> None:
+        """Keep no plan of memory for the sizes that were run before."""
+        self._ready.clear()
+        self._segment.forget_sizes()
+
     def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
         """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
         for array, dtype in zip(inputs, self._dtypes, strict=True):

@@ -24,6 +24,9 @@ class ReferenceEngine:
     host_runs = 0
     """Nodes that run beside compiled ones; here none is compiled."""
 
+    def forget_sizes(self) -> None:
+        """This engine plans nothing."""
+
     def run_again(self, inputs: Sequence[Any]) -> None:
         """Every run of this engine does all of its work."""
 

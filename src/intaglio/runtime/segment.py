@@ -154,6 +154,10 @@ class LoadedSegment:
                 self._ready.popitem(last=False)
         return found
 
+    def forget_sizes(self) -> None:
+        """Keep nothing of the sizes that were prepared."""
+        self._ready.clear()
+
     def call(self, ready: Ready, inputs: Sequence[Any], time: int, told: Sequence[Any] = ()) -> tuple[int, list[Any]]:
         """Run once on contiguous arrays within so many nanoseconds: the driver's status and the outputs."""
         if self._is_plain:

@@ -35,6 +35,10 @@ class Engine(Protocol):
         """The outputs for arrays in the order of the graph's inputs."""
         ...
 
+    def forget_sizes(self) -> None:
+        """Keep no plan of memory for the sizes that were run before."""
+        ...
+
     def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
         """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
         ...

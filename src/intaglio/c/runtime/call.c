@@ -261,11 +261,14 @@ static char *take_arena(segment *s, int64_t *bytes) {
     return memory;
 }
 
+/* Whether runs of the calling thread keep no memory for the next one. */
+static _Thread_local int32_t call_is_frugal;
+
 /* Keeps an arena for the next run, in an empty place or in that of a smaller one, or frees it. */
 static void return_arena(segment *s, char *memory, int64_t bytes) {
     if (!memory)
         return;
-    if (bytes < MOST_KEPT_ARENA && atomic_load_explicit(&kept_bytes, memory_order_relaxed) + bytes <= MOST_KEPT_BYTES &&
+    if (!call_is_frugal && bytes < MOST_KEPT_ARENA && atomic_load_explicit(&kept_bytes, memory_order_relaxed) + bytes <= MOST_KEPT_BYTES &&
         !atomic_flag_test_and_set_explicit(&s->lock, memory_order_acquire)) {
         int32_t smallest = 0;
         for (int32_t i = 1; i < FREE_ARENAS; i++)
@@ -481,6 +484,20 @@ static PyObject *set_threads(PyObject *self, PyObject *const *argument, Py_ssize
     int32_t before = call_threads;
     call_threads = (int32_t)(wanted < 0 ? 0 : wanted > 1024 ? 1024 : wanted);
     return PyLong_FromLong(before);
+}
+
+/* (whether runs of this thread keep no memory) -> what it was before */
+static PyObject *set_frugal(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    if (!has_arguments(count, 1))
+        return NULL;
+    int32_t before = call_is_frugal;
+    call_is_frugal = PyLong_AsLongLong(argument[0]) != 0;
+    return PyErr_Occurred() ? NULL : PyLong_FromLong(before);
+}
+
+/* () -> bytes of all arenas that are kept for later runs */
+static PyObject *kept_memory(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    return PyLong_FromLongLong(atomic_load_explicit(&kept_bytes, memory_order_relaxed));
 }
 
 /* The flag of the calling thread's runs, NULL for none. */
@@ -710,7 +727,8 @@ static PyMethodDef methods[] = {
     {"pool_workers", pool_workers, METH_FASTCALL, NULL}, {"set_threads", set_threads, METH_FASTCALL, NULL},
     {"guard_file", guard_file, METH_FASTCALL, NULL},   {"is_file_lost", is_file_lost, METH_FASTCALL, NULL},
     {"release_file", release_file, METH_FASTCALL, NULL}, {"run_memory", run_memory, METH_FASTCALL, NULL},
-    {"set_stop", set_stop, METH_FASTCALL, NULL},
+    {"set_stop", set_stop, METH_FASTCALL, NULL},       {"set_frugal", set_frugal, METH_FASTCALL, NULL},
+    {"kept_memory", kept_memory, METH_FASTCALL, NULL},
 };
 
 /* The runtime's functions as Python objects, in the order of `methods`. */

@@ -177,7 +177,9 @@ def test_errors_have_the_names_people_catch(model: onnx.ModelProto, tmp_path: Pa
 def test_module_functions() -> None:
     assert compat.get_available_providers() == compat.get_all_providers() == ["CPUExecutionProvider"]
     assert compat.get_device() == "CPU"
-    assert compat.__version__ == intaglio.__version__ == compat.get_version_string()
+    assert compat.__version__ == compat.get_version_string() == compat.version
+    assert compat.__version__.split(".")[:2] == onnxruntime.__version__.split(".")[:2]
+    assert intaglio.__version__ in compat.get_build_info()
     compat.disable_telemetry_events()
     with pytest.raises(intaglio.UnsupportedError, match="no telemetry"):
         compat.enable_telemetry_events()

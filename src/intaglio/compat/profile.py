@@ -1,0 +1,56 @@
+"""The profile of a session: what it did and when, in the format of Chrome's tracing."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from intaglio.errors import InputError
+
+
+class Profile:
+    """The spans of one session: its loading and its runs."""
+
+    def __init__(self, prefix: str) -> None:
+        self.start_ns = time.monotonic_ns()
+        moment = time.strftime("%Y-%m-%d_%H-%M-%S")
+        self._path = f"{prefix}_{moment}_{time.time_ns() // 1_000_000 % 1000}.json"
+        self._events: list[dict[str, Any]] = []
+        self._is_over = False
+
+    @contextmanager
+    def span(self, name: str, **arguments: Any) -> Generator[None]:
+        """Note how long the block takes."""
+        begin = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            if not self._is_over:
+                self._events.append(
+                    {
+                        "cat": "Session",
+                        "pid": os.getpid(),
+                        "tid": threading.get_native_id(),
+                        "dur": (time.monotonic_ns() - begin) // 1000,
+                        "ts": (begin - self.start_ns) // 1000,
+                        "ph": "X",
+                        "name": name,
+                        "args": arguments,
+                    }
+                )
+
+    def end(self) -> str:
+        """Write the file, once; returns its path."""
+        if not self._is_over:
+            self._is_over = True
+            try:
+                Path(self._path).write_text(json.dumps(self._events, indent=1))
+            except OSError as error:
+                raise InputError(f"the profile {self._path!r} cannot be written: {error.strerror}") from error
+        return self._path
