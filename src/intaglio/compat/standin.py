@@ -65,7 +65,7 @@ def _modules(folder: str | None) -> dict[str, ModuleType]:
     collection = {name: public[name] for name in (*_COLLECTION, "OrtValue", "SparseTensor", "copy_tensors")}
     about = {name: public[name] for name in ("package_name", "version", "cuda_version", "__version__")}
     top = {name: each for name, each in public.items() if name not in raised}
-    return {
+    found = {
         NAME: _module(NAME, top | {"_intaglio": compat, "__author__": "Intaglio"}, folder or ""),
         f"{NAME}.capi": _module(f"{NAME}.capi", {}, ""),
         f"{NAME}.capi.onnxruntime_pybind11_state": _module(f"{NAME}.capi.onnxruntime_pybind11_state", native),
@@ -78,13 +78,12 @@ def _modules(folder: str | None) -> dict[str, ModuleType]:
             {"get_package_name_and_version_info": lambda: tuple(about.values())[:3], "check_distro_info": lambda: None},
         ),
         f"{NAME}.capi.build_and_package_info": _module(f"{NAME}.capi.build_and_package_info", about),
-        f"{NAME}.transformers": _module(
-            f"{NAME}.transformers", {}, os.path.join(folder, "transformers") if folder else ""
-        ),
-        f"{NAME}.transformers.io_binding_helper": _module(
-            f"{NAME}.transformers.io_binding_helper", {"TypeHelper": types.TypeHelper}
-        ),
     }
+    if folder is None:
+        helper = f"{NAME}.transformers.io_binding_helper"
+        found[f"{NAME}.transformers"] = _module(f"{NAME}.transformers", {}, "")
+        found[helper] = _module(helper, {"TypeHelper": types.TypeHelper})
+    return found
 
 
 _NATIVE_ERRORS = (

@@ -65,13 +65,15 @@ class OrtValue:
     def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> OrtValue:
         """Hold the memory of a tensor of another library, without a copy: the tensor, or its DLPack capsule.
 
-        The library may forbid to write there.
+        As the protocol has it, the memory may be written unless it is NumPy's and must not be.
         """
         source = data if hasattr(data, "__dlpack__") else _Capsule(data)
         try:
             array = np.from_dlpack(source)
-        except (TypeError, BufferError, RuntimeError) as error:
+        except (TypeError, ValueError, BufferError, RuntimeError) as error:
             raise InputError(f"{type(data).__name__} cannot be taken by way of DLPack: {error}") from error
+        if not (array.flags.writeable or isinstance(data, np.ndarray)) and array.flags.c_contiguous:
+            array, data = memory_at(array.ctypes.data, array.dtype, array.shape), (data, array)
         return cls(array.view(np.bool_) if is_bool_tensor else array, data)
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
