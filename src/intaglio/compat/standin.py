@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -66,7 +67,7 @@ def _modules(folder: str | None) -> dict[str, ModuleType]:
     about = {name: public[name] for name in ("package_name", "version", "cuda_version", "__version__")}
     top = {name: each for name, each in public.items() if name not in raised}
     found = {
-        NAME: _module(NAME, top | {"_intaglio": compat, "__author__": "Intaglio"}, folder or ""),
+        NAME: _module(NAME, top | {"_intaglio": compat} | _LEFTOVERS, folder or ""),
         f"{NAME}.capi": _module(f"{NAME}.capi", {}, ""),
         f"{NAME}.capi.onnxruntime_pybind11_state": _module(f"{NAME}.capi.onnxruntime_pybind11_state", native),
         f"{NAME}.capi._pybind_state": _module(f"{NAME}.capi._pybind_state", native),
@@ -79,12 +80,16 @@ def _modules(folder: str | None) -> dict[str, ModuleType]:
         ),
         f"{NAME}.capi.build_and_package_info": _module(f"{NAME}.capi.build_and_package_info", about),
     }
+    vars(found[NAME])["onnxruntime_validation"] = found[f"{NAME}.capi.onnxruntime_validation"]
     if folder is None:
         helper = f"{NAME}.transformers.io_binding_helper"
         found[f"{NAME}.transformers"] = _module(f"{NAME}.transformers", {}, "")
         found[helper] = _module(helper, {"TypeHelper": types.TypeHelper})
     return found
 
+
+_LEFTOVERS = {"__author__": "Intaglio", "contextlib": contextlib, "import_capi_exception": None}
+"""What can be seen in ONNX Runtime's module because of how that is written."""
 
 _NATIVE_ERRORS = (
     "DeviceReset",
