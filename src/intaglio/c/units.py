@@ -97,7 +97,7 @@ def _balanced(functions: dict[Key, CFunction], count: int) -> list[dict[Key, CFu
 
 def _cost(function: CFunction) -> float:
     """How long the compiler takes, in characters of kernel; a driver's lines were measured to be this much cheaper."""
-    return len(function.source) * (1 / 16 if function.optimize == "-O1" else 1)
+    return len(function.source) * (1 if function.optimize == "-O3" else 1 / 16)
 
 
 def unit_source(functions: dict[Key, CFunction]) -> str:

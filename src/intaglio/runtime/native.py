@@ -52,6 +52,10 @@ SPECIAL_LIMIT = 16
 PARAMETER_LIMIT = 8
 """How many values of small inputs an engine makes plans for; behind that the host runs the nodes that need them."""
 
+LONG_DRIVER = 150_000
+"""Drivers of so many characters are not optimised: that took the compiler up to 20 times as long, and a driver only
+computes sizes and calls kernels."""
+
 KERNEL_HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
 
 
@@ -484,7 +488,7 @@ def _ready(step: CompiledStep, bindings: dict[str, int]) -> Ready:
 
 def driver_function(source: str) -> CFunction:
     """A driver as a function of the cache."""
-    return CFunction("driver", source, "-O1", ("ig.h",))
+    return CFunction("driver", source, "-O1" if len(source) < LONG_DRIVER else "-O0", ("ig.h",))
 
 
 def refusal(function: CFunction, target: Target) -> str:
