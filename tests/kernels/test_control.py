@@ -339,3 +339,14 @@ def test_a_broadcast_that_ceases_to_fit():
     with pytest.raises(IntaglioError, match=r"Add.*\(2,\)|Add.*\[2\]|Add.*2 and 3"):
         model(np.array(3), vector(4), vector(1))
     np.testing.assert_array_equal(model(np.array(2), vector(4), vector(1)), [3, 4])
+
+
+def test_a_condition_whose_number_of_elements_only_the_run_tells():
+    text = """agraph (float[N] x, bool[K] c) => (float[N] y) {
+      y = If (c) <then_branch = a () => (float[N] t) { t = Mul(x, x) },
+                  else_branch = b () => (float[N] e) { e = Neg(x) }> }"""
+    model = check(text, *((vector(3), np.array([c])) for c in (True, False)))
+    for wrong in (np.zeros(0, bool), np.array([True, True])):
+        with pytest.raises(OperatorError, match=f"the condition has {wrong.size} elements"):
+            model(vector(3), wrong)
+    assert model(vector(2), np.array([True])).tolist() == [1, 4]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from intaglio.ir.dim import Dim, maximum, product, symbol, symbols
+from intaglio.ir.dim import Dim, compare, maximum, product, symbol, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
@@ -52,8 +52,8 @@ def refuse_control(node: Node) -> str | None:
             return f"the rank of {value.name} is not known before the run"
         if not is_computable(value.dtype):
             return f"{value.dtype} is not compiled"
-    flags = [value for value in _flags(node) if value is not None]
-    if any(product(value.shape) != 1 for value in flags):
+    flags = [product(value.shape) for value in _flags(node) if value is not None]
+    if any(compare(size, 1) in (-1, 1) or (size != 1 and node.op.name != "If") for size in flags):
         return "a condition or a count that may have more than one element is not compiled"
     return _refuse_sizes(node)
 
@@ -99,6 +99,9 @@ def lower_control(context: Context, node: Node, lower_body: LowerBody) -> None:
 def _lower_if(context: Context, node: Node, lower_body: LowerBody) -> None:
     condition = node.inputs[0]
     assert condition is not None
+    size = product(condition.shape)
+    if size != 1:
+        context.bind(node, [], "fault = size != 1;", sizes=[("size", size)])
     view = context.contiguous(condition)
     wanted = [value for value in node.outputs if value.uses or value.is_output]
     unbound = {value: context.unbound(value) for value in wanted}

@@ -25,6 +25,7 @@ from intaglio.passes import (
 )
 from intaglio.passes.deadcode import remove_dead_code
 from intaglio.passes.driver import Event, Outcome, Rule, Stays, nothing_stays, rewrite, rules_of
+from intaglio.passes.loops import simplify_loops
 from intaglio.passes.subexpressions import merge_common_subexpressions
 
 ROUNDS = 8
@@ -66,6 +67,7 @@ PIPELINE: tuple[Pass, ...] = (
         "before patterns, which compare values by identity",
         function=merge_common_subexpressions,
     ),
+    Pass("loops", "before patterns, which do not reach out of a body", function=simplify_loops),
     _rewriting("algebra", algebra, "before patterns, so that they meet one spelling of a formula"),
     _rewriting("fuse-batchnorm", batchnorm, "before activations, so that they stand behind the convolution"),
     _rewriting("recognise-gelu", gelu, "before activations, which share its inner nodes"),
