@@ -19,7 +19,7 @@ from intaglio.ir.text import parse_graph
 from intaglio.ir.types import TensorType
 from intaglio.ir.verify import verify
 from intaglio.ops.evaluate import evaluate
-from intaglio.passes import PIPELINE, simplify
+from intaglio.passes import PIPELINE, constants, simplify
 
 UNCHANGED = {
     "identity between an input and an output": (
@@ -169,14 +169,71 @@ def test_refused_with_a_reason(name: str, text: str, reason: str) -> None:
     assert "refused at" in str(report)
 
 
-def test_large_constants_are_folded_through_cheap_operators_only() -> None:
+def test_large_constants_are_folded_through_operators_whose_time_is_known() -> None:
     graph = Graph("g")
     b = Builder(graph)
     large = graph.constant(np.ones((256, 256), np.float32))
-    graph.set_outputs([b.Transpose(large), b.MatMul(large, large)])
+    graph.set_outputs([b.Transpose(large), b.MatMul(large, large), b.ReduceMean(large, [0]), b.Det(large)])
     simplify(graph, disable=["dead-code"])
     verify(graph)
-    assert [node.op.name for node in graph.nodes] == ["MatMul"]
+    assert [node.op.name for node in graph.nodes] == ["Det"]
+
+
+FOLDED: dict[str, Callable[[Builder, Value], Value]] = {
+    "a mean": lambda b, x: b.ReduceMean(x, [1]),
+    "a normalization": lambda b, x: b.LayerNormalization(x, b.constant(np.ones(256, np.float32))),
+    "a product": lambda b, x: b.MatMul(x, x),
+    "a product of the transpose": lambda b, x: b.Gemm(x, x, transA=1),
+    "a convolution": lambda b, x: b.Conv(b.Reshape(x, [1, 16, 64, 64]), b.constant(np.ones((3, 16, 3, 3), np.float32))),
+    "a table": lambda b, x: b.Sin(b.Mul(b.Reshape(b.Slice(x, [0], [1], [0]), [256, 1]), b.Slice(x, [0], [1], [0]))),
+}
+"""What a model computes of 256 x 256 numbers that it holds; the table is larger than what it is made of."""
+
+
+@pytest.mark.parametrize("what", FOLDED)
+def test_what_is_folded_is_what_the_graph_gives(what: str) -> None:
+    graph = Graph("g")
+    numbers = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
+    graph.set_outputs([FOLDED[what](Builder(graph), graph.constant(numbers))])
+    (expected,) = evaluate(graph, [])
+    simplify(graph)
+    assert len(graph) == 0
+    np.testing.assert_allclose(graph.outputs[0].constant, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("what", [name for name in FOLDED if name != "a table"])
+def test_folding_ends_with_its_seconds(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph("g")
+    b = Builder(graph)
+    values = [graph.constant(np.full((256, 256), number, np.float32)) for number in range(6)]
+    graph.set_outputs([FOLDED[what](b, value) for value in values])
+    before = len(graph)
+    with monkeypatch.context() as patch:
+        patch.setattr(constants, "SECONDS", 0.001)
+        report = simplify(graph, disable=["common-subexpressions"])
+        assert any("of 0 s for folding" in event.reason for event in report.refused["fold-constants"])
+    assert 0 < len(graph) <= before
+    simplify(graph)
+    assert len(graph) == 0
+
+
+def test_folding_ends_with_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph("g")
+    b = Builder(graph)
+    rows = [graph.constant(np.full((1, 256), number, np.float32)) for number in range(4)]
+    graph.set_outputs([b.Mul(b.Reshape(row, [256, 1]), row) for row in rows])
+    monkeypatch.setattr(constants, "GROWN", 2 * 256 * 256 * 4)
+    report = simplify(graph)
+    assert [node.op.name for node in graph.nodes] == ["Mul", "Mul"]
+    assert any("0 of 524288 are left" in event.reason for event in report.refused["fold-constants"])
+
+
+def test_what_only_repeats_is_not_folded_to_many_bytes() -> None:
+    graph = Graph("g")
+    b = Builder(graph)
+    graph.set_outputs([b.Expand(graph.constant(np.ones(256, np.float32)), [256, 256]), b.ConstantOfShape([300, 300])])
+    simplify(graph)
+    assert {node.op.name for node in graph.nodes} == {"Expand", "ConstantOfShape"}
 
 
 def test_common_subexpressions_by_operator_constants_and_sizes() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -17,9 +19,15 @@ from intaglio.passes.driver import ANY, Refusal, Result, rule
 SMALL = 64 * 1024
 """Bytes that a result may always have, and that any operator may always be given."""
 GROWTH = 2
-"""A larger result may have this many times the bytes of the inputs."""
+"""A larger result may have this many times the bytes of the inputs, or take of what is there for growth."""
 LARGEST = 1 << 30
 """Bytes that no folded result exceeds."""
+SECONDS = 4.0
+"""Seconds that folding one graph may take, as estimated, besides moving and converting data."""
+GROWN = 64 << 20
+"""Bytes that the results of one graph may have beyond those of `GROWTH`."""
+BYTES_A_SECOND, OPERATIONS_A_SECOND = 2e8, 1e9
+"""What the reference engine is estimated to do: bytes read and written, multiplications."""
 # fmt: off
 LINEAR = frozenset({
     "Abs", "Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip",
@@ -27,12 +35,50 @@ LINEAR = frozenset({
     "Log", "Mul", "Neg", "Not", "Pad", "Reciprocal", "Relu", "Reshape", "Shape", "Sign", "Size", "Slice", "Split",
     "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
 })
+"""Operators whose time is linear in their data and short, so that large constants may always be folded through them."""
+COUNTED = frozenset({
+    "Acos", "Acosh", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "Celu", "Cos",
+    "Cosh", "CumSum", "DepthToSpace", "Elu", "Equal", "Erf", "GatherElements", "GatherND", "Gelu", "Greater",
+    "GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "InstanceNormalization", "IsInf", "IsNaN",
+    "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "LogSoftmax", "LpNormalization", "Max", "Mean",
+    "MeanVarianceNormalization", "Min", "Mish", "Mod", "Or", "Pow", "QuantizeLinear", "ReduceL1", "ReduceL2",
+    "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "Round", "Selu", "Sigmoid", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "SpaceToDepth",
+    "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "Xor",
+})
 # fmt: on
-"""Operators whose time is linear in their data, so that large constants may be folded through them."""
+"""Operators whose time is linear in their data, and counted."""
 BOUNDED = frozenset({"NonZero", "Unique", "Compress"})
 """Operators whose output depends on data but is no larger than a few times their input."""
 COSTLY = frozenset({"Einsum"})
 """Operators whose time is not bounded by the sizes of their inputs and outputs."""
+REPEATING = frozenset({"ConstantOfShape", "Expand", "Pad", "Range", "Resize", "Tile"})
+"""Operators whose larger results are made in less time than they are read."""
+
+
+class Budget:
+    """What is left for folding one graph."""
+
+    def __init__(self) -> None:
+        self.seconds = SECONDS
+        self.bytes = GROWN
+
+
+class _Active(threading.local):
+    budget: Budget | None = None
+
+
+_active = _Active()
+
+
+@contextmanager
+def budget() -> Generator[None]:
+    """Within this context all folded nodes share one budget; outside of it each has its own."""
+    outer, _active.budget = _active.budget, Budget()
+    try:
+        yield
+    finally:
+        _active.budget = outer
 
 
 @rule(ANY)
@@ -43,7 +89,7 @@ def fold(b: Builder, node: Node) -> Result:
         return None
     if node.op.is_random or any(True for _ in node.op.subgraphs()):
         return None
-    reason = _over_budget(node, inputs)
+    reason = _spend(node, inputs, _active.budget or Budget())
     if reason:
         return Refusal(reason)
     try:
@@ -53,18 +99,48 @@ def fold(b: Builder, node: Node) -> Result:
     return _constants(b, node, results)
 
 
-def _over_budget(node: Node, inputs: Sequence[Value]) -> str:
-    """Why a node of constants is not computed before the run."""
+def _spend(node: Node, inputs: Sequence[Value], left: Budget) -> str:
+    """Take what a node of constants costs from the budget; why it is not computed before the run where that is over."""
     given = sum(value.constant.nbytes for value in inputs if value.constant is not None)
-    if node.op.name in COSTLY or (given > SMALL and node.op.name not in LINEAR):
-        return f"{node.op.name} of {given} bytes may take long"
-    made = [size_in_bytes(value.type) for value in node.outputs]
-    if None in made and node.op.name not in BOUNDED:
+    sizes = [size_in_bytes(value.type) for value in node.outputs]
+    made = [size for size in sizes if size is not None]
+    if len(made) < len(sizes) and node.op.name not in BOUNDED:
         return "the size of the result is not known"
-    largest = max((size for size in made if size is not None), default=0)
-    if largest > min(max(SMALL, GROWTH * given), LARGEST):
-        return f"the result would have {largest} bytes, from {given}"
+    seconds = 0.0 if given <= SMALL and node.op.name not in COSTLY else _seconds(node, given + sum(made))
+    largest = max(made, default=0)
+    grown = largest if largest > max(SMALL, GROWTH * given) else 0
+    if seconds == math.inf:
+        return f"{node.op.name} of {given} bytes may take long"
+    if largest > LARGEST or grown > (0 if node.op.name in REPEATING else left.bytes):
+        return (
+            f"the result would have {largest} bytes, from {given}; {left.bytes} of {GROWN} are left for larger results"
+        )
+    if seconds > left.seconds:
+        return f"it would take about {seconds:.1f} s, of {SECONDS:.0f} s for folding {left.seconds:.1f} s are left"
+    left.seconds -= seconds
+    left.bytes -= grown
     return ""
+
+
+def _seconds(node: Node, moved: int) -> float:
+    """The estimated time that counts, for so many bytes read and written; infinite where it is not known."""
+    if node.op.name in LINEAR:
+        return 0.0
+    if node.op.name in COUNTED and not node.op.domain:
+        return moved / BYTES_A_SECOND
+    operations = _multiplications(node)
+    return math.inf if operations is None else moved / BYTES_A_SECOND + operations / OPERATIONS_A_SECOND
+
+
+def _multiplications(node: Node) -> int | None:
+    """How many multiplications a product or a convolution takes."""
+    if node.op.domain or node.op.name not in ("Conv", "Gemm", "MatMul") or not node.output.tensor.is_static:
+        return None
+    results = math.prod(int(size) for size in node.output.shape)
+    if node.op.name == "Conv":
+        return results * math.prod(int(size) for size in node.needed(1).shape[1:])
+    depth = node.input.shape[0 if node.op.name == "Gemm" and node.op.transA else -1]
+    return results * int(depth)
 
 
 def size_in_bytes(type: Type) -> int | None:

@@ -130,13 +130,14 @@ def simplify(
     """
     _check_names(disable, pipeline)
     report = Report(nodes_before=_count(graph))
-    while report.rounds < ROUNDS:
-        report.rounds += 1
-        outcomes = [(each.name, each.run(graph, exact, stays)) for each in pipeline if each.name not in disable]
-        for name, outcome in outcomes:
-            report.add(name, outcome)
-        if not any(outcome.has_changes for _, outcome in outcomes):
-            break
+    with constants.budget():
+        while report.rounds < ROUNDS:
+            report.rounds += 1
+            outcomes = [(each.name, each.run(graph, exact, stays)) for each in pipeline if each.name not in disable]
+            for name, outcome in outcomes:
+                report.add(name, outcome)
+            if not any(outcome.has_changes for _, outcome in outcomes):
+                break
     report.nodes_after = _count(graph)
     return report
 
