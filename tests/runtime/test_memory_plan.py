@@ -19,6 +19,11 @@ from onnx import numpy_helper, parser
 import intaglio
 from intaglio.c.compiler import RUNTIME_FOLDER
 from intaglio.c.native import run_memory
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import symbol
+from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.graph import Graph
+from intaglio.ir.types import TensorType
 from intaglio.kernels.demand import LEAST_SHARED_JOB
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
@@ -204,3 +209,17 @@ def test_sizes_that_data_tells_can_be_given() -> None:
     explanation = loaded.explain()
     assert "allocated in the run: output y: 16*'y.0' bytes, at most 16*m*n bytes" in str(explanation)
     assert explanation.to_dict()["memory"]["tensors"] == data["tensors"]
+
+
+def test_sizes_that_the_first_probe_does_not_fit() -> None:
+    """A size divided by one that is 0 for small inputs: the plan of the open sizes is told all the same."""
+    graph = Graph("divided")
+    x = graph.add_input("x", TensorType(FLOAT32, (symbol("n"), 4)))
+    b = Builder(graph)
+    length = b.Div(b.Shape(x, end=1), [50])
+    y = b.Reshape(b.Slice(x, [0], b.Mul(length, [50]), [0]), b.Concat(length, [-1], axis=0))
+    graph.set_outputs([b.Relu(b.Exp(y))])
+    model = intaglio.load(graph)
+    assert "n" in str(model.memory_plan())
+    assert str(model.explain())
+    assert model(np.ones((100, 4), np.float32)).shape == (2, 200)

@@ -78,6 +78,7 @@ class Bounds:
         self.late = set(step.late) - set(sizes)
         self.sizes = sizes
         self.products: dict[Dim, Dim] = {}
+        self._known: dict[tuple[Dim, frozenset[Dim]], Dim | None] = {}
         self.sources: dict[str, list[Dim | None]] = {name: [] for name in self.late}
         for action in walk(step.actions):
             self._note(action)
@@ -102,7 +103,12 @@ class Bounds:
 
     def most(self, size: Dim, under_way: frozenset[Dim] = frozenset()) -> Dim | None:
         """An upper bound of a size, or None where there is none."""
-        size = substitute(size, self.sizes)
+        key = size, under_way
+        if key not in self._known:
+            self._known[key] = self._most(substitute(size, self.sizes), under_way)
+        return self._known[key]
+
+    def _most(self, size: Dim, under_way: frozenset[Dim]) -> Dim | None:
         if not isinstance(size, Expr) or symbols(size).isdisjoint(self.late):
             return size
         if size in under_way:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from intaglio.errors import InputError
+from intaglio.errors import InputError, ShapeError
 from intaglio.ir.dim import Dim, evaluate, substitute, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
@@ -17,8 +18,8 @@ from intaglio.kernels.plan import NativeStep, Plan
 from intaglio.kernels.reuse import layout
 from intaglio.runtime.limits import weight_bytes
 
-PROBE = 16
-"""The size that open dimensions are given to find out where a segment needs most memory."""
+PROBES = (16, 64, 1000, 100_000)
+"""What open dimensions are taken to be where sizes are compared: the first with which all of a size can be computed."""
 
 
 @dataclass(frozen=True)
@@ -217,8 +218,11 @@ def _fullest(sizes: Sequence[Dim], first: Sequence[int], last: Sequence[int]) ->
 
 
 def _probed(size: Dim) -> int:
-    """The size where every open dimension is the probe."""
-    return evaluate(size, dict.fromkeys(symbols(size), PROBE))
+    """The size where every open dimension is the probe; 0 where none of the probes fits, as for divisors of 0."""
+    for probe in PROBES:
+        with suppress(ShapeError):
+            return evaluate(size, dict.fromkeys(symbols(size), probe))
+    return 0
 
 
 def memory_of_graph(graph: Graph, simplified: Graph, sizes: Mapping[str, int]) -> MemoryPlan:
