@@ -26,7 +26,7 @@ from onnx import helper
 from intaglio.c.compiler import find_compiler
 from intaglio.c.target import Target, host_target
 from intaglio.kernels.structured.conv import conv, pack_conv
-from intaglio.kernels.structured.depthwise import depthwise, pack_depthwise
+from intaglio.kernels.structured.depthwise import depthwise, grouped, pack_depthwise
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.source import StructuredKernel, plain_epilogue, plan_source, vector_types
@@ -278,13 +278,24 @@ def channelwise(target: Target, side: int, channels: int, kernel: int, stride: i
                    model_of(node, {"x": x}, {"w": w}), {"x": x}, channels_first)  # fmt: skip
 
 
+def groupwise(target: Target, side: int, groups: int, inputs: int, outputs: int, kernel: int) -> Contest:
+    x, w = values(1, groups * inputs, side, side), values(groups * outputs, inputs, kernel, kernel)
+    sizes = window(side, groups * inputs, groups * outputs, kernel, 1, groups)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[kernel // 2] * 4, group=groups)
+    return Contest(f"grouped {side}x{side}x{groups}x({inputs}->{outputs}) {kernel}x{kernel}", grouped(target),
+                   [np.ascontiguousarray(np.moveaxis(x, 1, -1)), pack_depthwise(w)], sizes,
+                   np.zeros((side, side, len(w)), np.float32), 2.0 * side * side * w.size,
+                   model_of(node, {"x": x}, {"w": w}), {"x": x}, channels_first)  # fmt: skip
+
+
 def contests(target: Target) -> dict[str, list[Callable[[], Contest]]]:
     products = [(128, 768, 768), (128, 768, 3072), (128, 3072, 768), (128, 768, 2304), (512, 768, 768), (32, 768, 2304)]
     vectors = [(1, 768, 2304), (1, 768, 3072), (1, 3072, 768), (1, 768, 50257), (1, 4096, 4096), (4, 768, 3072)]
     points = [(56, 64, 64), (56, 64, 256), (56, 256, 64), (28, 512, 128), (14, 1024, 256), (7, 512, 2048)]
     squares = [(56, 64), (28, 128), (14, 256), (7, 512)]
     channels = [(112, 32, 3, 1), (112, 96, 3, 2), (56, 144, 3, 1), (28, 192, 3, 1), (14, 576, 3, 1), (7, 960, 3, 1)]
-    channels += [(28, 240, 5, 1), (14, 672, 5, 1)]
+    channels += [(28, 240, 5, 1), (14, 672, 5, 1), (56, 40, 3, 1), (56, 24, 3, 1), (56, 8, 3, 1), (28, 72, 7, 1)]
+    groups = [(56, 64, 1, 2, 3), (28, 64, 1, 2, 7), (56, 16, 1, 4, 3), (56, 32, 4, 4, 3), (28, 32, 8, 8, 3)]
     return {
         "gemm": [lambda s=s: product(target, *s) for s in products + vectors],
         "batched": [lambda: scores(target, 12, 128, 64, 128), lambda: mix(target, 12, 128, 128, 64),
@@ -296,6 +307,7 @@ def contests(target: Target) -> dict[str, list[Callable[[], Contest]]]:
                  lambda: convolution(target, 14, 96, 96, 5)],
         "winograd": [lambda s=s, o=o: fast_convolution(target, *s, output=o) for s in squares for o in (4, 2)],
         "depthwise": [lambda d=d: channelwise(target, *d) for d in channels],
+        "grouped": [lambda g=g: groupwise(target, *g) for g in groups],
     }  # fmt: skip
 
 

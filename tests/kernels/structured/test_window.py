@@ -1,12 +1,13 @@
 """Depthwise convolution and pooling against plain NumPy."""
 
+import copy
 import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
-from intaglio.kernels.structured.depthwise import depthwise, pack_depthwise
+from intaglio.kernels.structured.depthwise import depthwise, grouped, pack_depthwise
 from intaglio.kernels.structured.pool import pool
 
 GENERATOR = np.random.default_rng(3)
@@ -75,6 +76,13 @@ class Problem:
         return np.stack(taps), np.stack(counted)
 
 
+def replace_channels(problem: Problem, channels: int) -> Problem:
+    """The same problem with another number of channels."""
+    changed = copy.copy(problem)
+    changed.channels = channels
+    return changed
+
+
 PROBLEMS = [Problem(rank) for rank in (1, 2, 3) for _ in range(14)]
 
 
@@ -82,20 +90,38 @@ def last(x: Any) -> Any:
     return np.ascontiguousarray(np.moveaxis(x, 1, -1))
 
 
-@pytest.mark.parametrize("multiplier", [1, 2, 3])
-def test_depthwise(multiplier: int, target: Any, runner: Any) -> None:
+def test_depthwise(target: Any, runner: Any) -> None:
     built = runner(depthwise(target), target, "plain")
     for problem in PROBLEMS:
         x = GENERATOR.standard_normal((problem.images, problem.channels, *problem.extent)).astype(np.float32)
-        outputs = problem.channels * multiplier
-        w = GENERATOR.standard_normal((outputs, 1, *problem.kernel)).astype(np.float32)
-        taps = np.repeat(np.nan_to_num(problem.windows(x)[0]), multiplier, axis=2)
-        wanted = last(np.einsum("tnc...,ct->nc...", taps, w.reshape(outputs, -1).astype(np.float64)))
-        sizes = problem.sizes() | {"OC": outputs}
+        w = GENERATOR.standard_normal((problem.channels, 1, *problem.kernel)).astype(np.float32)
+        taps = np.nan_to_num(problem.windows(x)[0])
+        wanted = last(np.einsum("tnc...,ct->nc...", taps, w.reshape(len(w), -1).astype(np.float64)))
         out = np.full(wanted.shape, np.nan, np.float32)
-        result = built.run([last(x), pack_depthwise(w)], out, sizes, [outputs])
+        result = built.run([last(x), pack_depthwise(w)], out, problem.sizes(), [len(w)])
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
-        again = built.run([last(x), pack_depthwise(w)], out, sizes, [outputs], threads=4, step=1)
+        again = built.run([last(x), pack_depthwise(w)], out, problem.sizes(), [len(w)], threads=4, step=1)
+        np.testing.assert_array_equal(again, result)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 9, 16, 17])
+def test_grouped(groups: int, target: Any, runner: Any) -> None:
+    built = runner(grouped(target), target, "plain")
+    for problem in PROBLEMS[::2]:
+        inputs, outputs = (int(n) for n in GENERATOR.integers(1, target.lanes + 1, 2))
+        problem = replace_channels(problem, groups * inputs)
+        x = GENERATOR.standard_normal((problem.images, problem.channels, *problem.extent)).astype(np.float32)
+        w = GENERATOR.standard_normal((groups * outputs, inputs, *problem.kernel)).astype(np.float32)
+        taps = np.nan_to_num(problem.windows(x)[0])
+        taps = taps.reshape(len(taps), problem.images, groups, inputs, *problem.out)
+        kernels = w.reshape(groups, outputs, inputs, -1).astype(np.float64)
+        sums = np.einsum("tngi...,goit->ngo...", taps, kernels)
+        wanted = last(sums.reshape(problem.images, groups * outputs, *problem.out))
+        sizes = problem.sizes() | {"OC": len(w), "groups": groups}
+        out = np.full(wanted.shape, np.nan, np.float32)
+        result = built.run([last(x), pack_depthwise(w)], out, sizes, [len(w)])
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-4)
+        again = built.run([last(x), pack_depthwise(w)], out, sizes, [len(w)], threads=4, step=1)
         np.testing.assert_array_equal(again, result)
 
 

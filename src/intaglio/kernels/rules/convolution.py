@@ -18,7 +18,7 @@ from intaglio.kernels.plan import Operand
 from intaglio.kernels.rules.call import epilogue_code, structured_call
 from intaglio.kernels.rules.widen import computed, converted, packed_blocks, widened
 from intaglio.kernels.structured.conv import conv, conv_transpose, pack_conv, pack_conv_transpose
-from intaglio.kernels.structured.depthwise import depthwise, pack_depthwise
+from intaglio.kernels.structured.depthwise import depthwise, grouped, pack_depthwise
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.pool import pool
@@ -147,12 +147,20 @@ def _convolve(context: Context, layer: Layer) -> None:
         _direct(context, layer)
     elif is_plain and all(is_pointwise(window) for window in windows):
         _pointwise(context, layer)
-    elif group > 1 and group == layer.shape[1] and layer.element == FUSED:
+    elif group > 1 and layer.element == FUSED and _fits_lanes(context, layer):
         _depthwise(context, layer)
     elif is_plain and not context.exact and _fits_winograd(layer, windows):
         _winograd(context, layer, windows)
     else:
         _direct(context, layer)
+
+
+def _fits_lanes(context: Context, layer: Layer) -> bool:
+    """Whether a vector holds the channels of a group at least twice: larger groups fill the tiles of `conv` well."""
+    outputs, inputs = layer.weights.shape[0], layer.weights.shape[1]
+    if not isinstance(outputs, int) or not isinstance(inputs, int):
+        return False
+    return 2 * max(inputs, outputs // layer.inner.group) <= context.target.lanes
 
 
 def is_pointwise(window: Window) -> bool:
@@ -290,15 +298,20 @@ def _packed_at_run_time(context: Context, layer: Layer, is_transposed: bool) -> 
 
 
 def _depthwise(context: Context, layer: Layer) -> None:
-    weights = layer.weights
+    weights, group = layer.weights, layer.inner.group
     if weights.constant is None:
-        view = _weight_view(context, layer).reshape((weights.shape[0], product(weights.shape[2:])))
+        outputs, inputs, *kernel = weights.shape
+        view = _weight_view(context, layer).reshape((outputs, inputs, product(kernel)))
         assert view is not None
-        buffer = converted(context, view.transpose((1, 0)), view.buffer.dtype, view.buffer.dtype).buffer
+        buffer = converted(context, view.transpose((2, 1, 0)), view.buffer.dtype, view.buffer.dtype).buffer
     else:
         array = weights.constant
         buffer = context.packed(weights, "depthwise", lambda: pack_depthwise(array))
-    _emit(context, layer, depthwise(context.target), window_sizes(layer), buffer, layer.flops)
+    if group == layer.shape[1] == layer.output[-1]:
+        _emit(context, layer, depthwise(context.target), window_sizes(layer), buffer, layer.flops)
+    else:
+        sizes = window_sizes(layer) | {"groups": group}
+        _emit(context, layer, grouped(context.target), sizes, buffer, layer.flops)
 
 
 def _winograd(context: Context, layer: Layer, windows: Sequence[Window]) -> None:

@@ -1,4 +1,4 @@
-"""Depthwise convolution: each input channel makes its own output channels."""
+"""Depthwise convolution, and convolution in small groups: few channels make few channels."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from intaglio.kernels.structured.window import Window, window_kernel
 
 
 def depthwise(target: VectorTarget) -> StructuredKernel:
-    """Convolution with as many groups as channels, of an NDHWC float32 input with weights from `pack_depthwise`.
+    """Convolution with as many groups as input and output channels, of an NDHWC float32 input.
 
-    Output channel c reads input channel c / (OC / C).
+    Weights from `pack_depthwise`.
     """
     return window_kernel(
         target,
@@ -28,6 +28,27 @@ def depthwise(target: VectorTarget) -> StructuredKernel:
     )
 
 
+def grouped(target: VectorTarget) -> StructuredKernel:
+    """Convolution in groups of at most a vector of input and of output channels, of an NDHWC float32 input.
+
+    Weights from `pack_depthwise`. A vector holds the outputs of several groups; each of its lanes gets the input
+    channels of its group one after the other.
+    """
+    return window_kernel(
+        target,
+        Window(
+            hint="grouped",
+            title="Convolution in small groups",
+            buffers=("x", "w"),
+            start="",
+            step="",
+            finish="",
+            has_weights=True,
+            is_grouped=True,
+        ),
+    )
+
+
 def pack_depthwise(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Weights (OC, 1, *kernel) as (taps, OC)."""
-    return np.ascontiguousarray(weights.reshape(weights.shape[0], -1).T.astype(np.float32))
+    """Weights (OC, C / groups, *kernel) as (taps, C / groups, OC)."""
+    return np.ascontiguousarray(weights.reshape(*weights.shape[:2], -1).transpose(2, 1, 0).astype(np.float32))
