@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import intaglio
-from intaglio import LimitError, Limits
+from intaglio import InputError, LimitError, Limits
 from intaglio.compat import InferenceSession
 from intaglio.runtime.limits import machine_memory, settled
 
@@ -175,3 +175,34 @@ def test_a_session_takes_limits(make: Make) -> None:
     assert float(session.run(None, {"n": np.int64(4)})[0]) == 16
     with pytest.raises(LimitError):
         session.run(None, {"n": np.int64(5)})
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("1G", 2**30), ("512M", 2**29), ("1.5 KiB", 1536), ("2TB", 2**41), ("100", 100), ("7b", 7)]
+)
+def test_memory_as_text(text: str, count: int) -> None:
+    assert Limits(memory=text).memory == count
+    assert Limits(memory=text) == Limits(memory=count)
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1G", "1 X", "0.0001", "1e9", "G"])
+def test_memory_that_is_no_number_of_bytes(text: str) -> None:
+    with pytest.raises(InputError, match="bytes"):
+        Limits(memory=text)
+
+
+@pytest.mark.parametrize("name", ["memory", "time", "loop_iterations", "nodes"])
+@pytest.mark.parametrize("value", [True, object(), [1], float("nan"), -1])
+def test_limits_that_are_no_numbers(name: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"the limit on {name} is"):
+        Limits(**{name: value})
+
+
+def test_whole_floats_are_numbers_and_others_are_not() -> None:
+    assert Limits(memory=1e9).memory == 10**9
+    for name in ("memory", "nodes", "loop_iterations"):
+        for value in (1.5, float("inf")):
+            with pytest.raises(InputError, match="expected a whole number"):
+                Limits(**{name: value})
+    with pytest.raises(InputError, match="expected a number"):
+        Limits(nodes=None)  # pyright: ignore[reportArgumentType]

@@ -6,12 +6,16 @@ that no function has to hand them on.
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from intaglio.errors import InputError, LimitError, OperatorError
 from intaglio.record import Record
@@ -24,14 +28,15 @@ TENSOR_BYTES = 1 << 38
 class Limits:
     """What a model may cost. Reaching a limit raises LimitError, and the model can be used again.
 
-    `memory` are bytes: of the weights, of the memory between nodes and of the outputs together, which is known before
-    any of it is allocated, and of any single tensor where it is not; None is what the machine or container has.
+    `memory` are bytes, or text such as "512M" or "1.5G": of the weights, of the memory between nodes and of the outputs
+    together, which is known before any of it is allocated, and of any single tensor where it is not; None is what the
+    machine or container has.
     `time` are seconds: of loading, and of each run, which raises RunTimeoutError; None is no limit. `loop_iterations`
     are the rounds of any one Loop or Scan, `nodes` those of the model with its functions inlined and its operators
     expanded.
 
-    >>> Limits(time=2.5).nodes
-    1000000
+    >>> Limits(memory="1G").memory
+    1073741824
     """
 
     memory: int | None = None
@@ -39,11 +44,55 @@ class Limits:
     loop_iterations: int = 2**31 - 1
     nodes: int = 1_000_000
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            memory: int | str | None = None,
+            time: float | None = None,
+            loop_iterations: int = 2**31 - 1,
+            nodes: int = 1_000_000,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         for name in ("memory", "time", "loop_iterations", "nodes"):
             number = getattr(self, name)
-            if number is not None and not number > 0:
-                raise InputError(f"the limit on {name} is {number}, expected more than 0")
+            if number is None and name in ("memory", "time"):
+                continue
+            object.__setattr__(self, name, _checked(name, number))
+
+
+def _checked(name: str, number: Any) -> Any:
+    """A limit as the number that is meant; raises InputError where it is none."""
+    if name == "memory" and isinstance(number, str):
+        return parse_bytes(number)
+    if isinstance(number, bool) or not isinstance(number, (int, float, np.integer, np.floating)):
+        raise InputError(f"the limit on {name} is {number!r}, expected a number")
+    if not number > 0:
+        raise InputError(f"the limit on {name} is {number}, expected more than 0")
+    if name == "time":
+        return float(number)
+    if not math.isfinite(number) or number != int(number):
+        raise InputError(f"the limit on {name} is {number}, expected a whole number")
+    return int(number)
+
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes, with K, M, G or T for powers of 1024; raises InputError.
+
+    >>> parse_bytes("1.5K"), parse_bytes("2 GiB")
+    (1536, 2147483648)
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
+    if match is None:
+        raise InputError(f"{text!r} is no number of bytes, such as '512M' or '1.5G'")
+    count = int(float(match[1]) * _UNITS[match[2].upper()])
+    if count < 1:
+        raise InputError(f"{text!r} is {count} bytes, expected at least 1")
+    return count
 
 
 class _Scope(Record):
