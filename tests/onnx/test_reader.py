@@ -14,6 +14,7 @@ from intaglio.ir import dim
 from intaglio.ir.types import OptionalType, SequenceType, TensorType
 from intaglio.onnx.limits import ReadLimits
 from intaglio.onnx.reader import Imported, check_model, read_model
+from intaglio.onnx.schema import NEWEST
 from intaglio.ops.evaluate import evaluate
 
 VALUE = helper.make_tensor_value_info
@@ -257,9 +258,11 @@ def test_all_unknown_operators_in_one_message() -> None:
     with pytest.raises(UnsupportedError) as raised:
         read_model(model)
     message = str(raised.value)
-    assert "3 operators" in message
-    assert "ai.onnx::Rellu version 17: 2 nodes, first at one (did you mean Relu?)" in message
-    assert "custom::Thing version 1: at three (a custom operator" in message
+    assert "the model has 4 problems" in message
+    assert (
+        "one: the operator ai.onnx::Rellu version 17, which 2 nodes have, is not known (did you mean Relu?)" in message
+    )
+    assert "three: the operator custom::Thing version 1 is not known (a custom operator" in message
     assert "ai.onnx::Frobnicate" in message
 
 
@@ -409,3 +412,77 @@ def test_a_registered_class_stands_for_a_custom_operator() -> None:
     finally:
         for key in set(OPERATORS) - before:
             del OPERATORS[key]
+
+
+INDEPENDENT = {
+    "an unknown operator": ("[n{i}] a{i} = Nonsense{i}(x)", "the operator ai.onnx::Nonsense{i}"),
+    "an unknown attribute": ("[n{i}] a{i} = Relu <bad{i} = 1> (x)", "'bad{i}'"),
+    "a missing attribute": ("[n{i}] a{i} = Cast(x)", "n{i} (Cast): needs the attribute to"),
+    "an undefined input": ("[n{i}] a{i} = Neg(zz{i})", "'zz{i}'"),
+    "shapes": ("[n{i}] a{i} = Add(x, w)", "n{i} (Add)"),
+    "an attribute behind a broken input": (
+        "[m{i}] b{i} = Neg(yy{i}) [n{i}] a{i} = Softmax <axes{i} = 1> (b{i})",
+        "'axes{i}'",
+    ),
+    "an attribute behind an unknown operator": (
+        "[m{i}] b{i} = What{i}(x) [n{i}] a{i} = Elu <beta{i} = 1.0> (b{i})",
+        "'beta{i}'",
+    ),
+    "a body": (
+        "[n{i}] a{i} = If (c) <then_branch = t () => (float[2] p{i}) { p{i} = Inner{i}(x) }, "
+        "else_branch = e () => (float[2] q{i}) { q{i} = Neg(x) }>",
+        "Inner{i}",
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_independent_problems_are_all_found(seed: int) -> None:
+    """Any mixture of problems, each of which is told of once; what only follows from one is not."""
+    generator = np.random.default_rng(seed)
+    chosen = [list(INDEPENDENT.values())[k] for k in generator.integers(0, len(INDEPENDENT), 12)]
+    nodes = " ".join(node.replace("{i}", str(i)) for i, (node, _) in enumerate(chosen))
+    text = f"g (float[2] x, float[3] w, bool c) => (float[2] y) {{ {nodes} s = Sum(a0, a1, a5) y = Exp(s) }}"
+    problems = [str(problem) for problem in check_model(parse(f'<ir_version: 8, opset_import: ["" : 17]> {text}'))]
+    for i, (_, word) in enumerate(chosen):
+        found = [problem for problem in problems if word.replace("{i}", str(i)) in problem]
+        assert len(found) == 1, (word, problems)
+    behind = sum("m{i}" in node for node, _ in chosen)
+    assert len(problems) == len(chosen) + behind
+
+
+def test_all_undefined_inputs_and_all_attributes_of_one_node() -> None:
+    text = "g (float[2] x) => (float[2] y) { y = Add <one = 1, two = 2> (aa, bb) z = Cast <three = 1> (x) }"
+    first, second = (str(p) for p in check_model(parse(f'<ir_version: 8, opset_import: ["" : 17]> {text}')))
+    assert "'aa', which nothing defines, and 'bb', which nothing defines" in first
+    for word in ("'three'", "needs the attribute to"):
+        assert word in second
+
+
+def test_operator_sets_that_are_imported_wrongly_do_not_hide_the_rest() -> None:
+    model = parse('<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu <bad = 1> (x) }')
+    model.opset_import.add(domain="", version=18)
+    model.opset_import.add(domain="ai.onnx.ml", version=-3)
+    texts = [str(problem) for problem in check_model(model)]
+    assert len(texts) == 3
+    assert "imported in two versions, 17 and 18" in texts[0]
+    assert "'ai.onnx.ml' is imported in version -3" in texts[1]
+    assert "'bad'" in texts[2]
+
+
+@pytest.mark.parametrize(
+    ("opset", "ir_version", "words"),
+    [
+        (NEWEST[""], onnx.IR_VERSION, []),
+        (NEWEST[""] + 1, onnx.IR_VERSION, [f"opset {NEWEST[''] + 1} of ai.onnx is newer than {NEWEST['']}"]),
+        (999, onnx.IR_VERSION + 5, ["opset 999 of ai.onnx", f"IR version {onnx.IR_VERSION + 5} is newer"]),
+    ],
+)
+def test_versions_newer_than_known(opset: int, ir_version: int, words: list[str]) -> None:
+    graph = parse('<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }').graph
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+    info = read_model(model).info
+    assert len(info.newer) == len(words)
+    for word, text in zip(words, info.newer, strict=True):
+        assert word in text
+    assert info.warnings == info.newer

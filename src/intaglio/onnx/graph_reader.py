@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -25,14 +25,15 @@ from intaglio.onnx.protobuf import shorten, text, texts
 from intaglio.onnx.schema import Resolution, function_body, normal_domain, output_is_variadic, resolve
 from intaglio.onnx.scope import (
     BROKEN,
+    MEMORY_HINT,
     BoundAttribute,
     Broken,
     Problem,
     Scope,
     Site,
     bind_attributes,
+    check_attributes,
     path_of,
-    unknown_attribute,
 )
 from intaglio.onnx.signatures import adapter_signature
 from intaglio.onnx.tensors import read_sparse, read_tensor
@@ -48,8 +49,17 @@ class _ReportedError(IntaglioError):
 class GraphReader:
     """Reads the graphs of one model. Problems are gathered, and a value that depends on one is passed over."""
 
-    def __init__(self, external: ExternalData, functions: FunctionTable, limits: ReadLimits) -> None:
+    def __init__(
+        self,
+        external: ExternalData,
+        functions: FunctionTable,
+        limits: ReadLimits,
+        reported: Collection[tuple[str, str, int]] = (),
+    ) -> None:
+        """Operators in `reported`, by domain, name and version, are passed over: their absence is known already."""
         self.problems: list[Problem] = []
+        self._reported = reported
+        self._passed_over = 0
         self.warnings: list[str] = []
         self._external = external
         self._functions = functions
@@ -224,9 +234,10 @@ class GraphReader:
         builder.source = saved
 
     def _read_site(self, node: NodeProto, scope: Scope, builder: Builder) -> None:
-        found = [scope.find(name) if name else None for name in texts(node.input)]
+        found = scope.find_all(texts(node.input))
         inputs = [value for value in found if not isinstance(value, Broken)]
         if len(inputs) < len(found):
+            self._check_attribute_names(node, scope)
             _break_outputs(node, scope)
             return
         while inputs and inputs[-1] is None:
@@ -238,8 +249,27 @@ class GraphReader:
         else:
             self._read_operator(site)
 
+    def _check_attribute_names(self, node: NodeProto, scope: Scope) -> None:
+        """Raise LoadError for what is wrong with a node's attributes although its inputs are not known."""
+        given = [name for name in bind_attributes(node, scope) if name != MEMORY_HINT]
+        call = self._functions.find(node)
+        if call is not None:
+            check_attributes(given, dict.fromkeys(default_attributes(call[1]), False))
+            return
+        domain, name = normal_domain(text(node.domain)), text(node.op_type)
+        if (domain, name, scope.opsets.get(domain, 1)) in self._reported:
+            return
+        found = resolve(domain, name, imported_version(scope.opsets, domain))
+        if found.adapter is not None:
+            check_attributes(given, adapter_signature(found.adapter.function).attributes)
+        elif found.operator is not None and found.operator is not Gradient:
+            check_attributes(given, _allowed(found.operator))
+
     def _read_operator(self, site: Site) -> None:
         domain, name = normal_domain(text(site.node.domain)), text(site.node.op_type)
+        if (domain, name, site.scope.opsets.get(domain, 1)) in self._reported:
+            self._passed_over += 1
+            raise _ReportedError
         version = imported_version(site.scope.opsets, domain)
         found = resolve(domain, name, version)
         taken = _taken_branch(site) if domain == "" and name == "If" else None
@@ -261,16 +291,13 @@ class GraphReader:
     def _attribute_values(self, site: Site, found: Resolution, allowed: Mapping[str, bool]) -> dict[str, Any]:
         """The values by name; `allowed` tells which attributes are read and which of those are required."""
         values: dict[str, Any] = {}
-        for name, bound in sorted(site.attributes.items(), key=lambda item: item[1].proto.HasField("g")):
-            if name == "consumed_inputs" and found.schema is not None and found.schema.since_version < 6:
-                continue  # a hint to reuse memory in the first operator sets, without a meaning
-            if name not in allowed:
-                raise unknown_attribute(name, list(allowed))
+        given = dict(site.attributes)
+        if found.schema is not None and found.schema.since_version < 6:
+            given.pop(MEMORY_HINT, None)
+        check_attributes(given, allowed)
+        for name, bound in sorted(given.items(), key=lambda item: item[1].proto.HasField("g")):
             types = _body_types(found.operator, name, site.inputs, values)
             values[name] = self._attribute(site, name, bound, found, types)
-        missing = [name for name, is_needed in allowed.items() if is_needed and name not in values]
-        if missing:
-            raise LoadError(f"needs the attribute {', '.join(missing)}")
         return values
 
     def _attribute(
@@ -287,7 +314,7 @@ class GraphReader:
         self._check_depth(scope)
         graph = Graph(text(proto.name) or "body", outer=scope.graph)
         inner = Scope(graph, scope.opsets, path, scope.prefix, scope, scope.depth + 1, attributes=scope.attributes)
-        known = len(self.problems)
+        known = self._noted
         self._read_initializers(proto, inner, set(), {})
         stored = set(inner.values)  # files before IR version 4 list initializers as inputs too
         for position, value in enumerate(proto.input):
@@ -301,9 +328,14 @@ class GraphReader:
         if scope.depth >= self._limits.depth:
             raise LimitError(f"functions and subgraphs are nested more than {self._limits.depth} deep")
 
+    @property
+    def _noted(self) -> int:
+        """How many problems were met, those that were reported before included."""
+        return len(self.problems) + self._passed_over
+
     def _stop_after(self, known: int) -> None:
         """Stop the work on the current node where problems were noted since there were `known` of them."""
-        if len(self.problems) > known:
+        if self._noted > known:
             raise _ReportedError
 
     def _add_constant(self, site: Site, found: Resolution) -> None:
@@ -376,7 +408,7 @@ class GraphReader:
         path = f"{site.path}/{text(branch.proto.name)}"
         inner = Scope(site.scope.graph, scope.opsets, path, scope.prefix, scope, scope.depth + 1)
         inner.attributes = scope.attributes
-        known = len(self.problems)
+        known = self._noted
         self._read_initializers(proto, inner, set(), {})
         self._read_nodes(proto.node, inner, site.builder)
         outputs = self._read_outputs(proto, inner)
@@ -389,10 +421,7 @@ class GraphReader:
                 self._define_copy(site, name, value)
 
     def _call_function(self, site: Site, key: FunctionKey, proto: FunctionProto) -> None:
-        known = list(default_attributes(proto))
-        for name in site.attributes:
-            if name not in known:
-                raise unknown_attribute(name, known)
+        check_attributes(site.attributes, dict.fromkeys(default_attributes(proto), False))
         opsets = {normal_domain(text(entry.domain)): entry.version for entry in proto.opset_import}
         self._inline(site, proto, describe(key), opsets or site.scope.opsets, {})
 
@@ -401,9 +430,7 @@ class GraphReader:
         schema = found.schema
         if schema is None:
             raise GraphError("has no schema")
-        for name in site.attributes:
-            if name not in schema.attributes:
-                raise unknown_attribute(name, list(schema.attributes))
+        check_attributes(site.attributes, dict.fromkeys(schema.attributes, False))
         body = function_body(schema, version, _plain_node(site), [type_proto(v and v.type) for v in site.inputs])
         if body is None:
             raise UnsupportedError(f"{schema.name} has neither an implementation nor a function body for these inputs")
@@ -428,7 +455,7 @@ class GraphReader:
         inner = _function_scope(site, proto, title, opsets)
         given = {name: BoundAttribute(a, inner) for name, a in default_attributes(proto).items() if a is not None}
         inner.attributes = {**defaults, **given, **site.attributes}
-        known = len(self.problems)
+        known = self._noted
         self._read_nodes(proto.node, inner, site.builder)
         self._stop_after(known)
         formal, actual = texts(proto.output), texts(site.node.output)

@@ -26,6 +26,8 @@ class ModelInfo(Record):
     metadata_props: Mapping[str, str] = field(default_factory=dict)
     path: Path | None = None
     warnings: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
+    """Those of the warnings that tell of versions which are newer than what is known here."""
 
 
 class Imported(Record):

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 
+import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
@@ -29,8 +30,6 @@ Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | Mo
 
 SHOWN_PROBLEMS = 20
 """A message lists at most so many problems in full."""
-
-_UNSUPPORTED_LIMIT = 50
 
 
 def read_model(
@@ -62,18 +61,20 @@ def _read(
 ) -> tuple[Imported | None, list[Problem]]:
     model, path, cut = parse_model(source)
     folder = base_folder if base_folder is not None else path.parent if path is not None else None
-    opsets = _opset_imports(model)
+    opsets, problems = _opset_imports(model)
     functions = FunctionTable(model)
     functions.check_cost(model.graph, limits)
-    _check_operators(model, functions, opsets, limits)
+    unknown = _unknown_operators(model, functions, opsets, limits)
+    problems += unknown.values()
     external = ExternalData(folder)
-    reader = GraphReader(external, functions, limits)
+    reader = GraphReader(external, functions, limits, unknown.keys())
     graph = reader.read_model_graph(model.graph, opsets, model.ir_version, cut)
     for data in cut.values():
         check_bytes(data)
     external.check()
-    if reader.problems:
-        return None, reader.problems
+    problems += reader.problems
+    if problems:
+        return None, problems
     return Imported(graph, _info(model, opsets, path, reader.warnings), external.files), []
 
 
@@ -127,17 +128,35 @@ def _checked(model: ModelProto, title: str) -> ModelProto:
     return model
 
 
-def _opset_imports(model: ModelProto) -> dict[str, int]:
+def _opset_imports(model: ModelProto) -> tuple[dict[str, int], list[Problem]]:
+    """The versions of operator sets by domain, and what is wrong with them."""
     opsets: dict[str, int] = {}
+    problems: list[Problem] = []
     for entry in model.opset_import:
         domain = normal_domain(text(entry.domain))
+        title = f"the operator set {printable(shorten(domain or 'ai.onnx'))!r} is imported"
         if not 1 <= entry.version < 2**31:
-            raise LoadError(f"the operator set {domain or 'ai.onnx'!r} is imported in version {entry.version}")
-        if opsets.setdefault(domain, entry.version) != entry.version:
-            raise LoadError(f"the operator set {domain or 'ai.onnx'!r} is imported in two versions")
+            problems.append(Problem(LoadError(f"{title} in version {entry.version}, expected 1 or more"), ""))
+            opsets.setdefault(domain, NEWEST.get(domain, 1))
+        elif opsets.setdefault(domain, entry.version) != entry.version:
+            problems.append(Problem(LoadError(f"{title} in two versions, {opsets[domain]} and {entry.version}"), ""))
     if not opsets and model.ir_version < 3:
         opsets[""] = 1
-    return opsets
+    return opsets, problems
+
+
+def _newer(model: ModelProto, opsets: Mapping[str, int]) -> tuple[str, ...]:
+    """What of a model's versions is newer than what the installed `onnx` knows."""
+    known = f"which the installed onnx {onnx.__version__} knows"
+    found = [
+        f"opset {version} of {domain or 'ai.onnx'} is newer than {NEWEST[domain]}, the newest {known}: operators are "
+        f"read as opset {NEWEST[domain]} defines them"
+        for domain, version in opsets.items()
+        if version > NEWEST.get(domain, version)
+    ]
+    if model.ir_version > onnx.IR_VERSION:
+        found.append(f"IR version {model.ir_version} is newer than {int(onnx.IR_VERSION)}, the newest {known}")
+    return tuple(found)
 
 
 def _info(model: ModelProto, opsets: Mapping[str, int], path: Path | None, warnings: list[str]) -> ModelInfo:
@@ -145,6 +164,7 @@ def _info(model: ModelProto, opsets: Mapping[str, int], path: Path | None, warni
         warnings = [*warnings, "the model's training information is not read"]
     if any(node.domain == BLOCKED for node in model.graph.node):
         warnings = [*warnings, _BLOCKED_WARNING]
+    newer = _newer(model, opsets)
     return ModelInfo(
         ir_version=model.ir_version,
         opset_imports=opsets,
@@ -155,7 +175,8 @@ def _info(model: ModelProto, opsets: Mapping[str, int], path: Path | None, warni
         doc=text(model.doc_string),
         metadata_props={text(entry.key): text(entry.value) for entry in model.metadata_props},
         path=path,
-        warnings=tuple(warnings),
+        warnings=(*newer, *warnings),
+        newer=newer,
     )
 
 
@@ -165,10 +186,10 @@ _BLOCKED_WARNING = (
 )
 
 
-def _check_operators(
+def _unknown_operators(
     model: ModelProto, functions: FunctionTable, opsets: Mapping[str, int], limits: ReadLimits
-) -> None:
-    """Raise one UnsupportedError that lists every operator which nothing stands for."""
+) -> dict[tuple[str, str, int], Problem]:
+    """Every operator which nothing stands for, once, at the first node that has it."""
     unknown: Counter[tuple[str, str, int]] = Counter()
     first: dict[tuple[str, str, int], str] = {}
     bodies = [("", model.graph.node, opsets)]
@@ -189,21 +210,14 @@ def _check_operators(
             if not known[operator]:
                 unknown[operator] += 1
                 first.setdefault(operator, f"{prefix}{printable(text(node.name)) or 'a node without a name'}")
-    if unknown:
-        raise UnsupportedError(_unsupported_text(unknown, first))
+    return {operator: _unknown_operator(operator, count, first[operator]) for operator, count in unknown.items()}
 
 
-def _unsupported_text(unknown: Counter[tuple[str, str, int]], first: Mapping[tuple[str, str, int], str]) -> str:
-    lines = [f"{len(unknown)} operator{'s' if len(unknown) > 1 else ''} of this model cannot be read:"]
-    for operator, count in list(unknown.items())[:_UNSUPPORTED_LIMIT]:
-        domain, name, version = operator
-        times = f"{count} nodes, first at" if count > 1 else "at"
-        reason = _unknown_reason(domain, name, version)
-        title = f"{printable(domain) or 'ai.onnx'}::{printable(name)} version {version}"
-        lines.append(f"  {title}: {times} {first[operator]}{reason}")
-    if len(unknown) > _UNSUPPORTED_LIMIT:
-        lines.append(f"  and {len(unknown) - _UNSUPPORTED_LIMIT} more")
-    return "\n".join(lines)
+def _unknown_operator(operator: tuple[str, str, int], count: int, where: str) -> Problem:
+    domain, name, version = operator
+    title = f"{printable(shorten(domain)) or 'ai.onnx'}::{printable(shorten(name))} version {version}"
+    times = f", which {count} nodes have," if count > 1 else ""
+    return Problem(UnsupportedError(f"the operator {title}{times} is not known{_unknown_reason(*operator)}"), where)
 
 
 def _unknown_reason(domain: str, name: str, version: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
@@ -69,7 +69,23 @@ class Scope:
             if name in scope.values:
                 return scope.values[name]
             scope = scope.outer
-        raise LoadError(f"reads {shorten(name)!r}, which nothing defines{self._suggestion(name)}")
+        raise LoadError(f"reads {self._undefined(name)}")
+
+    def find_all(self, names: Sequence[str]) -> list[Value | Broken | None]:
+        """The values with these names, None for an empty one; raises LoadError for all that nothing defines."""
+        found: list[Value | Broken | None] = []
+        missing: list[str] = []
+        for name in names:
+            try:
+                found.append(self.find(name) if name else None)
+            except LoadError:
+                missing.append(self._undefined(name))
+        if missing:
+            raise LoadError(f"reads {', and '.join(missing)}")
+        return found
+
+    def _undefined(self, name: str) -> str:
+        return f"{shorten(name)!r}, which nothing defines{self._suggestion(name)}"
 
     def define(self, name: str, value: Value) -> None:
         """Give a value its name; raises LoadError where the name is taken in this scope."""
@@ -136,8 +152,25 @@ def bind_attributes(node: NodeProto, scope: Scope) -> dict[str, BoundAttribute]:
     return bound
 
 
-def unknown_attribute(name: str, known: Sequence[str]) -> LoadError:
-    """The error for an attribute that nobody reads."""
+MEMORY_HINT = "consumed_inputs"
+"""An attribute of the first operator sets, a hint to reuse memory without a meaning."""
+
+
+def check_attributes(given: Iterable[str], allowed: Mapping[str, bool]) -> None:
+    """Raise LoadError for every attribute that nobody reads, and for those that are missing.
+
+    `allowed` tells which attributes are read and which of those are required.
+    """
+    names = set(given)
+    problems = [_unknown_attribute(name, list(allowed)) for name in given if name not in allowed]
+    missing = [name for name, is_needed in allowed.items() if is_needed and name not in names]
+    if missing:
+        problems.append(f"needs the attribute {', '.join(missing)}")
+    if problems:
+        raise LoadError("; it ".join(problems))
+
+
+def _unknown_attribute(name: str, known: Sequence[str]) -> str:
     close = get_close_matches(shorten(name), known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known) or 'none'}"
-    return LoadError(f"has the attribute {shorten(name)!r}, which this version of the operator does not have{hint}")
+    return f"has the attribute {shorten(name)!r}, which this version of the operator does not have{hint}"

@@ -161,7 +161,8 @@ def _header(
 ) -> Header:
     about = {name: value for name, value in asdict(info).items() if name != "path"}
     about |= {"opset_imports": dict(info.opset_imports), "metadata_props": dict(info.metadata_props)}
-    about |= {"warnings": [] if graph is not None else list(info.warnings)}
+    for name, texts in (("warnings", info.warnings), ("newer", info.newer)):
+        about[name] = [] if graph is not None else list(texts)
     wanted = asdict(target) | {"flags": list(target.flags), "features": sorted(target.features)}
     arrays, stored = [asdict(array) for array in writer.arrays], [asdict(library) for library in libraries]
     return Header(FORMAT, __version__, wanted, exact, about, graph, arrays, stored, program)

@@ -59,7 +59,8 @@ class WarmStart(Record):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
             return None
-        return replace(found, info=replace(found.info, path=self.path, warnings=tuple(found.info.warnings)))
+        warnings, newer = tuple(found.info.warnings), tuple(found.info.newer)
+        return replace(found, info=replace(found.info, path=self.path, warnings=warnings, newer=newer))
 
     def _graph(self) -> Any:
         from intaglio.onnx.reader import read_model
