@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx.backend.test import loader
 
-from intaglio.ir.text import parse_graph
+from intaglio.ir.text import format_graph, parse_graph
 from intaglio.ir.verify import verify
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
@@ -41,7 +41,7 @@ def _tolerance(array: np.ndarray) -> float:
 def _faults(case) -> list[str]:
     graph = read_model(case.model).graph
     verify(graph)
-    assert str(parse_graph(str(graph))) == str(graph)
+    assert format_graph(parse_graph(format_graph(graph))) == format_graph(graph)
     names = [value.name for value in graph.outputs]
     simplify(graph)
     verify(graph)

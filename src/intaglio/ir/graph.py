@@ -244,12 +244,26 @@ class Graph:
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Graph) and str(self) == str(other))
-
-    def __str__(self) -> str:
         from intaglio.ir.text import format_graph
 
-        return format_graph(self)
+        return self is other or (isinstance(other, Graph) and format_graph(self) == format_graph(other))
+
+    def __str__(self) -> str:
+        """The graph for people, weights as shapes; `intaglio.ir.text.format_graph` prints all of it."""
+        from intaglio.ir.text import summary
+
+        return summary(self)
+
+    def __repr__(self) -> str:
+        from intaglio.ir.text import signature
+
+        return f"<Graph {signature(self)}, {len(self)} nodes>"
+
+    def _repr_html_(self) -> str:
+        """The graph as a table, for notebooks."""
+        from intaglio.ir.html import graph_html
+
+        return graph_html(self)
 
     def unique_name(self, hint: str) -> str:
         """A name that nothing in the model has yet: `hint` itself, or `hint` with a number behind it."""

@@ -37,6 +37,9 @@ from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, T
 INLINE_LIMIT = 16
 """Constants of at most this many elements are printed in digits."""
 
+SHOWN_LIMIT = 8
+"""Those of more than so many elements are only shapes in what is printed for people."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -66,6 +69,22 @@ def format_graph(graph: Graph, keep: Keep | None = None) -> str:
 def summary(graph: Graph) -> str:
     """The graph as text for people: the elements of all but the smallest constants are left out."""
     return "\n".join(str(line) for line in format_lines(graph, elide=True))
+
+
+def signature(graph: Graph) -> str:
+    """The name, inputs and outputs of a graph in one line."""
+
+    def listed(values: Sequence[Value]) -> str:
+        return ", ".join(f"{value.name}: {value.type}" for value in values)
+
+    return f"{quote(graph.name)} ({listed(graph.inputs)}) -> ({listed(graph.outputs)})"
+
+
+def node_attributes(node: Node) -> Iterator[tuple[str, str]]:
+    """The names and texts of a node's attributes, for people: tensors as shapes, subgraphs as names."""
+    printer = _Printer(True)
+    for name, value in _attributes(node.op, len(node.outputs)):
+        yield name, printer.attribute(value)
 
 
 def format_lines(graph: Graph, elide: bool = False, keep: Keep | None = None) -> Iterator[Line]:
@@ -179,7 +198,7 @@ class _Printer:
     def array(self, array: Any) -> str:
         if not isinstance(array, np.ndarray):
             return f"<{type(array).__name__}>"
-        if self.elide and array.size > INLINE_LIMIT:
+        if self.elide and array.size > SHOWN_LIMIT:
             return f"<{array.size} elements>"
         if array.dtype.kind in "OUST":
             return f"{{{', '.join(_element_text(item) for item in array.ravel().tolist())}}}"
