@@ -1,6 +1,7 @@
 """What `explain` tells of kernels, buffers, fusion, branches and loops."""
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import intaglio
@@ -71,3 +72,79 @@ def test_memory_that_is_allocated_in_the_run():
     assert "size" in kinds
     assert "memory" in kinds
     assert any("allocated in the run" in buffer for call in explanation.calls for buffer in call.writes)
+
+
+POOLS = 6
+CHAIN = (
+    "agraph (float[batch, 1, h, w] x0) => (float[batch, 1, a, b] y) {"
+    + " ".join(f"x{i + 1} = MaxPool<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x{i})"
+               for i in range(POOLS))
+    + f" y = Relu(x{POOLS}) }}"
+)  # fmt: skip
+
+
+def test_sizes_that_come_again_have_names():
+    explanation = explained(CHAIN)
+    assert len(explanation.sizes) >= 2 * (POOLS - 1)
+    assert max(map(len, str(explanation).splitlines())) < 250
+    for line in str(explanation).splitlines():
+        assert line.count("floordiv") <= 1 or line.startswith("memory"), line
+    assert explanation.to_dict()["sizes"] == explanation.sizes
+    first = next(iter(explanation.sizes))
+    assert f"where {first} = {explanation.sizes[first]}" in str(explanation)
+
+
+def test_names_stand_for_what_was_there():
+    """Names put back, in the order in which they were given, are the sizes of the graph."""
+    from intaglio.ir.dim import evaluate, parse
+
+    model = intaglio.load(parser.parse_model(HEADER + CHAIN), engine="native")
+    explanation = model.explain()
+    bindings = {"batch": 3, "h": 117, "w": 64}
+    for name, text in explanation.sizes.items():
+        bindings[name] = evaluate(parse(text), bindings)
+    numbers = model.explain(dims={"batch": 3, "h": 117, "w": 64})
+    assert numbers.sizes == {}
+    for named, plain in zip(explanation.calls, numbers.calls, strict=True):
+        for text, number in ((named.flops, plain.flops), (named.bytes, plain.bytes)):
+            assert evaluate(
+                parse(text.replace(",", "") if text[0].isdigit() and "*" not in text else text), bindings
+            ) == (int(number.replace(",", "")))
+
+
+def test_dims_are_put_into_everything():
+    model = intaglio.load(parser.parse_model(HEADER + CHAIN), engine="native")
+    explanation = model.explain(dims={"batch": 2, "h": 64, "w": 32})
+    text = str(explanation)
+    assert "for batch = 2, h = 64, w = 32" in text
+    assert "float32[2, 32, 16, 1]" in text or "float32[2, 1, 32, 16]" in text
+    for name in ("batch", "h", "w", "floordiv"):
+        for call in explanation.calls:
+            for part in (call.title, call.flops, call.bytes, call.shape, *call.reads, *call.writes):
+                assert name not in part.replace("flop", "").replace(" with ", "").split("[")[-1].split(" "), part
+    assert explanation.dims == {"batch": 2, "h": 64, "w": 32}
+    plan = model.memory_plan({"batch": 2, "h": 64, "w": 32})
+    assert explanation.memory == plan.to_dict()
+
+
+def test_some_dims_stay_open():
+    text = "agraph (float[n, 64] x, float[64, m] w) => (float[n, m] y) { y = MatMul(x, w) }"
+    model = intaglio.load(parser.parse_model(HEADER + text), engine="native")
+    for engine in ("native", "reference"):
+        model = intaglio.load(parser.parse_model(HEADER + text), engine=engine)
+        shown = str(model.explain(dims={"n": 5}))
+        assert ("5 x m x 64" in shown) == (engine == "native")
+        assert ("float32[5, m]" in shown) == (engine == "reference")
+
+
+def test_tensors_that_are_called_like_a_dimension_keep_their_names():
+    text = "agraph (float[n, 64] x) => (float[n, 64] n) { n = Relu(x) }"
+    for engine in ("native", "reference"):
+        (call,) = intaglio.load(parser.parse_model(HEADER + text), engine=engine).explain(dims={"n": 5}).calls
+        assert "n: float32[5, 64]" in call.title
+
+
+def test_dims_that_the_model_lacks():
+    model = intaglio.load(parser.parse_model(HEADER + CHAIN), engine="native")
+    with pytest.raises(intaglio.InputError, match="there is no dimension 'batsch'; did you mean 'batch'"):
+        model.explain(dims={"batsch": 2})

@@ -15,7 +15,13 @@ from intaglio.ir.limits import check_time
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
 from intaglio.passes import Report, simplify
-from intaglio.runtime.explain import Explanation, explain_plan, explain_reference
+from intaglio.runtime.explain import (
+    Explanation,
+    explain_plan,
+    explain_reference,
+    sizes_of_graph,
+    sizes_of_plan,
+)
 from intaglio.runtime.implementations import Choice, choose, refusals
 from intaglio.runtime.limits import check_weights
 from intaglio.runtime.memory import MemoryPlan, memory_of_graph, memory_of_plan
@@ -94,15 +100,23 @@ class Blueprint:
             )
             raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
 
-    def explain(self, main: Variant) -> Explanation:
-        """What a variant runs, and why."""
+    def explain(self, main: Variant, dims: Mapping[str, int]) -> Explanation:
+        """What a variant runs, and why, with numbers for the dimensions that are given."""
+        memory = self.memory_plan(main, dims)
         if isinstance(main.engine, NativeEngine):
-            found = explain_plan(main.engine.plan, main.engine.target, self.options.threads, main.report)
+            sizes = sizes_of_plan(main.engine.plan, dims)
+            found = explain_plan(main.engine.plan, main.engine.target, self.options.threads, main.report, sizes)
         else:
-            found = explain_reference(graph_of(main), main.report)
-        memory = self.memory_plan(main, {})
-        notes = (*map(str, main.choices), *found.notes)
-        return replace(found, memory=memory.to_dict(), memory_summary=memory.summary, notes=notes)
+            sizes = sizes_of_graph(graph_of(main), dims)
+            found = explain_reference(graph_of(main), main.report, sizes)
+        return replace(
+            found,
+            memory=memory.to_dict(),
+            memory_summary=memory.with_sizes(sizes.put).summary,
+            notes=(*map(str, main.choices), *found.notes),
+            dims=dict(dims),
+            sizes={name: str(size) for name, size in sizes.names.items()},
+        )
 
     def memory_plan(self, main: Variant, sizes: Mapping[str, int]) -> MemoryPlan:
         """What a run of a variant holds in memory."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from intaglio.c.target import Target
 from intaglio.ir.dim import Dim
-from intaglio.ir.graph import Graph
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.html import line, table, titled
+from intaglio.ir.types import TensorType
 from intaglio.kernels.plan import (
     Action,
     Allocate,
@@ -22,15 +24,18 @@ from intaglio.kernels.plan import (
     Grow,
     HostStep,
     Move,
+    NativeStep,
     Pair,
     Plan,
     Repeat,
     Settle,
+    SizeTerm,
     Swap,
 )
 from intaglio.kernels.view import Buffer
 from intaglio.ops.evaluate import describe
 from intaglio.passes import Report
+from intaglio.runtime.naming import Sizes, name_sizes
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,18 @@ class ExplainedCall:
     depth: int = 0
     """How many branches and loops are around."""
 
+    @property
+    def facts(self) -> list[str]:
+        """What there is to say of the work: operations, layout, tile and bytes."""
+        facts = [f"{self.flops} flop" if self.flops not in ("", "0") else "", self.layout]
+        facts += [f"tile {self.tile}" if self.tile else "", f"{self.bytes} bytes" if self.bytes else ""]
+        return [fact for fact in facts if fact]
+
+    @property
+    def remarks(self) -> str:
+        """Layout, tile and reason in one text."""
+        return "; ".join(text for text in (self.layout, f"tile {self.tile}" if self.tile else "", self.reason) if text)
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -68,9 +85,13 @@ class Explanation:
     segments: int
     notes: tuple[str, ...] = field(default=())
     memory: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The plan of memory with all sizes open; see `Model.memory_plan`."""
+    """The plan of memory; see `Model.memory_plan`."""
     memory_summary: str = ""
     """The plan in a few lines."""
+    dims: dict[str, int] = field(default_factory=dict[str, int])
+    """The sizes that were given for named dimensions."""
+    sizes: dict[str, str] = field(default_factory=dict[str, str])
+    """Names for expressions of sizes that occur several times, each of them in terms of those before it."""
 
     @property
     def host_nodes(self) -> tuple[ExplainedCall, ...]:
@@ -86,34 +107,83 @@ class Explanation:
         return json.dumps(self.to_dict(), indent=2)
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.engine} engine, target {self.target}, up to {self.threads} threads: {len(self.calls)} steps, "
-            f"{self.kernels} kernels, {self.segments} segments, {len(self.host_nodes)} host nodes"
-        ]
+        lines = [self._title()]
         for index, call in enumerate(self.calls):
-            facts = [f"{call.flops} flop" if call.flops not in ("", "0") else "", call.layout]
-            facts += [f"tile {call.tile}" if call.tile else "", f"{call.bytes} bytes" if call.bytes else ""]
-            work = f"  [{', '.join(fact for fact in facts if fact)}]" if any(facts) else ""
+            facts = call.facts
+            work = f"  [{', '.join(facts)}]" if facts else ""
             reason = f"  ({call.reason})" if call.reason else ""
             lines.append(f"{index:4} {call.kind:6} {'  ' * call.depth}{call.title}{work}{reason}")
+        lines += [f"where {name} = {text}" for name, text in self.sizes.items()]
         return "\n".join([*lines, *([self.memory_summary] if self.memory_summary else []), *self.notes])
 
+    def _title(self) -> str:
+        given = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
+        return (
+            f"{self.engine} engine, target {self.target}, up to {self.threads} threads: {len(self.calls)} steps, "
+            f"{self.kernels} kernels, {self.segments} segments, {len(self.host_nodes)} host nodes"
+            f"{', for ' + given if given else ''}"
+        )
 
-def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None) -> Explanation:
-    """The explanation of a native plan."""
+    def _repr_html_(self) -> str:
+        """The explanation as a table, for notebooks."""
+        rows = [
+            (index, call.kind, "\u2003" * call.depth + call.title, call.flops, call.bytes, call.remarks)
+            for index, call in enumerate(self.calls)
+        ]
+        sizes = table(("size", "is"), self.sizes.items()) if self.sizes else ""
+        notes = [line(text) for note in (self.memory_summary, *self.notes) for text in note.splitlines()]
+        calls = table(("#", "kind", "what", "#operations", "#bytes", "remarks"), rows)
+        return titled(self._title(), calls, sizes, *notes)
+
+
+def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None, sizes: Sizes) -> Explanation:
+    """The explanation of a native plan, with numbers and names for sizes."""
     calls: list[ExplainedCall] = []
     for step in plan.steps:
         if isinstance(step, HostStep):
-            title = f"{step.node.op.name} -> {', '.join(repr(value) for value in step.node.outputs)}"
-            calls.append(ExplainedCall("host", title, nodes=(describe(step.node),), reason=step.reason))
+            node = step.node
+            calls.append(ExplainedCall("host", _node_title(node, sizes), nodes=(describe(node),), reason=step.reason))
         else:
-            calls += _explain_block(step.actions, 0)
+            calls += _explain_block(step.actions, 0, sizes)
     segments = len(plan.steps) - len(plan.host_steps)
     notes = (*map(str, plan.faults), *_notes(report))
     return Explanation("native", target.name, threads, tuple(calls), len(plan.kernels), segments, notes)
 
 
-def _explain_block(actions: Sequence[Action], depth: int) -> list[ExplainedCall]:
+def sizes_of_plan(plan: Plan, dims: Mapping[str, int]) -> Sizes:
+    """Numbers for named dimensions, and names for the sizes of a plan's tensors that occur several times."""
+    nodes = [node for step in plan.steps for node in _nodes_of(step)]
+    return name_sizes([size for node in nodes for size in _sizes_of(node.outputs)], dims)
+
+
+def _nodes_of(step: HostStep | NativeStep) -> Iterator[Node]:
+    if isinstance(step, HostStep):
+        yield step.node
+        return
+    waiting = list(step.actions)
+    for action in waiting:
+        yield from action.nodes
+        if isinstance(action, (Branch, Repeat)):
+            waiting += [inner for block in action.blocks for inner in block]
+
+
+def sizes_of_graph(graph: Graph, dims: Mapping[str, int]) -> Sizes:
+    """The same for the nodes of a graph."""
+    return name_sizes([size for node in graph.nodes for size in _sizes_of(node.outputs)], dims)
+
+
+def _node_title(node: Node, sizes: Sizes) -> str:
+    outputs = ", ".join(sizes.put_into_text(repr(value), _sizes_of([value])) for value in node.outputs)
+    return f"{node.op.name} -> {outputs}"
+
+
+def _sizes_of(values: Sequence[Value | None]) -> Iterator[Dim]:
+    for value in values:
+        if value is not None and isinstance(value.type, TensorType):
+            yield from value.type.shape or ()
+
+
+def _explain_block(actions: Sequence[Action], depth: int, sizes: Sizes) -> list[ExplainedCall]:
     found: list[ExplainedCall] = []
     for action in actions:
         if isinstance(action, (Branch, Repeat)):
@@ -121,12 +191,13 @@ def _explain_block(actions: Sequence[Action], depth: int) -> list[ExplainedCall]
             nodes = tuple(describe(node) for node in action.nodes)
             for word, block in zip(words, action.blocks, strict=True):
                 found.append(ExplainedCall(kind, f"{action.title}: {word}", nodes=nodes, depth=depth))
-                found += _explain_block(block, depth + 1)
+                found += _explain_block(block, depth + 1, sizes)
         elif isinstance(action, Call):
-            found.append(_explain_call(action, depth))
+            found.append(_explain_call(action, depth, sizes))
         elif action.title:
             nodes = tuple(describe(node) for node in action.nodes)
-            found.append(ExplainedCall(_KINDS[type(action)], action.title, nodes=nodes, depth=depth))
+            title = sizes.put_into_text(action.title, _sizes_of_action(action))
+            found.append(ExplainedCall(_KINDS[type(action)], title, nodes=nodes, depth=depth))
     return found
 
 
@@ -144,44 +215,51 @@ _KINDS = {
 }
 
 
-def _explain_call(call: Call, depth: int) -> ExplainedCall:
+def _sizes_of_action(action: Action) -> Iterator[Dim]:
+    """The sizes that may stand in an action's title."""
+    for node in action.nodes:
+        yield from _sizes_of([*node.inputs, *node.outputs])
+    if isinstance(action, Call):
+        yield from (size for _, size in action.sizes if not isinstance(size, SizeTerm))
+    if isinstance(action, Check):
+        yield from (size for pair in action.pairs for size in pair)
+
+
+def _explain_call(call: Call, depth: int, sizes: Sizes) -> ExplainedCall:
     buffers = list(dict.fromkeys(operand.buffer for operand in call.operands))
     written = {operand.buffer for operand in call.operands if operand.is_written}
     moved: Dim = 0
     for buffer in buffers:
-        moved = moved + buffer.bytes
+        moved = moved + sizes.put(buffer.bytes)
     return ExplainedCall(
         "kernel",
-        call.title,
+        sizes.put_into_text(call.title, _sizes_of_action(call)),
         call.kernel.hint,
         tuple(describe(node) for node in call.nodes),
-        _flops_text(call.flops),
+        _flops_text(sizes.put(call.flops)),
         call.apart,
-        str(call.nodes[-1].outputs[0].type) if call.nodes else "",
+        str(sizes.put_into_type(call.nodes[-1].outputs[0].type)) if call.nodes else "",
         "channels last" if any(node.op.name == "ChannelsLast" for node in call.nodes) else "",
         call.tile,
         _flops_text(moved) if moved != 0 else "",
-        tuple(_buffer_text(buffer) for buffer in buffers if buffer not in written),
-        tuple(_buffer_text(buffer) for buffer in buffers if buffer in written),
+        tuple(_buffer_text(buffer, sizes) for buffer in buffers if buffer not in written),
+        tuple(_buffer_text(buffer, sizes) for buffer in buffers if buffer in written),
         depth,
     )
 
 
-def _buffer_text(buffer: Buffer) -> str:
+def _buffer_text(buffer: Buffer, sizes: Sizes) -> str:
     places = {"arena": "arena", "late": "allocated in the run", "place": "one of two in the arena"}
-    return f"{buffer.name}: {places.get(buffer.kind, buffer.kind)}, {_flops_text(buffer.bytes)} bytes"
+    return f"{buffer.name}: {places.get(buffer.kind, buffer.kind)}, {_flops_text(sizes.put(buffer.bytes))} bytes"
 
 
 def _flops_text(flops: Dim) -> str:
     return f"{flops:,}" if isinstance(flops, int) else str(flops)
 
 
-def explain_reference(graph: Graph, report: Report | None) -> Explanation:
+def explain_reference(graph: Graph, report: Report | None, sizes: Sizes) -> Explanation:
     """The explanation of a model on the reference engine: its nodes."""
-    calls = tuple(
-        ExplainedCall("node", f"{node.op.name} -> {', '.join(repr(v) for v in node.outputs)}", nodes=(describe(node),))
-        for node in graph.nodes
-    )
+    calls = tuple(ExplainedCall("node", _node_title(node, sizes), nodes=(describe(node),)) for node in graph.nodes)
     return Explanation("reference", "numpy", 1, calls, 0, 0, _notes(report))
 
 

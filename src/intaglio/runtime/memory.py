@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intaglio.errors import InputError, ShapeError
 from intaglio.ir.dim import Dim, evaluate, substitute, symbols
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.html import line, table, titled
 from intaglio.ir.types import TensorType
 from intaglio.kernels.demand import Bounds, buffers_of_run, scratch_of, spans_of_run
 from intaglio.kernels.plan import NativeStep, Plan
@@ -88,6 +89,22 @@ class MemoryPlan:
         line = f"memory of a run: {held} bytes, {self.constants} of them constants{scratch}"
         return "\n".join([line, *(f"allocated in the run: {tensor}" for tensor in self.tensors)])
 
+    def with_sizes(self, put: Callable[[Dim], Dim]) -> MemoryPlan:
+        """The plan with `put` applied to all its sizes."""
+
+        def put_if(size: Dim | None) -> Dim | None:
+            return None if size is None else put(size)
+
+        return replace(
+            self,
+            arenas=tuple(put(arena) for arena in self.arenas),
+            outputs=put(self.outputs),
+            scratch=put(self.scratch),
+            late=put(self.late),
+            late_most=put_if(self.late_most),
+            tensors=tuple(replace(each, bytes=put(each.bytes), most=put_if(each.most)) for each in self.tensors),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data; expressions are text."""
         return {
@@ -109,16 +126,32 @@ class MemoryPlan:
         return json.dumps(self.to_dict(), indent=2)
 
     def __str__(self) -> str:
+        lines = [self._title(), *(f"  {name:22} {_readable(size)}" for name, size in self._rows())]
+        lines += [f"  {_at_most(self.most)}", *(f"    {tensor}" for tensor in self.tensors)] if self.tensors else []
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    def _title(self) -> str:
         given = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
+        return f"memory of a run{' with ' + given if given else ''}"
+
+    def _rows(self) -> list[tuple[str, Dim]]:
         rows: list[tuple[str, Dim]] = [("weights in the file", self.weights), ("constants of the code", self.constants)]
         rows += [(f"arena of segment {place}", arena) for place, arena in enumerate(self.arenas)]
         rows += [("outputs", self.outputs), ("scratch of all threads", self.scratch)]
         rows += [("sizes that data tells", self.late)] if self.tensors else []
-        rows += [("total of a run", self.total)]
-        lines = [f"memory of a run{' with ' + given if given else ''}"]
-        lines += [f"  {name:22} {_readable(size)}" for name, size in rows]
-        lines += [f"  {_at_most(self.most)}", *(f"    {tensor}" for tensor in self.tensors)] if self.tensors else []
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        return [*rows, ("total of a run", self.total)]
+
+    def _repr_html_(self) -> str:
+        """The plan as a table, for notebooks."""
+        rows = [(name, f"{size:,}" if isinstance(size, int) else size, _mebibytes(size)) for name, size in self._rows()]
+        parts = [table(("", "#bytes", "#MiB"), rows)]
+        if self.tensors:
+            late = [
+                ("output" if t.is_output else "", t.name, t.bytes, "any size" if t.most is None else t.most)
+                for t in self.tensors
+            ]
+            parts.append(table(("", "allocated in the run", "#bytes", "#at most"), late))
+        return titled(self._title(), *parts, *(line(note) for note in self.notes))
 
 
 def _at_most(size: Dim | None) -> str:
@@ -127,6 +160,10 @@ def _at_most(size: Dim | None) -> str:
 
 def _plain(size: Dim) -> int | str:
     return size if isinstance(size, int) else str(size)
+
+
+def _mebibytes(size: Dim) -> str:
+    return f"{size / 2**20:.1f}" if isinstance(size, int) else ""
 
 
 def _readable(size: Dim) -> str:
