@@ -202,7 +202,7 @@ def test_no_compiler_explains_the_remedy(tmp_path: Path) -> None:
     script = "from intaglio.c.library import runtime\nruntime()"
     environment = {"PATH": str(tmp_path), "INTAGLIO_CACHE": str(tmp_path / "cache"), "CC": ""}
     _, errors = python(script, **environment).communicate(timeout=60)
-    assert "pip install intaglio[zig]" in errors
+    assert "pip install ziglang" in errors
 
 
 @pytest.mark.parametrize("command", ["/nonexistent/cc", "'unclosed", "   "])

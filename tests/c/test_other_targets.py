@@ -44,7 +44,7 @@ CHOSEN = os.environ.get("INTAGLIO_TARGETS_FILTER", "")
 def zig(triple: str) -> Compiler:
     """The compiler of the `ziglang` package for another system."""
     if importlib.util.find_spec("ziglang") is None:
-        pytest.skip("the package ziglang is missing: `pip install intaglio[zig]`")
+        pytest.skip("the package ziglang is missing: `pip install ziglang`")
     compiler = _probe((sys.executable, "-m", "ziglang", "cc", "-target", triple))
     assert compiler is not None
     return compiler

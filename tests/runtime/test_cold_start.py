@@ -65,7 +65,7 @@ def test_without_compiler_and_cache_the_reference_runs_and_says_so(run: Callable
     assert output == f"reference {RESULT}\n"
     assert errors.count("\n") == 1
     assert "no C compiler" in errors
-    assert "pip install intaglio[zig]" in errors
+    assert "pip install ziglang" in errors
 
 
 @pytest.mark.parametrize("options", ["{'engine': 'native'}", "{'strict': True}"])
@@ -75,7 +75,7 @@ def test_without_compiler_and_cache_what_was_asked_for_is_an_error(
     output, errors = run(options=options, **NO_COMPILER)
     assert output == ""
     assert "NoCompilerError" in errors
-    assert "pip install intaglio[zig]" in errors
+    assert "pip install ziglang" in errors
 
 
 def test_another_output_without_a_compiler_names_the_remedy(run: Callable[..., tuple[str, str]]) -> None:
@@ -83,7 +83,7 @@ def test_another_output_without_a_compiler_names_the_remedy(run: Callable[..., t
     script = RUN + "model.run({'x': z, 'y': z[0]}, outputs=['scaled'])\n"
     output, errors = run(script, **NO_COMPILER)
     assert output == f"native {RESULT}\n"
-    assert "pip install intaglio[zig]" in errors
+    assert "pip install ziglang" in errors
 
 
 INTERRUPTED = """

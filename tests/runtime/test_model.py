@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 import intaglio
@@ -324,3 +326,33 @@ def test_arguments_of_the_wrong_kind_are_named(affine: onnx.ModelProto) -> None:
         intaglio.load(affine, engine="reference").run([X, Y])  # pyright: ignore[reportArgumentType]
     with pytest.raises(intaglio.InputError, match="threads is -1, expected at least 1"):
         intaglio.load(affine, threads=-1)
+
+
+def newer_model(name: str = "x") -> onnx.ModelProto:
+    text = f'<ir_version: 10, opset_import: ["" : 99]> g (float[2] {name}) => (float[2] y) {{ y = Relu({name}) }}'
+    return onnx.parser.parse_model(text)
+
+
+def test_a_newer_opset_is_told_at_every_load_and_refused_by_strict(tmp_path: Path, engine: str) -> None:
+    path = tmp_path / "newer.onnx"
+    path.write_bytes(newer_model(f"x_{engine}").SerializeToString())
+    for _ in range(2):  # the second time it comes from what was kept of it
+        with pytest.warns(
+            UserWarning, match=r"opset 99 of ai.onnx is newer than \d+.*strict=True to refuse it"
+        ) as told:
+            model = intaglio.load(path, engine=engine)
+        assert [warning.filename for warning in told] == [__file__]
+        assert model(np.float32([-1, 2])).tolist() == [0, 2]
+        with pytest.raises(intaglio.UnsupportedError, match=r"strict=True, and opset 99 of ai.onnx is newer"):
+            intaglio.load(path, engine=engine, strict=True)
+
+
+def test_options_that_a_compiled_model_cannot_obey(tmp_path: Path, affine: onnx.ModelProto) -> None:
+    path = tmp_path / "model.intaglio"
+    intaglio.load(affine, engine="native").save_compiled(path)
+    for options in ({"exact": True}, {"disable": ["algebra"]}, {"implementations": {"Relu": "mine"}}):
+        with pytest.raises(intaglio.InputError, match=f"compiled without {next(iter(options))}"):
+            intaglio.load(path, **options)
+    exact = tmp_path / "exact.intaglio"
+    intaglio.load(affine, engine="native", exact=True).save_compiled(exact)
+    assert intaglio.load(exact, exact=True).options.exact

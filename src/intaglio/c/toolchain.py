@@ -42,7 +42,7 @@ NAMES = ("gcc", "clang", "cc")
 
 _REMEDY = (
     "Intaglio compiles models to native code and found no C compiler. Install gcc or clang (on Debian and Ubuntu: "
-    "`apt install gcc`), or run `pip install intaglio[zig]`, or set CC to the command of one."
+    "`apt install gcc`), or run `pip install ziglang`, or set CC to the command of one."
 )
 
 

@@ -46,7 +46,7 @@ class ImageDecoder(Op):
         try:
             from PIL import Image
         except ImportError:
-            raise UnsupportedError("ImageDecoder needs Pillow: pip install intaglio[images]") from None
+            raise UnsupportedError("ImageDecoder needs Pillow: pip install pillow") from None
         try:
             image = Image.open(io.BytesIO(data), formats=FORMATS)
             if image.width * image.height > PIXEL_LIMIT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -19,7 +19,21 @@ if TYPE_CHECKING:
     Input: TypeAlias = Value | Port
 
 
-def as_input(value: Input, data: Any) -> Any:
+class Typed(Protocol):
+    """What has a name and a type."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        ...
+
+    @property
+    def type(self) -> Type:
+        """The type."""
+        ...
+
+
+def as_input(value: Typed, data: Any) -> Any:
     """What the engine gets for an input; raises InputError naming it, what was got and what was expected."""
     return _convert(value.type, data, f"input {value.name!r}")
 
@@ -76,19 +90,64 @@ def to_array(data: Any, dtype: DType, place: str) -> np.ndarray[Any, Any]:
     """Anything array-like as a NumPy array in native byte order; plain Python numbers take the expected dtype."""
     if isinstance(data, np.ndarray):
         array = data
-    elif isinstance(data, (list, tuple, int, float, bool, complex, str)):
+    elif isinstance(data, (list, tuple, int, float, bool, complex, str, bytes)):
         array = _from_python(data, dtype, place)
-    elif hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
-        array = np.asarray(data)
-    elif hasattr(data, "__dlpack__"):
-        array = np.from_dlpack(data)
+    elif type(data).__module__.partition(".")[0] == "torch":
+        array = _from_torch(data, place)
     else:
-        raise InputError(f"{place} is {_describe(data)}, expected something that NumPy can read as an array")
+        array = _from_others(data, place)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if dtype.kind == "string" and array.dtype.kind in "UST":
+    return _as_text(array, place) if dtype.kind == "string" and array.dtype.kind in "USTO" else array
+
+
+def _from_others(data: Any, place: str) -> np.ndarray[Any, Any]:
+    """What another library calls an array."""
+    if not any(hasattr(data, name) for name in ("__array_interface__", "__array__", "__dlpack__")):
+        raise InputError(f"{place} is {_describe(data)}, expected something that NumPy can read as an array")
+    try:
+        is_array = hasattr(data, "__array_interface__") or hasattr(data, "__array__")
+        return np.asarray(data) if is_array else np.from_dlpack(data)
+    except Exception as error:  # whatever the other library raises
+        raise InputError(f"{place} is {_describe(data)}, which cannot be read as an array: {error}") from error
+
+
+def _from_torch(data: Any, place: str) -> np.ndarray[Any, Any]:
+    """A tensor of PyTorch, without its gradient; types that NumPy lacks keep their bits."""
+    name = str(getattr(data, "dtype", "")).removeprefix("torch.")
+    kind = getattr(getattr(data, "device", None), "type", "cpu")
+    if kind != "cpu":
+        raise InputError(f"{place} is a tensor on {data.device}; Intaglio computes on the CPU: give it tensor.cpu()")
+    try:
+        plain = data.detach().resolve_conj().resolve_neg()
+        if hasattr(np, name) or name in ("bool", "complex32"):
+            return plain.numpy()
+        import ml_dtypes
+        import torch  # pyright: ignore[reportMissingImports]
+
+        bits = plain.view({1: torch.uint8, 2: torch.int16}[plain.element_size()])
+        return bits.numpy().view(getattr(ml_dtypes, name))
+    except Exception as error:  # sparse and quantized tensors, types that ml_dtypes lacks
+        raise InputError(f"{place} is a tensor of {data.dtype}, which cannot be read as an array: {error}") from error
+
+
+def _as_text(array: np.ndarray[Any, Any], place: str) -> np.ndarray[Any, Any]:
+    """Strings as objects; bytes are decoded, and what is not UTF-8 survives as surrogates, as in a model's strings."""
+    if array.dtype.kind in "UT":
         return array.astype(object)
-    return array
+    items = [_decoded(item) for item in array.ravel().tolist()]
+    wrong = next((item for item in items if not isinstance(item, str)), "")
+    if not isinstance(wrong, str):
+        raise InputError(f"{place} holds {_describe(wrong)}, expected strings")
+    if array.dtype.kind == "O" and all(new is old for new, old in zip(items, array.ravel().tolist(), strict=True)):
+        return array
+    found = np.empty(len(items), dtype=object)
+    found[:] = items
+    return found.reshape(array.shape)
+
+
+def _decoded(item: Any) -> Any:
+    return item.decode("utf-8", "surrogateescape") if isinstance(item, bytes) else item
 
 
 def _from_python(data: Any, dtype: DType, place: str) -> np.ndarray[Any, Any]:
@@ -96,8 +155,10 @@ def _from_python(data: Any, dtype: DType, place: str) -> np.ndarray[Any, Any]:
         plain = np.asarray(data)
     except ValueError as error:
         raise InputError(f"{place} is a list whose parts have different lengths: {error}") from None
-    if plain.dtype == dtype.numpy or dtype.kind == "string":
-        return plain.astype(dtype.numpy)
+    if dtype.kind == "string":
+        return np.asarray(data, dtype=object)
+    if plain.dtype == dtype.numpy:
+        return plain
     if plain.dtype.kind not in "biufc" or (
         plain.dtype.kind in "fc" and not (dtype.is_float or dtype.kind == "complex")
     ):

@@ -198,7 +198,7 @@ def warn_of_refusals(choices: Sequence[Choice]) -> None:
     refused = refusals(choices)
     if refused:
         more = f" (and at {len(refused) - 1} more nodes, see explain())" if len(refused) > 1 else ""
-        warnings.warn(f"{refused[0]}{more}", UserWarning, stacklevel=3)
+        warnings.warn(f"{refused[0]}{more}", UserWarning, stacklevel=4)
 
 
 def _choose_for(node: Node, wanted: Implementations) -> Choice | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from intaglio.c.native import using_threads
 from intaglio.c.target import usable_cores
 from intaglio.c.toolchain import NoCompilerError
-from intaglio.errors import CompileError, InputError, LimitError
+from intaglio.errors import CompileError, InputError, LimitError, UnsupportedError
 from intaglio.ir.limits import Limits, check_time, within
 from intaglio.ir.types import Type
 from intaglio.onnx.info import Imported, ModelInfo
@@ -24,6 +25,8 @@ from intaglio.runtime.artifact import Compiled, is_compiled, read_compiled
 from intaglio.runtime.deadline import Deadline, sooner
 from intaglio.runtime.limits import check_weight_bytes, settled
 from intaglio.runtime.program import Program
+from intaglio.runtime.progress import told
+from intaglio.runtime.sources import as_source
 from intaglio.runtime.variant import Engine, EngineName, Options, Progress, Variant
 from intaglio.runtime.warm import WarmStart, warm_start
 from intaglio.version import __version__
@@ -54,7 +57,7 @@ class Signature(Record):
 
 
 def load(
-    source: Source | Graph,
+    source: Source | Graph | Any,
     *,
     engine: EngineName | None = None,
     threads: int | None = None,
@@ -63,39 +66,56 @@ def load(
     exact: bool = False,
     strict: bool = False,
     base_folder: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     implementations: Implementations | None = None,
     limits: Limits | None = None,
 ) -> Model:
     """Read an ONNX model and make it ready to run.
 
-    `source` is a path, bytes, a ModelProto or a graph, or a compiled model (a path or bytes), which is code: load only
-    what you trust. `engine` is "native" (compiled C, the default) or "reference"
-    (NumPy); the environment variable INTAGLIO_ENGINE changes the default. `threads` bounds the threads of a run.
+    `source` is a path, bytes, an open file, a ModelProto, a graph, what `torch.onnx.export` gives, a model of onnx_ir
+    or a function of onnxscript; or a compiled model (a path or bytes), which is code: load only what you trust.
+    `engine` is "native" (compiled C, the default) or "reference" (NumPy); the environment variable INTAGLIO_ENGINE
+    changes the default. `threads` bounds the threads of a run.
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
-    change rounding. `strict` refuses a model of which some node cannot be compiled. External data of a model given as
-    bytes is looked for in `base_folder` only. `progress(done, total)` is told of compiled functions. `implementations`
+    change rounding. `strict` refuses a model of which some node cannot be compiled, or which is newer than the
+    installed `onnx`. External data of a model given as bytes is looked for in `base_folder` only. `progress(done,
+    total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells of compiling
+    that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing. `implementations`
     chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
     and each run may cost.
     """
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}, expected at least 1")
-    bounds = settled(limits)
-    with within(bounds, is_timed=True):
+    source, bounds = as_source(source), settled(limits)
+    with within(bounds, is_timed=True), told(progress) as watcher:
         chosen, is_wanted = _choose_engine(engine)
         own = tuple((implementations or {}).items())
-        options = Options(chosen, threads or usable_cores(), simplify, tuple(disable), exact, strict, own, bounds)
+        left_out = (disable,) if isinstance(disable, str) else tuple(disable)
+        options = Options(chosen, threads or usable_cores(), simplify, left_out, exact, strict, own, bounds)
         if is_compiled(source):
-            return _load_compiled(source, options, progress)
+            return _load_compiled(source, options, watcher)
         start = warm_start(source, options)
         model = None if start is None else _load_warm(start, options)
         if model is None:
-            model = _load_graph(source, base_folder, options, progress, is_wanted, start)
+            model = _load_graph(source, base_folder, options, watcher, is_wanted, start)
+    _warn(model)
+    return model
+
+
+def _warn(model: Model) -> None:
+    """Warn the caller of `load` of what is not as it was asked for."""
+    for text in model.info.newer:
+        warnings.warn(f"{text}; load the model with strict=True to refuse it", UserWarning, stacklevel=3)
     if model.choices:
         from intaglio.runtime.implementations import warn_of_refusals
 
         warn_of_refusals(model.choices)
-    return model
+
+
+def _check_versions(info: ModelInfo, options: Options) -> None:
+    """Raise UnsupportedError for a model that is newer than what is known here, where only known ones are wanted."""
+    if options.strict and info.newer:
+        raise UnsupportedError(f"strict=True, and {'; '.join(info.newer)}")
 
 
 def _load_warm(start: WarmStart, options: Options) -> Model | None:
@@ -108,6 +128,7 @@ def _from_program(compiled: Compiled, options: Options) -> Model | None:
     """A model that runs without its graph; None where it has no program that this version can run."""
     if compiled.program is None:
         return None
+    _check_versions(compiled.info, options)
     check_weight_bytes(compiled.program.weight_bytes, options.limits)
     model = Model.__new__(Model)
     engine = compiled.engine(options.threads, lambda: model._whole().engine)  # pyright: ignore[reportPrivateUsage]
@@ -127,6 +148,7 @@ def _load_graph(
 ) -> Model:
     """A model by way of its graph; its program is kept for later starts."""
     imported = import_source(source, options.limits, base_folder)
+    _check_versions(imported.info, options)
     model = _make_model(imported, options, progress, is_wanted)
     if start is not None:
         start.keep(imported, model._whole().engine)  # pyright: ignore[reportPrivateUsage]
@@ -136,6 +158,7 @@ def _load_graph(
 def _load_compiled(source: Any, options: Options, progress: Progress | None) -> Model:
     """A model from its compiled form; compiled anew where its code is not for this machine or this version."""
     compiled = read_compiled(source)
+    _check_settled(compiled, options)
     options = replace(options, simplify=False, exact=compiled.exact, target=compiled.target)
     if options.engine == "reference":
         return Model(compiled.imported(), replace(options, target=None), progress)
@@ -154,6 +177,21 @@ def _load_compiled(source: Any, options: Options, progress: Progress | None) -> 
             raise
         print(f"intaglio: the model is compiled anew: {error}", file=sys.stderr)
         return Model(compiled.imported(), replace(options, target=None), progress)
+
+
+def _check_settled(compiled: Compiled, options: Options) -> None:
+    """Raise InputError for options that come too late for a model which is compiled already."""
+    wishes = {
+        "disable": bool(options.disable),
+        "exact": options.exact and not compiled.exact,
+        "implementations": bool(options.implementations),
+    }
+    late = [name for name, is_wanted in wishes.items() if is_wanted]
+    if late:
+        raise InputError(
+            f"the model was compiled without {' and '.join(late)}, and code that is there cannot follow; "
+            "give them to `load` of the ONNX model, before `save_compiled`"
+        )
 
 
 def import_source(
@@ -198,7 +236,7 @@ def _make_model(imported: Imported, options: Options, progress: Progress | None,
             raise
         print(
             "intaglio: no C compiler found, and the cache does not hold all of the model, which runs on the slow "
-            "reference engine; install gcc or clang, or `pip install intaglio[zig]`",
+            "reference engine; install gcc or clang, or `pip install ziglang`",
             file=sys.stderr,
         )
         return Model(imported, replace(options, engine="reference"), progress)
@@ -322,18 +360,18 @@ class Model:
     def run(
         self,
         feeds: Mapping[str, Any],
-        outputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | str | None = None,
         timeout: float | None = None,
         threads: int | None = None,
         prune: bool = False,
     ) -> dict[str, Any]:
         """Run on inputs by name; returns outputs by name.
 
-        `outputs` may name any tensor of the model, not only its outputs; what is not among those is compiled when it is
-        first asked for. A run that takes longer than `timeout` seconds, that included, raises RunTimeoutError.
-        `threads` bounds the threads of this run instead of what the model was loaded with; the
-        results are the same bits. With `prune`, nothing is computed that `outputs` do not need: the model is compiled
-        for these when they are first asked for. The arrays returned belong to the caller.
+        `outputs` may name any tensor of the model, not only its outputs; a lone name is one output. What is not among
+        those of the model is compiled when it is first asked for. A run that takes longer than `timeout` seconds, that
+        included, raises RunTimeoutError. `threads` bounds the threads of this run instead of what the model was loaded
+        with; the results are the same bits. With `prune`, nothing is computed that `outputs` do not need: the model is
+        compiled for these when they are first asked for. The arrays returned belong to the caller.
         """
         if outputs is None and timeout is None and threads is None:
             again = self._run_again(feeds)
@@ -342,7 +380,7 @@ class Model:
         if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(f"run takes a dict of inputs by name and not a {type(feeds).__name__}; or call the model")
         deadline = Deadline.after(timeout)
-        names = tuple(self._names if outputs is None else outputs)
+        names = tuple(self._names) if outputs is None else (outputs,) if isinstance(outputs, str) else tuple(outputs)
         computed = names if prune else self._computed(names)
         overridden = frozenset(item.name for item in self._inputs if item.is_optional and item.name in feeds)
         with within(self.options.limits, is_timed=True, deadline=None if deadline is None else deadline.check):
@@ -401,9 +439,12 @@ class Model:
                     self._variants.pop(next(k for k in self._variants if k != (tuple(self._names), frozenset())))
             return self._variants[key]
 
-    def explain(self) -> Explanation:
-        """Kernels in the order they run, what each computes, and every node that is not compiled and why."""
-        return self._blueprint.explain(self._whole())
+    def explain(self, dims: Mapping[str, int] | None = None) -> Explanation:
+        """Kernels in the order they run, what each computes, and every node that is not compiled and why.
+
+        `dims` gives numbers for named dimensions: `explain(dims={"batch": 8})`. Others stay open.
+        """
+        return self._blueprint.explain(self._whole(), dict(dims or {}))
 
     def memory_plan(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> MemoryPlan:
         """What a run holds in memory for sizes of named dimensions: `memory_plan(batch=8)`, or a dict.
@@ -446,6 +487,21 @@ class Model:
             return ", ".join(f"{item.name}: {item.type}" for item in items)
 
         return f"<Model {self._name!r} ({listed(self.inputs)}) -> ({listed(self.outputs)}) on {self.options.engine}>"
+
+    def _repr_html_(self) -> str:
+        """The model as tables, for notebooks."""
+        from intaglio.ir.html import line, table, titled
+
+        rows = [("input", item.name, item.type, "optional" if item.is_optional else "") for item in self.inputs]
+        rows += [("output", item.name, item.type, "") for item in self.outputs]
+        engine = f"{self.options.engine} engine, up to {self.options.threads} threads"
+        made = f"made by {self.info.producer_name} {self.info.producer_version}".rstrip()
+        return titled(
+            f"model {self._name}",
+            table(("", "name", "type", ""), rows),
+            line(f"{engine}; {made}" if self.info.producer_name else engine),
+            *(line(f"warning: {text}") for text in self.info.warnings),
+        )
 
     def __reduce__(self) -> Any:
         from intaglio.ir.clone import clone
