@@ -6,21 +6,24 @@ import ast
 import doctest
 import importlib
 import inspect
+import os
 import pkgutil
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import intaglio
 from intaglio import errors
 from intaglio.cli import doctor
-from intaglio.cli.app import app
+from intaglio.cli.app import COMMANDS, main
 from intaglio.cli.demo_model import demo_model
+from intaglio.cli.options import Group
 from intaglio.passes import PIPELINE
 
 ROOT = Path(__file__).parent.parent
@@ -67,10 +70,44 @@ def commands() -> list[str]:
 
 
 @pytest.mark.parametrize("line", commands())
-def test_commands_run(line: str, model_folder: Path) -> None:
-    done = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
-    assert done.exit_code == 0
-    assert done.stdout
+def test_commands_run(line: str, model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(shlex.split(line)[1:])
+    assert left.value.code == 0
+    assert capsys.readouterr().out
+
+
+def sessions(name: str) -> Iterator[tuple[str, str]]:
+    """The commands of a page's console sessions, each with the output that is shown."""
+    for block in blocks(name, "console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = part.partition("\n")
+            yield command, shown
+
+
+@pytest.fixture
+def shell(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which `intaglio` and `python` are ours."""
+    (model_folder / "model.onnx").unlink()
+    programs = model_folder / "bin"
+    programs.mkdir()
+    for title, arguments in (("intaglio", "-m intaglio"), ("python", "")):
+        (programs / title).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+        (programs / title).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("COLUMNS", "160")
+    return model_folder
+
+
+@pytest.mark.parametrize("name", with_blocks("console"))
+def test_console_sessions_show_what_is_printed(name: str, shell: Path) -> None:
+    """Standard error comes before standard output, `[N]` is the exit status N, and `...` is anything."""
+    for command, shown in sessions(name):
+        done = subprocess.run(["bash", "-c", command], cwd=shell, capture_output=True, text=True, check=False)
+        status = f"[{done.returncode}]\n" if done.returncode else ""
+        errors = done.stderr if done.returncode else ""
+        pattern = re.escape(shown).replace(re.escape("..."), ".*")
+        assert re.fullmatch(pattern, errors + done.stdout + status, re.DOTALL), (command, done.stderr, done.stdout)
 
 
 def check(test: doctest.DocTest) -> None:
@@ -157,13 +194,11 @@ def test_passes_are_all_listed() -> None:
 
 def test_commands_are_all_listed() -> None:
     listed = {line.split()[1] for line in first_column("docs/reference.md", "Command line")}
-    names = {entry.name or entry.callback.__name__ for entry in app.registered_commands if entry.callback}
-    names |= {str(group.typer_instance.info.name) for group in app.registered_groups if group.typer_instance}
-    assert listed == names
+    assert listed == {each.name if isinstance(each, Group) else each[0] for each in COMMANDS}
 
 
 def test_environment_variables_are_all_listed() -> None:
-    listed = first_column("docs/guide.md", "Environment variables")
+    listed = first_column("docs/environment.md", "Variables")
     assert set(doctor.VARIABLES) <= set(listed)
     used = {name for path in SOURCES.rglob("*.py") for name in re.findall(r"INTAGLIO_[A-Z]+", path.read_text())}
     assert used <= set(listed)

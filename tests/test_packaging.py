@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -17,7 +18,7 @@ import intaglio
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src" / "intaglio"
 MEGABYTE = 1_000_000
-MOST_INSTALLED = 120 * MEGABYTE
+MOST_INSTALLED = 95 * MEGABYTE
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +65,32 @@ def test_the_changelog_knows_the_version() -> None:
 
 def test_the_core_needs_few_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert len(project["dependencies"]) == 5
+    assert len(project["dependencies"]) == 3
     assert project["scripts"] == {"intaglio": "intaglio.cli:main"}
+
+
+def test_printed_advice_is_true_without_a_package_index() -> None:
+    """A checkout that is not published cannot be installed by its name, so no message says so."""
+    for path in [*SOURCES.rglob("*.py"), ROOT / "README.md"]:
+        assert "pip install intaglio" not in path.read_text(encoding="utf-8"), path
+
+
+def test_nothing_but_the_core_is_imported_by_the_command_line() -> None:
+    code = "import sys, intaglio.cli; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    for name in ("typer", "click", "rich", "pydantic", "pygments"):
+        assert name not in done.stdout.split()
+
+
+def test_the_source_archive_holds_the_examples(tmp_path: Path) -> None:
+    code = "import sys; from hatchling.build import build_sdist; build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True, timeout=300)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as held:
+        names = {name.partition("/")[2] for name in held.getnames()}
+    for folder in ("examples", "docs", "tests", "src/intaglio"):
+        wanted = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).glob("*.*") if path.is_file()}
+        assert wanted <= names, folder
 
 
 @pytest.mark.slow

@@ -1,26 +1,30 @@
-"""The inputs of `intaglio run`: from files, from images, or made up from the signature."""
+"""The inputs of `intaglio run`: from files, from images, from the command line, or made up from the signature."""
 
 from __future__ import annotations
 
+import io
+import json
+import sys
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import typer
 
+from intaglio.cli.images import IMAGES, Norm, read_image
+from intaglio.cli.options import UsageError
 from intaglio.cli.ranges import index_limit
-from intaglio.cli.terminal import tell
+from intaglio.cli.terminal import STANDARD
 from intaglio.errors import InputError
 from intaglio.ir.dim import Dim, evaluate, symbols
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Value
-from intaglio.ir.types import MapType, SequenceType, TensorType, Type
+from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
+from intaglio.runtime.arrays import as_input
 from intaglio.runtime.binding import bind
-from intaglio.runtime.model import Model
+from intaglio.runtime.model import Model, Signature
 
-IMAGES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm"})
 LARGE_SIDE, MIDDLE_SIDE = 64, 8
 """Sizes for dimensions that have only a name: those of images, and others; the first dimension is taken as 1."""
 
@@ -31,102 +35,117 @@ def parse_dims(texts: Iterable[str]) -> dict[str, int]:
     for text in texts:
         name, _, number = text.rpartition("=")
         if not name or not number.isdecimal():
-            raise typer.BadParameter(f"{text!r} is not NAME=NUMBER", param_hint="--dim")
+            raise UsageError(f"argument --dim/-d: {text!r} is not NAME=NUMBER")
         dims[name] = int(number)
     return dims
 
 
-def read_inputs(model: Model, texts: Iterable[str]) -> dict[str, Any]:
-    """Read `name=file` options; without a name the file is for the first input that has none yet, or a .npz of many."""
+def read_inputs(model: Model, texts: Iterable[str], norm: Norm | None = None) -> dict[str, Any]:
+    """Read `name=file` and `name=value` options.
+
+    Without a name the file is for the first input that has none yet, or a .npz of many. `norm` is for images.
+    """
     feeds: dict[str, Any] = {}
     names = [item.name for item in model.inputs]
+    has_image = False
     for text in texts:
-        name, path = _split(text, names)
-        if name is None and path.suffix == ".npz":
-            feeds.update(_read_archive(path))
+        name, given = _split(text, names)
+        if name is None and Path(given).suffix == ".npz":
+            feeds.update(_read_archive(given))
             continue
         target = name if name is not None else next((n for n in names if n not in feeds), None)
         if target is None:
-            raise InputError(f"{str(path)!r} is one file more than the model has inputs ({len(names)})")
-        feeds[target] = _read_one(model, target, path)
+            raise InputError(f"{given!r} is one file more than the model has inputs ({len(names)})")
+        has_image |= Path(given).suffix.lower() in IMAGES
+        feeds[target] = _read_one(model, target, given, norm)
+    if norm is not None and not has_image:
+        raise UsageError("--mean and --std are for images, and no input is one")
     return feeds
 
 
-def _split(text: str, names: list[str]) -> tuple[str | None, Path]:
+def _split(text: str, names: list[str]) -> tuple[str | None, str]:
     known = next((name for name in sorted(names, key=len, reverse=True) if text.startswith(f"{name}=")), None)
     if known is not None:
-        return known, Path(text[len(known) + 1 :])
+        return known, text[len(known) + 1 :]
     if "=" in text and not Path(text).exists():
-        name, _, path = text.partition("=")
-        return name, Path(path)
-    return None, Path(text)
+        name, _, given = text.partition("=")
+        return name, given
+    return None, text
 
 
-def _read_one(model: Model, name: str, path: Path) -> Any:
-    if path.suffix.lower() in IMAGES:
-        return _read_image(model, name, path)
-    if path.suffix != ".npz":
-        return _load(path)
-    arrays = _read_archive(path)
+def _read_one(model: Model, name: str, given: str, norm: Norm | None) -> Any:
+    signature = next((item for item in model.inputs if item.name == name), None)
+    if given != STANDARD and signature is not None:
+        is_literal, value = _literal(given)
+        if is_literal:
+            return as_input(signature, _with_keys(signature.type, value))
+    if Path(given).suffix.lower() in IMAGES:
+        return read_image(signature, name, Path(given), norm)
+    found = _load(given, signature)
+    if isinstance(found, np.ndarray):
+        return cast("Any", found)
+    arrays = _members(given, found)
     if name in arrays:
         return arrays[name]
     if len(arrays) != 1:
-        raise InputError(f"{str(path)!r} holds {', '.join(map(repr, arrays)) or 'nothing'}, but no {name!r}")
+        raise InputError(f"{given!r} holds {', '.join(map(repr, arrays)) or 'nothing'}, but no {name!r}")
     return next(iter(arrays.values()))
 
 
-def _read_archive(path: Path) -> dict[str, Any]:
-    found = _load(path)
+def _literal(text: str) -> tuple[bool, Any]:
+    """Whether a text is a value as JSON spells it, and which: a number, a list, `"text"`, true, null, an object."""
+    if Path(text).exists():
+        return False, None
+    try:
+        return True, json.loads(text)
+    except (ValueError, RecursionError):
+        return False, None
+
+
+def _with_keys(type: Type, value: Any) -> Any:
+    """What JSON spells as an object, as a map: its keys are numbers where the type says so."""
+    if isinstance(type, OptionalType):
+        return value if value is None else _with_keys(type.element, value)
+    if isinstance(type, SequenceType) and isinstance(value, list):
+        return [_with_keys(type.element, item) for item in cast("list[Any]", value)]
+    if isinstance(type, MapType) and isinstance(value, dict) and type.key.kind != "string":
+        items = cast("dict[str, Any]", value)
+        return {int(key) if key.lstrip("-").isdecimal() else key: item for key, item in items.items()}
+    return value
+
+
+def _read_archive(given: str) -> dict[str, Any]:
+    found = _load(given, None)
     if isinstance(found, np.ndarray):
-        raise InputError(f"{str(path)!r} holds one array and not several by name; write NAME={path}")
+        raise InputError(f"{given!r} holds one array and not several by name; write NAME={given}")
+    return _members(given, found)
+
+
+def _members(given: str, found: Any) -> dict[str, Any]:
     try:
         return {name: found[name] for name in found.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise InputError(f"{str(path)!r} cannot be read as arrays: {error}") from None
+        raise InputError(f"{given!r} cannot be read as arrays: {error}") from None
 
 
-def _load(path: Path) -> Any:
+def _load(given: str, signature: Signature | None) -> Any:
+    """An array or an archive of arrays from a file or from standard input."""
     try:
-        return np.load(path, allow_pickle=False)
+        source = io.BytesIO(sys.stdin.buffer.read()) if given == STANDARD else Path(given)
+        return np.load(source, allow_pickle=False)
     except FileNotFoundError:
-        raise InputError(f"there is no file {str(path)!r}") from None
+        raise InputError(f"there is no file {given!r}, and it is no value{_text_hint(signature, given)}") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{str(path)!r} cannot be read as .npy or .npz: {error}") from None
+        title = "standard input" if given == STANDARD else repr(given)
+        raise InputError(f"{title} cannot be read as .npy or .npz: {error}") from None
 
 
-def _read_image(model: Model, name: str, path: Path) -> np.ndarray[Any, Any]:
-    """An image in the layout and size of the input; floats are scaled to 0..1 and not normalised further."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise InputError("reading an image needs Pillow: pip install intaglio[images]") from None
-    type = next((item.type for item in model.inputs if item.name == name), None)
-    if not isinstance(type, TensorType) or type.shape is None or len(type.shape) not in (3, 4):
-        raise InputError(f"input {name!r} is {type}: an image needs three or four dimensions")
-    rows, columns, channels, is_first = _image_layout(type)
-    try:
-        with Image.open(path) as opened:
-            picture = opened.convert("L" if channels == 1 else "RGB")
-            pixels = np.asarray(picture.resize((columns or picture.width, rows or picture.height)))
-    except FileNotFoundError:
-        raise InputError(f"there is no file {str(path)!r}") from None
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise InputError(f"{str(path)!r} cannot be read as an image: {error}") from None
-    array = pixels.reshape(*pixels.shape[:2], channels)
-    if type.dtype.is_float:
-        array = (array / 255).astype(type.dtype.numpy)
-    array = array.transpose(2, 0, 1) if is_first else array
-    scaled = "scaled to 0..1" if type.dtype.is_float else "0..255"
-    tell(f"{path.name}: {array.shape} for {name!r}, {'channels first' if is_first else 'channels last'}, {scaled}")
-    return np.ascontiguousarray(array if len(type.shape) == 3 else array[None])
-
-
-def _image_layout(type: TensorType) -> tuple[int | None, int | None, int, bool]:
-    """Rows and columns where they are numbers, the number of channels, and whether the channels come first."""
-    first, middle, last = [dim if isinstance(dim, int) else None for dim in (type.shape or ())[-3:]]
-    if last in (1, 3) and first not in (1, 3):
-        return first, middle, last, False
-    return middle, last, first if first in (1, 3) else 3, True
+def _text_hint(signature: Signature | None, given: str) -> str:
+    """How to write text, where the input takes text."""
+    type = None if signature is None else signature.type
+    if signature is None or not isinstance(type, TensorType) or type.dtype.kind != "string":
+        return ""
+    return f"; text is written in quotes: {signature.name}='\"{given}\"'"
 
 
 def make_inputs(model: Model, given: Mapping[str, Any], dims: Mapping[str, int], seed: int) -> dict[str, Any]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import typer
-
 from intaglio.c import cache
+from intaglio.cli.options import Group
 from intaglio.cli.terminal import JsonOption, print_json, print_pairs, print_text, size
 
-cache_app = typer.Typer(name="cache", help="Show or clear the compiled functions on disk.", no_args_is_help=True)
 
-
-@cache_app.command()
 def info(as_json: JsonOption = False) -> None:
     """Show where the cache is and what it holds."""
     found = cache.info()
@@ -29,7 +25,6 @@ def info(as_json: JsonOption = False) -> None:
     )
 
 
-@cache_app.command()
 def clear(as_json: JsonOption = False) -> None:
     """Remove every compiled function; models compile again when they are next loaded."""
     before = cache.info()
@@ -40,3 +35,6 @@ def clear(as_json: JsonOption = False) -> None:
         )
         return
     print_text(f"removed {before.functions} functions ({size(before.size_bytes)}) from {before.root}")
+
+
+CACHE = Group("cache", "Show or clear the compiled functions on disk.", (("info", info), ("clear", clear)))

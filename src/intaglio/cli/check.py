@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
-import typer
-
+from intaglio.c.target import missing_features
+from intaglio.cli.session import source_of
 from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_text
+from intaglio.errors import IntaglioError
 from intaglio.onnx.reader import check_model, read_model
+from intaglio.onnx.scope import Problem
+from intaglio.runtime.artifact import is_compiled, read_compiled
 from intaglio.runtime.guard import guard_files
+from intaglio.version import __version__
 
 
-def check(model: ModelArgument, as_json: JsonOption = False) -> None:
-    """Check a model and list every problem; exits with 1 where there is one."""
+def check(model: ModelArgument, as_json: JsonOption = False) -> int:
+    """Check a model and list every problem; exits with 1 where there is one.
+
+    Of a compiled model, the hashes of all its parts are checked, its graph is read, and warnings tell where its code
+    does not fit this machine or this version. None of its code is run.
+    """
     guard_files()
-    problems = check_model(model)
-    warnings = [] if problems else list(read_model(model).info.warnings)
+    source = source_of(model)
+    problems, warnings = _check_compiled(source) if is_compiled(source) else _check_onnx(source)
     if as_json:
         entries = [{"kind": type(p.error).__name__, "where": p.where, "text": str(p.error)} for p in problems]
         print_json({"model": model, "is_valid": not problems, "problems": entries, "warnings": warnings})
     else:
         _show(model, [str(problem) for problem in problems], warnings)
-    if problems:
-        raise typer.Exit(1)
+    return 1 if problems else 0
+
+
+def _check_onnx(source: str | bytes) -> tuple[list[Problem], list[str]]:
+    problems = check_model(source)
+    return problems, [] if problems else list(read_model(source).info.warnings)
+
+
+def _check_compiled(source: str | bytes) -> tuple[list[Problem], list[str]]:
+    try:
+        found = read_compiled(source)
+        found.imported()
+    except IntaglioError as error:
+        return [Problem(error, "")], []
+    warnings: list[str] = []
+    if found.version != __version__:
+        warnings.append(
+            f"it was compiled by Intaglio {found.version} and this is {__version__}: a C compiler may be needed"
+        )
+    missing = missing_features(found.target)
+    if missing:
+        text = f"it was compiled for {found.target.name} and this processor lacks {', '.join(missing)}"
+        warnings.append(f"{text}: it will be compiled anew")
+    return [], warnings
 
 
 def _show(model: str, problems: list[str], warnings: list[str]) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from intaglio.cli.session import load_timed
+from intaglio.cli.options import Option
+from intaglio.cli.session import DisableOption, ExactOption, StrictOption, Wish, load_timed
 from intaglio.cli.terminal import EngineChoice, JsonOption, ModelArgument, print_json, print_pairs, seconds
 
 
@@ -14,8 +13,11 @@ def compile_model(
     model: ModelArgument,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the compiled model here, such as model.intaglio."),
+        Option("--output", "-o", metavar="FILE", help="Write the compiled model here, such as model.intaglio."),
     ] = None,
+    strict: StrictOption = False,
+    exact: ExactOption = False,
+    disable: DisableOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compile a model into the cache and show what was compiled.
@@ -23,7 +25,8 @@ def compile_model(
     With -o the model is also written to one file with its machine code, graph and weights, which loads without a
     compiler. Such a file is code: load only what you trust.
     """
-    loaded, taken = load_timed(model, EngineChoice.native)
+    wish = Wish(EngineChoice.native, strict=strict, exact=exact, disable=tuple(disable or ()))
+    loaded, taken = load_timed(model, wish)
     size = None if output is None else loaded.save_compiled(output)
     explanation = loaded.explain()
     host = [{"node": call.title, "reason": call.reason} for call in explanation.host_nodes]

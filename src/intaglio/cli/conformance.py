@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from typer.core import TyperCommand
-
-from intaglio.cli.terminal import error_console, print_json, print_text, tell
+from intaglio.cli.options import Option, UsageError
+from intaglio.cli.terminal import STANDARD, counting, print_json, print_text, tell
 from intaglio.conformance.report import Report, markdown, to_dict
 from intaglio.errors import InputError
-
-STDOUT = "-"
 
 
 class Engines(StrEnum):
@@ -30,39 +24,33 @@ class Engines(StrEnum):
     both = "both"
 
 
-class ConformanceCommand(TyperCommand):
-    """A command whose `--json` may stand without a file, as it does in the other commands."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Let a lone `--json` mean standard output."""
-        following = [*args[1:], "--"]
-        is_lone = [arg == "--json" and after.startswith("--") for arg, after in zip(args, following, strict=True)]
-        return super().parse_args(
-            ctx, [f"--json={STDOUT}" if lone else a for a, lone in zip(args, is_lone, strict=True)]
-        )
-
-
 def conformance(
-    engine: Annotated[Engines, typer.Option(help="The engine to test.")] = Engines.native,
+    engine: Annotated[Engines, Option("--engine", help="The engine to test.")] = Engines.native,
     backend: Annotated[
         str | None,
-        typer.Option(metavar="MODULE", help="Test this ONNX backend instead, such as onnxruntime.backend."),
+        Option("--backend", metavar="MODULE", help="Test this ONNX backend instead, such as onnxruntime.backend."),
     ] = None,
     pattern: Annotated[
-        str, typer.Option("--filter", metavar="PATTERN", help="Only tests whose names match this regular expression.")
+        str, Option("--filter", metavar="PATTERN", help="Only tests whose names match this regular expression.")
     ] = "",
-    jobs: Annotated[int, typer.Option(min=1, help="Processes to run tests on.")] = 1,
-    with_table: Annotated[bool, typer.Option("--table/--no-table", help="Show attributes by operator.")] = True,
+    jobs: Annotated[int, Option("--jobs", least=1, help="Processes to run tests on.")] = 1,
+    with_table: Annotated[bool, Option("--table/--no-table", help="Show attributes by operator.")] = True,
     markdown_file: Annotated[
-        str | None, typer.Option("--markdown", metavar="FILE", help="Write the report as Markdown.")
+        str | None, Option("--markdown", metavar="FILE", help="Write the report as Markdown.")
     ] = None,
     json_file: Annotated[
-        str | None, typer.Option("--json", metavar="[FILE]", help="Write the report as JSON; without a file, print it.")
+        str | None,
+        Option(
+            "--json",
+            metavar="FILE",
+            value_if_alone=STANDARD,
+            help="Write the report as JSON; without a file, print it.",
+        ),
     ] = None,
     support_file: Annotated[
-        str | None, typer.Option("--support", metavar="FILE", help="Write the table of operators, and run nothing.")
+        str | None, Option("--support", metavar="FILE", help="Write the table of operators, and run nothing.")
     ] = None,
-) -> None:
+) -> int:
     """Run ONNX's own backend tests, none left out, and report what passed and which operators that covers.
 
     Exits with 1 where a test fails or is declined; tests that compare random numbers are told apart. With several
@@ -70,15 +58,14 @@ def conformance(
     """
     if support_file is not None:
         _write_support(support_file)
-        return
+        return 0
     reports = _reports(_chosen(engine, backend), _matching(pattern), jobs)
     if markdown_file is not None:
         _write(markdown_file, markdown(reports))
-    if json_file is not None and json_file != STDOUT:
+    if json_file is not None and json_file != STANDARD:
         _write(json_file, json.dumps(to_dict(reports), indent=2, allow_nan=False) + "\n")
-    print_json(to_dict(reports)) if json_file == STDOUT else _show(reports, with_table)
-    if not all(report.is_right for report in reports):
-        raise typer.Exit(1)
+    print_json(to_dict(reports)) if json_file == STANDARD else _show(reports, with_table)
+    return 0 if all(report.is_right for report in reports) else 1
 
 
 def _chosen(engine: Engines, backend: str | None) -> list[tuple[str, bool]]:
@@ -94,7 +81,7 @@ def _matching(pattern: str) -> list[str]:
     try:
         wanted = re.compile(pattern)
     except re.error as error:
-        raise typer.BadParameter(f"{pattern!r} is no regular expression: {error}", param_hint="--filter") from None
+        raise UsageError(f"argument --filter: {pattern!r} is no regular expression: {error}") from None
     tell("making the tests")
     names = [name for name in cases() if wanted.search(name)]
     if not names:
@@ -110,28 +97,12 @@ def _reports(chosen: Sequence[tuple[str, bool]], names: list[str], jobs: int) ->
     for name, is_ours in chosen:
         is_native = is_ours and name == "native"
         title = f"{name} engine" if is_ours else name
-        with _progress() as bar:
+        with counting() as bar:
             if is_native:
                 compile_all(names, bar(f"{title}: compiling"))
             make = partial(engine_subject if is_ours else backend_subject, name)
             reports.append(Report(title, run_cases(names, make, jobs, bar(f"{title}: running")), is_native))
     return reports
-
-
-@contextmanager
-def _progress() -> Generator[Callable[[str], Callable[[int, int], None]]]:
-    """Bars on standard error, where that is a terminal. No thread draws them: processes are forked meanwhile."""
-    target = error_console()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    is_hidden = not target.is_terminal
-    with Progress(*columns, console=target, transient=True, disable=is_hidden, auto_refresh=False) as bars:
-
-        def begin(description: str) -> Callable[[int, int], None]:
-            task = bars.add_task(description, total=None)
-            tell(description) if is_hidden else bars.refresh()
-            return lambda done, total: bars.update(task, completed=done, total=total, refresh=True)
-
-        yield begin
 
 
 def _show(reports: Sequence[Report], with_table: bool) -> None:

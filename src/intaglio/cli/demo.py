@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from intaglio.cli import results
 from intaglio.cli.demo_model import SIDE, demo_model
-from intaglio.cli.terminal import JsonOption, compiling, print_json, print_table, print_text, seconds, tell
+from intaglio.cli.options import Option
+from intaglio.cli.terminal import JsonOption, print_json, print_table, print_text, seconds, tell
 from intaglio.errors import InputError
 from intaglio.runtime.model import Model, load
 
@@ -20,7 +20,9 @@ BATCH = 4
 
 
 def demo(
-    save: Annotated[str | None, typer.Option(metavar="FILE", help="Also write the model to this .onnx file.")] = None,
+    save: Annotated[
+        str | None, Option("--save", metavar="FILE", help="Also write the model to this .onnx file.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compile and run a small residual network on both engines."""
@@ -28,8 +30,7 @@ def demo(
     if save is not None:
         _save(save, proto.SerializeToString(deterministic=True))
     start = time.perf_counter()
-    with compiling() as progress:
-        native = load(proto, engine="native", progress=progress)
+    native = load(proto, engine="native")
     load_seconds = time.perf_counter() - start
     reference = load(proto, engine="reference")
     images = np.random.default_rng(0).standard_normal((BATCH, 3, SIDE, SIDE)).astype(np.float32)

@@ -8,7 +8,6 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
-import typer
 
 from intaglio.c import cache
 from intaglio.c.compiler import find_compiler
@@ -19,16 +18,15 @@ from intaglio.errors import IntaglioError
 from intaglio.runtime.model import load
 from intaglio.version import __version__
 
-PACKAGES = ("numpy", "ml_dtypes", "onnx", "protobuf", "rich", "typer", "onnxruntime", "torch", "ziglang", "pillow")
+PACKAGES = ("numpy", "ml_dtypes", "onnx", "protobuf", "onnxruntime", "torch", "ziglang", "pillow")
 VARIABLES = ("INTAGLIO_ENGINE", "INTAGLIO_CACHE", "INTAGLIO_TARGET", "INTAGLIO_POISON", "CC", "XDG_CACHE_HOME")
 
 
-def doctor(as_json: JsonOption = False) -> None:
+def doctor(as_json: JsonOption = False) -> int:
     """Show compiler, processor, cache and versions, and try a small model; exits with 1 where something is wrong."""
     report = examine()
     print_json(report) if as_json else _show(report)
-    if report["problems"]:
-        raise typer.Exit(1)
+    return 1 if report["problems"] else 0
 
 
 def examine() -> dict[str, Any]:
@@ -60,7 +58,7 @@ def _version(package: str) -> str | None:
 def _compiler() -> dict[str, Any]:
     found = find_compiler()
     if found is None:
-        raise IntaglioError("no C compiler found; install gcc or clang, or `pip install intaglio[zig]`")
+        raise IntaglioError("no C compiler found; install gcc or clang, or `pip install ziglang`")
     return {"command": " ".join(found.command), "kind": found.kind, "version": found.version.splitlines()[0]}
 
 

@@ -5,30 +5,46 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from intaglio.cli.session import load_timed
-from intaglio.cli.terminal import EngineOption, JsonOption, ModelArgument, ThreadsOption, print_json, print_text, tell
+from intaglio.cli.arguments import parse_dims
+from intaglio.cli.options import Option
+from intaglio.cli.run import DimOption
+from intaglio.cli.session import DisableOption, ExactOption, StrictOption, Wish, load_timed
+from intaglio.cli.terminal import (
+    STANDARD,
+    EngineOption,
+    JsonOption,
+    ModelArgument,
+    ThreadsOption,
+    print_json,
+    print_text,
+    tell,
+)
 from intaglio.errors import InputError
 
 
 def explain(
     model: ModelArgument,
     c_file: Annotated[
-        str | None, typer.Option("--c", metavar="FILE", help="Write the generated C here; - is stdout.")
+        str | None, Option("--c", metavar="FILE", help="Write the generated C here; - is standard output.")
     ] = None,
+    dims: DimOption = None,
     engine: EngineOption = None,
     threads: ThreadsOption = None,
+    strict: StrictOption = False,
+    exact: ExactOption = False,
+    disable: DisableOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the kernels of a model in the order they run, what each computes, and what is not compiled and why."""
-    loaded, _ = load_timed(model, engine, threads)
-    if c_file == "-":
-        typer.echo(loaded.c_source())
+    sizes = parse_dims(dims or ())
+    loaded, _ = load_timed(model, Wish(engine, threads, None, strict, exact, tuple(disable or ())))
+    if c_file == STANDARD:
+        print(loaded.c_source())
         return
     if c_file is not None:
         _write(c_file, loaded.c_source())
-    print_json(loaded.explain().to_dict()) if as_json else print_text(str(loaded.explain()))
+    explanation = loaded.explain(dims=sizes)
+    print_json(explanation.to_dict()) if as_json else print_text(str(explanation))
 
 
 def _write(path: str, source: str) -> None:

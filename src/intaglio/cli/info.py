@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from intaglio.cli.session import source_of
 from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_pairs, print_table, size
 from intaglio.ir.graph import Graph, Value
 from intaglio.onnx.reader import read_model
+from intaglio.runtime.artifact import Compiled, is_compiled, read_compiled
 from intaglio.runtime.guard import guard_files
 
 
@@ -20,16 +22,18 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
 
 
 def describe(model: str) -> dict[str, Any]:
-    """What a model is, as data."""
+    """What a model is, as data; of a compiled one also how it was compiled. None of its code is run."""
     guard_files()
-    imported = read_model(model)
+    source = source_of(model)
+    compiled = read_compiled(source) if is_compiled(source) else None
+    imported = read_model(source) if compiled is None else compiled.imported()
     graph, about = imported.graph, imported.info
     operators = Counter(_operator(node.op.domain, node.op.name) for node in graph.all_nodes())
     parameters = _parameters(graph)
-    return {
+    report = {
         "model": model,
         "graph": graph.name,
-        "file_bytes": Path(model).stat().st_size,
+        "file_bytes": len(source) if isinstance(source, bytes) else Path(source).stat().st_size,
         "inputs": _signature(graph.inputs),
         "outputs": _signature(graph.outputs),
         "nodes": sum(operators.values()),
@@ -44,6 +48,21 @@ def describe(model: str) -> dict[str, Any]:
         "description": about.doc or graph.doc,
         "metadata": dict(about.metadata_props),
         "warnings": list(about.warnings),
+    }
+    return report if compiled is None else report | {"compiled": _compiled(compiled)}
+
+
+def _compiled(compiled: Compiled) -> dict[str, Any]:
+    """How a model was compiled."""
+    libraries = [library for library, _ in compiled.libraries if not isinstance(library, str)]
+    return {
+        "version": compiled.version,
+        "target": compiled.target.name,
+        "extensions": sorted(compiled.target.features),
+        "exact": compiled.exact,
+        "functions": sum(len(functions) for _, functions in compiled.libraries),
+        "code_bytes": sum(library.nbytes for library in libraries),
+        "needs_graph": compiled.program is None,
     }
 
 
@@ -63,10 +82,20 @@ def _signature(values: Iterable[Value]) -> list[dict[str, Any]]:
     return [{"name": v.name, "type": str(v.type), "has_default": v.default is not None} for v in values]
 
 
+def _compiled_pairs(compiled: dict[str, Any] | None) -> list[tuple[str, object]]:
+    if compiled is None:
+        return []
+    target = " + ".join([compiled["target"], *compiled["extensions"]])
+    code = f"{compiled['functions']} functions, {size(compiled['code_bytes'])}"
+    rounding = ", exact" if compiled["exact"] else ""
+    return [("compiled", f"by Intaglio {compiled['version']} for {target}{rounding}; {code} of machine code")]
+
+
 def _show(report: dict[str, Any]) -> None:
     opsets = ", ".join(f"{domain} {version}" for domain, version in report["opsets"].items())
     pairs: list[tuple[str, object]] = [
         ("model", f"{report['model']} ({size(report['file_bytes'])})"),
+        *_compiled_pairs(report.get("compiled")),
         ("graph", report["graph"]),
         ("operator sets", f"{opsets} (IR version {report['ir_version']})"),
         ("parameters", f"{report['parameters']:,} ({size(report['parameter_bytes'])})"),

@@ -6,12 +6,24 @@ import statistics
 import time
 from typing import Annotated, Any
 
-import typer
-
 from intaglio.cli import results
 from intaglio.cli.arguments import make_inputs, parse_dims, read_inputs
-from intaglio.cli.session import LoopLimit, MemoryLimit, NodeLimit, TimeLimit, load_timed, make_limits
+from intaglio.cli.images import make_norm, parse_numbers
+from intaglio.cli.options import Option, UsageError
+from intaglio.cli.session import (
+    DisableOption,
+    ExactOption,
+    LoopLimit,
+    MemoryLimit,
+    NodeLimit,
+    StrictOption,
+    TimeLimit,
+    Wish,
+    load_timed,
+    make_limits,
+)
 from intaglio.cli.terminal import (
+    STANDARD,
     EngineOption,
     JsonOption,
     ModelArgument,
@@ -25,27 +37,53 @@ from intaglio.runtime.model import Model
 
 InputOption = Annotated[
     list[str] | None,
-    typer.Option("--input", "-i", metavar="NAME=FILE", help="An input from .npy, .npz or an image; may be repeated."),
+    Option(
+        "--input",
+        "-i",
+        metavar="NAME=VALUE",
+        help="An input: a .npy, .npz or image file, - for standard input, or a value as JSON spells it, such as 3.5 "
+        "or [[1, 2]]; may be repeated.",
+    ),
+]
+OutputOption = Annotated[
+    str | None,
+    Option(
+        "--output", "-o", metavar="FILE", help="Write the outputs to a .npz, .npy or .json file; - is .npz on stdout."
+    ),
 ]
 DimOption = Annotated[
-    list[str] | None, typer.Option("--dim", "-d", metavar="NAME=N", help="The size of a named dimension.")
+    list[str] | None, Option("--dim", "-d", metavar="NAME=N", help="The size of a named dimension; may be repeated.")
 ]
 TensorOption = Annotated[
-    list[str] | None, typer.Option("--tensor", metavar="NAME", help="Show this tensor instead of the outputs.")
+    list[str] | None,
+    Option("--tensor", metavar="NAME", help="Show this tensor instead of the outputs; may be repeated."),
+]
+MeanOption = Annotated[
+    tuple[float, ...] | None,
+    Option("--mean", metavar="M,M,M", parse=parse_numbers, help="Take this off the channels of images scaled to 0..1."),
+]
+StdOption = Annotated[
+    tuple[float, ...] | None,
+    Option("--std", metavar="S,S,S", parse=parse_numbers, help="Then divide the channels of images by this."),
 ]
 
 
 def run(
     model: ModelArgument,
     inputs: InputOption = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", help="Write the outputs to this .npz file.")] = None,
+    output: OutputOption = None,
     dims: DimOption = None,
     tensors: TensorOption = None,
+    mean: MeanOption = None,
+    std: StdOption = None,
     engine: EngineOption = None,
     threads: ThreadsOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the inputs that are made up.")] = 0,
-    repeat: Annotated[int, typer.Option(min=1, help="Run so many times and show the median.")] = 1,
-    timeout: Annotated[float | None, typer.Option(min=0, help="Seconds that one run may take.")] = None,
+    strict: StrictOption = False,
+    exact: ExactOption = False,
+    disable: DisableOption = None,
+    seed: Annotated[int, Option("--seed", least=0, help="Seed of the inputs that are made up.")] = 0,
+    repeat: Annotated[int, Option("--repeat", least=1, help="Run so many times and show the median.")] = 1,
+    timeout: Annotated[float | None, Option("--timeout", least=0, help="Seconds that one run may take.")] = None,
     memory_limit: MemoryLimit = None,
     time_limit: TimeLimit = None,
     loop_limit: LoopLimit = None,
@@ -55,12 +93,13 @@ def run(
     """Run a model and show its outputs.
 
     Inputs that are not given are made up from the signature: normal numbers for floats, valid indices or zeros and
-    ones for integers.
+    ones for integers. With --json, outputs are there with all their data.
     """
-    sizes = parse_dims(dims or ())
+    _check_streams(model, inputs or [], output, as_json)
+    sizes, norm = parse_dims(dims or ()), make_norm(mean, std)
     limits = make_limits(memory_limit, time_limit, loop_limit, node_limit)
-    loaded, load_seconds = load_timed(model, engine, threads, limits)
-    given = read_inputs(loaded, inputs or ())
+    loaded, load_seconds = load_timed(model, Wish(engine, threads, limits, strict, exact, tuple(disable or ())))
+    given = read_inputs(loaded, inputs or (), norm)
     feeds = given | make_inputs(loaded, given, sizes, seed)
     found, times = _timed(loaded, feeds, tensors, timeout, repeat)
     if output is not None:
@@ -70,11 +109,24 @@ def run(
         "engine": loaded.options.engine,
         "threads": loaded.options.threads,
         "inputs": [entry | {"is_random": entry["name"] not in given} for entry in results.summaries(feeds)],
-        "outputs": results.summaries(found),
+        "outputs": results.reports(found) if as_json else results.summaries(found),
         "load_seconds": load_seconds,
         "run_seconds": times,
     }
-    print_json(report) if as_json else _show(report)
+    if as_json:
+        print_json(report)
+    elif output != STANDARD:
+        _show(report)
+
+
+def _check_streams(model: str, inputs: list[str], output: str | None, as_json: bool) -> None:
+    """Each standard stream can serve one purpose; and nothing is run for a file that could not be written."""
+    if [model, *(text.rpartition("=")[2] for text in inputs)].count(STANDARD) > 1:
+        raise UsageError("standard input can be the model or one input, not several")
+    if output == STANDARD and as_json:
+        raise UsageError("--json and -o - both write to standard output; choose one")
+    if output is not None:
+        results.check_path(output)
 
 
 def _timed(

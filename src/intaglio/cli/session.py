@@ -2,56 +2,70 @@
 
 from __future__ import annotations
 
-import re
+import sys
 import time
+from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
-from intaglio.cli.terminal import EngineChoice, compiling
-from intaglio.ir.limits import Limits
+from intaglio.cli.options import Option
+from intaglio.cli.terminal import STANDARD, EngineChoice
+from intaglio.errors import LoadError
+from intaglio.ir.limits import Limits, parse_bytes
 from intaglio.runtime.model import Model, load
 
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
 MemoryLimit = Annotated[
-    str | None,
-    typer.Option("--memory-limit", metavar="BYTES", help="Most memory of weights and a run, such as 512M or 2G."),
+    int | None,
+    Option("--memory-limit", metavar="BYTES", parse=parse_bytes, help="Most memory of weights and a run, such as 2G."),
 ]
-TimeLimit = Annotated[float | None, typer.Option("--time-limit", help="Seconds that loading and each run may take.")]
-LoopLimit = Annotated[int | None, typer.Option("--loop-limit", min=1, help="Most rounds of a Loop or Scan.")]
-NodeLimit = Annotated[int | None, typer.Option("--node-limit", min=1, help="Most nodes, expansions counted in.")]
+TimeLimit = Annotated[float | None, Option("--time-limit", help="Seconds that loading and each run may take.")]
+LoopLimit = Annotated[int | None, Option("--loop-limit", least=1, help="Most rounds of a Loop or Scan.")]
+NodeLimit = Annotated[int | None, Option("--node-limit", least=1, help="Most nodes, expansions counted in.")]
+
+StrictOption = Annotated[bool, Option("--strict", help="Refuse a model of which a node cannot be compiled.")]
+ExactOption = Annotated[bool, Option("--exact", help="Leave out the passes that can change rounding.")]
+DisableOption = Annotated[
+    list[str] | None, Option("--disable", metavar="PASS", help="Leave out this pass; may be repeated.")
+]
 
 
-def parse_bytes(text: str) -> int:
-    """A number of bytes, with K, M, G or T for powers of 1024.
-
-    >>> parse_bytes("1.5K")
-    1536
-    """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
-    if match is None:
-        raise typer.BadParameter(f"{text!r} is no number of bytes, such as 512M", param_hint="--memory-limit")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+def source_of(model: str) -> str | bytes:
+    """What a command's MODEL names: a path, or the bytes on standard input."""
+    if model != STANDARD:
+        return model
+    found = sys.stdin.buffer.read()
+    if not found:
+        raise LoadError("standard input is empty, so not a model")
+    return found
 
 
-def make_limits(memory: str | None, seconds: float | None, rounds: int | None, nodes: int | None) -> Limits:
+def make_limits(memory: int | None, seconds: float | None, rounds: int | None, nodes: int | None) -> Limits:
     """Limits from options, with the defaults for those that are not given."""
-    standard = Limits()
-    return Limits(
-        standard.memory if memory is None else parse_bytes(memory),
-        seconds,
-        standard.loop_iterations if rounds is None else rounds,
-        standard.nodes if nodes is None else nodes,
-    )
+    given = {"memory": memory, "time": seconds, "loop_iterations": rounds, "nodes": nodes}
+    return Limits(**{name: value for name, value in given.items() if value is not None})  # pyright: ignore[reportArgumentType]
 
 
-def load_timed(
-    model: str, engine: EngineChoice | None, threads: int | None = None, limits: Limits | None = None
-) -> tuple[Model, float]:
-    """A model with a progress bar, and the seconds it took."""
+@dataclass(frozen=True)
+class Wish:
+    """How a command wants its model loaded."""
+
+    engine: EngineChoice | None = None
+    threads: int | None = None
+    limits: Limits | None = None
+    strict: bool = False
+    exact: bool = False
+    disable: tuple[str, ...] = ()
+
+
+def load_timed(model: str, wish: Wish) -> tuple[Model, float]:
+    """A model, and the seconds it took."""
     start = time.perf_counter()
-    with compiling() as progress:
-        name = engine.value if engine else None
-        loaded = load(model, engine=name, threads=threads, progress=progress, limits=limits)
+    loaded = load(
+        source_of(model),
+        engine=wish.engine.value if wish.engine else None,
+        threads=wish.threads,
+        limits=wish.limits,
+        strict=wish.strict,
+        exact=wish.exact,
+        disable=wish.disable,
+    )
     return loaded, time.perf_counter() - start

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
-import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
+from intaglio.cli.options import Argument, Option
+from intaglio.cli.table import format_table
 
 _WIDTH_OF_FILES = 160
 """Columns where the output is no terminal."""
+
+STANDARD = "-"
+"""Instead of a file: standard input or output."""
 
 
 class EngineChoice(StrEnum):
@@ -28,25 +28,33 @@ class EngineChoice(StrEnum):
     reference = "reference"
 
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Path of an ONNX model.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-EngineOption = Annotated[EngineChoice | None, typer.Option(help="The engine; default: $INTAGLIO_ENGINE, else native.")]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Most threads of a run; default: all cores.")]
+ModelArgument = Annotated[str, Argument("MODEL", "Path of an ONNX model or a compiled one; - is standard input.")]
+JsonOption = Annotated[bool, Option("--json", help="Print the result, or the error, as JSON.")]
+EngineOption = Annotated[
+    EngineChoice | None, Option("--engine", help="The engine; default: $INTAGLIO_ENGINE, else native.")
+]
+ThreadsOption = Annotated[
+    int | None, Option("--threads", metavar="N", least=1, help="Most threads of a run; default: all cores.")
+]
 
 
-def console() -> Console:
-    """Standard output, for data."""
-    return _console(sys.stdout)
+def _has_colour(file: TextIO) -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return file.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def error_console() -> Console:
-    """Standard error, for progress and messages."""
-    return _console(sys.stderr)
+def _styled(code: str, file: TextIO) -> Callable[[str], str]:
+    """Text in a style where the file shows styles."""
+    return (lambda text: f"\x1b[{code}m{text}\x1b[0m") if _has_colour(file) else str
 
 
-def _console(file: Any) -> Console:
-    width = None if file.isatty() or "COLUMNS" in os.environ else _WIDTH_OF_FILES
-    return Console(file=file, markup=False, highlight=False, emoji=False, width=width)
+def _width() -> int:
+    """The columns of standard output."""
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return shutil.get_terminal_size().columns if is_known else _WIDTH_OF_FILES
 
 
 def shown(text: object) -> str:
@@ -64,57 +72,81 @@ def _printable_line(line: str) -> str:
 
 def tell(text: str) -> None:
     """A line for people on standard error."""
-    error_console().print(Text(shown(text)))
+    print(shown(text), file=sys.stderr)
 
 
 def tell_error(text: str) -> None:
     """What went wrong, on standard error."""
-    error_console().print(Text.assemble(("error: ", "bold red"), shown(text)), soft_wrap=True)
+    print(_styled("1;31", sys.stderr)("error: ") + shown(text), file=sys.stderr)
 
 
 def print_json(data: Any) -> None:
-    """Data on standard output; numbers that JSON lacks become null."""
-    typer.echo(json.dumps(data, indent=2, allow_nan=False, default=str))
+    """Data on standard output."""
+    print(to_json(data))
+
+
+def to_json(data: Any, depth: int = 0) -> str:
+    """Data as JSON, a list of plain values in one line.
+
+    >>> print(to_json({"shape": [1, 3], "rows": [[1, 2], [3, 4]]}))
+    {
+      "shape": [1, 3],
+      "rows": [
+        [1, 2],
+        [3, 4]
+      ]
+    }
+    """
+    begin, end = "\n" + "  " * (depth + 1), "\n" + "  " * depth
+    if isinstance(data, dict) and data:
+        items = cast("dict[Any, Any]", data).items()
+        parts = [f"{json.dumps(str(key))}: {to_json(value, depth + 1)}" for key, value in items]
+        return "{" + begin + f",{begin}".join(parts) + end + "}"
+    if isinstance(data, (list, tuple)) and any(
+        isinstance(item, (dict, list, tuple)) for item in cast("list[Any]", data)
+    ):
+        parts = [to_json(item, depth + 1) for item in cast("list[Any]", data)]
+        return "[" + begin + f",{begin}".join(parts) + end + "]"
+    return json.dumps(data, allow_nan=False, default=str)
 
 
 def print_text(text: str) -> None:
     """Text on standard output, in whole lines."""
-    console().print(Text(shown(text)), soft_wrap=True)
+    print(shown(text))
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
     """Names and values in two columns."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in pairs:
-        table.add_row(Text(shown(name)), Text(shown(value)))
-    console().print(table)
+    rows = [(shown(name), shown(value)) for name, value in pairs]
+    print("\n".join(format_table(("", ""), rows, _width(), has_rule=False)))
 
 
-def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """A table with a title; columns whose names begin with `#` hold numbers."""
-    table = Table(title=Text(shown(title)), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        is_number = column.startswith("#")
-        table.add_column(column.lstrip("#"), justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(shown(cell)) for cell in row))
-    console().print(table)
+    bold = _styled("1", sys.stdout)
+    cells = [[shown(cell) for cell in row] for row in rows]
+    print("\n".join([bold(shown(title)), *format_table(columns, cells, _width(), bold), ""]))
 
 
 @contextmanager
-def compiling() -> Generator[Callable[[int, int], None]]:
-    """A progress bar on standard error for `load(progress=...)`, where that is a terminal."""
-    target = error_console()
-    columns = (TextColumn("compiling"), BarColumn(), MofNCompleteColumn(), TextColumn("functions"), TimeElapsedColumn())
-    with Progress(*columns, console=target, transient=True, disable=not target.is_terminal) as bars:
-        task = bars.add_task("compiling", total=None, visible=False)
+def counting() -> Generator[Callable[[str], Callable[[int, int], None]]]:
+    """A line on standard error that counts, where that is a terminal; else only what is counted is told.
 
-        def progress(done: int, total: int) -> None:
-            bars.update(task, completed=done, total=total, visible=True)
+    Gives a function that begins to count something, and which gives another one for how many of how many are done.
+    """
+    is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
-        yield progress
+    def begin(description: str) -> Callable[[int, int], None]:
+        if not is_terminal:
+            tell(description)
+            return lambda done, total: None
+        return lambda done, total: print(f"\r\x1b[K{shown(description)} {done}/{total}", end="", file=sys.stderr)
+
+    try:
+        yield begin
+    finally:
+        if is_terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def seconds(value: float) -> str:

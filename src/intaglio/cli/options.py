@@ -1,0 +1,190 @@
+"""Commands from functions: the options of a command are the parameters of its function, with an `Option` as annotation.
+
+    def run(model: Annotated[str, Argument("MODEL", "Path of a model.")],
+            repeat: Annotated[int, Option("--repeat", help="How often.", least=1)] = 1) -> None:
+
+The type of a parameter says how its text is read: a flag for a truth value, a choice for an enumeration, a list for
+what may be repeated. The parser is the standard library's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+
+from intaglio.errors import InputError
+
+Function = Callable[..., int | None]
+"""What a command does; returns its exit status, where None is 0."""
+
+
+class UsageError(InputError):
+    """The command line cannot be understood."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A parameter that is given by its position."""
+
+    metavar: str
+    help: str
+
+
+class Option:
+    """A parameter that is given by name.
+
+    `least` is the smallest number that is taken; `value_if_alone` what the name means without a value; `parse` makes
+    the value of a text, or raises InputError. A flag `--a/--no-a` can be switched off too.
+    """
+
+    def __init__(
+        self,
+        *names: str,
+        help: str,
+        metavar: str | None = None,
+        least: float | None = None,
+        value_if_alone: str | None = None,
+        parse: Callable[[str], Any] | None = None,
+    ) -> None:
+        self.names, self.help, self.metavar = names, help, metavar
+        self.least, self.value_if_alone, self.parse = least, value_if_alone, parse
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are exceptions."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False, formatter_class=_Formatter)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(f"{message}; `{self.prog} --help` shows what there is")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Descriptions as they are written, and wide columns for options."""
+
+    def __init__(self, prog: str, **settings: Any) -> None:
+        super().__init__(prog, max_help_position=32, **settings)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Commands under one name."""
+
+    name: str
+    help: str
+    commands: Sequence[tuple[str, Function]]
+
+
+def build_parser(name: str, description: str, commands: Sequence[tuple[str, Function] | Group]) -> Parser:
+    """A parser for commands; what it finds has the function as `function`, and the names of its parameters."""
+    parser = Parser(prog=name, description=description)
+    _add_commands(parser, commands)
+    return parser
+
+
+def _add_commands(parser: Parser, commands: Sequence[tuple[str, Function] | Group]) -> None:
+    inner = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for command in commands:
+        if isinstance(command, Group):
+            _add_commands(inner.add_parser(command.name, help=command.help, description=command.help), command.commands)
+            continue
+        name, function = command
+        text = inspect.getdoc(function) or ""
+        _add_parameters(inner.add_parser(name, help=text.partition("\n")[0], description=text), function)
+
+
+def declared_parameters(function: Function) -> Iterator[tuple[inspect.Parameter, Any, Argument | Option]]:
+    """The parameters of a command, each with its type and with how it is given."""
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        kind, declared = get_args(hints[parameter.name])[:2]
+        yield parameter, kind, declared
+
+
+def _add_parameters(parser: Parser, function: Function) -> None:
+    names: list[str] = []
+    for parameter, kind, declared in declared_parameters(function):
+        names.append(parameter.name)
+        if not isinstance(declared, Argument):
+            _add_option(parser, parameter.name, kind, declared, parameter.default)
+            continue
+        choices = list(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else None
+        read = _choice(kind) if choices else str
+        parser.add_argument(parameter.name, metavar=declared.metavar, help=declared.help, type=read, choices=choices)
+    parser.set_defaults(function=function, parameters=names)
+
+
+def option_names(option: Option) -> list[str]:
+    """Every spelling of an option's name."""
+    return [name for spelling in option.names for name in spelling.split("/")]
+
+
+def _add_option(parser: Parser, name: str, kind: Any, option: Option, default: Any) -> None:
+    settings: dict[str, Any] = {"dest": name, "default": default, "help": option.help.replace("%", "%%")}
+    plain, is_repeated = plain_kind(kind)
+    if plain is bool:
+        action = argparse.BooleanOptionalAction if "/" in option.names[0] else "store_true"
+        names = [each.split("/")[0] for each in option.names]
+        parser.add_argument(*names, action=action, **settings)
+        return
+    if isinstance(plain, type) and issubclass(plain, StrEnum):
+        settings |= {"choices": list(plain), "type": _choice(plain), "metavar": "{" + ",".join(plain) + "}"}
+    else:
+        read = _reader(plain, option.least) if option.parse is None else _wrapped(option.parse)
+        settings |= {"type": read, "metavar": option.metavar or _METAVARS[plain]}
+    if is_repeated:
+        settings["action"] = "append"
+    if option.value_if_alone is not None:
+        settings |= {"nargs": "?", "const": option.value_if_alone}
+    parser.add_argument(*option.names, **settings)
+
+
+_METAVARS = {int: "N", float: "SECONDS", str: "TEXT"}
+
+
+def plain_kind(kind: Any) -> tuple[Any, bool]:
+    """The type of one value, and whether there may be several."""
+    if get_origin(kind) is not None and type(None) in get_args(kind):
+        kind = Union[tuple(each for each in get_args(kind) if each is not type(None))]  # noqa: UP007
+    return (get_args(kind)[0], True) if get_origin(kind) is list else (kind, False)
+
+
+def _choice(kind: type[StrEnum]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        return next((each for each in kind if each == text), text)
+
+    return read
+
+
+def _wrapped(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            return parse(text)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+def _reader(kind: Any, least: float | None) -> Callable[[str], Any]:
+    """How a number or text is read; argparse tells of ValueError and ArgumentTypeError with the option's name."""
+
+    def read(text: str) -> Any:
+        if kind is str:
+            return text
+        try:
+            number = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is no {'whole ' if kind is int else ''}number") from None
+        if not math.isfinite(number) or (least is not None and number < least):
+            raise argparse.ArgumentTypeError(f"{text} is not at least {0 if least is None else least}")
+        return number
+
+    return read
