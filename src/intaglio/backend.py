@@ -9,7 +9,9 @@ The engine is the one that INTAGLIO_ENGINE names, or the `engine` argument. See 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+import inspect
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -34,8 +36,14 @@ __all__ = [
     "supports_device",
 ]
 
-LOAD_OPTIONS = frozenset({"engine", "threads", "simplify", "disable", "exact", "strict", "base_folder", "progress"})
-"""Keyword arguments of `prepare` that go to `intaglio.load`; the interface passes others, which are not ours."""
+LOAD_OPTIONS = frozenset(inspect.signature(load).parameters) - {"source"}
+"""Keyword arguments of `prepare` that go to `intaglio.load`."""
+
+RUNNER_OPTIONS = frozenset({"rtol", "atol"})
+"""Keyword arguments that ONNX's test runner passes on, although they are for its own comparison of results."""
+
+RUN_OPTIONS = frozenset({"timeout", "threads"})
+"""Keyword arguments of `run` that go to `Model.run`."""
 
 
 class IntaglioBackendRep(BackendRep):
@@ -48,10 +56,11 @@ class IntaglioBackendRep(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run on arrays in the order of the inputs, or by name; the outputs answer to positions and to names.
 
-        Inputs that have a default may be left out.
+        Inputs that have a default may be left out. `timeout` and `threads` are those of `Model.run`.
         """
+        _check_options(kwargs, RUN_OPTIONS)
         feeds = dict(inputs) if isinstance(inputs, Mapping) else self._by_name(_as_list(inputs))
-        return self._outputs(*self.model.run(feeds, timeout=kwargs.get("timeout")).values())
+        return self._outputs(*self.model.run(feeds, **kwargs).values())
 
     def _by_name(self, arrays: Sequence[Any]) -> dict[str, Any]:
         names = [item.name for item in self.model.inputs]
@@ -77,6 +86,7 @@ class IntaglioBackend(Backend):
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
         """Whether the model can be read and the device is supported."""
+        _check_options(kwargs, LOAD_OPTIONS | RUNNER_OPTIONS)
         try:
             read_model(model, base_folder=kwargs.get("base_folder"))
         except IntaglioError:
@@ -85,11 +95,11 @@ class IntaglioBackend(Backend):
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> IntaglioBackendRep:
-        """Make a model ready to run; keyword arguments of `intaglio.load` are taken over."""
+        """Make a model ready to run; keyword arguments of `intaglio.load` are taken over, others are refused."""
         cls._check_device(device)
-        options: dict[str, Any] = {"engine": cls.engine} | {
-            key: value for key, value in kwargs.items() if key in LOAD_OPTIONS
-        }
+        options: dict[str, Any] = {name: value for name, value in kwargs.items() if name not in RUNNER_OPTIONS}
+        _check_options(options, LOAD_OPTIONS)
+        options.setdefault("engine", cls.engine)
         return IntaglioBackendRep(load(model, **options))
 
     @classmethod
@@ -113,7 +123,7 @@ class IntaglioBackend(Backend):
         """
         cls._check_device(device)
         given = _node_inputs(node, inputs)
-        model = node_model(node, given, kwargs.get("opset_version"))
+        model = node_model(node, given, kwargs.pop("opset_version", None))
         fed = {info.name: given[info.name] for info in model.graph.input}
         return cls.run_model(model, fed, device, **kwargs)
 
@@ -121,6 +131,15 @@ class IntaglioBackend(Backend):
     def _check_device(cls, device: str) -> None:
         if not cls.supports_device(device):
             raise UnsupportedError(f"the device {device!r} is not supported: Intaglio compiles for the CPU ('CPU')")
+
+
+def _check_options(given: Iterable[str], known: Collection[str]) -> None:
+    """Raise InputError for an option that nobody would obey."""
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the options are {', '.join(sorted(known))}"
+            raise InputError(f"there is no option {name!r}; {hint}")
 
 
 def _as_list(inputs: Any) -> list[Any]:

@@ -12,7 +12,9 @@ ROWS = 200
 """A table shows at most so many rows, and says how many more there are."""
 
 _TABLE = "border-collapse:collapse;font-size:90%;margin:0.3em 0 0.8em 0"
-_CELL = "text-align:{side};vertical-align:top;padding:1px 8px;max-width:60em;overflow-wrap:anywhere"
+_CELL = "text-align:{side};vertical-align:top;padding:1px 8px;{wrap}"
+_SHORT = 24
+"""Texts of so many characters stay in one line; longer ones are folded where the page is too narrow."""
 
 
 def shown(text: object) -> str:
@@ -39,7 +41,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(tag: str, side: str, text: object) -> str:
-    return f'<{tag} style="{_CELL.format(side=side)}">{shown(text)}</{tag}>'
+    is_short = len(str(text)) <= _SHORT
+    wrap = "white-space:nowrap" if is_short else "min-width:12em;max-width:50em;overflow-wrap:anywhere"
+    return f'<{tag} style="{_CELL.format(side=side, wrap=wrap)}">{shown(text)}</{tag}>'
 
 
 def titled(title: str, *parts: str) -> str:

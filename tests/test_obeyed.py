@@ -1,0 +1,271 @@
+"""No option is accepted and ignored: each is set to an unusual value, and something is seen of it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from PIL import Image
+
+import intaglio
+from intaglio import backend
+from intaglio.cli.app import COMMANDS, main
+from intaglio.cli.demo_model import demo_model
+from intaglio.cli.options import Argument, Group, declared_parameters, option_names
+
+HEADER = '<ir_version: 10, opset_import: ["" : 21]> '
+RELU = HEADER + "g (float[n] x) => (float[n] y) <float one = {1.0}> { a = Exp(x) y = Mul(a, one) }"
+STRINGS = HEADER + "g (string[n] x) => (string[n] y) { y = StringConcat(x, x) }"
+CONVOLUTION = HEADER + (
+    "g (float[1, 16, 32, 32] x, float[16, 16, 3, 3] w) => (float[1, 16, a, b] y) { y = Conv(x, w) }"
+)
+ENDLESS = HEADER + (
+    "g (float x, int64 m, bool c) => (float y) { y = Loop (m, c, x) <body = b (int64 i, bool k, float v)"
+    " => (bool l, float w) { l = Identity(k) w = Add(v, v) }> }"
+)
+
+
+def parsed(text: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(text)
+
+
+def external(folder: Path) -> bytes:
+    """A model whose weight is in a file of that folder."""
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="w.bin")
+    (folder / "w.bin").write_bytes(np.float32([3, 4]).tobytes())
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
+
+
+def _engine(folder: Path) -> None:
+    assert intaglio.load(parsed(RELU), engine="reference").explain().engine == "reference"
+
+
+def _threads(folder: Path) -> None:
+    assert intaglio.load(parsed(RELU), threads=1).explain().threads == 1
+
+
+def _simplify(folder: Path) -> None:
+    model = intaglio.load(parsed(RELU), simplify=False)
+    assert model.report is None
+    assert "Mul" in str(model.simplified)
+
+
+def _disable(folder: Path) -> None:
+    assert "Mul" not in str(intaglio.load(parsed(RELU)).simplified)
+    assert "Mul" in str(intaglio.load(parsed(RELU), disable=["algebra"]).simplified)
+
+
+def _exact(folder: Path) -> None:
+    assert "winograd" in str(intaglio.load(demo_model()).explain())
+    assert "winograd" not in str(intaglio.load(demo_model(), exact=True).explain())
+
+
+def _strict(folder: Path) -> None:
+    with pytest.raises(intaglio.UnsupportedError, match="strict"):
+        intaglio.load(parsed(STRINGS), strict=True)
+
+
+def _base_folder(folder: Path) -> None:
+    data = external(folder)
+    with pytest.raises(intaglio.ExternalDataError):
+        intaglio.load(data)
+    assert intaglio.load(data, base_folder=folder)(np.float32([1, 1])).tolist() == [4, 5]
+
+
+def _progress(folder: Path) -> None:
+    from intaglio.c import cache
+
+    before = os.environ.get("INTAGLIO_CACHE")
+    os.environ["INTAGLIO_CACHE"] = str(folder / "cache")
+    cache.default_cache.cache_clear()
+    told: list[tuple[int, int]] = []
+    try:
+        intaglio.load(parsed(RELU), progress=lambda done, total: told.append((done, total)))
+    finally:
+        cache.default_cache.cache_clear()
+        if before is None:
+            del os.environ["INTAGLIO_CACHE"]
+        else:
+            os.environ["INTAGLIO_CACHE"] = before
+    assert told
+    assert told[-1][0] == told[-1][1]
+
+
+def _implementations(folder: Path) -> None:
+    with pytest.raises(intaglio.InputError, match="no-such-one"):
+        intaglio.load(parsed(RELU), implementations={"Exp": "no-such-one"})
+
+
+def _limits(folder: Path) -> None:
+    with pytest.raises(intaglio.LimitError):
+        intaglio.load(parsed(RELU), limits=intaglio.Limits(nodes=1))
+
+
+LOAD: dict[str, Callable[[Path], None]] = {
+    "engine": _engine,
+    "threads": _threads,
+    "simplify": _simplify,
+    "disable": _disable,
+    "exact": _exact,
+    "strict": _strict,
+    "base_folder": _base_folder,
+    "progress": _progress,
+    "implementations": _implementations,
+    "limits": _limits,
+}
+
+
+def test_every_option_of_load_is_here() -> None:
+    assert {"source", *LOAD} == set(inspect.signature(intaglio.load).parameters)
+
+
+@pytest.mark.parametrize("option", LOAD)
+def test_load_obeys(option: str, tmp_path: Path) -> None:
+    LOAD[option](tmp_path)
+
+
+def test_run_obeys() -> None:
+    feeds = {"x": np.float32([1, 2])}
+    model = intaglio.load(parsed(RELU))
+    assert set(inspect.signature(model.run).parameters) == {"feeds", "outputs", "timeout", "threads"}
+    assert list(model.run(feeds, outputs=["a"])) == ["a"]
+    with pytest.raises(intaglio.InputError, match="threads is 0"):
+        model.run(feeds, threads=0)
+    endless = intaglio.load(parsed(ENDLESS))
+    with pytest.raises(intaglio.RunTimeoutError):
+        endless.run({"x": np.float32(0), "m": np.int64(2**40), "c": np.bool_(True)}, timeout=0.05)
+
+
+def test_the_backend_obeys_or_refuses() -> None:
+    model, x = parsed(RELU), np.float32([1, 2])
+    with pytest.raises(intaglio.LimitError):
+        backend.prepare(model, limits=intaglio.Limits(nodes=1))
+    assert backend.prepare(model, engine="reference", threads=1).model.options.engine == "reference"
+    with pytest.raises(intaglio.InputError, match=r"no option 'thread'; did you mean 'threads'\?"):
+        backend.prepare(model, thread=1)
+    with pytest.raises(intaglio.InputError, match="no option 'gpu'; the options are"):
+        backend.run_model(model, [x], gpu=True)
+    with pytest.raises(intaglio.InputError, match="threads is 0"):
+        backend.prepare(model).run([x], threads=0)
+    with pytest.raises(intaglio.InputError, match="no option 'outputs'"):
+        backend.prepare(model).run([x], outputs=["a"])
+    with pytest.raises(intaglio.InputError, match="no option 'opset'"):
+        backend.run_node(helper.make_node("Relu", ["x"], ["y"]), [x], opset=11)
+
+
+Case = tuple[list[str], Callable[[Any], object]]
+
+
+def fails(word: str) -> Callable[[Any], object]:
+    return lambda left: left.status == 1 and word in left.err
+
+
+CASES: dict[str, Case] = {
+    "run --input": (["relu.onnx", "-i", "x=[0]"], lambda left: "1," in left.out or "  1\n" in left.out),
+    "run --output": (["relu.onnx", "-o", "out.npy"], lambda left: Path("out.npy").exists()),
+    "run --dim": (["relu.onnx", "-d", "n=17"], lambda left: "17" in left.out),
+    "run --tensor": (["demo.onnx", "--tensor", "pool"], lambda left: "1x64x1x1" in left.out),
+    "run --mean": (["demo.onnx", "-i", "red.png", "--mean", "7"], lambda left: "less 7" in left.err),
+    "run --std": (["demo.onnx", "-i", "red.png", "--std", "7"], lambda left: "divided by 7" in left.err),
+    "run --engine": (["relu.onnx", "--engine", "reference"], lambda left: "reference engine" in left.out),
+    "run --threads": (["relu.onnx", "--threads", "1"], lambda left: "1 thread" in left.out),
+    "run --strict": (["strings.onnx", "--strict"], fails("strict")),
+    "run --exact": (["relu.intaglio", "--exact"], fails("compiled without exact")),
+    "run --disable": (["relu.onnx", "--disable", "zz"], fails("'zz'")),
+    "run --seed": (["relu.onnx", "--seed", "5"], lambda left: left.out != ""),
+    "run --repeat": (["relu.onnx", "--repeat", "3"], lambda left: "median of 3" in left.out),
+    "run --timeout": (["demo.onnx", "-d", "batch=64", "--timeout", "0.0001"], fails("timeout")),
+    "run --memory-limit": (["demo.onnx", "--memory-limit", "1K"], fails("1024")),
+    "run --time-limit": (["demo.onnx", "--engine", "reference", "--time-limit", "1e-9"], fails("longer")),
+    "run --loop-limit": (["loop.onnx", "-i", "m=9", "-i", "c=true", "--loop-limit", "2"], fails("2")),
+    "run --node-limit": (["demo.onnx", "--node-limit", "1"], fails("nodes")),
+    "run --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["outputs"]),
+    "info --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["nodes"] == 2),
+    "check --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["is_valid"]),
+    "compile --output": (["relu.onnx", "-o", "new.intaglio"], lambda left: Path("new.intaglio").exists()),
+    "compile --strict": (["strings.onnx", "--strict"], fails("strict")),
+    "compile --exact": (["relu.intaglio", "--exact"], fails("compiled without exact")),
+    "compile --disable": (["relu.onnx", "--disable", "zz"], fails("'zz'")),
+    "compile --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["kernels"]),
+    "explain --c": (["relu.onnx", "--c", "out.c"], lambda left: "IG_FUNCTION" in Path("out.c").read_text()),
+    "explain --dim": (["relu.onnx", "-d", "n=17"], lambda left: "float32[17]" in left.out),
+    "explain --engine": (["relu.onnx", "--engine", "reference"], lambda left: "reference engine" in left.out),
+    "explain --threads": (["relu.onnx", "--threads", "1"], lambda left: "up to 1 threads" in left.out),
+    "explain --strict": (["strings.onnx", "--strict"], fails("strict")),
+    "explain --exact": (["demo.onnx", "--exact"], lambda left: "winograd" not in left.out),
+    "explain --disable": (["relu.onnx", "--disable", "algebra"], lambda left: "Mul" in left.out),
+    "explain --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["calls"]),
+    "demo --save": (["--save", "saved.onnx"], lambda left: Path("saved.onnx").exists()),
+    "demo --json": (["--json"], lambda left: json.loads(left.out)["native_seconds"]),
+    "doctor --json": (["--json"], lambda left: json.loads(left.out)["problems"] == []),
+    "cache info --json": (["--json"], lambda left: json.loads(left.out)["folder"]),
+    "conformance --engine": (["--engine", "reference"], lambda left: "reference engine" in left.out),
+    "conformance --backend": (["--backend", "no.such.module"], fails("no.such.module")),
+    "conformance --filter": (["--filter", "^no such test$"], fails("no such test")),
+    "conformance --jobs": (["--jobs", "0"], lambda left: left.status == 2),
+    "conformance --table": (["--no-table"], lambda left: "│" not in left.out),
+    "conformance --markdown": (["--markdown", "out.md"], lambda left: Path("out.md").exists()),
+    "conformance --json": (["--json", "out.json"], lambda left: json.loads(Path("out.json").read_text())),
+    "conformance --support": (["--support", "out.md"], lambda left: "Relu" in Path("out.md").read_text()),
+}
+ELSEWHERE = {"cache clear --json"}
+"""Tested with a cache of its own, in tests/cli."""
+
+
+def all_options() -> set[str]:
+    found: set[str] = set()
+    for each in COMMANDS:
+        inner = [(f"{each.name} {name}", f) for name, f in each.commands] if isinstance(each, Group) else [each]
+        for name, function in inner:
+            options = [d for _, _, d in declared_parameters(function) if not isinstance(d, Argument)]
+            found |= {f"{name} {option_names(option)[0]}" for option in options}
+    return found
+
+
+def test_every_option_of_every_command_is_here() -> None:
+    assert {*CASES, *ELSEWHERE} == all_options()
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder, with the files that the commands read."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    for name, text in (("relu", RELU), ("strings", STRINGS), ("loop", ENDLESS)):
+        onnx.save(parsed(text), f"{name}.onnx")
+    onnx.save(demo_model(), "demo.onnx")
+    intaglio.load("relu.onnx", engine="native").save_compiled("relu.intaglio")
+    Image.new("RGB", (32, 32), "red").save("red.png")
+
+
+@pytest.mark.parametrize("option", CASES)
+def test_commands_obey(option: str, models: None, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, is_seen = CASES[option]
+    command = option.split(" --")[0].split()
+    few = ["--filter", "^test_relu_cpu$"] if command == ["conformance"] and "--filter" not in arguments else []
+    with pytest.raises(SystemExit) as left:
+        main([*command, *arguments, *few])
+    written = capsys.readouterr()
+    seen = SimpleNamespace(status=left.value.code, out=written.out, err=written.err)
+    assert is_seen(seen), (seen.status, seen.out, seen.err)
+
+
+def test_the_seed_changes_what_is_made_up(models: None, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs: list[str] = []
+    for seed in ("1", "2", "1"):
+        with pytest.raises(SystemExit):
+            main(["run", "relu.onnx", "--seed", seed, "--json"])
+        outputs.append(json.loads(capsys.readouterr().out)["outputs"][0]["data"])
+    assert outputs[0] == outputs[2] != outputs[1]
