@@ -161,8 +161,9 @@ def _header(
 ) -> Header:
     about = {name: value for name, value in asdict(info).items() if name != "path"}
     about |= {"opset_imports": dict(info.opset_imports), "metadata_props": dict(info.metadata_props)}
-    for name, texts in (("warnings", info.warnings), ("newer", info.newer)):
-        about[name] = [] if graph is not None else list(texts)
+    about |= {"warnings": list(info.warnings), "newer": list(info.newer)} if graph is None else {"warnings": []}
+    if graph is not None:
+        del about["newer"]  # it was told of when the model was compiled
     wanted = asdict(target) | {"flags": list(target.flags), "features": sorted(target.features)}
     arrays, stored = [asdict(array) for array in writer.arrays], [asdict(library) for library in libraries]
     return Header(FORMAT, __version__, wanted, exact, about, graph, arrays, stored, program)
