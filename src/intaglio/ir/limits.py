@@ -13,9 +13,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from numbers import Real
+from typing import TYPE_CHECKING, Any, cast
 
 from intaglio.errors import InputError, LimitError, OperatorError
 from intaglio.record import Record
@@ -66,7 +65,7 @@ def _checked(name: str, number: Any) -> Any:
     """A limit as the number that is meant; raises InputError where it is none."""
     if name == "memory" and isinstance(number, str):
         return parse_bytes(number)
-    if isinstance(number, bool) or not isinstance(number, (int, float, np.integer, np.floating)):
+    if isinstance(number, bool) or not isinstance(cast("object", number), Real):
         raise InputError(f"the limit on {name} is {number!r}, expected a number")
     if not number > 0:
         raise InputError(f"the limit on {name} is {number}, expected more than 0")
