@@ -92,7 +92,7 @@ PARAMETERS = {
     "Model.__call__": ["self", "arrays", "named"],
     "Model.run": ["self", "feeds", "outputs", "timeout", "threads", "prune"],
     "Model.memory_plan": ["self", "sizes", "named"],
-    "Model.explain": ["self"],
+    "Model.explain": ["self", "dims"],
     "Model.c_source": ["self"],
     "Model.save": ["self", "path", "opset", "external_data"],
     "Model.to_onnx": ["self", "opset"],

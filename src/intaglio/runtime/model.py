@@ -203,6 +203,7 @@ def import_source(
     from intaglio.onnx.reader import read_model
     from intaglio.runtime.guard import guard_files
 
+    source = as_source(source)
     if isinstance(source, Graph):
         return _import_graph(source)
     guard_files()
