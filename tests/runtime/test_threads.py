@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -146,3 +147,51 @@ def test_beside_the_pool_of_torch(model: intaglio.Model, images: Any) -> None:
     torch = pytest.importorskip("torch")
     matrix = torch.ones(300, 300)
     beside(lambda: torch.testing.assert_close(matrix @ matrix, matrix * 300), model, images)
+
+
+LIMITED = """
+import sys, numpy as np, intaglio
+from intaglio.c.native import pool_workers
+from intaglio.c.target import usable_cores
+model = intaglio.load(sys.argv[1], engine="native", threads=3)
+x = np.ones((512, 1024), np.float32)
+model(x)
+loaded = pool_workers()
+model.run({"x0": x}, threads=4)
+print(usable_cores(), model.options.threads, loaded, pool_workers(), intaglio.load(sys.argv[1]).options.threads)
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"INTAGLIO_THREADS": "1"}, "1 1 0 0 1"),
+        ({"INTAGLIO_THREADS": "2", "OMP_NUM_THREADS": "1"}, "{two} 2 1 1 {two}"),
+        ({"OMP_NUM_THREADS": "1"}, "1 3 2 3 1"),
+        ({"OMP_NUM_THREADS": "1,4"}, "1 3 2 3 1"),
+        ({"OMP_NUM_THREADS": "many"}, "{all} 3 2 3 {all}"),
+        ({"INTAGLIO_THREADS": "1000"}, "{all} 3 2 3 {all}"),
+        ({"INTAGLIO_THREADS": ""}, "{all} 3 2 3 {all}"),
+    ],
+)
+def test_variables_limit_threads(endless: onnx.ModelProto, tmp_path: Any, variables: Any, expected: str) -> None:
+    onnx.save(endless, tmp_path / "long.onnx")
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "long.onnx")]
+    free = {name: value for name, value in os.environ.items() if name not in ("INTAGLIO_THREADS", "OMP_NUM_THREADS")}
+    done = subprocess.run(command, env=free | variables, capture_output=True, text=True, check=False, timeout=120)
+    cores = len(os.sched_getaffinity(0))
+    assert done.stderr == ""
+    assert done.stdout.strip() == expected.format(two=min(2, cores), all=done.stdout.split()[0])
+    assert int(done.stdout.split()[0]) <= cores
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "²"])
+def test_a_variable_that_is_no_number_is_named(demo: bytes, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("INTAGLIO_THREADS", text)
+    with pytest.raises(intaglio.InputError, match="INTAGLIO_THREADS"):
+        intaglio.load(demo)
+
+
+@pytest.fixture
+def demo() -> bytes:
+    return demo_model().SerializeToString()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from intaglio.c.library import runtime
+from intaglio.c.target import granted_threads
 from intaglio.record import Record
 
 
@@ -54,7 +55,7 @@ class Segment:
             _integers(constants),
             inputs,
             outputs,
-            max(1, threads),
+            max(1, granted_threads(threads)),
             int(poison),
             _integers(late or [0] * outputs),
             most_rounds,
@@ -135,7 +136,7 @@ def plan_apart(sizes: Sequence[int]) -> tuple[list[int], int, list[int]]:
 @contextmanager
 def using_threads(threads: int) -> Generator[None]:
     """Run segments from this Python thread on so many threads, itself included, whatever they were made for."""
-    before = runtime().set_threads(threads)
+    before = runtime().set_threads(granted_threads(threads))
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from intaglio.errors import CompileError
+from intaglio.errors import CompileError, InputError
 from intaglio.processor import cpu_features
 from intaglio.record import Record
 
@@ -134,8 +134,38 @@ def _parse_size(text: str) -> int:
     return int(text.rstrip("KMG")) * unit
 
 
-@functools.cache
 def usable_cores() -> int:
+    """How many threads work is given to where nobody says it: those that may run at once, or fewer.
+
+    $INTAGLIO_THREADS makes it fewer, or else $OMP_NUM_THREADS.
+    """
+    asked = _variable("INTAGLIO_THREADS") or _openmp_threads()
+    return min(_free_cores(), asked) if asked else _free_cores()
+
+
+def granted_threads(wanted: int) -> int:
+    """As many threads as are wanted, but no more than $INTAGLIO_THREADS."""
+    most = _variable("INTAGLIO_THREADS")
+    return min(wanted, most) if most else wanted
+
+
+def _variable(name: str) -> int | None:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise InputError(f"${name} is {text!r}, expected a number of threads from 1 on")
+    return int(text)
+
+
+def _openmp_threads() -> int | None:
+    """What OpenMP's variable says for the outermost level; None where it says nothing that is a number."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isascii() and first.isdigit() and int(first) > 0 else None
+
+
+@functools.cache
+def _free_cores() -> int:
     """How many threads may really run at once: the least of the affinity mask and the control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _cgroup_quota()

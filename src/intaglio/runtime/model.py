@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from intaglio.c.native import using_threads
-from intaglio.c.target import usable_cores
+from intaglio.c.target import granted_threads, usable_cores
 from intaglio.c.toolchain import NoCompilerError
 from intaglio.errors import CompileError, InputError, LimitError, UnsupportedError
 from intaglio.ir.limits import Limits, check_time, within
@@ -91,7 +91,8 @@ def load(
         chosen, is_wanted = _choose_engine(engine)
         own = tuple((implementations or {}).items())
         left_out = (disable,) if isinstance(disable, str) else tuple(disable)
-        options = Options(chosen, threads or usable_cores(), simplify, left_out, exact, strict, own, bounds)
+        used = granted_threads(threads or usable_cores())
+        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds)
         if is_compiled(source):
             return _load_compiled(source, options, watcher)
         start = warm_start(source, options)
