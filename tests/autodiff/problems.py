@@ -6,7 +6,7 @@ Sampled parameters: every mode that has a formula of its own has a problem of it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class Problem:
     """Whether ONNX Runtime has kernels for it in double precision."""
     tolerance: float = 1e-9
     """How far the native engine may be off, relatively."""
+    is_single: bool = False
+    """Whether it computes in single precision whatever it is given, so that differences need larger steps."""
 
     def __str__(self) -> str:
         return self.name
@@ -146,6 +148,15 @@ PRODUCTS = [
         numbers(3, 5),
         is_causal=1,
         softcap=2.0,
+        order=1,
+        ort=False,
+    ),
+    op(
+        "FlexAttention",
+        numbers(1, 2, 3, 4),
+        numbers(1, 2, 5, 4),
+        numbers(1, 2, 5, 4),
+        domain="ai.onnx.preview",
         order=1,
         ort=False,
     ),
@@ -414,6 +425,275 @@ SIGNALS = [
     op("STFT", numbers(1, 9, 2), np.array(3), None, np.array(4), onesided=0, ort=False),
 ]
 
+MS, ML, TRAINING = "com.microsoft", "ai.onnx.ml", "ai.onnx.preview.training"
+TOKENS, PLANES = numbers(1, 3, 4), numbers(2, 3, 4)
+ROTATION = [numbers(6, 1), numbers(6, 1) + 1]
+
+
+def contrib(name: str, *arrays: Any, order: int = 1, **attributes: Any) -> Problem:
+    return op(name, *arrays, domain=MS, order=order, ort=False, **attributes)
+
+
+def ml(name: str, *arrays: Any, **attributes: Any) -> Problem:
+    return op(name, *arrays, domain=ML, ort=False, **attributes)
+
+
+CONTRIB = [
+    *(contrib(name, MIXED) for name in ("Gelu", "QuickGelu")),
+    contrib("BiasGelu", M, numbers(3)),
+    contrib("FastGelu", M, numbers(3)),
+    replace(contrib("ScaledSiLU", M, np.array(0.7)), is_single=True),
+    contrib("GatedAdd", M, POSITIVE, INSIDE),
+    contrib("FusedMatMul", numbers(2, 3, 4), numbers(2, 3, 2), transA=1, alpha=0.5),
+    contrib("TransposeMatMul", numbers(3, 4), numbers(3, 2), transA=1),
+    contrib("FusedGemm", M, numbers(3, 2), numbers(2), activation="LeakyRelu", activation_alpha=0.1),
+    contrib("FusedConv", IMAGE, numbers(2, 2, 2, 2), numbers(2), activation="Tanh"),
+    contrib("ConvTransposeWithDynamicPads", numbers(1, 2, 3, 3), numbers(2, 2, 2, 2), ints(0, 1, 1, 0), strides=(2, 2)),
+    contrib("NhwcMaxPool", apart(1, 4, 5, 2), kernel_shape=(2, 2)),
+    contrib("Inverse", numbers(2, 3, 3) + 2 * np.eye(3), order=2),
+    contrib("CDist", M, numbers(4, 3), metric="sqeuclidean"),
+    contrib("ExpandDims", M, np.array(1, np.int32)),
+    contrib("GatherND", M, ints([1, 2], [0, 0])),
+    contrib("GridSample", IMAGE, numbers(1, 3, 2, 2) * 0.8 + 0.013),
+    contrib(
+        "CropAndResize",
+        SPREAD,
+        np.array([[0.11, 0.13, 0.83, 0.92]]),
+        np.array([0], np.int32),
+        np.array([2, 3], np.int32),
+    ),
+    contrib("Pad", M, ints(1, 0, 0, 2), np.array(0.5)),
+    contrib("Trilu", numbers(3, 3), upper=0),
+    contrib("UnfoldTensor", numbers(2, 5), dim=1, size=2, step=2),
+    contrib("Range", np.array(0.13), np.array(2.0), np.array(0.4)),
+    made(
+        "com.microsoft::Unique", lambda b, x: b.apply(find("Unique", MS), x, outputs=3)[0], apart(5), order=1, ort=False
+    ),
+    contrib("RotaryEmbedding", numbers(1, 2, 3, 2), np.array([[0, 1, 2]]), *ROTATION),
+    contrib("MRotaryEmbedding", numbers(1, 2, 3, 2), np.zeros((3, 1, 3), np.int64), *ROTATION, mrope_section=(1, 0, 0)),
+    contrib("SkipLayerNormalization", PLANES, numbers(2, 3, 4), numbers(4), numbers(4), numbers(4)),
+    contrib("SkipSimplifiedLayerNormalization", PLANES, numbers(2, 3, 4), numbers(4)),
+    contrib(
+        "EmbedLayerNormalization",
+        np.array([[0, 2]], np.int32),
+        np.array([[0, 1]], np.int32),
+        numbers(3, 4),
+        numbers(2, 4),
+        numbers(2, 4),
+        numbers(4),
+        numbers(4),
+    ),
+    replace(contrib("BranchwiseRMSNorm", numbers(2, 4), numbers(2, 2), num_branches=2), is_single=True),
+    contrib("GatedRMSNorm", numbers(2, 4), numbers(4), numbers(2, 4)),
+    contrib("Attention", TOKENS, numbers(4, 12), numbers(12), num_heads=2),
+    contrib("MultiHeadAttention", TOKENS, numbers(1, 5, 4), numbers(1, 5, 4), num_heads=2),
+    contrib("CausalConvWithState", numbers(1, 2, 5), numbers(2, 1, 3)),
+    made(
+        "com.microsoft::GroupQueryAttention",
+        lambda b, q, k, v: b.apply(
+            find("GroupQueryAttention", MS),
+            q,
+            k,
+            v,
+            None,
+            None,
+            b.constant(np.array([2], np.int32)),
+            b.constant(np.array(3, np.int32)),
+            num_heads=2,
+            kv_num_heads=1,
+            outputs=3,
+        )[0],
+        TOKENS,
+        numbers(1, 3, 2),
+        numbers(1, 3, 2),
+        order=1,
+        ort=False,
+    ),
+    made(
+        "com.microsoft::DecoderMaskedMultiHeadAttention",
+        lambda b, q, k, v: b.apply(find("DecoderMaskedMultiHeadAttention", MS), q, k, v, num_heads=2),
+        numbers(1, 1, 4),
+        numbers(1, 1, 4),
+        numbers(1, 1, 4),
+        order=1,
+        ort=False,
+    ),
+    contrib(
+        "LinearAttention",
+        numbers(1, 3, 4),
+        numbers(1, 3, 4),
+        numbers(1, 3, 4),
+        q_num_heads=2,
+        kv_num_heads=2,
+        update_rule="linear",
+    ),
+    replace(
+        made(
+            "com.microsoft::LinearAttentionGate",
+            lambda b, *x: b.apply(find("LinearAttentionGate", MS), *x, outputs=2)[0],
+            numbers(1, 3, 2),
+            np.float32([0.3, -0.2]),
+            np.float32([0.5, 0.9]),
+            numbers(1, 3, 2),
+            order=1,
+            ort=False,
+        ),
+        is_single=True,
+    ),
+    contrib("MoE", numbers(2, 3), apart(2, 2), numbers(2, 4, 3), numbers(2, 4), numbers(2, 3, 4), numbers(2, 3), k=1),
+    made(
+        "com.microsoft::DequantizeLinear",
+        lambda b, s: b.apply(
+            find("DequantizeLinear", MS), b.constant(np.array([1, 2], np.int8)), s, b.constant(np.array(1, np.int8))
+        ),
+        np.array(0.3),
+        ort=False,
+    ),
+    made(
+        "DequantizeLinear",
+        lambda b, s: b.DequantizeLinear(
+            b.constant(np.array([[1, 2], [5, 7]], np.int8)), s, b.constant(np.array([1, 2], np.int8)), axis=0
+        ),
+        np.array([0.3, 0.4]),
+        ort=False,
+    ),
+]
+"""Operators of ONNX Runtime."""
+
+QUANTIZED_WEIGHTS = [
+    contrib(
+        "QMoE",
+        numbers(2, 4),
+        apart(2, 2),
+        np.arange(24, dtype=np.uint8).reshape(2, 6, 2),
+        numbers(2, 6),
+        None,
+        np.arange(24, dtype=np.uint8).reshape(2, 4, 3),
+        numbers(2, 4),
+        k=1,
+        expert_weight_bits=4,
+    ),
+    contrib(
+        "MatMulNBits",
+        numbers(2, 16),
+        np.arange(16, dtype=np.uint8).reshape(2, 1, 8),
+        numbers(2),
+        K=16,
+        N=2,
+        bits=4,
+        block_size=16,
+    ),
+    contrib(
+        "MatMulBnb4", numbers(2, 16), np.arange(16, dtype=np.uint8), numbers(2), K=16, N=2, block_size=16, quant_type=1
+    ),
+    contrib(
+        "GatherBlockQuantized", np.arange(16, dtype=np.uint8).reshape(2, 8), ints(1, 0), numbers(2, 1), block_size=16
+    ),
+]
+
+SINGLE = [
+    ml("Scaler", M, offset=(0.1, 0.2, 0.3), scale=(2.0, 3.0, 4.0), order=1),
+    *(ml("Normalizer", POSITIVE, norm=norm, order=1) for norm in ("L1", "L2", "MAX")),
+    ml("Imputer", M, imputed_value_floats=(0.5,), replaced_value_float=9.0, order=1),
+    ml("FeatureVectorizer", M, POSITIVE, inputdimensions=(3, 3), order=1),
+    *(
+        ml(
+            "SVMRegressor",
+            M,
+            coefficients=(0.7, -0.4),
+            support_vectors=(0.1, 0.2, 0.3, -0.5, 0.4, 0.9),
+            kernel_type=kernel,
+            kernel_params=(0.5, 0.1, 3.0),
+            rho=(0.2,),
+            n_supports=2,
+            order=1,
+        )
+        for kernel in ("LINEAR", "RBF", "POLY", "SIGMOID")
+    ),
+    made(
+        "ai.onnx.ml::SVMClassifier",
+        lambda b, x: b.apply(
+            find("SVMClassifier", ML),
+            x,
+            coefficients=(0.7, -0.4),
+            support_vectors=(0.1, 0.2, 0.3, -0.5, 0.4, 0.9),
+            vectors_per_class=(1, 1),
+            kernel_type="RBF",
+            kernel_params=(0.5, 0.1, 3.0),
+            rho=(0.2,),
+            classlabels_ints=(0, 1),
+            outputs=2,
+        )[1],
+        M,
+        order=1,
+        ort=False,
+    ),
+    ml("LinearRegressor", M, coefficients=(0.5, -1.0, 2.0), intercepts=(0.1,), order=1),
+    made(
+        "ai.onnx.ml::LinearClassifier",
+        lambda b, x: b.apply(
+            find("LinearClassifier", ML),
+            x,
+            coefficients=(0.5, -1.0, 2.0, 1.0, 0.3, -0.7),
+            intercepts=(0.1, 0.2),
+            classlabels_ints=(0, 1),
+            post_transform="SOFTMAX",
+            outputs=2,
+        )[1],
+        M,
+        order=1,
+        ort=False,
+    ),
+]
+
+CLASSICAL = [ml("ArrayFeatureExtractor", M, ints(2, 0)), *(replace(problem, is_single=True) for problem in SINGLE)]
+
+OPTIMIZERS = [
+    made(
+        f"{TRAINING}::Momentum",
+        lambda b, r, x, g, v: b.apply(
+            find("Momentum", TRAINING),
+            r,
+            b.constant(np.array(1)),
+            x,
+            g,
+            v,
+            alpha=0.9,
+            beta=1.0,
+            mode="standard",
+            norm_coefficient=0.01,
+            outputs=2,
+        )[0],
+        np.array(0.1),
+        M,
+        numbers(2, 3),
+        POSITIVE,
+        order=1,
+        ort=False,
+    ),
+    made(
+        f"{TRAINING}::Adagrad",
+        lambda b, r, x, g, h: b.apply(find("Adagrad", TRAINING), r, b.constant(np.array(1)), x, g, h, outputs=2)[0],
+        np.array(0.1),
+        M,
+        MIXED,
+        POSITIVE,
+        order=1,
+        ort=False,
+    ),
+    made(
+        f"{TRAINING}::Adam",
+        lambda b, r, x, g, v, h: b.apply(find("Adam", TRAINING), r, b.constant(np.array(1)), x, g, v, h, outputs=3)[0],
+        np.array(0.1),
+        M,
+        MIXED,
+        M,
+        POSITIVE,
+        order=1,
+        ort=False,
+    ),
+]
+
 PROBLEMS = [
     *UNARY,
     *ARITHMETIC,
@@ -426,4 +706,27 @@ PROBLEMS = [
     *MOVEMENT,
     *LOSSES,
     *SIGNALS,
+    *CONTRIB,
+    *QUANTIZED_WEIGHTS,
+    *CLASSICAL,
+    *OPTIMIZERS,
 ]
+
+ELSEWHERE = {
+    "If": "test_control",
+    "Loop": "test_control",
+    "Scan": "test_control",
+    "SequenceMap": "test_control",
+    "RNN": "test_control",
+    "GRU": "test_control",
+    "LSTM": "test_control",
+    "SequenceAt": "test_control",
+    "SequenceConstruct": "test_control",
+    "SequenceErase": "test_control",
+    "SequenceInsert": "test_control",
+    "SplitToSequence": "test_control",
+    "ConcatFromSequence": "test_control",
+    "Optional": "test_control",
+    "OptionalGetElement": "test_control",
+}
+"""Operators whose gradients other files try."""

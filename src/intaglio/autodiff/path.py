@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from intaglio.autodiff.rules import has_rule, reason_without_rule
+from intaglio.autodiff.rules import by_expansion, has_rule, reason_without_rule
 from intaglio.errors import UnsupportedError
 from intaglio.ir.build import expand_in_place
 from intaglio.ir.graph import Node, Value
@@ -80,7 +80,7 @@ def differentiable_path(
     while True:
         path = find_path(region(), of, wrt, straight_through)
         lacking = [node for node in path.nodes if not has_rule(node, straight_through)]
-        composite = [node for node in lacking if node.op.has("expand") and node not in refused]
+        composite = [node for node in lacking if by_expansion(type(node.op)) and node not in refused]
         if not composite:
             return path, {node: refused.get(node) or reason_without_rule(node) for node in lacking}
         for node in composite:

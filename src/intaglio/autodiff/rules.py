@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from intaglio.errors import InputError
+from intaglio.errors import GraphError, InputError
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import OPERATORS, Op
 from intaglio.ir.types import TensorType
@@ -76,6 +76,28 @@ def own_rule(node: Node) -> Rule | None:
         if own.applies is None or own.applies(node):
             return own.rule
     return None
+
+
+GradientKind = Literal["rule", "expansion", "no"]
+
+
+def gradient_kind(operator: type[Op]) -> tuple[GradientKind, str]:
+    """How an operator is differentiated: by its own rule, in simpler operators, or not, and why not.
+
+    Raises GraphError where the operator declares neither.
+    """
+    if operator.no_gradient:
+        return "no", operator.no_gradient
+    if issubclass(operator, CONTROL) or operator.has("pullback") or operator.has("smooth_form"):
+        return "rule", ""
+    if operator.has("expand"):
+        return "expansion", ""
+    raise GraphError(f"{operator.__name__} has neither a gradient nor a reason why not: `no_gradient`")
+
+
+def by_expansion(operator: type[Op]) -> bool:
+    """Whether an operator without a rule is differentiated in the operators that it expands to."""
+    return operator.has("expand") and not operator.no_gradient
 
 
 def has_rule(node: Node, straight_through: bool = False) -> bool:

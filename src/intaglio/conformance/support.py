@@ -8,6 +8,7 @@ from typing import Literal
 import onnx
 from onnx import defs
 
+from intaglio.autodiff.rules import gradient_kind
 from intaglio.ir.op import OPERATORS
 from intaglio.kernels.context import ANCHORS
 from intaglio.kernels.expression import EMITTERS
@@ -46,6 +47,10 @@ with fewer types, inputs or attributes at most; a version in *italics* has anoth
 | control | the host decides what runs, and how often; the bodies are compiled |
 | host | it runs in the reference engine, between compiled segments |
 
+**Gradient** says how `intaglio.grad` and its like differentiate the operator: by a *rule* of its own, by that of the
+operators of its *expansion*, *as translated* where only older versions have it, or not, and why. Where the reason is
+that its results change in steps, or not at all, the gradient is zero; other operators are refused.
+
 What is compiled for numbers runs on the host where an element type has no C (strings, complex numbers, and floats and
 integers of eight bits and fewer that C does not know), where a rank, a shape, axes or the like are known only during
 the run, or where a rule refuses a case. `intaglio explain MODEL` tells how each node of a model runs and why.
@@ -76,6 +81,15 @@ def reference(domain: str, name: str) -> bool:
     return is_written or (domain, name) in WRITTEN_OUT
 
 
+def gradient(domain: str, name: str) -> str:
+    """How the newest version of an operator is differentiated, or why it is not."""
+    operator = OPERATORS.get((domain, name))
+    if operator is None:
+        return "as translated" if readable(domain, name) else "no"
+    kind, reason = gradient_kind(operator)
+    return f"no: {reason}" if kind == "no" else kind
+
+
 def readable(domain: str, name: str) -> list[int]:
     """The versions of an operator that can be read, those that ONNX gives no meaning left out."""
     return [version for version in since_versions(domain, name) if resolve(domain, name, version).is_known]
@@ -101,7 +115,7 @@ def page() -> str:
     lines = [HEAD.format(onnx=".".join(onnx.__version__.split(".")[:2]))]
     for domain, names in operators().items():
         lines += [f"## {domain or 'ai.onnx'}", "", _counts(domain, names), ""]
-        lines += ["| operator | versions | reference | native |", "|---|---|---|---|"]
+        lines += ["| operator | versions | reference | native | gradient |", "|---|---|---|---|---|"]
         lines += [*(_row(domain, name) for name in names), ""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -114,7 +128,7 @@ def _counts(domain: str, names: list[str]) -> str:
 
 def _row(domain: str, name: str) -> str:
     engines = f"{'yes' if reference(domain, name) else 'no'} | {native(domain, name)}"
-    return f"| {name} | {', '.join(_versions(domain, name)) or 'any'} | {engines} |"
+    return f"| {name} | {', '.join(_versions(domain, name)) or 'any'} | {engines} | {gradient(domain, name)} |"
 
 
 def _versions(domain: str, name: str) -> Iterator[str]:

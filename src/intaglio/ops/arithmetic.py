@@ -260,6 +260,7 @@ class BitShift(Elementwise):
     A right shift fills with copies of the sign bit.
     """
 
+    no_gradient = "its results are integers"
     kinds: ClassVar[tuple[str, ...]] = INTEGERS
     direction: str
 
@@ -280,6 +281,7 @@ class BitShift(Elementwise):
 class BitwiseAnd(Binary):
     """The bits that are set in both operands."""
 
+    no_gradient = "its results are integers"
     kinds: ClassVar[tuple[str, ...]] = INTEGERS
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -289,6 +291,7 @@ class BitwiseAnd(Binary):
 class BitwiseOr(Binary):
     """The bits that are set in at least one operand."""
 
+    no_gradient = "its results are integers"
     kinds: ClassVar[tuple[str, ...]] = INTEGERS
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -298,6 +301,7 @@ class BitwiseOr(Binary):
 class BitwiseXor(Binary):
     """The bits that are set in exactly one operand."""
 
+    no_gradient = "its results are integers"
     kinds: ClassVar[tuple[str, ...]] = INTEGERS
 
     def compute(self, A: Array, B: Array) -> Any:

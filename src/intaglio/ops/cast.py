@@ -225,6 +225,7 @@ class CastLike(Op):
 class BitCast(Op):
     """The same bits as elements of another type of the same width; as bool, whether any is set."""
 
+    no_gradient = "it reads the bits of numbers as those of another type"
     to: int
 
     def infer(self, input: Value) -> Type:

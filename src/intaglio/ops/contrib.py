@@ -410,6 +410,7 @@ class MatMulBnb4(Op):
 class MatMulInteger16(Op):
     """The matrix product of 16-bit integers in int32."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
 
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:

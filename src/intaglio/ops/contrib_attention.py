@@ -197,6 +197,8 @@ class Attention(SelfAttention):
 class QAttention(SelfAttention):
     """Self-attention of a quantized input with quantized weights, in floating point behind the projection."""
 
+    no_gradient = "it computes with quantized integers"
+
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
         return (given["input_scale"].dtype,) * 2
 

@@ -32,6 +32,7 @@ from intaglio.ops.quantize import ConvolutionAttributes, per_column, per_row, sh
 class QuantizeLinear(Op):
     """x / y_scale, rounded to even, plus y_zero_point, limited to the range of the output type."""
 
+    no_gradient = "it rounds; with `straight_through` it counts as if it did not"
     domain: ClassVar[str] = DOMAIN
     axis: int | None = None
 
@@ -95,6 +96,8 @@ class QLinearBinary(Op, abstract=True):
 class QLinearAdd(QLinearBinary):
     """The sum of two quantized tensors, quantized again; the ratios of the scales are rounded to single precision."""
 
+    no_gradient = "it computes with quantized integers"
+
     def combine(self, b: Any, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
         # The maximum changes nothing, but keeps a compiler from fusing a product to the sum, which would round it less.
         lowest = b.constant(np.finfo(np.float32).min, FLOAT32)
@@ -103,6 +106,8 @@ class QLinearAdd(QLinearBinary):
 
 class QLinearMul(QLinearBinary):
     """The product of two quantized tensors, quantized again."""
+
+    no_gradient = "it computes with quantized integers"
 
     def combine(self, b: Any, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
         return left * right * (scales[0] * scales[1] / scale)
@@ -133,6 +138,8 @@ class QLinearUnary(Op, abstract=True):
 class QLinearSigmoid(QLinearUnary):
     """The sigmoid of a quantized tensor, quantized again."""
 
+    no_gradient = "it computes with quantized integers"
+
     def apply(self, b: Any, x: Value) -> Value:
         return b.Sigmoid(x)
 
@@ -140,6 +147,7 @@ class QLinearSigmoid(QLinearUnary):
 class QLinearLeakyRelu(QLinearUnary):
     """The leaky rectifier of a quantized tensor, quantized again."""
 
+    no_gradient = "it computes with quantized integers"
     alpha: float = float(np.float32(0.01))
 
     def apply(self, b: Any, x: Value) -> Value:
@@ -149,6 +157,7 @@ class QLinearLeakyRelu(QLinearUnary):
 class QLinearGlobalAveragePool(Op):
     """The mean over all places of each channel of a quantized tensor, quantized again."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
     channels_last: int = 0
 
@@ -164,6 +173,7 @@ class QLinearGlobalAveragePool(Op):
 class QLinearAveragePool(Op):
     """The mean of each window of a quantized tensor, quantized again."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
     auto_pad: str = "NOTSET"
     ceil_mode: int = 0
@@ -192,6 +202,7 @@ class QLinearAveragePool(Op):
 class QLinearReduceMean(Op):
     """The mean of a quantized tensor over some axes, quantized again."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
     axes: tuple[int, ...]
     keepdims: int
@@ -213,6 +224,7 @@ class QLinearReduceMean(Op):
 class QLinearConv(ConvolutionAttributes):
     """ONNX's QLinearConv, whose images may have their channels last."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
     channels_last: int = 0
 
@@ -241,6 +253,7 @@ class QLinearConv(ConvolutionAttributes):
 class QEmbedLayerNormalization(Op):
     """EmbedLayerNormalization of quantized tables, scale and bias; without the sum of the embeddings."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
     output_names: ClassVar[tuple[str, ...]] = ("layernorm_out", "mask_index_out")
     epsilon: float = TINY
@@ -290,6 +303,7 @@ class QEmbedLayerNormalization(Op):
 class QLinearConcat(Op):
     """Quantized tensors joined along an axis; the inputs are triples of tensor, scale and zero point."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
     axis: int
 
@@ -306,6 +320,7 @@ class QLinearConcat(Op):
 class QLinearSoftmax(Op):
     """The softmax of a quantized tensor, quantized again; over all axes from `axis` on where `opset` is below 13."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
     axis: int = -1
     opset: int
@@ -332,6 +347,7 @@ class QLinearSoftmax(Op):
 class QLinearWhere(Op):
     """The element of X where the condition is true, else that of Y, quantized again."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
 
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
@@ -416,6 +432,7 @@ class GatherBlockQuantized(Op):
 class DynamicQuantizeMatMul(Op):
     """A, quantized to bytes by its own range, times the quantized B, in single precision."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
 
     def expand(
@@ -441,6 +458,7 @@ def quantized_product(b: Any, x: Value, weights: Value, scale: Value, zero_point
 class MatMulIntegerToFloat(Op):
     """The product of two quantized matrices in floating point, plus a bias."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
 
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
@@ -465,6 +483,7 @@ class MatMulIntegerToFloat(Op):
 class QGemm(Op):
     """alpha * A' @ B' + C of quantized matrices; in single precision where no output scale is given."""
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
     alpha: float = 1.0
     transA: int = 0

@@ -19,6 +19,7 @@ class DynamicQuantizeLSTM(RecurrentAttributes):
     thread; where it has several, each of them has a part of the batch for itself.
     """
 
+    no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN
     output_names: ClassVar[tuple[str, ...]] = ("Y", "Y_h", "Y_c")
     input_forget: int = 0

@@ -264,6 +264,7 @@ def _joined(b: Any, image: Value) -> Value:
 class NGramRepeatBlock(Op):
     """Scores in which no word can come next that would repeat `ngram_size` words of its row."""
 
+    no_gradient = "it masks scores by words"
     domain: ClassVar[str] = DOMAIN
     ngram_size: int
 
@@ -276,6 +277,7 @@ class NGramRepeatBlock(Op):
 class RepeatBlock(Op):
     """What NGramRepeatBlock computes, for kernels to know."""
 
+    no_gradient = "it masks scores by words"
     domain: ClassVar[str] = "intaglio"
     ngram_size: int
 

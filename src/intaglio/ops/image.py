@@ -22,6 +22,7 @@ PIXEL_LIMIT = 1 << 28
 class ImageDecoder(Op):
     """The pixels of an encoded image, height x width x channels; nothing where it cannot be decoded."""
 
+    no_gradient = "it has no input that changes smoothly"
     pixel_format: str = "RGB"
 
     def infer(self, encoded_stream: Value) -> TensorType:

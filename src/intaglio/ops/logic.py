@@ -30,6 +30,7 @@ class Comparison(Binary, abstract=True):
 class Equal(Comparison):
     """Whether A and B are equal; also of strings and truth values."""
 
+    no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool", "string")
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -42,6 +43,8 @@ class Equal(Comparison):
 class Less(Comparison):
     """Whether A < B."""
 
+    no_gradient = "its results are truth values"
+
     def compute(self, A: Array, B: Array) -> Any:
         return np.less(A, B)
 
@@ -51,6 +54,8 @@ class Less(Comparison):
 
 class LessOrEqual(Comparison):
     """Whether A <= B."""
+
+    no_gradient = "its results are truth values"
 
     def compute(self, A: Array, B: Array) -> Any:
         return np.less_equal(A, B)
@@ -62,6 +67,8 @@ class LessOrEqual(Comparison):
 class Greater(Comparison):
     """Whether A > B."""
 
+    no_gradient = "its results are truth values"
+
     def compute(self, A: Array, B: Array) -> Any:
         return np.greater(A, B)
 
@@ -71,6 +78,8 @@ class Greater(Comparison):
 
 class GreaterOrEqual(Comparison):
     """Whether A >= B."""
+
+    no_gradient = "its results are truth values"
 
     def compute(self, A: Array, B: Array) -> Any:
         return np.greater_equal(A, B)
@@ -82,6 +91,7 @@ class GreaterOrEqual(Comparison):
 class And(Comparison):
     """Whether both are true."""
 
+    no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = BOOLS
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -94,6 +104,7 @@ class And(Comparison):
 class Or(Comparison):
     """Whether at least one is true."""
 
+    no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = BOOLS
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -106,6 +117,7 @@ class Or(Comparison):
 class Xor(Comparison):
     """Whether exactly one is true."""
 
+    no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = BOOLS
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -118,6 +130,7 @@ class Xor(Comparison):
 class Not(Elementwise):
     """The opposite truth value."""
 
+    no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = BOOLS
     symbolic: ClassVar[bool] = True
 

@@ -344,6 +344,7 @@ class Dropout(Op):
 class DropoutMask(Op):
     """The second output of Dropout: false where an element is dropped."""
 
+    no_gradient = "its results are random"
     domain: ClassVar[str] = "intaglio"
     is_random = True
     seed: int | None = None

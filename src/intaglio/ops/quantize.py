@@ -106,6 +106,7 @@ class QuantizeLinear(Granular):
     The division is rounded to the type of the scale, or to `precision`.
     """
 
+    no_gradient = "it rounds; with `straight_through` it counts as if it did not"
     output_dtype: int = 0
     precision: int = 0
     saturate: int = 1
@@ -226,6 +227,7 @@ class DequantizeLinear(Granular):
 class DynamicQuantizeLinear(Op):
     """x as uint8, with the scale and zero point that its range needs; the scale is 1 where all of x is zero."""
 
+    no_gradient = "it rounds; with `straight_through` it counts as if it did not"
     output_names: ClassVar[tuple[str, ...]] = ("y", "y_scale", "y_zero_point")
 
     def infer(self, x: Value) -> tuple[Type, ...]:
@@ -282,6 +284,8 @@ def product_shape(left: Value, right: Value) -> Shape | None:
 class MatMulInteger(Op):
     """The matrix product of A - a_zero_point and B - b_zero_point in int32."""
 
+    no_gradient = "it computes with quantized integers"
+
     def infer(
         self, A: Value, B: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
     ) -> TensorType:
@@ -299,6 +303,8 @@ class MatMulInteger(Op):
 
 class QLinearMatMul(Op):
     """The matrix product of two quantized matrices, quantized again."""
+
+    no_gradient = "it computes with quantized integers"
 
     def infer(
         self,
@@ -361,6 +367,8 @@ def need_output_channels(parameter: Value | None, w: Value) -> None:
 class ConvInteger(ConvolutionAttributes):
     """The convolution of x - x_zero_point with w - w_zero_point in int32; padding counts as zero."""
 
+    no_gradient = "it computes with quantized integers"
+
     def infer(
         self, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None
     ) -> TensorType:
@@ -382,6 +390,8 @@ class ConvInteger(ConvolutionAttributes):
 
 class QLinearConv(ConvolutionAttributes):
     """The convolution of quantized data with quantized kernels, quantized again; the bias has the product's scale."""
+
+    no_gradient = "it computes with quantized integers"
 
     def infer(
         self,

@@ -133,22 +133,31 @@ class RandomLike(Random, abstract=True):
 class RandomNormal(RandomOfShape, Normal):
     """Numbers from a normal distribution with the given mean and standard deviation."""
 
+    no_gradient = "its results are random"
+
 
 class RandomNormalLike(RandomLike, Normal):
     """Numbers from a normal distribution, in the shape of the input."""
+
+    no_gradient = "its results are random"
 
 
 class RandomUniform(RandomOfShape, Uniform):
     """Numbers from the range from `low` to `high`, each as likely as the others."""
 
+    no_gradient = "its results are random"
+
 
 class RandomUniformLike(RandomLike, Uniform):
     """Numbers from the range from `low` to `high`, in the shape of the input."""
+
+    no_gradient = "its results are random"
 
 
 class Bernoulli(Op):
     """One with the probability that the input gives, else zero."""
 
+    no_gradient = "its results are random"
     is_random: ClassVar[bool] = True
     dtype: int | None = None
     seed: float | None = None
@@ -166,6 +175,7 @@ class Bernoulli(Op):
 class Multinomial(Op):
     """The numbers of `sample_size` classes for each row of unnormalized log-probabilities, drawn independently."""
 
+    no_gradient = "its results are integers"
     is_random: ClassVar[bool] = True
     dtype: int = 6
     sample_size: int = 1

@@ -235,6 +235,7 @@ class ReductionOrder(Op):
     kept follows behind. One of them holds all elements, with those last that lie side by side, and the other none.
     """
 
+    no_gradient = "it is made when a graph is lowered"
     domain: ClassVar[str] = "intaglio"
     keepdims: int = 1
     noop_with_empty_axes: int = 0
@@ -316,12 +317,16 @@ class _ArgExtreme(Op, abstract=True):
 class ArgMax(_ArgExtreme):
     """The index of the maximum along `axis`."""
 
+    no_gradient = "its results are integers"
+
     def place(self, x: Array, axis: int) -> Any:
         return np.argmax(x, axis)
 
 
 class ArgMin(_ArgExtreme):
     """The index of the minimum along `axis`."""
+
+    no_gradient = "its results are integers"
 
     def place(self, x: Array, axis: int) -> Any:
         return np.argmin(x, axis)

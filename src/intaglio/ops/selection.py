@@ -29,6 +29,8 @@ from intaglio.ops.indices import (
 class NonZero(Op):
     """The indices of the elements that are not zero, one column each."""
 
+    no_gradient = "its results are integers"
+
     def infer(self, X: Value) -> TensorType:
         return TensorType(INT64, (dims.fresh() if X.tensor.shape is None else X.rank, dims.fresh()))
 
@@ -157,6 +159,7 @@ class TopK(Op):
 class NonMaxSuppression(Op):
     """The best boxes of each class, without those that overlap a better one by more than `iou_threshold`."""
 
+    no_gradient = "its results are integers"
     center_point_box: int = 0
 
     def infer(

@@ -83,6 +83,7 @@ class SequenceConstruct(Op):
 class SequenceEmpty(Op):
     """A sequence without elements, for tensors of type `dtype` (float32 by default)."""
 
+    no_gradient = "it has no input that changes smoothly"
     dtype: int | None = None
 
     def infer(self) -> SequenceType:
@@ -130,6 +131,8 @@ class SequenceInsert(Op):
 
 class SequenceLength(Op):
     """The number of elements."""
+
+    no_gradient = "its results are integers"
 
     def infer(self, input_sequence: Value) -> TensorType:
         sequence_type(input_sequence)
@@ -307,6 +310,8 @@ class OptionalGetElement(Op):
 
 class OptionalHasElement(Op):
     """Whether an optional holds a value."""
+
+    no_gradient = "its results are truth values"
 
     def infer(self, input: Value | None = None) -> TensorType:
         del input

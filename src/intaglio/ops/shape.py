@@ -190,6 +190,7 @@ class Flatten(Op):
 class Shape(Op):
     """The dimensions `start` to `end` of a tensor."""
 
+    no_gradient = "its result depends on sizes only"
     symbolic = True
     start: int = 0
     end: int | None = None
@@ -209,6 +210,7 @@ class Shape(Op):
 class Size(Op):
     """The number of elements of a tensor."""
 
+    no_gradient = "its result depends on sizes only"
     symbolic = True
 
     def infer(self, data: Value) -> TensorType:
@@ -288,6 +290,7 @@ class Tile(Growing):
 class ConstantOfShape(Growing):
     """A tensor of the shape `input` filled with the one element of `value` (float32 zero by default)."""
 
+    no_gradient = "its result depends on sizes only"
     symbolic = True
     value: Tensor | None = None
 
@@ -367,6 +370,7 @@ class Range(Growing):
 class Constant(Op):
     """The tensor that its one attribute holds; a sparse value is given in its dense form."""
 
+    no_gradient = "it has no input that changes smoothly"
     value: Tensor | None = None
     sparse_value: Tensor | None = None
     value_float: float | None = None
@@ -397,6 +401,7 @@ class Constant(Op):
 class EyeLike(Op):
     """A matrix of the input's shape with ones on diagonal `k` and zeros elsewhere."""
 
+    no_gradient = "its result depends on sizes only"
     dtype: int | None = None
     k: int = 0
 

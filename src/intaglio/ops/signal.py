@@ -271,6 +271,7 @@ class STFT(Op):
 class MelTriangles(Op):
     """The triangular filters of MelWeightMatrix in double precision."""
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
     domain: ClassVar[str] = "intaglio"
 
     def infer(
@@ -310,6 +311,7 @@ class MelTriangles(Op):
 class MelWeightMatrix(Op):
     """The triangular filters that turn a spectrum into one on the mel scale."""
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
     output_datatype: int = 1
 
     def expand(
@@ -361,16 +363,19 @@ class _Window(Op, abstract=True):
 class HannWindow(_Window):
     """The Hann window of so many samples."""
 
+    no_gradient = "it has no input that changes smoothly"
     weights = (0.5, -0.5)
 
 
 class HammingWindow(_Window):
     """The Hamming window of so many samples."""
 
+    no_gradient = "it has no input that changes smoothly"
     weights = (25 / 46, -21 / 46)
 
 
 class BlackmanWindow(_Window):
     """The Blackman window of so many samples."""
 
+    no_gradient = "it has no input that changes smoothly"
     weights = (0.42, -0.5, 0.08)

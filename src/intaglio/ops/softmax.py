@@ -73,6 +73,8 @@ class LogSoftmax(_AlongAxis):
 class Hardmax(_AlongAxis):
     """One at the first maximum along `axis`, zero elsewhere."""
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
+
     def along(self, x: Array, axis: int) -> Array:
         places = np.expand_dims(np.argmax(x, axis), axis)
         result = np.zeros_like(x)

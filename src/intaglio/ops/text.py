@@ -37,6 +37,8 @@ def strings(items: Any, shape: tuple[int, ...]) -> Array:
 class StringConcat(Op):
     """X and Y joined element by element."""
 
+    no_gradient = "it works on strings"
+
     def infer(self, X: Value, Y: Value) -> TensorType:
         need_strings(X)
         need_strings(Y)
@@ -65,6 +67,7 @@ def lower(text: str) -> str:
 class StringNormalizer(Op):
     """The words without stop words, in capitals, small letters or as they are; the locale makes no difference here."""
 
+    no_gradient = "it works on strings"
     case_change_action: str = "NONE"
     is_case_sensitive: int = 0
     locale: str | None = None
@@ -96,6 +99,7 @@ class StringNormalizer(Op):
 class StringSplit(Op):
     """The parts of each string between delimiters (or white space), filled up with "", and how many there are."""
 
+    no_gradient = "it works on strings"
     output_names: ClassVar[tuple[str, ...]] = ("Y", "Z")
     delimiter: str | None = None
     maxsplit: int | None = None
@@ -125,6 +129,7 @@ class StringSplit(Op):
 class RegexFullMatch(Op):
     """Whether each string as a whole matches `pattern`, in RE2's syntax and in linear time."""
 
+    no_gradient = "it works on strings"
     pattern: str | None = None
 
     def infer(self, X: Value) -> TensorType:
@@ -140,6 +145,7 @@ class RegexFullMatch(Op):
 class TfIdfVectorizer(Op):
     """How often each n-gram of a pool occurs in a row, with up to `max_skip_count` elements skipped in between."""
 
+    no_gradient = "it has no input that changes smoothly"
     max_gram_length: int
     max_skip_count: int
     min_gram_length: int

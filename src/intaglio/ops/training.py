@@ -118,6 +118,7 @@ class Momentum(_Optimizer):
 class Gradient(Op):
     """The derivatives of the tensor named `y` by those named `xs`; differentiation of the graph replaces the node."""
 
+    no_gradient = "the reader replaces it by the gradient itself"
     domain: ClassVar[str] = "ai.onnx.preview.training"
     variadic_outputs: ClassVar[bool] = True
     output_count: int = output_count()

@@ -52,12 +52,16 @@ class Neg(UnaryX):
 class Ceil(UnaryX):
     """The least integer that is not smaller."""
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
+
     def compute(self, X: Array) -> Any:
         return np.ceil(X)
 
 
 class Floor(UnaryX):
     """The greatest integer that is not larger."""
+
+    no_gradient = "it is constant between steps, so its gradient is zero"
 
     def compute(self, X: Array) -> Any:
         return np.floor(X)
@@ -66,6 +70,8 @@ class Floor(UnaryX):
 class Round(UnaryX):
     """The nearest integer, halves to the even one."""
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
+
     def compute(self, X: Array) -> Any:
         return np.rint(X)
 
@@ -73,6 +79,7 @@ class Round(UnaryX):
 class Sign(UnaryInput):
     """-1, 0 or 1, as the value is less than, equal to or greater than zero; NaN stays NaN."""
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
     kinds: ClassVar[tuple[str, ...]] = NUMBERS
 
     def compute(self, input: Array) -> Any:
@@ -254,6 +261,7 @@ class Erf(UnaryInput):
 class BitwiseNot(UnaryX):
     """All bits flipped."""
 
+    no_gradient = "its results are integers"
     kinds: ClassVar[tuple[str, ...]] = INTEGERS
 
     def compute(self, X: Array) -> Any:
@@ -263,6 +271,7 @@ class BitwiseNot(UnaryX):
 class IsNaN(Predicate):
     """Whether the value is not a number."""
 
+    no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = ("float",)
 
     def infer(self, X: Value) -> Type:
@@ -275,6 +284,7 @@ class IsNaN(Predicate):
 class IsInf(Predicate):
     """Whether the value is infinite, of the signs that are asked for."""
 
+    no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = ("float",)
     detect_negative: int = 1
     detect_positive: int = 1

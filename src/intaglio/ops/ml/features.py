@@ -55,6 +55,7 @@ class ArrayFeatureExtractor(Op):
 class Binarizer(Op):
     """1 where the element is above the threshold, else 0."""
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
     domain: ClassVar[str] = "ai.onnx.ml"
     threshold: float = 0.0
 
@@ -214,6 +215,7 @@ def _with_width(b: Builder, rows: Value, width: int) -> Value:
 class OneHotEncoder(Op):
     """A new last axis with a 1 at the element's category and 0 elsewhere."""
 
+    no_gradient = "it looks up labels"
     domain: ClassVar[str] = "ai.onnx.ml"
     cats_int64s: tuple[int, ...] | None = None
     cats_strings: tuple[str, ...] | None = None
@@ -245,6 +247,7 @@ class OneHotEncoder(Op):
 class CastMap(Op):
     """The values of a map in the order of their keys, or each at its key's index."""
 
+    no_gradient = "it works on maps"
     domain: ClassVar[str] = "ai.onnx.ml"
     cast_to: str = "TO_FLOAT"
     map_form: str = "DENSE"
@@ -289,6 +292,7 @@ def _to_text(item: Any) -> str:
 class DictVectorizer(Op):
     """A row with each value of a map at its key's place in the vocabulary, zero or "" elsewhere."""
 
+    no_gradient = "it works on maps"
     domain: ClassVar[str] = "ai.onnx.ml"
     int64_vocabulary: tuple[int, ...] | None = None
     string_vocabulary: tuple[str, ...] | None = None
@@ -320,6 +324,7 @@ def _map_dtype(X: dict[Any, Any]) -> np.dtype[Any]:
 class ZipMap(Op):
     """For each row a map from the class labels to its scores."""
 
+    no_gradient = "it works on maps"
     domain: ClassVar[str] = "ai.onnx.ml"
     classlabels_int64s: tuple[int, ...] | None = None
     classlabels_strings: tuple[str, ...] | None = None

@@ -18,6 +18,7 @@ from intaglio.ir.types import TensorType
 class CategoryMapper(Op):
     """Strings as the integers that belong to them, or integers as their strings."""
 
+    no_gradient = "it works on maps"
     domain: ClassVar[str] = "ai.onnx.ml"
     cats_int64s: tuple[int, ...] | None = None
     cats_strings: tuple[str, ...] | None = None
@@ -41,6 +42,7 @@ class CategoryMapper(Op):
 class LabelEncoder(Op):
     """Each element replaced by the value that belongs to it, or by a default; the last of equal keys counts."""
 
+    no_gradient = "it looks up labels"
     domain: ClassVar[str] = "ai.onnx.ml"
     default_float: float = -0.0
     default_int64: int = -1
@@ -107,6 +109,7 @@ def mapped(X: Array, table: dict[Any, Any], default: Any, dtype: np.dtype[Any]) 
 class Lookup(Op):
     """The value of each key, of the last where keys are equal, or the default; without one, keys must be found."""
 
+    no_gradient = "it looks up labels"
     domain: ClassVar[str] = "intaglio"
 
     def infer(self, X: Value, keys: Value, values: Value, default: Value | None = None) -> TensorType:

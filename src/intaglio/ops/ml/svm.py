@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -261,10 +261,15 @@ class SquaredDistances(Op):
     def reference(self, rows: Array, vectors: Array) -> Array:
         return np.square(rows[:, :, None] - vectors).sum(axis=1)
 
+    def smooth_form(self, b: Any, rows: Value, vectors: Value) -> Value:
+        difference = b.Unsqueeze(rows, [2]) - vectors
+        return b.ReduceSum(difference * difference, [1], keepdims=0)
+
 
 class CoupledChances(Op):
     """The classes' probabilities from those of all pairs of classes, a column for each pair."""
 
+    no_gradient = "an iteration computes it"
     domain: ClassVar[str] = "intaglio"
     count: int
 

@@ -107,6 +107,7 @@ class TreeScores(Op):
     the true branch. `ends` says where in `members` the set of each node ends; it is empty where no node has a set.
     """
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
     domain: ClassVar[str] = "intaglio"
     output_names: ClassVar[tuple[str, ...]] = ("scores", "is_scored")
     aggregate: str = "SUM"
@@ -162,6 +163,7 @@ def tree_scores(
 class TreeEnsemble(Op):
     """For each target the sum, average, least or greatest of the weights of the leaves that a row reaches."""
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
     domain: ClassVar[str] = "ai.onnx.ml"
     aggregate_function: int = 1
     leaf_targetids: tuple[int, ...]
@@ -354,6 +356,7 @@ class NodeTrees(Op, abstract=True):
 class TreeEnsembleRegressor(NodeTrees):
     """TreeEnsemble in its older form."""
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
     aggregate_function: str = "SUM"
     n_targets: int | None = None
     target_ids: tuple[int, ...] | None = None
@@ -393,6 +396,7 @@ class TreeEnsembleRegressor(NodeTrees):
 class TreeEnsembleClassifier(NodeTrees):
     """The label of the class whose leaves weigh most, and the scores of all classes."""
 
+    no_gradient = "it is constant between steps, so its gradient is zero"
     output_names: ClassVar[tuple[str, ...]] = ("Y", "Z")
     class_ids: tuple[int, ...] | None = None
     class_nodeids: tuple[int, ...] | None = None
