@@ -14,7 +14,9 @@ from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 Region = Callable[[], Iterable[Node]]
 """The nodes to differentiate, in order; asked for anew after some of them were expanded."""
 
-_CARRIERS = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Concat", "Split"})
+_CARRIERS = frozenset(
+    {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Concat", "Add", "Sub", "Cast"}
+)
 """Operators that carry quantized numbers from where they were quantized to where they are scaled back."""
 
 
@@ -69,7 +71,13 @@ def _is_carried(node: Node, value: Value, varied: set[Value]) -> bool:
     """Whether an integer output stands for a number that was quantized."""
     if node.op.has("straight_through"):
         return value is node.output
-    return node.op.name in _CARRIERS and any(v in varied and v.dtype == value.dtype for v in node.inputs if v)
+    carries = node.op.name in _CARRIERS or node.op.has("expand")
+    return carries and any(v in varied and is_quantized(v) for v in node.inputs if v) and is_quantized(value)
+
+
+def is_quantized(value: Value) -> bool:
+    """Whether a value holds integers, which can stand for numbers that were quantized."""
+    return isinstance(value.type, TensorType) and value.type.dtype.is_integer
 
 
 def differentiable_path(
@@ -80,7 +88,7 @@ def differentiable_path(
     while True:
         path = find_path(region(), of, wrt, straight_through)
         lacking = [node for node in path.nodes if not has_rule(node, straight_through)]
-        composite = [node for node in lacking if by_expansion(type(node.op)) and node not in refused]
+        composite = [node for node in lacking if by_expansion(type(node.op), straight_through) and node not in refused]
         if not composite:
             return path, {node: refused.get(node) or reason_without_rule(node) for node in lacking}
         for node in composite:

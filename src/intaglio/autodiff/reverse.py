@@ -9,8 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.autodiff.path import NotDifferentiableError, Path, Region, differentiable_path, missing_text, operands
-from intaglio.autodiff.rules import CONTROL, own_rule
+from intaglio.autodiff.path import (
+    NotDifferentiableError,
+    Path,
+    Region,
+    differentiable_path,
+    is_quantized,
+    missing_text,
+    operands,
+)
+from intaglio.autodiff.rules import CONTROL, is_straight, own_rule
 from intaglio.autodiff.sequences import add_bars, zero_bar
 from intaglio.errors import GraphError, UnsupportedError
 from intaglio.ir.build import Builder, infer_types
@@ -104,8 +112,11 @@ def _bars_of(
 
         yield from control_bars(b, node, wanted, [bars.get(value) for value in node.outputs], straight_through)
         return
-    if rule is None and (straight_through and node.op.has("straight_through")):
+    if rule is None and straight_through and is_straight(node):
         yield from _form_bars(b, node, wanted, bars, node.op.straight_through)
+        return
+    if straight_through and node.op.name == "Cast" and node.input in wanted and is_quantized(node.input):
+        yield node.input, bars[node.output]
         return
     if rule is None and not node.op.has("pullback"):
         yield from _form_bars(b, node, wanted, bars, node.op.smooth_form)
@@ -131,13 +142,16 @@ def _form_bars(
     b: Builder, node: Node, wanted: Sequence[Value], bars: dict[Value, Value], form: Callable[..., Any]
 ) -> Iterator[tuple[Value, Value]]:
     """The gradients of a node through operators that say the same smoothly, built in the backward pass."""
+    dtype = next(bars[value].dtype for value in node.outputs if value in bars)
+    stand_ins = {value: b.Cast(value, to=dtype.number) for value in wanted if is_quantized(value)}
     marker = b.graph.last if b.before is None else b.before.previous
-    result = form(b, *node.inputs)
+    result = form(b, *(value if value is None else stand_ins.get(value, value) for value in node.inputs))
     results = result if isinstance(result, tuple) else (result,)
-    pairs = zip(node.outputs, results, strict=False)
-    seeds = [(made, bars[value]) for value, made in pairs if value in bars and made is not None]
+    pairs = [(made, bars[v]) for v, made in zip(node.outputs, results, strict=False) if v in bars and made is not None]
+    seeds = [(made, bar if bar.type == made.type else b.CastLike(bar, made)) for made, bar in pairs]
     region = functools.partial(_between, b.graph, marker, b.before)
-    for value, bar in zip(wanted, pull_back(b, region, seeds, wanted), strict=True):
+    changed = [stand_ins.get(value, value) for value in wanted]
+    for value, bar in zip(wanted, pull_back(b, region, seeds, changed), strict=True):
         if bar is not None:
             yield value, bar
 
@@ -152,7 +166,7 @@ def _between(graph: Graph, before: Node | None, end: Node | None) -> Iterator[No
 
 def _in_shape(b: Builder, bar: Value, value: Value) -> Value:
     """The gradient with the sizes of its value by name, where its own rule could not know that they are the same."""
-    if not isinstance(value.type, TensorType) or value.type.shape is None or bar.tensor.shape == value.type.shape:
+    if not isinstance(value.type, TensorType) or value.type.shape in (None, bar.tensor.shape):
         return bar
     return b.Reshape(bar, b.Shape(value), allowzero=1)
 

@@ -95,9 +95,15 @@ def gradient_kind(operator: type[Op]) -> tuple[GradientKind, str]:
     raise GraphError(f"{operator.__name__} has neither a gradient nor a reason why not: `no_gradient`")
 
 
-def by_expansion(operator: type[Op]) -> bool:
+def by_expansion(operator: type[Op], straight_through: bool = False) -> bool:
     """Whether an operator without a rule is differentiated in the operators that it expands to."""
-    return operator.has("expand") and not operator.no_gradient
+    return operator.has("expand") and (straight_through or not operator.no_gradient)
+
+
+def is_straight(node: Node) -> bool:
+    """Whether a node quantizes, or computes with quantized numbers, and can be differentiated as if it did not."""
+    values = [value for value in (*node.inputs[:1], *node.outputs[:1]) if value is not None]
+    return node.op.has("straight_through") and any(value.dtype.is_integer for value in values)
 
 
 def has_rule(node: Node, straight_through: bool = False) -> bool:
@@ -106,7 +112,7 @@ def has_rule(node: Node, straight_through: bool = False) -> bool:
         return False
     if own_rule(node) is not None or isinstance(node.op, CONTROL):
         return True
-    if straight_through and node.op.has("straight_through"):
+    if straight_through and is_straight(node):
         return True
     return node.op.has("pullback") or node.op.has("smooth_form")
 

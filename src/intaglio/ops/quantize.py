@@ -155,6 +155,16 @@ class QuantizeLinear(Granular):
         zero = None if y_zero_point is None else cast(b, self.spread_value(b, y_zero_point, x), wide)
         return self.joined(b, quantize_value(b, quotient, zero, target, self.saturate), given)
 
+    def straight_through(self, b: Any, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
+        """What would be rounded, within the range of the output type."""
+        target = self.target(None if y_zero_point is None else y_zero_point.dtype)
+        parts = self.cut(b, x, y_scale)
+        quotient = parts / cast(b, self.spread_value(b, y_scale, parts), x.dtype)
+        if y_zero_point is not None:
+            quotient = quotient + cast(b, self.spread_value(b, y_zero_point, parts), x.dtype)
+        low, high = integer_limits(target)
+        return self.joined(b, b.Clip(quotient, low, high), x)
+
 
 def quantize(quotient: Array, zero: Array, target: DType, saturate: bool = True) -> Array:
     """round(quotient) + zero in the target type; NaN becomes the zero point. To floats there is no rounding first."""
@@ -223,6 +233,15 @@ class DequantizeLinear(Granular):
         product = difference * cast(b, self.spread_value(b, x_scale, x), wide)
         return self.joined(b, cast(b, product, target), given)
 
+    def straight_through(self, b: Any, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
+        """The same for numbers that are not rounded."""
+        parts = self.cut(b, x, x_scale)
+        difference = parts if parts.dtype.is_float else cast(b, parts, x_scale.dtype)
+        if x_zero_point is not None:
+            difference = difference - cast(b, self.spread_value(b, x_zero_point, parts), difference.dtype)
+        product = difference * cast(b, self.spread_value(b, x_scale, parts), difference.dtype)
+        return self.joined(b, cast(b, product, self.target(x_scale.dtype)), x)
+
 
 class DynamicQuantizeLinear(Op):
     """x as uint8, with the scale and zero point that its range needs; the scale is 1 where all of x is zero."""
@@ -249,11 +268,24 @@ class DynamicQuantizeLinear(Op):
         zero_point = quantize_value(b, -low / scale, None, UINT8)
         return b.QuantizeLinear(x, scale, zero_point), scale, zero_point
 
+    def straight_through(self, b: Any, x: Value) -> tuple[Value | None, ...]:
+        """What would be rounded; the zero point stands for an integer, whose rounding does not matter to the rest."""
+        low, high = b.Min(b.ReduceMin(x, keepdims=0), 0), b.Max(b.ReduceMax(x, keepdims=0), 0)
+        scale = b.Where(b.Equal(high, low), b.constant(1, FLOAT32), (high - low) / 255)
+        zero_point = b.Clip(b.Round(-low / scale), 0, 255)
+        return b.Clip(x / scale + zero_point, 0, 255), scale, None
+
 
 def shifted(b: Any, x: Value, zero_point: Value | None) -> Value:
     """x - zero_point in int32, where the zero point already has a shape that broadcasts."""
     wide = cast(b, x, INT32)
     return wide if zero_point is None else wide - cast(b, zero_point, INT32)
+
+
+def _less_zero(b: Any, x: Value, zero_point: Value | None) -> Value:
+    """x - zero_point as floats."""
+    numbers = x if x.dtype.is_float else cast(b, x, FLOAT32)
+    return numbers if zero_point is None else numbers - cast(b, zero_point, numbers.dtype)
 
 
 def per_row(b: Any, parameter: Value, matrix: Value) -> Value:
@@ -299,6 +331,13 @@ class MatMulInteger(Op):
         left = shifted(b, A, None if a_zero_point is None else per_row(b, a_zero_point, A))
         right = shifted(b, B, None if b_zero_point is None else per_column(b, b_zero_point))
         return b.MatMul(left, right)
+
+    def straight_through(
+        self, b: Any, A: Value, B: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
+    ) -> Value:
+        """The product of numbers that are not rounded."""
+        left = _less_zero(b, A, None if a_zero_point is None else per_row(b, a_zero_point, A))
+        return left @ _less_zero(b, B, None if b_zero_point is None else per_column(b, b_zero_point))
 
 
 class QLinearMatMul(Op):
@@ -386,6 +425,14 @@ class ConvInteger(ConvolutionAttributes):
         # Sums of products of bytes are exact in double precision.
         result = b.Conv(cast(b, data, FLOAT64), cast(b, kernels, FLOAT64), **self.convolution())
         return cast(b, cast(b, result, INT64), INT32)
+
+    def straight_through(
+        self, b: Any, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None
+    ) -> Value:
+        """The convolution of numbers that are not rounded."""
+        data = _less_zero(b, x, None if x_zero_point is None else per_column(b, x_zero_point))
+        zero = None if w_zero_point is None else per_output_channel(b, w_zero_point, w.rank)
+        return b.Conv(data, _less_zero(b, w, zero), **self.convolution())
 
 
 class QLinearConv(ConvolutionAttributes):
