@@ -49,7 +49,7 @@ PUBLIC = [
     "vjp",
 ]
 
-DERIVATIVE = ["model", "of", "wrt", "parameters", "straight_through", "options"]
+DERIVATIVE = ["model", "of", "wrt", "parameters", "recompute", "straight_through", "options"]
 
 BACKEND = [
     "IntaglioBackend",

@@ -17,6 +17,10 @@ CONTENTS_LIMIT = 256
 """Integer tensors of at most this many elements carry their symbolic contents."""
 
 
+RECOMPUTED = "recomputed: "
+"""What the source of a node begins with that computes a value once more, so as not to keep it in memory."""
+
+
 class Value:
     """One value: a graph input, a node's output or a constant.
 
@@ -169,6 +173,11 @@ class Node:
         for position, value in enumerate(inputs):
             self._inputs.append(None)
             self.set_input(position, value)
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether the node is there to compute a value once more; it is not merged with the one that does so first."""
+        return self.source.startswith(RECOMPUTED)
 
     @property
     def inputs(self) -> tuple[Value | None, ...]:

@@ -92,7 +92,7 @@ def _key(node: Node) -> Hashable:
         return node.output.type, tuple(contents.ravel().tolist())
     inputs = tuple(_value_key(value) for value in node.inputs)
     attributes = tuple(_attribute_key(getattr(node.op, field.name)) for field in fields(node.op))  # pyright: ignore
-    return type(node.op), attributes, inputs, len(node.outputs)
+    return node.is_recomputed, type(node.op), attributes, inputs, len(node.outputs)
 
 
 def _value_key(value: Value | None) -> Hashable:

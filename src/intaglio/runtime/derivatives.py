@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from intaglio.autodiff.recompute import recompute_elementwise
 from intaglio.autodiff.reverse import pull_back, remove_unread
 from intaglio.autodiff.sequences import zero_bar
 from intaglio.errors import InputError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 Names = str | Sequence[str] | None
 Parameters = Literal["inputs", "constants"]
+Recompute = Literal["none", "all"]
 
 
 def grad(
@@ -35,6 +37,7 @@ def grad(
     wrt: Names = None,
     *,
     parameters: Parameters = "constants",
+    recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
 ) -> Model:
@@ -46,10 +49,11 @@ def grad(
     the name of it with `.gradient` behind, and is zero where `of` does not depend on it smoothly.
 
     The model has the inputs of the given one. With `parameters="inputs"`, the weights in `wrt` become inputs too,
-    behind those, in the order of `wrt`. With `straight_through`, quantizing counts as if it did not round. `options`
-    are those of `load`; without them, the engine, threads and limits are those of the given model.
+    behind those, in the order of `wrt`. With `recompute="all"` the backward pass computes elementwise values anew where
+    it can, instead of keeping them: less memory, more work. With `straight_through`, quantizing counts as if it did not
+    round. `options` are those of `load`; without them, the engine, threads and limits are those of the given model.
     """
-    work = _Work(model, parameters, straight_through, options)
+    work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
     bars = work.pull_back([(of_value, work.ones(of_value))], wrt_values)
     return work.model(work.named(wrt_values, bars, "gradient"))
@@ -61,11 +65,12 @@ def value_and_grad(
     wrt: Names = None,
     *,
     parameters: Parameters = "constants",
+    recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
 ) -> Model:
     """What `grad` gives, with the value of `of` as the first output."""
-    work = _Work(model, parameters, straight_through, options)
+    work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
     bars = work.pull_back([(of_value, work.ones(of_value))], wrt_values)
     return work.model([of_value, *work.named(wrt_values, bars, "gradient")])
@@ -77,6 +82,7 @@ def vjp(
     wrt: Names = None,
     *,
     parameters: Parameters = "constants",
+    recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
 ) -> Model:
@@ -84,7 +90,7 @@ def vjp(
 
     The weights are further inputs, one for each of `of` (by default all outputs), named with `.bar` behind.
     """
-    work = _Work(model, parameters, straight_through, options)
+    work = _Work(model, parameters, recompute, straight_through, options)
     of_values, wrt_values = work.outputs(of), work.tensors(wrt)
     seeds = [(value, work.graph.add_input(f"{value.name}.bar", value.type)) for value in of_values]
     return work.model(work.named(wrt_values, work.pull_back(seeds, wrt_values), "gradient"))
@@ -96,6 +102,7 @@ def jvp(
     wrt: Names = None,
     *,
     parameters: Parameters = "constants",
+    recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
 ) -> Model:
@@ -104,7 +111,7 @@ def jvp(
     The tangents are further inputs, one for each of `wrt`, named with `.tangent` behind. The outputs are named so too,
     one for each of `of` (by default all outputs).
     """
-    work = _Work(model, parameters, straight_through, options)
+    work = _Work(model, parameters, recompute, straight_through, options)
     of_values, wrt_values = work.outputs(of), work.tensors(wrt)
     tangents = [work.graph.add_input(f"{value.name}.tangent", value.type) for value in wrt_values]
     weights = [work.zeros(value) for value in of_values]
@@ -120,6 +127,7 @@ def hessian_vector_product(
     wrt: Names = None,
     *,
     parameters: Parameters = "constants",
+    recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
 ) -> Model:
@@ -128,7 +136,7 @@ def hessian_vector_product(
     The vector consists of further inputs, one for each of `wrt`, named with `.tangent` behind. Where `of` has several
     elements, it is their sum that is differentiated.
     """
-    work = _Work(model, parameters, straight_through, options)
+    work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
     tangents = [work.graph.add_input(f"{value.name}.tangent", value.type) for value in wrt_values]
     bars = work.pull_back([(of_value, work.ones(of_value))], wrt_values)
@@ -142,6 +150,7 @@ def jacobian(
     wrt: Names = None,
     *,
     parameters: Parameters = "constants",
+    recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
 ) -> Model:
@@ -149,7 +158,7 @@ def jacobian(
 
     The backward pass runs once for each element of `of`. The outputs are named with `.jacobian` behind.
     """
-    work = _Work(model, parameters, straight_through, options)
+    work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
     with work.builder.active() as b:
         rows = _all_rows(b, of_value, wrt_values, work.pull_back)
@@ -181,14 +190,22 @@ class _Work:
     """A copy of a model's graph, to which derivatives are added."""
 
     def __init__(
-        self, model: Model | Source | Graph, parameters: str, straight_through: bool, options: dict[str, Any]
+        self,
+        model: Model | Source | Graph,
+        parameters: str,
+        recompute: str,
+        straight_through: bool,
+        options: dict[str, Any],
     ) -> None:
         if parameters not in ("inputs", "constants"):
             raise InputError(f"parameters is {parameters!r}, expected 'inputs' or 'constants'")
+        if recompute not in ("none", "all"):
+            raise InputError(f"recompute is {recompute!r}, expected 'none' or 'all'")
         graph, self._options = _source(model, options)
         self.graph = clone_with_values(graph)[0]
         self.builder = Builder(self.graph)
         self._straight_through = straight_through
+        self._border = self.builder.Identity(self.builder.constant(0)) if recompute == "all" else None
         self._parameters = parameters
         self._original = set(self.graph.values())
         self._known = {v.name: v for v in (*self.graph.constants(), *self.graph.values(), *self.graph.outputs)}
@@ -282,6 +299,8 @@ class _Work:
     def model(self, outputs: Sequence[Value]) -> Model:
         """The model of these outputs, ready to run."""
         self.graph.set_outputs(outputs)
+        if self._border is not None and self._border.producer is not None:
+            recompute_elementwise(self.graph, self._border.producer)
         remove_unread(self.graph, outputs)
         verify(self.graph)
         return load(self.graph, **self._options)
