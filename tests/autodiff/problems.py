@@ -560,6 +560,28 @@ CONTRIB = [
 ]
 """Operators of ONNX Runtime."""
 
+BLOCKED = "com.microsoft.nchwc"
+
+
+def blocked(name: str, *arrays: Any, **attributes: Any) -> Problem:
+    """An operator on channels in blocks: one that computes in single precision in files, and here in double."""
+    return op(name, *arrays, domain=BLOCKED, order=1, ort=False, **attributes)
+
+
+LAYOUTS = [
+    contrib("NhwcConv", numbers(1, 4, 5, 2), numbers(3, 2, 2, 2), numbers(3)),
+    contrib("NhwcFusedConv", numbers(1, 4, 5, 2), numbers(3, 2, 2, 2), numbers(3), activation="Tanh"),
+    blocked("ReorderInput", numbers(1, 2, 3, 4), channels_last=1),
+    blocked("ReorderOutput", numbers(1, 4, 2, 2), channels=3),
+    blocked("Conv", numbers(1, 1, 3, 3), numbers(16, 1, 2, 2), numbers(16), activation="Tanh"),
+    blocked("MaxPool", SPREAD, kernel_shape=(2, 2)),
+    blocked("AveragePool", IMAGE, kernel_shape=(2, 2)),
+    blocked("GlobalMaxPool", SPREAD),
+    blocked("GlobalAveragePool", IMAGE),
+    blocked("Upsample", IMAGE, scales=(1, 1, 2, 2)),
+]
+"""Operators of files that ONNX Runtime has optimised."""
+
 QUANTIZED_WEIGHTS = [
     contrib(
         "QMoE",
@@ -707,6 +729,7 @@ PROBLEMS = [
     *LOSSES,
     *SIGNALS,
     *CONTRIB,
+    *LAYOUTS,
     *QUANTIZED_WEIGHTS,
     *CLASSICAL,
     *OPTIMIZERS,

@@ -26,6 +26,7 @@ class Tokenizer(Op):
     matches `tokenexp`. Shorter ones than `mincharnum` are left out. With `mark`, each row stands between two marks.
     """
 
+    no_gradient = "it works on strings"
     domain: ClassVar[str] = "com.microsoft"
     mark: int
     mincharnum: int
