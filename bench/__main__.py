@@ -15,6 +15,7 @@ from bench.race import OURS, Settings, race
 COMMANDS = {
     "check": "every model at many sizes against ONNX Runtime without optimisations",
     "production": "starting time, memory and idle cost, in fresh processes",
+    "field": "about two hundred models of the kinds people have, against ONNX Runtime",
     "gemm": "matrix products at the shapes of transformers, against the peak of the machine",
 }
 

@@ -1,0 +1,147 @@
+"""What the field corpus shows, as a page and as plain data."""
+
+import math
+import os
+import statistics
+from typing import Any
+
+from bench import report
+from bench.field.measure import Settings, problems, ratio, read_result, start
+from bench.field.specimen import Specimen
+from bench.peers import Intaglio, OnnxRuntime
+from bench.production import markdown_table
+from bench.race import geometric_mean
+
+NOTHING = report.NOTHING
+HEADER = ["model", "sizes", "worst error", "host nodes", "cold s", "warm s", "ORT warm s", "ORT / ours", "MiB",
+          "ORT MiB"]  # fmt: skip
+
+BEFORE = """# Models from the field
+
+Models of the kinds people have, with random weights: exported by PyTorch's two exporters with open sizes, converted
+from scikit-learn and boosted trees, quantised, made half precision and optimised by ONNX Runtime, and out of wheels.
+Each is loaded once, run at several sizes forth and back, and compared with ONNX Runtime without optimisations.
+"""
+
+AFTER = """
+## What the columns mean
+
+- **sizes** is at how many sizes the answers agree, of how many were tried. The tolerance follows from the types that a
+  model computes in, and is never that of one model: relative to the largest value of an output, 1e-4 in float32, 1e-6
+  in float64, 2e-2 in float16, 5e-2 where values are quantised on the way. Whole numbers and text must be the same.
+- **worst error** is the largest difference in any output, relative to the largest value of that output.
+- **host nodes** is how many nodes the reference engine ran in one run.
+- **cold** is the time from the path to the first answer with an empty cache of compiled code, **warm** the same in a
+  new process with what that left; the import of the package is in neither. **ORT warm** is that of ONNX Runtime.
+- **ORT / ours** is ONNX Runtime's time for one run over ours, both optimised, medians of turns that they take in
+  processes of their own: above 1, Intaglio is faster.
+- **MiB** is the peak memory of the process, interpreter included.
+"""
+
+
+def page(specimens: list[Specimen], settings: Settings, command: str) -> str:
+    """The page docs/field.md."""
+    kinds = list(dict.fromkeys(specimen.kind for specimen in specimens))
+    parts = [BEFORE.strip(), "\n".join(f"- {line}" for line in [*conditions(settings, command), *summary(specimens)])]
+    for kind in kinds:
+        mine = [s for s in specimens if s.kind == kind and (s.facts() or {}).get("failure") == ""]
+        if mine:
+            parts.append(f"## {kind}\n\n{markdown_table([HEADER, *map(line, mine)])}")
+            notes = [f"- {s.name}: {text}" for s in mine for text in notes_of(read_result(s))]
+            parts += ["\n".join(notes)] if notes else []
+    return "\n\n".join([*parts, left_out(specimens), AFTER.strip()]) + "\n"
+
+
+def conditions(settings: Settings, command: str) -> list[str]:
+    """Versions, machine and command."""
+    versions = f"{Intaglio.title} {Intaglio.version()}, {OnnxRuntime.title} {OnnxRuntime.version()}"
+    machine = f"{report.cpu_name()}, {len(os.sched_getaffinity(0))} cores"
+    return [versions, f"{machine}, load average {os.getloadavg()[1]:.1f}",
+            f"{settings.threads} threads, {settings.rounds} turns; made by `{command}`"]  # fmt: skip
+
+
+def summary(specimens: list[Specimen]) -> list[str]:
+    """The counts that matter."""
+    made = [s for s in specimens if (s.facts() or {}).get("failure") == ""]
+    results = {s.name: read_result(s) for s in made}
+    known = {name: result for name, result in results.items() if result.get("check")}
+    right = [name for name, result in known.items() if not problems(result)]
+    lines = [f"{len(made)} models that ONNX Runtime runs; {len(known)} examined, {len(right)} load and agree at all sizes"]
+    ratios = {name: ratio(result) for name, result in known.items() if not math.isnan(ratio(result))}
+    if ratios:
+        slow, slower = (sum(value < bound for value in ratios.values()) for bound in (0.9, 0.5))
+        lines.append(f"ONNX Runtime's time over ours: geometric mean {geometric_mean(ratios.values()):.2f}, "
+                     f"median {statistics.median(ratios.values()):.2f} of {len(ratios)}; "
+                     f"{slow} under 0.9, {slower} under 0.5")  # fmt: skip
+        for kind in dict.fromkeys(s.kind for s in made):
+            mine = [ratios[s.name] for s in made if s.kind == kind and s.name in ratios]
+            if mine:
+                lines.append(f"{kind}: median {statistics.median(mine):.2f} of {len(mine)}")
+    colds = [result["check"]["cold"] for result in known.values() if "cold" in result["check"]]
+    if colds:
+        lines.append(f"cold loads: median {statistics.median(colds):.1f} s, longest {max(colds):.1f} s, "
+                     f"{sum(cold > 15 for cold in colds)} over 15 s")  # fmt: skip
+    late = [r for r in known.values() if start(r, "ours") > 2 * start(r, "theirs") + 0.1]
+    if ratios:
+        lines.append(f"warm loads over twice ONNX Runtime's and 0.1 s: {len(late)}")
+    return lines
+
+
+def line(specimen: Specimen) -> list[str]:
+    """A row of the table."""
+    result = read_result(specimen)
+    check, race = result.get("check", {}), result.get("race", {})
+    cases = check.get("cases", [])
+    agreed = {str(c["sizes"]) for c in cases} - {str(c["sizes"]) for c in cases if c["error"] > check["tolerance"]}
+    tried = len({str(case["sizes"]) for case in cases})
+    error = max((case["error"] for case in cases), default=math.nan)
+    memories = [race.get(engine, {}).get("memory") for engine in ("ours", "theirs")]
+    return [
+        specimen.name,
+        f"{len(agreed)} of {tried}" if tried else "fails",
+        _number(error, ".0e"),
+        str(check.get("host_runs", NOTHING)),
+        _number(check.get("cold", math.nan), ".2f"),
+        _number(start(result, "ours"), ".3f"),
+        _number(start(result, "theirs"), ".3f"),
+        _number(ratio(result), ".2f"),
+        *(f"{value / 2**20:.0f}" if value else NOTHING for value in memories),
+    ]
+
+
+def notes_of(result: dict[str, Any]) -> list[str]:
+    """What is wrong, and why nodes run on the host."""
+    reasons: dict[str, int] = {}
+    for nodes, reason in result.get("check", {}).get("host", ()):
+        kinds = ", ".join(dict.fromkeys(node.split("(")[0].split()[-1] for node in nodes))
+        reasons[f"{kinds}: {reason}"] = reasons.get(f"{kinds}: {reason}", 0) + 1
+    host = [f"on the host, {count} times: {reason}" for reason, count in reasons.items()]
+    return [" ".join(text.replace("|", "/").split())[:400] for text in [*problems(result), *host]]
+
+
+def left_out(specimens: list[Specimen]) -> str:
+    """Which networks the exporters or ONNX Runtime do not take."""
+    lines = []
+    for specimen in specimens:
+        failure = (specimen.facts() or {"failure": "not made yet"})["failure"]
+        if failure:
+            text = " ".join(failure.replace("|", "/").split())[:160]
+            lines.append(f"- {specimen.name}: {text}")
+    return "\n".join(["## Not in the corpus", "", "What an exporter does not take, or ONNX Runtime does not run:", "",
+                      *lines]) if lines else ""  # fmt: skip
+
+
+def _number(value: float, form: str) -> str:
+    return NOTHING if math.isnan(value) else format(value, form)
+
+
+def as_json(specimens: list[Specimen], settings: Settings, command: str) -> dict[str, Any]:
+    """All that was found."""
+    return {
+        "conditions": conditions(settings, command),
+        "summary": summary(specimens),
+        "models": [
+            {"name": s.name, "kind": s.kind, "facts": s.facts(), "problems": problems(read_result(s)), **read_result(s)}
+            for s in specimens
+        ],
+    }
