@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import onnx
 
+from bench.field.catalogue import words
 from bench.field.specimen import Feeds, Made, NotExported
 
 ROWS = (1, 50, 7)  # of the cases; a single row is what a service sees
 OPSET = {"": 17, "ai.onnx.ml": 3}
-WORDS = """stone wax picture onyx layer colour engraver raised pressed seal ring gem cameo line cut deep red white dark
-light old new small large fine""".split()
+WORDS = words("""stone wax picture onyx layer colour engraver raised pressed seal ring gem cameo line cut deep red
+white dark light old new small large fine""")
 
 
 def _numbers(rows: int, columns: int = 12, seed: int = 7) -> np.ndarray:
@@ -43,7 +44,6 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         ensemble,
         feature_selection,
         gaussian_process,
-        isotonic,
         linear_model,
         mixture,
         naive_bayes,
@@ -55,7 +55,7 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         tree,
     )
 
-    assert isotonic is not None
+    layers = {"hidden_layer_sizes": (32, 16), "max_iter": 30, "random_state": 0}
     scaled = lambda *steps: pipeline.make_pipeline(preprocessing.StandardScaler(), *steps)  # noqa: E731
     return {
         "logistic": lambda: scaled(linear_model.LogisticRegression()),
@@ -74,15 +74,16 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         "adaboost": lambda: ensemble.AdaBoostClassifier(n_estimators=10, random_state=0),
         "bagging": lambda: ensemble.BaggingClassifier(tree.DecisionTreeClassifier(max_depth=4), 5, random_state=0),
         "voting": lambda: ensemble.VotingClassifier([("l", linear_model.LogisticRegression()),
-                                                     ("t", tree.DecisionTreeClassifier(max_depth=4))], voting="soft", flatten_transform=False),
+                                                     ("t", tree.DecisionTreeClassifier(max_depth=4))], voting="soft",
+                                                    flatten_transform=False),
         "stacking": lambda: ensemble.StackingClassifier([("l", linear_model.LogisticRegression()),
                                                          ("t", tree.DecisionTreeClassifier(max_depth=4))], cv=2),
         "isolation": lambda: ensemble.IsolationForest(n_estimators=20, random_state=0),
         "neighbours": lambda: neighbors.KNeighborsClassifier(5),
         "neighbours-regressor": lambda: neighbors.KNeighborsRegressor(5),
         "bayes": lambda: naive_bayes.GaussianNB(),
-        "perceptron": lambda: scaled(neural_network.MLPClassifier(hidden_layer_sizes=(32, 16), max_iter=30, random_state=0)),
-        "perceptron-regressor": lambda: scaled(neural_network.MLPRegressor(hidden_layer_sizes=(32, 16), max_iter=30, random_state=0)),
+        "perceptron": lambda: scaled(neural_network.MLPClassifier(**layers)),
+        "perceptron-regressor": lambda: scaled(neural_network.MLPRegressor(**layers)),
         "pca": lambda: scaled(decomposition.PCA(4), linear_model.LogisticRegression()),
         "kmeans": lambda: scaled(cluster.KMeans(4, n_init=1, random_state=0)),
         "mixture": lambda: mixture.GaussianMixture(3, random_state=0),
@@ -101,7 +102,7 @@ def _estimators() -> dict[str, Callable[[], Any]]:
 
 
 def sklearn_pipeline(name: str, output: str = "map", dtype: str = "float32") -> Made:
-    """An estimator over numbers; `output` is how probabilities come: as maps, which is skl2onnx's default, or arrays."""
+    """An estimator over numbers; `output` is how probabilities come: as maps, as skl2onnx likes it, or as arrays."""
     from skl2onnx import to_onnx
 
     x = _numbers(300)

@@ -22,6 +22,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--list", action="store_true", help="print one model a line and stop")
     command.add_argument("--generate-only", action="store_true", help="make the files and stop")
     command.add_argument("--remake", action="store_true", help="make the files again, those that could not be made too")
+    command.add_argument("--report-only", action="store_true", help="make and measure nothing, tell what is known")
     command.add_argument("--no-speed", action="store_true", help="load and compare only")
     command.add_argument("--again", action="store_true", help="measure what was measured with the same sources too")
     command.add_argument("--failed", action="store_true", help="only models that were wrong or failed last time")
@@ -50,19 +51,14 @@ def main(arguments: list[str]) -> int:
         for specimen in chosen:
             print(f"{specimen.name:40} {specimen.kind}")
         return 0
-    settings = Settings(options.threads, options.rounds, options.seconds, options.starts, options.patience, options.jobs)
-    if options.remake:
-        for specimen in chosen:
-            specimen.forget()
-    generate(chosen, settings, _say)
+    settings = Settings(
+        options.threads, options.rounds, options.seconds, options.starts, options.patience, options.jobs
+    )
+    if not options.report_only:
+        _measure(chosen, settings, options)
     if options.generate_only:
         return 0
-    there = [specimen for specimen in chosen if not specimen.facts()["failure"]]
-    source = source_hash()
-    write_bytecode()
-    _check_all(there, settings, source, options.again or options.failed)
-    if not options.no_speed:
-        _race_all(there, settings, source, options.again)
+    there = [specimen for specimen in chosen if (specimen.facts() or {}).get("failure") == ""]
     called = " ".join(["python -m bench field", *arguments])
     text = page.page(chosen, settings, called)
     if options.write is not None:
@@ -72,6 +68,22 @@ def main(arguments: list[str]) -> int:
     if options.json is not None:
         report.write(options.json, json.dumps(page.as_json(chosen, settings, called), indent=1) + "\n")
     return 1 if any(problems(read_result(specimen)) for specimen in there) else 0
+
+
+def _measure(chosen: list[Specimen], settings: Settings, options: argparse.Namespace) -> None:
+    """Make the models, examine them, time them."""
+    if options.remake:
+        for specimen in chosen:
+            specimen.forget()
+    generate(chosen, settings, _say)
+    if options.generate_only:
+        return
+    there = [specimen for specimen in chosen if not specimen.facts()["failure"]]
+    source = source_hash()
+    write_bytecode()
+    _check_all(there, settings, source, options.again or options.failed)
+    if not options.no_speed:
+        _race_all(there, settings, options.again)
 
 
 def _check_all(specimens: list[Specimen], settings: Settings, source: str, again: bool) -> None:
@@ -88,7 +100,7 @@ def _check_all(specimens: list[Specimen], settings: Settings, source: str, again
         list(pool.map(one, waiting))
 
 
-def _race_all(specimens: list[Specimen], settings: Settings, source: str, again: bool) -> None:
+def _race_all(specimens: list[Specimen], settings: Settings, again: bool) -> None:
     """Time those that load, one at a time."""
     for specimen in specimens:
         result = read_result(specimen)

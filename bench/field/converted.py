@@ -43,22 +43,16 @@ def optimised(name: str, level: str) -> Made:
 
 
 def half(name: str, keep: str = "inner") -> Made:
-    """Converted to float16 by onnxconverter-common; `inner` keeps the inputs and outputs as they are."""
-    from onnxconverter_common import float16
+    """Converted to float16 by ONNX Runtime's tool; `inner` keeps the inputs and outputs as they are."""
+    from onnxruntime.transformers import float16
 
     path, cases = _source(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = float16.convert_float_to_float16(
-            _with_shapes(path), keep_io_types=keep == "inner", disable_shape_infer=False
-        )
+        model = float16.convert_float_to_float16(onnx.load(path), keep_io_types=keep == "inner")
     if keep != "inner":
         cases = [{n: a.astype(np.float16) if a.dtype == np.float32 else a for n, a in case.items()} for case in cases]
     return Made(model, cases)
-
-
-def _with_shapes(path: Path) -> onnx.ModelProto:
-    return onnx.shape_inference.infer_shapes(onnx.load(path))
 
 
 def dynamic(name: str, kind: str = "int8") -> Made:

@@ -5,6 +5,7 @@ The file is written after each step, so that a process which is killed or ends l
 
 import json
 import math
+import os
 import re
 import sys
 import time
@@ -47,17 +48,19 @@ def examine(specimen: Specimen, threads: int, notes: Notes) -> None:
     notes.add(step="load", tolerance=tolerance)
     import intaglio
 
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), sum(os.times()[:4])
     model = intaglio.load(specimen.path, engine="native", threads=threads)
     loaded = time.perf_counter()
     notes.add(step="first run", load=loaded - start)
     model.run(cases[0])
-    notes.add(step="cases", cold=time.perf_counter() - start, peak=memory("VmHWM"))
+    notes.add(step="cases", cold=time.perf_counter() - start, cold_cpu=sum(os.times()[:4]) - cpu, peak=memory("VmHWM"))
     notes.add(cases=[_judge(model, cases[place], expected[place], tolerance) for place in _order(len(cases))])
     before = model.host_runs
     model.run(cases[0])
     notes.add(step="explain", host_runs=model.host_runs - before)
-    notes.add(explain=timed(lambda: str(model.explain())), plan=timed(lambda: model.memory_plan(sizes_of(model, cases[0]))))
+    notes.add(
+        explain=timed(lambda: str(model.explain())), plan=timed(lambda: model.memory_plan(sizes_of(model, cases[0])))
+    )
     notes.add(step="done", host=[[list(call.nodes), call.reason] for call in model.explain().host_nodes])
 
 

@@ -56,7 +56,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
         return [value]
     if isinstance(value, Mapping):
         value = value.values()
-    if isinstance(value, (list, tuple)) or not isinstance(value, (str, bytes)) and hasattr(value, "__iter__"):
+    if isinstance(value, (list, tuple)) or (not isinstance(value, (str, bytes)) and hasattr(value, "__iter__")):
         return [tensor for item in value for tensor in _tensors(item)]
     return []
 
@@ -80,7 +80,7 @@ def export(subject: Subject, exporter: str) -> Made:
 
 
 def _dynamo(module: nn.Module, example: Tensors, names: list[str], subject: Subject) -> onnx.ModelProto:
-    shapes = tuple({axis: name for axis, name in subject.axes.get(n, {}).items()} or None for n in names)
+    shapes = tuple(dict(subject.axes.get(n, {})) or None for n in names)
     program = torch.onnx.export(
         module, tuple(example.values()), input_names=names, dynamic_shapes=(shapes,), dynamo=True, verbose=False,
         opset_version=subject.opset,

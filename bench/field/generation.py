@@ -11,7 +11,7 @@ from typing import Any
 
 import onnx
 
-from bench.field.specimen import CASES, FACTS, MODEL, Feeds, Made, NotExported, Specimen, flat, save_cases
+from bench.field.specimen import CASES, FACTS, Feeds, Made, NotExported, Specimen, flat, save_cases
 
 LARGEST = 1_500_000_000  # bytes of a file without external data
 
@@ -81,7 +81,7 @@ def judge(path: Path) -> Any:
 
 
 def _line(error: Exception) -> str:
-    return re.sub(r"\s+", " ", str(error))[:300]
+    return re.sub(r"\s+", " ", re.sub(r"(/[\w.+-]+)+/(?=model\.onnx)", "", str(error)))[:300]
 
 
 def main(names: list[str]) -> None:

@@ -98,7 +98,8 @@ def _generate_until(waiting: list[Specimen], patience: float, say: Say) -> int:
         command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     lines: queue.Queue[str | None] = queue.Queue()
-    threading.Thread(target=_read_lines, args=(process.stdout, lines), daemon=True).start()
+    reader = threading.Thread(target=_read_lines, args=(process.stdout, lines), daemon=True)
+    reader.start()
     done = 0
     try:
         while (line := lines.get(timeout=patience)) is not None:
@@ -109,12 +110,14 @@ def _generate_until(waiting: list[Specimen], patience: float, say: Say) -> int:
         pass
     process.kill()
     process.wait()
+    reader.join()
     return done
 
 
 def _read_lines(stream: Any, lines: queue.Queue[str | None]) -> None:
-    for line in stream:
-        lines.put(line)
+    with stream:
+        for line in stream:
+            lines.put(line)
     lines.put(None)
 
 

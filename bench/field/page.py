@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import statistics
 from typing import Any
 
@@ -66,7 +67,9 @@ def summary(specimens: list[Specimen]) -> list[str]:
     results = {s.name: read_result(s) for s in made}
     known = {name: result for name, result in results.items() if result.get("check")}
     right = [name for name, result in known.items() if not problems(result)]
-    lines = [f"{len(made)} models that ONNX Runtime runs; {len(known)} examined, {len(right)} load and agree at all sizes"]
+    lines = [
+        f"{len(made)} models that ONNX Runtime runs; {len(known)} examined, {len(right)} load and agree at all sizes"
+    ]
     ratios = {name: ratio(result) for name, result in known.items() if not math.isnan(ratio(result))}
     if ratios:
         slow, slower = (sum(value < bound for value in ratios.values()) for bound in (0.9, 0.5))
@@ -125,7 +128,7 @@ def left_out(specimens: list[Specimen]) -> str:
     for specimen in specimens:
         failure = (specimen.facts() or {"failure": "not made yet"})["failure"]
         if failure:
-            text = " ".join(failure.replace("|", "/").split())[:160]
+            text = re.sub(r"(/[\w.+-]+)+/(?=model\.onnx)", "", " ".join(failure.replace("|", "/").split()))[:160]
             lines.append(f"- {specimen.name}: {text}")
     return "\n".join(["## Not in the corpus", "", "What an exporter does not take, or ONNX Runtime does not run:", "",
                       *lines]) if lines else ""  # fmt: skip

@@ -92,7 +92,8 @@ class Keywords(nn.Module):
         self.mel = LogMel()
         self.body = nn.Sequential(
             nn.Conv2d(1, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, 1, 1, groups=16),
-            nn.Conv2d(16, 32, 1), nn.BatchNorm2d(32), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 12),
+            nn.Conv2d(16, 32, 1), nn.BatchNorm2d(32), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+            nn.Linear(32, 12),
         )  # fmt: skip
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -87,7 +87,11 @@ def flat(value: Any) -> list[np.ndarray]:
     if value is None:
         return [np.empty(0, "U1")]
     if isinstance(value, Mapping):
-        return [strings(np.array(list(value.keys()))), strings(np.array(list(value.values())))]
+        values = np.array(list(value.values()))  # one engine gives Python's numbers, the other NumPy's
+        return [
+            strings(np.array(list(value.keys()))),
+            values.astype(np.float64) if values.dtype.kind == "f" else values,
+        ]
     if isinstance(value, list):
         return [np.array(len(value)), *(array for item in value for array in flat(item))]
     return [strings(np.asarray(value))]

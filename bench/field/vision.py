@@ -13,42 +13,30 @@ from bench.field.exporting import Subject, Tensors, export, picture, tokens
 from bench.field.language import _First
 from bench.field.specimen import Made, NotExported
 
-# The size of the side, the other sizes tried, and settings. Sides are multiples of 32 for most networks.
+# The side of the picture, and settings.
 TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "resnet18": (128, {}), "resnet50": (224, {}), "resnet26d": (96, {}), "resnext26ts": (96, {}),
     "seresnext26d_32x4d": (96, {}), "res2net50_26w_4s": (64, {}), "mobilenetv2_100": (224, {}),
     "mobilenetv3_small_100": (224, {}), "mobilenetv3_large_100": (96, {}), "mobilenetv4_conv_small": (96, {}),
     "efficientnet_b0": (224, {}), "tf_efficientnet_b0": (96, {}), "efficientnetv2_rw_t": (64, {}),
-    "mnasnet_100": (96, {}), "ghostnet_100": (96, {}), "ghostnetv2_100": (96, {}), "fbnetc_100": (96, {}),
-    "lcnet_050": (96, {}), "tinynet_e": (96, {}), "hardcorenas_a": (96, {}), "mixnet_s": (96, {}),
-    "densenet121": (96, {}), "vgg11": (64, {}), "inception_v3": (128, {}), "inception_v4": (128, {}),
-    "xception41": (96, {}), "dla34": (96, {}), "dpn48b": (96, {}), "hrnet_w18_small": (96, {}),
-    "regnetx_002": (96, {}), "regnety_002": (224, {}), "repvgg_a0": (96, {}), "mobileone_s0": (224, {}),
-    "nfnet_l0": (96, {}), "dm_nfnet_f0": (64, {}), "nf_resnet50": (96, {}), "resnetv2_50x1_bit": (64, {}),
-    "convnext_atto": (224, {}), "convnextv2_atto": (96, {}), "inception_next_atto": (224, {}),
-    "edgenext_xx_small": (96, {}), "fastvit_t8": (256, {}), "efficientformer_l1": (224, {}),
-    "efficientformerv2_s0": (224, {}), "efficientvit_b0": (96, {}), "efficientvit_m0": (224, {}),
-    "repvit_m0_9": (96, {}), "mobilevit_xxs": (256, {}), "mobilevitv2_050": (128, {}), "poolformer_s12": (96, {}),
-    "poolformerv2_s12": (96, {}), "starnet_s1": (96, {}), "rdnet_tiny": (64, {}), "hgnet_tiny": (96, {}),
-    "hgnetv2_b0": (96, {}), "shvit_s1": (224, {}), "swiftformer_xs": (224, {}), "tiny_vit_5m_224": (224, {}),
-    "vit_tiny_patch16_224": (224, {}), "deit_tiny_distilled_patch16_224": (224, {}), "beit_base_patch16_224":
-    (224, {"depth": 2}), "eva02_tiny_patch14_224": (224, {"depth": 4}), "xcit_nano_12_p16_224": (224, {}),
+    "mnasnet_100": (96, {}), "ghostnet_100": (96, {}), "ghostnetv2_100": (96, {}), "mixnet_s": (96, {}),
+    "densenet121": (96, {}), "inception_v3": (128, {}), "xception41": (96, {}), "hrnet_w18_small": (96, {}),
+    "regnety_002": (224, {}), "repvgg_a0": (96, {}), "mobileone_s0": (224, {}), "nfnet_l0": (96, {}),
+    "dm_nfnet_f0": (64, {}), "resnetv2_50x1_bit": (64, {}), "convnext_atto": (224, {}), "convnextv2_atto": (96, {}),
+    "inception_next_atto": (224, {}), "edgenext_xx_small": (96, {}), "fastvit_t8": (256, {}),
+    "efficientformerv2_s0": (224, {}), "efficientvit_b0": (96, {}), "repvit_m0_9": (96, {}),
+    "mobilevit_xxs": (256, {}), "poolformer_s12": (96, {}), "starnet_s1": (96, {}), "hgnetv2_b0": (96, {}),
+    "tiny_vit_5m_224": (224, {}), "vit_tiny_patch16_224": (224, {}), "beit_base_patch16_224": (224, {"depth": 2}),
+    "eva02_tiny_patch14_224": (224, {"depth": 4}), "xcit_nano_12_p16_224": (224, {}),
     "cait_xxs24_224": (224, {"depth": 4}), "crossvit_tiny_240": (240, {}), "levit_128s": (224, {}),
-    "coat_lite_tiny": (224, {}), "convit_tiny": (224, {"depth": 4}), "pit_ti_224": (224, {}),
-    "swin_tiny_patch4_window7_224": (224, {"depths": (1, 1, 2, 1)}), "swinv2_tiny_window8_256":
-    (256, {"depths": (1, 1, 2, 1)}), "maxvit_pico_rw_256": (256, {"depths": (1, 1, 1, 1)}), "coatnet_pico_rw_224":
-    (224, {}), "gcvit_xxtiny": (224, {}), "davit_tiny": (96, {"depths": (1, 1, 1, 1)}), "focalnet_tiny_srf": (96, {}),
+    "coat_lite_tiny": (224, {}), "convit_tiny": (224, {"depth": 4}),
+    "swin_tiny_patch4_window7_224": (224, {"depths": (1, 1, 2, 1)}),
+    "swinv2_tiny_window8_256": (256, {"depths": (1, 1, 2, 1)}), "maxvit_pico_rw_256": (256, {"depths": (1, 1, 1, 1)}),
     "mvitv2_tiny": (224, {"depths": (1, 1, 1, 1)}), "twins_svt_small": (224, {"depths": (1, 1, 2, 1)}),
-    "pvt_v2_b0": (96, {}), "visformer_tiny": (224, {}), "mixer_s16_224": (224, {"num_blocks": 2}), "gmlp_ti16_224":
-    (224, {"num_blocks": 2}), "resmlp_12_224": (224, {"num_blocks": 2}), "convmixer_768_32": (64, {"depth": 2}),
-    "caformer_s18": (96, {"depths": (1, 1, 2, 1)}), "convformer_s18": (96, {"depths": (1, 1, 2, 1)}),
-    "hiera_tiny_224": (224, {"stages": (1, 1, 2, 1)}), "nextvit_small": (96, {"depths": (1, 1, 2, 1)}),
-    "cspresnet50": (96, {}), "cspdarknet53": (64, {}), "vovnet39a": (64, {}), "ese_vovnet19b_dw": (96, {}),
-    "selecsls42b": (96, {}), "skresnet18": (96, {}), "gernet_s": (96, {}), "halonet26t": (256, {}),
-    "bat_resnext26ts": (256, {}), "lambda_resnet26t": (128, {}), "botnet26t_256": (256, {}), "eca_botnext26ts_256":
-    (256, {}), "sequencer2d_s": (224, {"layers": (1, 1, 2, 1)}), "volo_d1_224": (224, {"layers": (1, 1, 2, 1)}),
-    "tnt_s_legacy_patch16_224": (224, {"depth": 2}), "nest_tiny": (224, {"depths": (1, 1, 2)}),
-    "mambaout_femto": (96, {}), "ghostnetv3_100": (96, {}), "csatv2": (128, {}), "lowformer_b0": (224, {}),
+    "pvt_v2_b0": (96, {}), "mixer_s16_224": (224, {"num_blocks": 2}), "gmlp_ti16_224": (224, {"num_blocks": 2}),
+    "caformer_s18": (96, {"depths": (1, 1, 2, 1)}), "cspdarknet53": (64, {}), "skresnet18": (96, {}),
+    "halonet26t": (256, {}), "lambda_resnet26t": (128, {}), "botnet26t_256": (256, {}),
+    "sequencer2d_s": (224, {"layers": (1, 1, 2, 1)}),
 }  # fmt: skip
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
@@ -95,7 +83,8 @@ TRANSFORMERS: dict[str, tuple[str, str, int, bool, dict[str, Any]]] = {
     "hf-dpt": ("DPT", "ForDepthEstimation", 64, False, {**SMALL, "num_hidden_layers": 4, "image_size": 64,
                "patch_size": 16, "backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [8, 16, 16, 16],
                "fusion_hidden_size": 16}),
-    "hf-yolos": ("Yolos", "ForObjectDetection", 64, True, {**SMALL, "image_size": [64, 64], "num_detection_tokens": 10}),
+    "hf-yolos": ("Yolos", "ForObjectDetection", 64, True, {**SMALL, "image_size": [64, 64],
+                                                            "num_detection_tokens": 10}),
     "hf-upernet": ("UperNet", "ForSemanticSegmentation", 64, True, {"hidden_size": 16}),
     "hf-clip": ("CLIPVision", "Model", 32, False, {**SMALL, "image_size": 32, "patch_size": 8}),
     "hf-siglip": ("SiglipVision", "Model", 32, False, {**SMALL, "image_size": 32, "patch_size": 8}),
@@ -114,7 +103,9 @@ def _import_timm() -> Any:
         return timm
 
     class Empty(types.ModuleType):
-        __path__: list[str] = []
+        def __init__(self, name: str) -> None:
+            super().__init__(name)
+            self.__path__ = []
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
@@ -202,7 +193,12 @@ def transformers_network(name: str, exporter: str) -> Made:
 def depth_anything(exporter: str) -> Made:
     """Depth Anything on a small DINOv2."""
     backbone = transformers.Dinov2Config(
-        **SMALL, mlp_ratio=2, image_size=56, patch_size=14, out_features=["stage1", "stage2"], reshape_hidden_states=False
+        **SMALL,
+        mlp_ratio=2,
+        image_size=56,
+        patch_size=14,
+        out_features=["stage1", "stage2"],
+        reshape_hidden_states=False,
     )
     config = transformers.DepthAnythingConfig(
         backbone_config=backbone, patch_size=14, reassemble_hidden_size=32, neck_hidden_sizes=[8, 16],

@@ -11,11 +11,11 @@ import pytest
 from intaglio.errors import IntaglioError
 from intaglio.ir.build import Builder
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import Dim, symbol
+from intaglio.ir.dim import Dim, broadcast, floordiv, symbol
 from intaglio.ir.dtype import FLOAT32, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
-from intaglio.kernels.assume import Assumptions
+from intaglio.kernels.assume import Assumptions, _Sizes
 from intaglio.onnx.writer import write_model
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.model import load
@@ -259,3 +259,51 @@ def test_views_whose_sizes_are_written_in_two_ways(way: str, is_first: bool, gro
         inputs = [numbers((2, 8, height, width), height)]
         for got, expected in zip(engine.run(inputs), evaluate(engine.graph, inputs), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-3)
+
+
+def sampled_size(rng: np.random.Generator, depth: int = 2) -> Dim:
+    """A size of inputs a, b and of values c.0 and d.0 that the run finds."""
+    size: Dim = symbol(str(rng.choice(["a", "b", "c.0", "d.0"])))
+    match int(rng.integers(5)) if depth else 0:
+        case 1:
+            size = size + int(rng.integers(1, 3))
+        case 2:
+            size = floordiv(size, 2) + 1
+        case 3:
+            size = broadcast(sampled_size(rng, depth - 1), sampled_size(rng, depth - 1))
+        case 4:
+            size = size * 2
+        case _:
+            pass
+    return size
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_any_sizes_in_any_order_are_written_in_one_way(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = _Sizes()
+    sizes.when = {"a": 0, "b": 0, "c.0": 1, "d.0": 2}
+    pool = [sampled_size(rng) for _ in range(5)]
+    pairs = [(pool[int(i)], pool[int(j)]) for i, j in rng.integers(0, 5, (6, 2))]
+    added: list[tuple[Dim, Dim]] = []
+    for left, right in pairs:
+        added += sizes.assume((left, right), bool(rng.integers(2)))
+        for dim in (left, right, *pool):
+            assert sizes.apply(sizes.apply(dim)) == sizes.apply(dim)
+        for one, other in added:
+            assert sizes.apply(one) == sizes.apply(other)
+
+
+@pytest.mark.parametrize("pairs", [
+    [(N + 1, broadcast(N + 1, M + 2))],
+    [(broadcast(2 * N, M + 2), 2 * N)],
+    [(N + 1, M + 1), (N, M)],
+    [(N + 1, M + 2), (K + 2, symbol("j") + 1), (symbol("j"), N), (K, M)],
+])  # fmt: skip
+def test_sizes_that_become_the_same_stand_for_themselves(pairs: list[tuple[Dim, Dim]]) -> None:
+    sizes = _Sizes()
+    sizes.when = dict.fromkeys(["n", "m", "k", "j"], 0)
+    for pair in pairs:
+        sizes.assume(pair, False)
+    for left, right in pairs:
+        assert sizes.apply(left) == sizes.apply(right)

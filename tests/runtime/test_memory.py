@@ -130,6 +130,19 @@ def test_a_plan_with_open_sizes(make: Make) -> None:
         loaded.memory_plan(batsch=1)
 
 
+@pytest.mark.parametrize("given", [("a",), ("b",), ("a", "b"), ("a", "b", "c")])
+def test_sizes_that_the_model_makes_equal_are_known_by_each_name(make: Make, given: tuple[str, ...]) -> None:
+    text = (
+        "g (float[a, 2] x, float[b, 3] y, float[c] v) => (float[m, n] z, float[c] w) {"
+        " p = Concat<axis = 1>(x, y) z = Softmax(p) w = Exp(v) }"
+    )
+    model = intaglio.load(make(text), engine="native")
+    plan = model.memory_plan(dict.fromkeys(given, 7))
+    assert str(plan.outputs) == (str(7 * (5 + 1) * 4) if "c" in given else "4*c + 140")
+    reference = intaglio.load(make(text), engine="reference").memory_plan(a=7, b=7, c=7)
+    assert reference.outputs == 7 * (5 + 1) * 4
+
+
 def test_a_plan_on_the_reference_engine(affine: onnx.ModelProto) -> None:
     plan = intaglio.load(affine, engine="reference").memory_plan(rows=5)
     assert plan.outputs == 5 * 3 * 4

@@ -104,30 +104,48 @@ class _Sizes:
                 return [(dim, 1)]
         replaced, kept = sorted((left, right), key=self._order)
         if not isinstance(left, int) and not isinstance(right, int):
-            self._replace(broadcast(left, right), kept)
+            both = broadcast(left, right)
+            if both == kept:  # a size and its broadcast with another: the size is known no later
+                replaced, kept = kept, replaced
+            self._replace(both, kept)
         self._replace(replaced, kept)
         return [(left, right)]
 
     def _replace(self, replaced: Dim, kept: Dim) -> None:
+        if replaced == kept:
+            return
         atom = lone_atom(replaced)
         if atom is None or contains(kept, atom):
             self._wholes[replaced] = kept
         else:
             one: dict[Atom, Dim] = {atom: kept}
             self._atoms = {each: replace_atoms(dim, one) for each, dim in self._atoms.items()} | one
-            self._wholes = {replace_atoms(dim, one): replace_atoms(other, one) for dim, other in self._wholes.items()}
+            self._rewrite_wholes(one)
             self._rebuilt.clear()
         self._memo.clear()
+
+    def _rewrite_wholes(self, atoms: Mapping[Atom, Dim]) -> None:
+        """Write what stands for what with other atoms, where two that differed may be the same now."""
+        pairs = [(replace_atoms(dim, atoms), replace_atoms(other, atoms)) for dim, other in self._wholes.items()]
+        self._wholes = {}
+        for dim, other in pairs:
+            left, right = self._end(dim), self._end(other)
+            if left != right:
+                replaced, kept = (left, right) if left == dim else sorted((left, right), key=self._order)
+                self._wholes[replaced] = kept
+
+    def _end(self, dim: Dim) -> Dim:
+        """What stands for a dimension as a whole. There is no way back to it: see `_rewrite_wholes`."""
+        while dim in self._wholes:
+            dim = self._wholes[dim]
+        return dim
 
     def apply(self, dim: Dim) -> Dim:
         """The dimension as the assumptions let it be written."""
         if isinstance(dim, int):
             return dim
         if dim not in self._memo:
-            replaced = replace_atoms(dim, self._atoms, self._rebuilt)
-            while replaced in self._wholes:
-                replaced = self._wholes[replaced]
-            self._memo[dim] = replaced
+            self._memo[dim] = self._end(replace_atoms(dim, self._atoms, self._rebuilt))
         return self._memo[dim]
 
     def _order(self, dim: Dim) -> tuple[int, int, str]:

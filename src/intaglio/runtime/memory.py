@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intaglio.errors import InputError, ShapeError
-from intaglio.ir.dim import Dim, evaluate, substitute, symbols
+from intaglio.ir.dim import Dim, evaluate, substitute, symbol, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.html import line, table, titled
 from intaglio.ir.types import TensorType
@@ -175,7 +175,7 @@ def _readable(size: Dim) -> str:
 def memory_of_plan(graph: Graph, plan: Plan, sizes: Mapping[str, int], threads: int) -> MemoryPlan:
     """The memory of a native plan on so many threads, `graph` being the model as it was read."""
     segments = [step for step in plan.steps if isinstance(step, NativeStep)]
-    _check_names(plan.inputs, sizes, [name for step in segments for name in step.late])
+    sizes = _shared_names(graph, plan.inputs, sizes, [name for step in segments for name in step.late])
     outputs = [substitute(b.bytes, sizes) for step in segments for b in step.output_buffers if not b.is_late]
     scratch, undecided = _scratch(segments, sizes, threads)
     late = [_late(step, sizes) for step in segments]
@@ -264,7 +264,7 @@ def _probed(size: Dim) -> int:
 
 def memory_of_graph(graph: Graph, simplified: Graph, sizes: Mapping[str, int]) -> MemoryPlan:
     """The memory of a model on the reference engine, which frees each tensor behind its last reader."""
-    _check_names(simplified.inputs, sizes)
+    sizes = _shared_names(graph, simplified.inputs, sizes)
     places = {node: place for place, node in enumerate(simplified.nodes)}
     values = [value for node in places for value in node.outputs if _is_sized(value)]
     inner = [value for value in values if not value.is_output]
@@ -279,6 +279,27 @@ def memory_of_graph(graph: Graph, simplified: Graph, sizes: Mapping[str, int]) -
 
 def _is_sized(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.type.shape is not None
+
+
+def _shared_names(
+    graph: Graph, inputs: Sequence[Value], sizes: Mapping[str, int], late: Sequence[str] = ()
+) -> dict[str, int]:
+    """The sizes, also under the names that the plan's inputs have: sizes that the model makes equal share one there."""
+    _check_names([*graph.inputs, *inputs], sizes, late)
+    read = {value.name: _open_sizes(value) for value in graph.inputs}
+    found = dict(sizes)
+    for value in inputs:
+        for given, planned in zip(read.get(value.name, ()), _open_sizes(value), strict=False):
+            if planned and given in sizes:
+                found.setdefault(planned, sizes[given])
+    return found
+
+
+def _open_sizes(value: Value) -> list[str]:
+    """The name of each size of a tensor that is nothing but a name, an empty text for each other one."""
+    shape = (value.type.shape or ()) if isinstance(value.type, TensorType) else ()
+    names = [next(iter(symbols(size)), "") for size in shape]
+    return [name if name and size == symbol(name) else "" for name, size in zip(names, shape, strict=True)]
 
 
 def _check_names(inputs: Sequence[Value], sizes: Mapping[str, int], late: Sequence[str] = ()) -> None:
