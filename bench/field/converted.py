@@ -129,4 +129,6 @@ def fused(name: str, kind: str) -> Made:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = optimizer.optimize_model(str(path), model_type=kind, num_heads=4, hidden_size=64, opt_level=0)
-    return Made(model.model, cases)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_model_to_file(str(Path(folder) / "fused.onnx"))
+        return Made(onnx.load(Path(folder) / "fused.onnx"), cases)

@@ -18,6 +18,7 @@ import numpy as np
 
 from bench.field.specimen import Specimen, flat
 from bench.footprint import memory, sizes_of
+from bench.peers import OnnxRuntime
 
 # The largest difference that counts as agreement, relative to the largest value of the output. A quantised model rounds
 # in its middle, where a difference in the last bit moves a value by a step.
@@ -54,7 +55,8 @@ def examine(specimen: Specimen, threads: int, notes: Notes) -> None:
     notes.add(step="first run", load=loaded - start)
     model.run(cases[0])
     notes.add(step="cases", cold=time.perf_counter() - start, cold_cpu=sum(os.times()[:4]) - cpu, peak=memory("VmHWM"))
-    notes.add(cases=[_judge(model, cases[place], expected[place], tolerance) for place in _order(len(cases))])
+    found = [_judge(model, cases[place], expected[place], tolerance) for place in _order(len(cases))]
+    notes.add(cases=found)
     before = model.host_runs
     model.run(cases[0])
     notes.add(step="explain", host_runs=model.host_runs - before)
@@ -62,6 +64,23 @@ def examine(specimen: Specimen, threads: int, notes: Notes) -> None:
         explain=timed(lambda: str(model.explain())), plan=timed(lambda: model.memory_plan(sizes_of(model, cases[0])))
     )
     notes.add(step="done", host=[[list(call.nodes), call.reason] for call in model.explain().host_nodes])
+    _add_spread(specimen, found, tolerance)
+    notes.add(cases=found)
+
+
+def _add_spread(specimen: Specimen, found: list[dict[str, Any]], tolerance: float) -> None:
+    """Where answers differ, tell by how much those of the judge with and without its optimisations do.
+
+    Rounding in the middle of a quantised model moves answers by far more than the tolerance, on any engine.
+    """
+    if not any(tolerance < case["error"] < math.inf for case in found):
+        return
+    feeds, expected = specimen.cases(), specimen.expected()
+    session = OnnxRuntime(specimen.path, 1, {}).session
+    for case, place in zip(found, _order(len(feeds)), strict=True):
+        if case["error"] > tolerance:
+            answers = [array for answer in session.run(None, feeds[place]) for array in flat(answer)]
+            case["spread"] = difference(answers, expected[place])[0]
 
 
 def _order(count: int) -> list[int]:

@@ -192,7 +192,7 @@ def problems(result: dict[str, Any]) -> list[str]:
     found = [f"{check.get('step')}: {check['failure']}"] if check.get("failure") else []
     tolerance = check.get("tolerance", 0.0)
     for case in check.get("cases", ()):
-        if case["error"] > tolerance:
+        if case["error"] > max(tolerance, spread_of(case)):
             last = case["why"].strip().splitlines()[-1:] or [""]
             found.append(f"{told(case['sizes'])}: error {case['error']:.1e}, {last[0][:300]}")
     for step in ("explain", "plan"):
@@ -201,6 +201,11 @@ def problems(result: dict[str, Any]) -> list[str]:
     if result.get("race", {}).get("failure"):
         found.append(f"race: {result['race']['failure']}")
     return list(dict.fromkeys(found))
+
+
+def spread_of(case: dict[str, Any]) -> float:
+    """How far the judge is from itself, with and without its optimisations; 0 where that was not asked."""
+    return case.get("spread", 0.0) if math.isfinite(case.get("spread", 0.0)) else 0.0
 
 
 def told(sizes: dict[str, list[int]]) -> str:

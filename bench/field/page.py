@@ -7,7 +7,7 @@ import statistics
 from typing import Any
 
 from bench import report
-from bench.field.measure import Settings, problems, ratio, read_result, start
+from bench.field.measure import Settings, problems, ratio, read_result, spread_of, start, told
 from bench.field.specimen import Specimen
 from bench.peers import Intaglio, OnnxRuntime
 from bench.production import markdown_table
@@ -30,6 +30,8 @@ AFTER = """
 - **sizes** is at how many sizes the answers agree, of how many were tried. The tolerance follows from the types that a
   model computes in, and is never that of one model: relative to the largest value of an output, 1e-4 in float32, 1e-6
   in float64, 2e-2 in float16, 5e-2 where values are quantised on the way. Whole numbers and text must be the same.
+  Where ONNX Runtime with and without its optimisations differ from each other by more than that, by no more than they
+  do; the notes tell these cases.
 - **worst error** is the largest difference in any output, relative to the largest value of that output.
 - **host nodes** is how many nodes the reference engine ran in one run.
 - **cold** is the time from the path to the first answer with an empty cache of compiled code, **warm** the same in a
@@ -95,7 +97,9 @@ def line(specimen: Specimen) -> list[str]:
     result = read_result(specimen)
     check, race = result.get("check", {}), result.get("race", {})
     cases = check.get("cases", [])
-    agreed = {str(c["sizes"]) for c in cases} - {str(c["sizes"]) for c in cases if c["error"] > check["tolerance"]}
+    agreed = {str(c["sizes"]) for c in cases} - {
+        str(c["sizes"]) for c in cases if c["error"] > max(check["tolerance"], spread_of(c))
+    }
     tried = len({str(case["sizes"]) for case in cases})
     error = max((case["error"] for case in cases), default=math.nan)
     memories = [race.get(engine, {}).get("memory") for engine in ("ours", "theirs")]
@@ -118,8 +122,17 @@ def notes_of(result: dict[str, Any]) -> list[str]:
     for nodes, reason in result.get("check", {}).get("host", ()):
         kinds = ", ".join(dict.fromkeys(node.split("(")[0].split()[-1] for node in nodes))
         reasons[f"{kinds}: {reason}"] = reasons.get(f"{kinds}: {reason}", 0) + 1
+    check = result.get("check", {})
+    spread = [
+        f"{told(case['sizes'])}: error {case['error']:.0e}; ONNX Runtime with and without its optimisations differ by "
+        f"{spread_of(case):.0e}"
+        for case in check.get("cases", ())
+        if check["tolerance"] < case["error"] <= spread_of(case)
+    ]
     host = [f"on the host, {count} times: {reason}" for reason, count in reasons.items()]
-    return [" ".join(text.replace("|", "/").split())[:400] for text in [*problems(result), *host]]
+    return [
+        " ".join(text.replace("|", "/").split())[:400] for text in dict.fromkeys([*problems(result), *spread, *host])
+    ]
 
 
 def left_out(specimens: list[Specimen]) -> str:

@@ -221,3 +221,13 @@ def test_the_list_names_every_chosen_model(capsys: pytest.CaptureFixture[str]) -
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["bert.dynamo", "bert.script"]
     with pytest.raises(SystemExit):
         main(["field", "--select", "nothing"])
+
+
+def test_a_difference_counts_only_beyond_that_of_the_judge_from_itself() -> None:
+    case = {"sizes": {"x": [2]}, "error": 0.2, "why": "output 0"}
+    wrong = {"check": {"tolerance": 0.05, "cases": [case]}}
+    assert problems(wrong) == ["x 2: error 2.0e-01, output 0"]
+    for spread, is_wrong in ((0.1, True), (0.3, False), (math.inf, True)):
+        result = {"check": {"tolerance": 0.05, "cases": [{**case, "spread": spread}]}}
+        assert bool(problems(result)) == is_wrong
+        assert any("with and without" in note for note in page.notes_of(result)) != is_wrong
