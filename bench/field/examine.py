@@ -10,6 +10,7 @@ import re
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,10 +178,14 @@ def main(name: str, path: Path, threads: int) -> None:
     from bench.field.catalogue import by_name
 
     notes = Notes(path)
-    try:
-        examine(by_name(name), threads, notes)
-    except Exception as error:
-        notes.add(failure=f"{type(error).__name__}: {error}"[:600], traceback=traceback.format_exc()[-6000:])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            examine(by_name(name), threads, notes)
+        except Exception as error:
+            notes.add(failure=f"{type(error).__name__}: {error}"[:600], traceback=traceback.format_exc()[-6000:])
+    # What Intaglio works around although it should not have to is a fault too.
+    notes.add(faults=[str(each.message)[:600] for each in told if each.category.__name__ == "FaultWarning"])
 
 
 if __name__ == "__main__":

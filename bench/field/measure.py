@@ -195,6 +195,7 @@ def problems(result: dict[str, Any]) -> list[str]:
         if case["error"] > max(tolerance, spread_of(case)):
             last = case["why"].strip().splitlines()[-1:] or [""]
             found.append(f"{told(case['sizes'])}: error {case['error']:.1e}, {last[0][:300]}")
+    found += [f"fault: {text}" for text in check.get("faults", ())]
     for step in ("explain", "plan"):
         if check.get(step, {}).get("failure"):
             found.append(f"{step}: {check[step]['failure'].strip().splitlines()[-1][:300]}")
