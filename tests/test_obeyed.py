@@ -139,13 +139,20 @@ def test_load_obeys(option: str, tmp_path: Path) -> None:
 def test_run_obeys() -> None:
     feeds = {"x": np.float32([1, 2])}
     model = intaglio.load(parsed(RELU))
-    assert set(inspect.signature(model.run).parameters) == {"feeds", "outputs", "timeout", "threads"}
+    assert set(inspect.signature(model.run).parameters) == {"feeds", "outputs", "timeout", "threads", "prune"}
     assert list(model.run(feeds, outputs=["a"])) == ["a"]
     with pytest.raises(intaglio.InputError, match="threads is 0"):
         model.run(feeds, threads=0)
     endless = intaglio.load(parsed(ENDLESS))
     with pytest.raises(intaglio.RunTimeoutError):
         endless.run({"x": np.float32(0), "m": np.int64(2**40), "c": np.bool_(True)}, timeout=0.05)
+    two = intaglio.load(
+        parsed(HEADER + "g (float[n] x, int64 i) => (float y, float[n] z) { y = Gather(x, i) z = Exp(x) }")
+    )
+    wrong = {**feeds, "i": np.int64(9)}
+    with pytest.raises(intaglio.OperatorError):
+        two.run(wrong, outputs="z")
+    assert list(two.run(wrong, outputs="z", prune=True)) == ["z"]
 
 
 def test_the_backend_obeys_or_refuses() -> None:
