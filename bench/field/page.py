@@ -14,8 +14,10 @@ from bench.production import markdown_table
 from bench.race import geometric_mean
 
 NOTHING = report.NOTHING
-HEADER = ["model", "sizes", "worst error", "host nodes", "cold s", "cold CPU s", "warm s", "ORT warm s", "ORT / ours", "MiB",
-          "ORT MiB"]  # fmt: skip
+HEADER = [
+    "model", "sizes", "worst error", "host nodes", "cold s", "cold CPU s", "warm s", "ORT warm s", "ORT / ours", "MiB",
+    "ORT MiB",
+]  # fmt: skip
 
 BEFORE = """# Models from the field
 
@@ -89,8 +91,10 @@ def summary(specimens: list[Specimen]) -> list[str]:
                      f"{sum(cold > 15 for cold in colds)} over 15 s")  # fmt: skip
     times = [result["check"]["cold_cpu"] for result in known.values() if "cold_cpu" in result["check"]]
     if times:
-        lines.append(f"processor time of cold loads: median {statistics.median(times):.1f} s, longest {max(times):.1f} s, "
-                     f"{sum(time > 15 for time in times)} over 15 s")  # fmt: skip
+        middle, late = statistics.median(times), sum(time > 15 for time in times)
+        lines.append(
+            f"processor time of cold loads: median {middle:.1f} s, longest {max(times):.1f} s, {late} over 15 s"
+        )
     late = [r for r in known.values() if start(r, "ours") > 2 * start(r, "theirs") + 0.1]
     if ratios:
         lines.append(f"warm loads over twice ONNX Runtime's and 0.1 s: {len(late)}")

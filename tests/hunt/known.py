@@ -20,7 +20,7 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
     ("evaluator", "", "DOUBLE", "computes many operators in single precision"),
     ("runtime", "Gelu", "DOUBLE", "computes with factors in single precision"),
 )
-"""The judge, the operator (or any), an element type (or any, or SPECIAL for numbers that are not finite), and how it is wrong."""
+"""The judge, the operator (or any), an element type (or any, or SPECIAL for what is not finite), and what is wrong."""
 
 
 def distrusted(judge: str, model: onnx.ModelProto, is_special: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import pickle
@@ -19,6 +20,8 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 import intaglio
 from intaglio.c import constants
+from intaglio.ir.dim import parse
+from intaglio.runtime.memory import _probed
 
 Make = Callable[..., onnx.ModelProto]
 MIB = 2**20
@@ -141,6 +144,12 @@ def test_sizes_that_the_model_makes_equal_are_known_by_each_name(make: Make, giv
     assert str(plan.outputs) == (str(7 * (5 + 1) * 4) if "c" in given else "4*c + 140")
     reference = intaglio.load(make(text), engine="reference").memory_plan(a=7, b=7, c=7)
     assert reference.outputs == 7 * (5 + 1) * 4
+
+
+@pytest.mark.parametrize("function", ["floordiv", "mod", "min", "max", "broadcast"])
+def test_any_size_can_be_probed(function: str) -> None:
+    for left, right in itertools.product(["n", "n - 16", "n + 2", "3*n - 50", "7"], ["m", "m - 16", "m - 14", "2*m"]):
+        assert isinstance(_probed(parse(f"{function}({left}, {right}) * 2 + n")), int)
 
 
 def test_a_plan_on_the_reference_engine(affine: onnx.ModelProto) -> None:

@@ -40,7 +40,7 @@ class TypeHelper:
     @staticmethod
     def ort_type_to_torch_type(ort_type: str) -> Any:
         """The dtype of torch."""
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         dtype = _dtype(ort_type)
         found = getattr(torch, dtype.name, None)
