@@ -17,6 +17,7 @@ import pytest
 
 from intaglio.c.cache import Cache, CFunction, Loaded
 from intaglio.c.compiler import Compiler, find_compiler
+from intaglio.c.store import Store
 from intaglio.c.target import TARGETS
 from intaglio.c.toolchain import NoCompilerError, StorageError
 from intaglio.errors import CompileError
@@ -120,7 +121,7 @@ def test_with_a_compiler_only_its_own_code_is_used(tmp_path: Path) -> None:
 
 def test_without_a_compiler_what_is_missing_is_named(tmp_path: Path) -> None:
     result(Cache(tmp_path), 5, find_compiler())
-    with pytest.raises(NoCompilerError, match=r"pip install intaglio\[zig\].* lacks 1 of 2 functions: constant"):
+    with pytest.raises(NoCompilerError, match=r"pip install ziglang.* lacks 1 of 2 functions: constant"):
         Cache(tmp_path).ensure([constant(5), constant(6)], None, PLAIN)
 
 
@@ -322,3 +323,20 @@ print(folder.exists(), folder)
     )
     assert process.stdout.startswith("True")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_programs_do_not_push_out_all_code(tmp_path: Path) -> None:
+    """Programs hold weights; newer ones that are over half of the limit go before older units do."""
+    store = Store(tmp_path / "cache")
+    for place in range(4):
+        unit, program = store.unit_path(f"{place:064}"), store.program_path(f"program{place}")
+        unit.write_bytes(b"u" * 100)
+        program.write_bytes(b"p" * 300)
+        os.utime(unit, (place, place))
+        os.utime(program, (100 + place, 100 + place))
+    store.evict(1000)
+    assert sorted(entry.name for entry in store.program_files()) == ["program2", "program3"]
+    assert len(list(store.unit_files())) == 4
+    store.evict(200)
+    assert not list(store.program_files())
+    assert sorted(entry.stat().st_size for entry in store.unit_files()) == [100, 100]

@@ -179,7 +179,7 @@ class Cache:
         units = list(self._stores[0].unit_files())
         functions = sum(1 for _ in self._stores[0].index_files())
         programs = list(self._stores[0].program_files())
-        return CacheInfo(self.root, len(units), functions, sum(entry.stat().st_size for entry in (*units, *programs)))
+        return CacheInfo(self.root, len(units), functions, sum(map(_size, (*units, *programs))))
 
     def clear(self) -> None:
         """Remove everything from disk; functions that are loaded stay usable."""
@@ -338,6 +338,13 @@ class Cache:
             last = self._add_temporary(f"{store.root} is mounted noexec, so that no code can be run from it")
         last.copy(unit, store.read_unit(unit))
         return last.load(unit)
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat().st_size
+    except FileNotFoundError:  # another process removed it
+        return 0
 
 
 def _check_works(

@@ -14,7 +14,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
 from intaglio.c.toolchain import TIME_LIMIT_SECONDS, StorageError
@@ -107,23 +107,14 @@ class Store:
                 Path(entry.path).unlink(missing_ok=True)
 
     def evict(self, size_limit: int) -> None:
-        """Remove the units and programs that were used longest ago until the store fits its limit."""
-        files: list[tuple[float, int, Path]] = []
-        for entry in (*self.unit_files(), *self.program_files()):
-            with contextlib.suppress(FileNotFoundError):  # another process removed it
-                files.append((entry.stat().st_mtime, entry.stat().st_size, Path(entry.path)))
-        files.sort()
-        excess = sum(size for _, size, _ in files) - size_limit
-        removed: list[str] = []
-        for _, size, path in files:
-            if excess <= 0:
-                break
-            excess -= size
-            if path.suffix == ".so":
-                removed.append(path.stem)
-            else:
-                path.unlink(missing_ok=True)
-        self.remove(removed)
+        """Remove what was used longest ago until the store fits its limit; programs get at most half of it.
+
+        So weights, of which programs mostly consist, never push all code out.
+        """
+        programs, units = _looked_at(self.program_files()), _looked_at(self.unit_files())
+        for path in _oldest(programs, max(size_limit // 2, size_limit - _total(units))):
+            path.unlink(missing_ok=True)
+        self.remove(path.stem for path in _oldest(units, size_limit - _total(_looked_at(self.program_files()))))
 
     def clear(self) -> None:
         """Remove everything."""
@@ -183,6 +174,29 @@ class Store:
         """The entries of the index."""
         for folder in _entries(self.root / "index"):
             yield from _files(Path(folder.path))
+
+
+def _looked_at(entries: Iterable[os.DirEntry[str]]) -> list[tuple[float, int, Path]]:
+    """When files were used, their sizes and their places; without those that another process has removed meanwhile."""
+    found: list[tuple[float, int, Path]] = []
+    for entry in entries:
+        with contextlib.suppress(FileNotFoundError):
+            found.append((entry.stat().st_mtime, entry.stat().st_size, Path(entry.path)))
+    return sorted(found)
+
+
+def _total(files: Sequence[tuple[float, int, Path]]) -> int:
+    return sum(size for _, size, _ in files)
+
+
+def _oldest(files: Sequence[tuple[float, int, Path]], size_limit: int) -> Iterable[Path]:
+    """The files to remove so that the others, which were used later, fit a limit."""
+    excess = _total(files) - size_limit
+    for _, size, path in files:
+        if excess <= 0:
+            return
+        excess -= size
+        yield path
 
 
 def temporary_store() -> Store:
