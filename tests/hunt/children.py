@@ -103,7 +103,7 @@ def _be_child(work: Callable[[Callable[[str], None]], Any], writer: int) -> None
         send("result", work(lambda phase: send("phase", phase)))
         code = 0
     except BaseException:  # everything is told to the parent
-        send("fault", traceback.format_exc()[-3000:])
+        send("fault", "raised " + traceback.format_exc()[-1500:])
     finally:
         os._exit(code)
 

@@ -83,7 +83,9 @@ class Draft:
         return self.feed(arrays)
 
     def feed(self, arrays: list[Any]) -> str:
-        """A new input with given values."""
+        """A new input with given values; that of a body is one of the whole model."""
+        if self.outer is not None:
+            return self.outer.feed(arrays)
         name = self.name()
         self.values[name] = arrays
         shape = [self._size(dim) for dim in self.dims(name)]

@@ -123,4 +123,8 @@ def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, record: Record)
     tally.judges.update(verdict.judges)
     record.keep(kind, seed, result["cases"], result["seconds"], verdict.findings, verdict.doubts)
     for finding in verdict.findings[:3]:
-        print(f"\n{kind} {seed}: {str(finding)[:700].rstrip()}", flush=True)
+        print(f"\n{kind} {seed}: {_short(str(finding))}", flush=True)
+
+
+def _short(text: str) -> str:
+    return text.rstrip() if len(text) < 800 else f"{text[:400]} ... {text[-400:].rstrip()}"

@@ -17,10 +17,14 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
     *(("runtime", operator, "SPECIAL", "may lose NaN") for operator in NAN_LOSERS),
     ("runtime", "Clip", "SPECIAL", "makes infinities the largest finite number where a bound is left out"),
     ("runtime", "Resize", "SPECIAL", "multiplies infinities with weights of zero"),
+    ("evaluator", "OneHot", "", "adds and subtracts the values instead of choosing one"),
     ("evaluator", "", "DOUBLE", "computes many operators in single precision"),
     ("runtime", "Gelu", "DOUBLE", "computes with factors in single precision"),
+    ("runtime", "Shrink", "DOUBLE", "computes in single precision"),
+    ("runtime", "DFT", "DOUBLE", "computes with angles in single precision"),
+    ("runtime", "Sigmoid", "DOUBLE", "is off by tens of units in the last place"),
 )
-"""The judge, the operator (or any), an element type (or any, or SPECIAL for what is not finite), and what is wrong."""
+"""The judge, the operator, an element type (SPECIAL for numbers that are not finite), the fault; empty for any."""
 
 
 def distrusted(judge: str, model: onnx.ModelProto, is_special: bool) -> str:
