@@ -17,11 +17,16 @@ MOST_ELEMENTS = 4096
 
 
 class Dice(Chooser):
-    """The choices of one seed. Where a maker asks for one of its `SIZES`, it gets sizes of all kinds."""
+    """The choices of one seed. Where a maker asks for one of its `SIZES`, it gets sizes of all kinds.
 
-    def __init__(self, *seed: int) -> None:
-        self.random = np.random.default_rng(seed)
-        self.most = MOST_ELEMENTS if self.random.random() < 0.9 else 40 * MOST_ELEMENTS
+    Structure, sizes and values are drawn apart: `sizes` and `values` give others to the same structure.
+    """
+
+    def __init__(self, *seed: int, sizes: int = 0, values: int = 0) -> None:
+        self.structure = np.random.default_rng([*seed, 0])
+        self.sizes = np.random.default_rng([*seed, 1, sizes])
+        self.random = np.random.default_rng([*seed, 2, values])
+        self.most = MOST_ELEMENTS if self.structure.random() < 0.9 else 40 * MOST_ELEMENTS
 
     def draw(self, strategy: Any) -> Any:
         raise NotImplementedError("choices are seeded here, not drawn by hypothesis")
@@ -29,24 +34,24 @@ class Dice(Chooser):
     def of(self, options: Sequence[Any]) -> Any:
         """One of the options."""
         if tuple(options) == SIZES:
-            return self.size() if self.random.random() < 0.93 else 0
+            return self.size() if self.sizes.random() < 0.93 else 0
         if tuple(options) == SIZES[:-1]:
             return self.size()
-        return options[int(self.random.integers(len(options)))]
+        return options[int(self.structure.integers(len(options)))]
 
     def integer(self, low: int, high: int) -> int:
         """A number from low to high, both counted."""
-        return int(self.random.integers(low, high + 1))
+        return int(self.structure.integers(low, high + 1))
 
     def chance(self, share: float) -> bool:
         """True in that share of cases."""
-        return bool(self.random.random() < share)
+        return bool(self.structure.random() < share)
 
     def size(self, sizes: Sequence[int] | None = None) -> int:
         """A size of at least 1, mostly a small one."""
         if sizes is None:
-            sizes = (SMALL, SMALL, EDGES, LARGE)[int(self.random.choice(4, p=(0.4, 0.2, 0.3, 0.1)))]
-        return int(sizes[int(self.random.integers(len(sizes)))])
+            sizes = (SMALL, SMALL, EDGES, LARGE)[int(self.sizes.choice(4, p=(0.4, 0.2, 0.3, 0.1)))]
+        return int(sizes[int(self.sizes.integers(len(sizes)))])
 
     def shape(self, low: int = 0, high: int = 3, sizes: Sequence[int] = SIZES) -> tuple[int, ...]:
         """A shape with a rank from low to high and no more elements than this seed may have."""
@@ -58,4 +63,4 @@ class Dice(Chooser):
     def subset(self, options: Sequence[Any], low: int, high: int) -> list[Any]:
         """Some different options, in any order."""
         count = min(self.integer(low, high), len(options))
-        return [options[int(i)] for i in self.random.permutation(len(options))[:count]]
+        return [options[int(i)] for i in self.structure.permutation(len(options))[:count]]

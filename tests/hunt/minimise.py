@@ -46,7 +46,7 @@ def sort_of(finding: Finding) -> str:
 class Minimiser:
     """Tries smaller problems for as long as they show the same sort of fault."""
 
-    def __init__(self, problem: Problem, variant: Variant | None, wanted: Finding, seconds: float = 600) -> None:
+    def __init__(self, problem: Problem, variant: Variant | None, wanted: Finding, seconds: float = 240) -> None:
         self.problem, self.variant, self.wanted = problem, variant, wanted
         self.end = time.monotonic() + seconds
 

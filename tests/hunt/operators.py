@@ -20,7 +20,8 @@ from .more_operators import DOMAINS, NEWER, OWN
 from .problem import Problem
 
 ALL = {**MAKERS, **OWN}
-CASES = 40
+NODES = 40
+FEEDS = 4
 MOST_INPUT = 1 << 20
 
 
@@ -30,69 +31,102 @@ def operators_of(opset: int) -> list[str]:
 
 
 def problem(seed: int) -> Problem:
-    """A model of many nodes."""
+    """A model of many nodes, each with several sets of sizes and values."""
     dice = Dice(1, seed)
     opset = dice.of((21, 21, 23, 23, 24, 26))
     names = operators_of(opset)
-    draft = Draft(opset)
-    draws = 0
-    while draft.count < CASES and draws < 2 * CASES:
-        draws += 1
-        operator = names[(seed * CASES + draws) % len(names)] if dice.chance(0.5) else dice.of(names)
-        draft.add(ALL[operator](dice, operator), DOMAINS.get(operator, ""), dice)
+    draft = Draft(opset, is_loose=dice.chance(0.1))
+    for number in range(2 * NODES):
+        operator = names[(seed * NODES + number) % len(names)] if dice.chance(0.5) else dice.of(names)
+        if len(draft.nodes) < NODES:
+            draft.add(operator, (1, seed, number))
     return draft.problem()
 
 
-class Draft:
-    """A model of independent nodes in the making."""
+def cases_of(operator: str, seed: tuple[int, ...]) -> list[Case]:
+    """A case, and more of the same structure: with other sizes, or at least with other values."""
+    make = ALL[operator]
+    first = make(Dice(*seed), operator)
+    found = [first]
+    for number in range(1, FEEDS):
+        for sizes in (number, 0):
+            case = make(Dice(*seed, sizes=sizes, values=number), operator)
+            if is_alike(case, first, with_sizes=sizes == 0):
+                found.append(case)
+                break
+    return found
 
-    def __init__(self, opset: int) -> None:
-        self.opset, self.count = opset, 0
+
+def is_alike(left: Case, right: Case, with_sizes: bool) -> bool:
+    """Whether one node can serve two cases."""
+    if (left.operator, left.attributes, left.outputs) != (right.operator, right.attributes, right.outputs):
+        return False
+    return len(left.inputs) == len(right.inputs) and all(
+        (a is None) == (b is None)
+        and (a is None or (a.dtype == b.dtype and a.ndim == b.ndim and _is_sized_alike(a.shape, b.shape, with_sizes)))
+        for a, b in zip(left.inputs, right.inputs, strict=True)
+    )
+
+
+def _is_sized_alike(left: tuple[int, ...], right: tuple[int, ...], with_sizes: bool) -> bool:
+    """Whether shapes are equal, or at least broadcast alike: else a node would need a plan for each of them."""
+    return left == right if with_sizes else all((a == 1) == (b == 1) for a, b in zip(left, right, strict=True))
+
+
+class Draft:
+    """A model of independent nodes in the making; a loose one says nowhere that sizes are equal."""
+
+    def __init__(self, opset: int, is_loose: bool) -> None:
+        self.opset, self.count, self.is_loose = opset, 0, is_loose
         self.nodes: list[Any] = []
         self.inputs: list[Any] = []
         self.outputs: list[str] = []
         self.constants: list[Any] = []
-        self.feeds: dict[str, Any] = {}
+        self.feeds: list[dict[str, Any]] = [{} for _ in range(1 if is_loose else FEEDS)]
         self.refused: list[str] = []
 
-    def add(self, case: Case, domain: str, dice: Dice) -> None:
+    def add(self, operator: str, seed: tuple[int, ...]) -> None:
         """Add a node, with fed inputs or constants, and with sizes that are numbers or symbols."""
-        if sum(a.size for a in case.inputs if a is not None) > MOST_INPUT:
+        cases = [case for case in cases_of(operator, seed) if _elements(case) < MOST_INPUT]
+        if not cases:
             return
-        prefix = f"n{self.count}"
-        names = ["" if array is None else f"{prefix}x{i}" for i, array in enumerate(case.inputs)]
+        dice, first = Dice(*seed, 9), cases[0]
+        names = ["" if array is None else f"n{len(self.nodes)}x{i}" for i, array in enumerate(first.inputs)]
         while names and not names[-1]:
             names.pop()
-        results = [f"{prefix}y{i}" for i in range(case.outputs)]
-        node = helper.make_node(case.operator.partition("@")[0], names, results, domain=domain, **case.attributes)
-        is_static, has_constants = dice.chance(0.5), dice.chance(0.6)
-        infos, constants, feeds = [], [], {}
-        for i, (name, array) in enumerate(zip(names, case.inputs, strict=False)):
-            if array is None:
-                continue
-            if has_constants and i > 0:
-                constants.append(numpy_helper.from_array(array, name))
-                continue
-            infos.append(_info(name, array, is_static or (i > 0 and array.ndim == 1)))
-            feeds[name] = array
-        if not self._is_taken(node, infos, constants, feeds, case):
+        results = [f"n{len(self.nodes)}y{i}" for i in range(first.outputs)]
+        domain = DOMAINS.get(operator, "")
+        node = helper.make_node(first.operator.partition("@")[0], names, results, domain=domain, **first.attributes)
+        is_static, has_constants = dice.chance(0.3), dice.chance(0.6)
+        fixed = {name for name in names[1:] if name} if has_constants else set()
+        if is_static:
+            cases = [case for case in cases if is_alike(case, first, with_sizes=True)]
+        cases = [case for case in cases if _is_same(case, first, names, fixed)]
+        cases = cases[: len(self.feeds)]
+        feeds = [_fed(case, names, fixed) for case in cases]
+        infos = _infos(feeds, is_static, self.is_loose)
+        constants = [numpy_helper.from_array(a, n) for n, a in zip(names, first.inputs, strict=False) if n in fixed]
+        taken = [
+            item for item, case in zip(feeds, cases, strict=True) if self._takes(node, infos, constants, item, case)
+        ]
+        if not taken:
             return
-        self.count += 1
+        self.count += len(taken)
         self.nodes.append(node)
         self.inputs += infos
         self.constants += constants
-        self.feeds |= feeds
         self.outputs += results
+        for number, items in enumerate(self.feeds):
+            items |= taken[number % len(taken)]
 
-    def _is_taken(self, node: Any, infos: Any, constants: Any, feeds: Any, case: Case) -> bool:
+    def _takes(self, node: Any, infos: Any, constants: Any, feeds: Any, case: Case) -> bool:
         try:
             graph = read_model(self._model([node], infos, list(node.output), constants)).graph
             with np.errstate(all="ignore"):
                 evaluate(graph, [feeds[value.name] for value in graph.inputs])
         except IntaglioError as error:
-            if "does not fit an axis" in str(error):  # windows are made without a look at the sides
-                return False
-            self.refused.append(f"{str(case)[:300]}: {type(error).__name__}: {error}")
+            if "does not fit an axis" not in str(error):  # windows are made without a look at the sides
+                self.refused.append(f"{str(case)[:300]}: {type(error).__name__}: {error}")
             return False
         return True
 
@@ -108,10 +142,39 @@ class Draft:
     def problem(self) -> Problem:
         """The model with all its nodes."""
         model = self._model(self.nodes, self.inputs, self.outputs, self.constants)
-        return Problem(model, [self.feeds], self.count, self.refused)
+        return Problem(model, self.feeds, self.count, self.refused)
 
 
-def _info(name: str, array: Any, is_static: bool) -> Any:
-    number = onnx.TensorProto.STRING if array.dtype == object else helper.np_dtype_to_tensor_dtype(array.dtype)
-    shape = array.shape if is_static else [f"{name}_{axis}" for axis in range(array.ndim)]
-    return helper.make_tensor_value_info(name, number, shape)
+def _elements(case: Case) -> int:
+    return sum(array.size for array in case.inputs if array is not None)
+
+
+def _is_same(case: Case, first: Case, names: list[str], fixed: set[str]) -> bool:
+    """Whether the inputs that are constants are the same, or of no account for the sizes."""
+    pairs = zip(names, case.inputs, first.inputs, strict=False)
+    return all(
+        a.shape == b.shape and (a.dtype.kind not in "iub" or np.array_equal(a, b)) for n, a, b in pairs if n in fixed
+    )
+
+
+def _fed(case: Case, names: list[str], fixed: set[str]) -> dict[str, Any]:
+    return {name: array for name, array in zip(names, case.inputs, strict=False) if name and name not in fixed}
+
+
+def _infos(feeds: list[dict[str, Any]], is_static: bool, is_loose: bool) -> list[Any]:
+    """The inputs of a node. Sizes that are equal in all feeds have one symbol, unless the model is loose about it."""
+    symbols: dict[tuple[int, ...], str] = {}
+    found = []
+    for name, array in feeds[0].items():
+        number = onnx.TensorProto.STRING if array.dtype.kind == "O" else helper.np_dtype_to_tensor_dtype(array.dtype)
+        shape: list[int | str] = []
+        for axis in range(array.ndim):
+            sizes = tuple(item[name].shape[axis] for item in feeds)
+            is_list = array.dtype.kind == "i" and name != next(iter(feeds[0]))  # indices and sizes
+            if is_static or set(sizes) == {1} or (is_list and len(set(sizes)) == 1):
+                shape.append(sizes[0])
+            else:
+                own = f"{name}_{axis}"
+                shape.append(own if is_loose else symbols.setdefault(sizes, own))
+        found.append(helper.make_tensor_value_info(name, number, shape))
+    return found
