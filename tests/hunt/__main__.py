@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -58,6 +59,8 @@ def main() -> int:
     parser.add_argument("--minimise", action="store_true", help="reduce what one seed shows to a few nodes, as a test")
     parser.add_argument("--again", action="store_true", help="do seeds again that are done")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if chosen.minimise:
         return minimise(chosen.kind[0], chosen.seeds[0])
     record = Record(chosen.folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
 import os
 import pickle
 import resource
@@ -31,11 +33,12 @@ class Child:
 
     def __init__(self, work: Callable[[Callable[[str], None]], Any], seconds: float) -> None:
         reader, writer = os.pipe()
+        self.stack = os.memfd_create("stack")
         self.end = time.monotonic() + seconds
         self.process = os.fork()
         if self.process == 0:
             os.close(reader)
-            _be_child(work, writer)
+            _be_child(work, writer, self.stack)
         os.close(writer)
         self.reader, self.phase, self.bytes, self.result = reader, "", b"", None
         self.fault = ""
@@ -65,6 +68,7 @@ class Child:
     def close(self) -> Outcome:
         """Wait for the end of the child."""
         os.close(self.reader)
+        os.close(self.stack)
         _, status = os.waitpid(self.process, 0)
         fault = self.fault
         if not self.is_whole and not fault:
@@ -73,6 +77,12 @@ class Child:
                 f"the process ended by {signal.Signals(-code).name}" if code < 0 else f"the process ended with {code}"
             )
         return Outcome(self.result, fault, self.phase)
+
+    def where(self) -> str:
+        """The stack of a child that takes too long."""
+        os.kill(self.process, signal.SIGUSR1)
+        time.sleep(0.5)
+        return os.pread(self.stack, 1 << 16, 0).decode()
 
     def kill(self, why: str) -> Outcome:
         """End the child and what it started."""
@@ -85,7 +95,7 @@ class Child:
         return Outcome(None, why, outcome.phase)
 
 
-def _be_child(work: Callable[[Callable[[str], None]], Any], writer: int) -> None:
+def _be_child(work: Callable[[Callable[[str], None]], Any], writer: int, stack: int) -> None:
     """Run the work, send what comes of it, and end without returning."""
 
     def send(kind: str, item: Any) -> None:
@@ -97,7 +107,10 @@ def _be_child(work: Callable[[Callable[[str], None]], Any], writer: int) -> None
     code = 1
     try:
         os.setpgid(0, 0)
+        _end_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        faulthandler.register(signal.SIGUSR1, stack, all_threads=True)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
         send("result", work(lambda phase: send("phase", phase)))
@@ -106,6 +119,11 @@ def _be_child(work: Callable[[Callable[[str], None]], Any], writer: int) -> None
         send("fault", "raised " + traceback.format_exc()[-1500:])
     finally:
         os._exit(code)
+
+
+def _end_with_parent() -> None:
+    """Have this process killed when its parent ends, however that comes."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def run_in_child(work: Callable[[Callable[[str], None]], Any], seconds: float) -> Outcome:
@@ -128,7 +146,7 @@ def run_many(jobs: Any, count: int, seconds: float) -> Iterator[tuple[Any, Outco
             for child in list(running):
                 outcome = child.read() if child in ready else None
                 if outcome is None and time.monotonic() > child.end:
-                    outcome = child.kill(f"no result after {seconds:.0f} seconds")
+                    outcome = child.kill(f"no result after {seconds:.0f} seconds: {child.where()}")
                 if outcome is not None:
                     yield running.pop(child), outcome
     finally:

@@ -18,7 +18,7 @@ from .dice import Dice
 from .judging import Finding, Variant, Verdict, examine
 
 FOLDER = Path("build/hunt")
-SECONDS = 600.0
+SECONDS = 240.0
 """How long one seed may take."""
 
 

@@ -1,0 +1,138 @@
+"""A fixed part of the hunt: seeds that together reach the most of `kernels/`, see `covering`.
+
+Here everything runs in the process of the test; `python -m tests.hunt` shows a crash with what it was doing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from . import generators
+from .expectation import difference
+from .hunting import variants_of
+from .judging import Finding, Variant, examine
+from .minimise import Minimiser
+from .minimise import test_of as written_test
+from .problem import Problem
+from .seeds import LONG, QUICK
+from .written import assert_agrees, written_problem
+
+
+def pairs(seeds: dict[str, tuple[int, ...]]) -> list[tuple[str, int]]:
+    return [(kind, seed) for kind, chosen in seeds.items() for seed in chosen]
+
+
+def check(kind: str, seed: int) -> None:
+    problem = generators.KINDS[kind](seed)
+    verdict = examine(problem, variants_of(kind, seed))
+    assert not problem.refused
+    assert not verdict.findings, "\n".join(map(str, verdict.findings[:5]))
+
+
+@pytest.mark.parametrize(("kind", "seed"), pairs(QUICK))
+def test_nothing_is_wrong(kind: str, seed: int) -> None:
+    check(kind, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "seed"), pairs(LONG))
+def test_nothing_is_wrong_in_more(kind: str, seed: int) -> None:
+    check(kind, seed)
+
+
+@pytest.mark.parametrize("kind", sorted(generators.KINDS))
+def test_a_seed_always_stands_for_the_same(kind: str) -> None:
+    first, second = (generators.KINDS[kind](7) for _ in range(2))
+    assert first.model.SerializeToString(deterministic=True) == second.model.SerializeToString(deterministic=True)
+    for left, right in zip(first.feeds, second.feeds, strict=True):
+        assert all(left[name].tobytes() == right[name].tobytes() for name in left)
+
+
+def samples(values: np.ndarray, step: float) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [(values * (1 + random.uniform(-step, step, values.shape))).astype(values.dtype) for _ in range(5)]
+
+
+def test_rounding_is_no_fault_and_more_than_rounding_is() -> None:
+    plain = np.linspace(1, 2, 50, dtype=np.float32)
+    around = samples(plain, 1e-7)
+    assert not difference(plain * np.float32(1 + 2e-7), plain, around)
+    assert difference(plain * np.float32(1 + 1e-4), plain, around)
+    wrong = plain.copy()
+    wrong[17] = 1e32
+    assert "at [17]" in difference(wrong, plain, around)
+
+
+def test_what_is_not_rounded_must_be_the_same() -> None:
+    plain = np.array([1.5, np.nan, np.inf, 0.0], np.float32)
+    same = [plain.copy() for _ in range(5)]
+    assert not difference(np.array([1.5, np.nan, np.inf, -0.0], np.float32), plain, same)
+    for place, value in ((0, 1.5000001), (1, 0.0), (2, -np.inf), (3, 1e-30)):
+        wrong = plain.copy()
+        wrong[place] = value
+        assert difference(wrong, plain, same)
+
+
+@pytest.mark.parametrize("ours", [np.zeros((2, 3), np.float32), np.zeros(6, np.float64), np.zeros(5, np.float32)])
+def test_types_and_shapes_are_compared(ours: np.ndarray) -> None:
+    plain = np.zeros(6, np.float32)
+    assert difference(ours, plain, [plain] * 5)
+
+
+RESIDUAL = """
+<ir_version: 10, opset_import: ["" : 21]>
+hunt (float[4, 8] x, float[8, 8] w) => (h, y) {
+    a = Abs (x)
+    h = Relu (a)
+    m = MatMul (h, w)
+    n = Neg (m)
+    y = Add (h, n)
+}
+"""
+FEEDS = [{"x": np.arange(32, dtype=np.float32).reshape(4, 8) / 8}]
+WEIGHTS = {"w": np.eye(8, dtype=np.float32)}
+
+
+def test_a_value_that_a_product_reads_and_a_sum_too() -> None:
+    for threads in (1, 2):
+        assert_agrees(RESIDUAL, WEIGHTS, FEEDS, Variant(threads=threads))
+    assert_agrees(RESIDUAL, WEIGHTS, FEEDS, None)
+
+
+class Imagined(Minimiser):
+    """A fault that every model has in which a product reads what Relu gives."""
+
+    def is_still_wrong(self, problem: Problem) -> bool:
+        made = {name: node.op_type for node in problem.model.graph.node for name in node.output}
+        products = [node for node in problem.model.graph.node if node.op_type == "MatMul"]
+        return any(made.get(node.input[0]) == "Relu" for node in products)
+
+
+def test_a_finding_becomes_a_few_nodes_and_a_test() -> None:
+    problem = written_problem(RESIDUAL, WEIGHTS, FEEDS)
+    small = Imagined(problem, Variant(), Finding("native", "y", 0, "wrong")).run()
+    assert [node.op_type for node in small.model.graph.node] == ["Relu", "MatMul"]
+    namespace: dict[str, Any] = {}
+    exec(written_test(small, Variant(), "imagined fault"), namespace)
+    namespace["test_imagined_fault"]()
+
+
+CRASH = """
+import os, signal
+from tests.hunt.children import run_in_child
+def work(tell):
+    tell("thinking")
+    os.kill(os.getpid(), signal.SIGSEGV)
+outcome = run_in_child(work, 60)
+print(outcome.phase, outcome.fault)
+"""
+
+
+def test_a_crash_is_a_finding() -> None:
+    told = subprocess.run([sys.executable, "-c", CRASH], capture_output=True, text=True, check=True, timeout=120)
+    assert told.stdout.split() == ["thinking", "the", "process", "ended", "by", "SIGSEGV"]
