@@ -146,6 +146,7 @@ GROUPS = {
     "plain": lambda generator: (1, int(generator.choice([1, 3, 5, 16, 19])), int(generator.choice([1, 4, 16, 33]))),
     "three": lambda generator: (1, int(generator.choice([16, 17, 32])), int(generator.choice([16, 33]))),
     "single": lambda generator: (1, int(generator.choice([1, 3, 8, 17])), int(generator.choice([1, 10, 16]))),
+    "deep": lambda generator: (int(generator.choice([1, 1, 2])), int(generator.choice([32, 35])), 17),
     "depthwise": lambda generator: (int(generator.choice([2, 3, 8, 16, 17, 40])), 1, 1),
     "multiplied": lambda generator: (int(generator.choice([2, 3, 8, 16, 17])), 1, int(generator.choice([2, 3, 4]))),
     "grouped": lambda generator: (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intaglio.kernels.structured.conv import conv, conv_transpose, pack_conv, pack_conv_transpose
+from intaglio.kernels.structured.conv import conv, conv_by_taps, conv_transpose, pack_conv, pack_conv_transpose
 from intaglio.kernels.structured.winograd import pack_winograd, winograd
 
 GENERATOR = np.random.default_rng(11)
@@ -124,6 +124,19 @@ def test_convolution(layout: Any, target: Any, runner: Any) -> None:
         check(result, reference(x, w, problem), w[0].size)
         for threads, step in [(3, 1), (8, 3)]:
             np.testing.assert_array_equal(built.run(*arguments, [problem.outputs], threads=threads, step=step), result)
+
+
+def test_convolution_by_taps(target: Any, runner: Any) -> None:
+    built = runner(conv_by_taps(target), target, "plain")
+    for problem in PROBLEMS:
+        x = operand(problem.images, problem.channels, *problem.extent)
+        w = operand(problem.outputs, problem.channels // problem.groups, *problem.kernel)
+        stored = np.ascontiguousarray(np.moveaxis(x, 1, -1))
+        out = np.full((problem.images, *problem.out, problem.outputs), np.nan, np.float32)
+        arguments = [stored, pack_conv(w, problem.groups, target)], out, problem.sizes(problem.out)
+        result = built.run(*arguments, [problem.outputs])
+        check(result, reference(x, w, problem), w[0].size)
+        np.testing.assert_array_equal(built.run(*arguments, [problem.outputs], threads=5, step=1), result)
 
 
 def test_transposed_convolution(target: Any, runner: Any) -> None:

@@ -17,7 +17,7 @@ from intaglio.kernels.layout import ChannelsLast, to_first, to_last
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.rules.call import epilogue_code, structured_call
 from intaglio.kernels.rules.widen import computed, converted, packed_blocks, widened
-from intaglio.kernels.structured.conv import conv, conv_transpose, pack_conv, pack_conv_transpose
+from intaglio.kernels.structured.conv import conv, conv_by_taps, conv_transpose, pack_conv, pack_conv_transpose
 from intaglio.kernels.structured.depthwise import depthwise, grouped, pack_depthwise
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
@@ -29,6 +29,9 @@ from intaglio.ops.window import Window
 
 WINOGRAD_CHANNELS = 16
 """Winograd's transforms cost more than they save below so many channels."""
+
+DEEP_TAP = 32
+"""A tap of so many channels is worth loading and storing the sums once more."""
 
 FUSED = "float32"
 """The element whose sums fill registers as epilogues expect them."""
@@ -267,7 +270,12 @@ def _direct(context: Context, layer: Layer) -> None:
     group, element = layer.inner.group, layer.element
     is_transposed = layer.inner.name == "ConvTranspose"
     layout = "nchw" if layer.input_first else "nhwc"
-    kernel = conv_transpose(context.target, element) if is_transposed else conv(context.target, layout, element)
+    if is_transposed:
+        kernel = conv_transpose(context.target, element)
+    elif _lies_apart(layer):
+        kernel = conv_by_taps(context.target, element)
+    else:
+        kernel = conv(context.target, layout, element)
     sizes = window_sizes(layer) | {"groups": group}
     weights = layer.weights
     if weights.constant is None:
@@ -280,6 +288,13 @@ def _direct(context: Context, layer: Layer) -> None:
         else:
             buffer = context.packed(weights, form, lambda: pack_conv(array, group, context.target, layout, element))
     _emit(context, layer, kernel, sizes, buffer, layer.flops)
+
+
+def _lies_apart(layer: Layer) -> bool:
+    """Whether the taps are so far apart, and so deep, that each is best taken by itself."""
+    channels = layer.weights.shape[1]
+    is_deep = isinstance(channels, int) and channels >= DEEP_TAP and not layer.input_first
+    return is_deep and any(window.dilation > 1 and window.kernel != 1 for window in layer.windows)
 
 
 def _packed_at_run_time(context: Context, layer: Layer, is_transposed: bool) -> Buffer:

@@ -47,6 +47,15 @@ def conv(target: VectorTarget, input_layout: Layout = "nhwc", element: Element =
     return _kernel("conv", target, tile, input_layout, names, parts, _slab_elements(_window_extent))
 
 
+def conv_by_taps(target: VectorTarget, element: Element = "float32") -> StructuredKernel:
+    """Convolution of an NDHWC input as by `conv`, one tap after the other, each for the outputs that it reaches.
+
+    For taps that lie far apart: nothing is copied, and nothing computed of what lies outside.
+    """
+    tile = register_tile(target, element)
+    return _kernel("conv_by_taps", target, tile, "nhwc", _names(target, tile, "nhwc"), (_BY_TAPS,), "0")
+
+
 def conv_transpose(target: VectorTarget, element: Element = "float32") -> StructuredKernel:
     """Transposed convolution of an NDHWC input with weights from `pack_conv_transpose`.
 
@@ -264,16 +273,22 @@ IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const IG_FUNCTION_sl
 }
 """)
 
-_DECODE = """\
+_EXTENTS = """\
     const int64_t channels = C / groups, outputs = OC / groups, panels = (outputs + $columns - 1) / $columns;
     const int64_t row_blocks = (OH + row_block - 1) / row_block, col_blocks = (OW + col_block - 1) / col_block;
     const int64_t panel_blocks = (panels + panel_block - 1) / panel_block, weights = KD * KH * KW * channels * $columns;
     const $type *x = buffer[0], *w = buffer[1];
+    (void)images, (void)D, (void)H, (void)W;
+"""
+
+_DECODE = (
+    _EXTENTS
+    + """\
     int64_t *tap = scratch;
     $type *sum = ($type *)(tap + (2 * KD * KH * KW * $channel_first + 7) / 8 * 8);
     $type *copy = sum + row_block * col_block * $columns;
-    (void)images, (void)D, (void)H, (void)W;
 """
+)
 
 _POSITION = """\
         int64_t place = task / panel_blocks;
@@ -330,6 +345,47 @@ _CONV = Template(
     + """\
             IG_FUNCTION_panel(buffer, size, &slab, w + (group * panels + panel) * weights, tap, taps, depth, height,
                               width, row, group * outputs + panel * $columns, left < $columns ? left : $columns, sum);
+        }
+    }
+}
+"""
+)
+
+_BY_TAPS = Template(
+    """\
+/* Convolution of an NHWC input, one tap after the other.
+"""
+    + _HEADER
+    + _EXTENTS
+    + """\
+    static const int64_t here[2] = {0, 0};
+    $type *sum = scratch;
+    for (int64_t task = begin; task < end; task++) {
+"""
+    + _POSITION
+    + _PANELS
+    + """\
+            const $type *tap_w = w + (group * panels + panel) * weights;
+            __builtin_memset(sum, 0, (uint64_t)(height * width * $columns) * sizeof *sum);
+            for (int64_t tap = 0; tap < KD * KH * KW; tap++, tap_w += channels * $columns) {
+                const int64_t d = od * stride_d - pad_d + tap / KW / KH * dilation_d;
+                const int64_t top = oh * stride_h - pad_h + tap / KW % KH * dilation_h;
+                const int64_t left_w = ow * stride_w - pad_w + tap % KW * dilation_w;
+                const int64_t before = left_w < 0 ? (stride_w - 1 - left_w) / stride_w : 0;
+                int64_t behind = left_w < W ? (W - left_w + stride_w - 1) / stride_w : 0;
+                behind = behind < width ? behind : width;
+                for (int64_t i = 0; d >= 0 && d < D && i < height; i++) {
+                    const int64_t h = top + i * stride_h;
+                    for (int64_t j = before, pixels; h >= 0 && h < H && j < behind; j += pixels) {
+                        pixels = IG_FUNCTION_next(behind - j);
+                        IG_FUNCTION_tile(pixels, image_x + ((d * H + h) * W + left_w + j * stride_w) * C, stride_w * C,
+                                         tap_w, 0, here, 1, channels, sum + (i * width + j) * $columns, 0);
+                    }
+                }
+            }
+            for (int64_t i = 0; i < height; i++)
+                IG_FUNCTION_finish(buffer, size, row + i * OW, 1, width, group * outputs + panel * $columns,
+                                   left < $columns ? left : $columns, sum + i * width * $columns);
         }
     }
 }
