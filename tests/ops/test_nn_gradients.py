@@ -12,7 +12,7 @@ from intaglio.ir.op import Op
 from intaglio.ops.convolution import Conv
 from intaglio.ops.linear import MatMul
 from intaglio.ops.pooling import MaxPool
-from intaglio.ops.reduce import ReduceMax, ReduceMean, ReduceMin, ReduceSum
+from intaglio.ops.reduce import ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceSum
 from intaglio.ops.softmax import LogSoftmax, Softmax
 
 GENERATOR = np.random.default_rng(15)
@@ -78,6 +78,16 @@ def test_pullback(op: Op, arrays: list[Any]) -> None:
             gradient = found[position].constant
             assert gradient.shape == array.shape
             np.testing.assert_allclose(gradient, numerical(op, arrays, position, bar), rtol=1e-5, atol=1e-7)
+
+
+def test_a_length_of_zero_has_no_slope() -> None:
+    x, op, builder = np.array([[0.0, 0.0], [3.0, 4.0]]), ReduceL2(keepdims=0), EagerBuilder()
+    axes = np.array([1])
+    with builder.active():
+        values = [constant_value(array) for array in (x, axes, op.reference(x, axes), np.array([1.0, 2.0]))]
+        found = op.pullback(builder, values[:2], values[2:3], values[3:])
+    assert found[0] is not None
+    np.testing.assert_allclose(found[0].constant, [[0, 0], [1.2, 1.6]])
 
 
 def test_ties_share_the_gradient() -> None:

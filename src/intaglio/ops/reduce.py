@@ -62,6 +62,14 @@ class Reduction(Op, abstract=True):
         given = () if axes is None else tuple(resolve_axes(axes.ravel(), data.ndim, OperatorError))
         return given if given or self.noop_with_empty_axes else tuple(range(data.ndim))
 
+    def _spread(self, b: Builder, reduced: Value, inputs: Sequence[Value | None]) -> Value:
+        """The reduced value in a shape that broadcasts against `data`."""
+        data, axes = inputs[0], inputs[1] if len(inputs) > 1 else None
+        is_empty = axes is None or known(axes) == []
+        if self.keepdims or (is_empty and self.noop_with_empty_axes) or data is None:
+            return reduced
+        return b.Reshape(reduced, [1] * data.rank) if is_empty else b.Unsqueeze(reduced, axes)
+
 
 class _Primitive(Reduction, abstract=True):
     symbolic = True
@@ -73,14 +81,6 @@ class _Primitive(Reduction, abstract=True):
     def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
         """The reduction in NumPy."""
         raise NotImplementedError
-
-    def _spread(self, b: Builder, reduced: Value, inputs: Sequence[Value | None]) -> Value:
-        """The reduced value in a shape that broadcasts against `data`."""
-        data, axes = inputs[0], inputs[1] if len(inputs) > 1 else None
-        is_empty = axes is None or known(axes) == []
-        if self.keepdims or (is_empty and self.noop_with_empty_axes) or data is None:
-            return reduced
-        return b.Reshape(reduced, [1] * data.rank) if is_empty else b.Unsqueeze(reduced, axes)
 
 
 class ReduceSum(_Primitive):
@@ -196,6 +196,14 @@ class ReduceL2(_Composite):
         x = wide(b, data)
         total = self.sum(b, x * x, axes)
         return cast(b, b.Sqrt(total if x.dtype.is_float else cast(b, total, FLOAT64)), data.dtype)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        """The direction of the data; zero where all of it is zero, which has none."""
+        length, bar = (self._spread(b, value, inputs) for value in (outputs[0], output_bars[0]))
+        zero, one = (b.constant(number, length.dtype) for number in (0, 1))
+        is_zero = b.Equal(length, zero)
+        slope = b.Where(is_zero, zero, bar) / b.Where(is_zero, one, length)
+        return inputs[0] * slope, *[None] * (len(inputs) - 1)
 
 
 class ReduceLogSum(_Composite):
