@@ -14,6 +14,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Graph, Node, Operand, Value
 from intaglio.ir.op import OPERATORS, Op
+from intaglio.ir.resize import keep_sizes
 from intaglio.ir.types import SequenceType, TensorType, Type
 
 
@@ -303,6 +304,7 @@ def expand_node(node: Node, drop: bool = True) -> tuple[Value, ...]:
     values = result if isinstance(result, tuple) else (result,)
     for old, new in zip(node.outputs, values, strict=False):
         old.replace_uses(new)
+    keep_sizes(graph, [(old.type, new.type) for old, new in zip(node.outputs, values, strict=False)])
     if drop:
         graph.remove(node)
     return values[: len(node.outputs)]
@@ -325,6 +327,7 @@ def expand_in_place(node: Node) -> None:
         for position, value in enumerate(values):
             if value not in made or value in values[:position]:  # what was there before keeps its own name
                 values[position] = builder.Identity(value)
+    keep_sizes(graph, [(old.type, new.type) for old, new in zip(outputs, values, strict=True)])
     for old, new in zip(outputs, values, strict=True):
         take_place(old, new)
     node.outputs = ()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, Expr
+from intaglio.ir.dim import Dim, Expr, Symbol, lone_atom, substitute
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 
@@ -40,3 +40,37 @@ def _rewritten(type: Type, rewrite: Callable[[Dim], Dim]) -> Type:
     if isinstance(type, OptionalType):
         return OptionalType(_rewritten(type.element, rewrite))
     return type
+
+
+def renamed_sizes(old: Type, new: Type, known: Mapping[str, Dim]) -> dict[str, Dim] | None:
+    """What symbols of one type are in another, of a value that has both; None where they differ in more than that.
+
+    `known` are symbols that are something else already.
+    """
+    if old == new:
+        return {}
+    if not isinstance(old, TensorType) or not isinstance(new, TensorType) or old.dtype != new.dtype:
+        return None
+    if old.shape is None or new.shape is None or len(old.shape) != len(new.shape):
+        return None
+    sizes: dict[str, Dim] = {}
+    for left, right in zip(old.shape, new.shape, strict=True):
+        left, right = substitute(left, known), substitute(right, known)
+        atom = lone_atom(left)
+        if isinstance(atom, Symbol) and left != right:
+            sizes.setdefault(atom.name, right)
+        if substitute(left, sizes) != right:
+            return None
+    return sizes
+
+
+def keep_sizes(graph: Graph, pairs: Iterable[tuple[Type, Type]]) -> None:
+    """Write sizes that new nodes of a graph tell as those that they replace, which others know by their names.
+
+    A pair is the type of a value that was replaced and of the one that took its place.
+    """
+    sizes: dict[str, Dim] = {}
+    for old, new in pairs:
+        sizes |= renamed_sizes(new, old, sizes) or {}
+    if sizes:
+        rewrite_sizes(graph, lambda dim: substitute(dim, sizes))

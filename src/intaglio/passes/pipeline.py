@@ -96,9 +96,11 @@ class Report:
         return any(event.changes_rounding for events in self.applied.values() for event in events)
 
     def add(self, name: str, outcome: Outcome) -> None:
-        """Count one run of a pass in; of the refusals the last run's are kept."""
+        """Count one run of a pass in; a refusal is kept unless the rule was applied there later."""
         self.applied.setdefault(name, []).extend(outcome.applied)
-        self.refused[name] = outcome.refused
+        applied = {(event.rule, event.place) for event in self.applied[name]}
+        met = dict.fromkeys([*self.refused.get(name, ()), *outcome.refused])
+        self.refused[name] = [event for event in met if (event.rule, event.place) not in applied]
         if not outcome.is_complete:
             self.incomplete.append(name)
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, Symbol, lone_atom, substitute
+from intaglio.ir.dim import Dim, substitute
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.ir.resize import rewrite_sizes
-from intaglio.ir.types import TensorType
+from intaglio.ir.resize import renamed_sizes, rewrite_sizes
 from intaglio.passes.driver import Event, Outcome, Stays, is_dead, nothing_stays, remove_dead, replace_value
 
 CONTENT_LIMIT = 1024
@@ -71,17 +70,10 @@ def _same_sizes(node: Node, earlier: Node, known: Mapping[str, Dim]) -> dict[str
     """What the symbols of a node's results are in those of an equal one; None where the results differ otherwise."""
     sizes: dict[str, Dim] = {}
     for old, new in zip(node.outputs, earlier.outputs, strict=True):
-        if old.type == new.type:
-            continue
-        if not isinstance(old.type, TensorType) or not isinstance(new.type, TensorType):
+        found = renamed_sizes(old.type, new.type, {**known, **sizes})
+        if found is None:
             return None
-        for left, right in zip(old.type.shape or (), new.type.shape or (), strict=True):
-            left, right = substitute(left, known), substitute(right, known)
-            atom = lone_atom(left)
-            if isinstance(atom, Symbol) and left != right:
-                sizes.setdefault(atom.name, right)
-            if substitute(left, sizes) != right:
-                return None
+        sizes |= found
     return sizes
 
 
