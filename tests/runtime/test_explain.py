@@ -112,6 +112,34 @@ def test_names_stand_for_what_was_there():
             ) == (int(number.replace(",", "")))
 
 
+LADDER = (
+    "agraph (float[batch, 1, h, w] x0) => (float[batch, 1, a, b] y) <float[4] twice = {1.0, 1.0, 2.0, 2.0}> {"
+    + " ".join(f"p{i} = MaxPool<kernel_shape = [3, 3], strides = [2, 2]>(x{i}) x{i + 1} = Resize(p{i}, , twice)"
+               for i in range(POOLS))
+    + f" y = Relu(x{POOLS}) }}"
+)  # fmt: skip
+
+
+def test_parts_of_sizes_that_come_again_have_names_too():
+    """Halved and doubled, as decoders do: no size is a division and nothing else."""
+    from intaglio.ir.dim import evaluate, parse
+
+    model = intaglio.load(parser.parse_model(HEADER + LADDER), engine="native")
+    explanation = model.explain()
+    lines = str(explanation).splitlines()
+    assert max(map(len, lines)) < 300
+    for line in lines:
+        assert "floordiv(floordiv" not in line, line
+    given = {"batch": 2, "h": 301, "w": 400}
+    bindings = dict(given)
+    for name, text in explanation.sizes.items():
+        bindings[name] = evaluate(parse(text), bindings)
+    numbers = model.explain(dims=given)
+    for named, plain in zip(explanation.calls, numbers.calls, strict=True):
+        if named.bytes:
+            assert evaluate(parse(named.bytes), bindings) == int(plain.bytes.replace(",", "")), named.bytes
+
+
 def test_dims_are_put_into_everything():
     model = intaglio.load(parser.parse_model(HEADER + CHAIN), engine="native")
     explanation = model.explain(dims={"batch": 2, "h": 64, "w": 32})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from intaglio.ir.dim import Atom, Call, Dim, Expr, replace_atoms, substitute, symbol, symbols
@@ -14,6 +14,12 @@ from intaglio.record import Record
 
 LEAST_NAMED = 12
 """Expressions of fewer characters keep standing where they are."""
+
+LEAST_PART = 16
+"""The same for parts of sizes."""
+
+_DEPTH = 64
+"""How deep calls in calls are named, from the inside."""
 
 _ROUNDS = 4
 """How often names are put in; where one is put into an expression, another may come to fit."""
@@ -70,9 +76,18 @@ def name_sizes(sizes: Iterable[Dim], dims: Mapping[str, int]) -> Sizes:
     8*s1
     """
     all_sizes = [substitute(size, dims) for size in sizes]
-    counts = Counter(call for size in all_sizes for call in _calls(size))
-    free = _free_names(all_sizes)
     found = Sizes(dict(dims))
+    free = _free_names(all_sizes)
+    _name_whole(all_sizes, found, free)
+    for _ in range(_DEPTH):
+        if not _name_parts(all_sizes, found, free):
+            break
+    return found
+
+
+def _name_whole(all_sizes: Sequence[Dim], found: Sizes, free: Iterator[str]) -> None:
+    """Name sizes that are a call, or a number more or less than one."""
+    counts = Counter(call for size in all_sizes for call in _calls(size))
     for size in dict.fromkeys(all_sizes):
         short = found.put(size)
         before, atom = _single_call(size), _single_call(short)
@@ -81,7 +96,22 @@ def name_sizes(sizes: Iterable[Dim], dims: Mapping[str, int]) -> Sizes:
         name = next(free)
         found.names[name] = short
         found.atoms[atom] = symbol(name) - (short - _lone(atom))
-    return found
+
+
+def _name_parts(all_sizes: Sequence[Dim], found: Sizes, free: Iterator[str]) -> bool:
+    """Name the innermost calls that are left and come again; whether there was one."""
+    shorts = [found.put(size) for size in all_sizes]
+    counts = Counter(call for size in shorts for call in _calls(size))
+    parts = [
+        call
+        for call, count in counts.items()
+        if count > 1 and len(str(call)) >= LEAST_PART and not _calls(call.left) | _calls(call.right)
+    ]
+    for call in parts:
+        name = next(free)
+        found.names[name] = _lone(call)
+        found.atoms[call] = symbol(name)
+    return bool(parts)
 
 
 def _calls(size: Dim) -> set[Call]:
