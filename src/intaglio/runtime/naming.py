@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from intaglio.ir.dim import Atom, Call, Dim, Expr, replace_atoms, substitute, symbol, symbols
+from intaglio.ir.dim import Atom, Call, Dim, Expr, bounds, replace_atoms, substitute, symbol, symbols
 from intaglio.ir.types import TensorType, Type
 from intaglio.record import Record
 
@@ -69,6 +69,8 @@ class Sizes(Record):
 def name_sizes(sizes: Iterable[Dim], dims: Mapping[str, int]) -> Sizes:
     """Numbers for the symbols in `dims`, and names for those of `sizes` that are long and come again, in others too.
 
+    They are the sizes of tensors, so none is less than zero.
+
     >>> found = name_sizes([(symbol("rows") - 1) // 2 + 1] * 2, {})
     >>> found.names
     {'s1': floordiv(rows - 1, 2) + 1}
@@ -107,11 +109,22 @@ def _name_parts(all_sizes: Sequence[Dim], found: Sizes, free: Iterator[str]) -> 
         for call, count in counts.items()
         if count > 1 and len(str(call)) >= LEAST_PART and not _calls(call.left) | _calls(call.right)
     ]
-    for call in parts:
-        name = next(free)
-        found.names[name] = _lone(call)
-        found.atoms[call] = symbol(name)
-    return bool(parts)
+    signs = {call: _sign(call) for call in parts}
+    for call, sign in signs.items():
+        if sign:
+            name = next(free)
+            found.names[name] = _lone(call) * sign
+            found.atoms[call] = symbol(name) * sign
+    return any(signs.values())
+
+
+def _sign(call: Call) -> int:
+    """1 where a call is never less than zero, -1 where it is never more, 0 where neither is known.
+
+    What a symbol stands for is never less than zero, and expressions are simplified on the strength of that.
+    """
+    low, high = bounds(_lone(call))
+    return 1 if low is not None and low >= 0 else -1 if high is not None and high <= 0 else 0
 
 
 def _calls(size: Dim) -> set[Call]:
