@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,11 +32,17 @@ from intaglio.kernels.plan import (
     operands_of,
     walk,
 )
+from intaglio.kernels.sizes import size_value
 from intaglio.kernels.view import Buffer
 
-CANCELLED, ROUNDS, ASSUMPTION, REQUIREMENT, FAULT = 1, 2, 3, 4, 16
+CANCELLED, ROUNDS, ASSUMPTION, REQUIREMENT, OVERFLOW, FAULT = 1, 2, 3, 4, 5, 16
 """What a driver returns: stopped, a loop with too many rounds, sizes that break an assumption or that do not
-fit, and FAULT + i when the i-th action (in the order of `walk`) met a value that its operator forbids."""
+fit each other or 64 bits, and FAULT + i when the i-th action (in the order of `walk`) met a value that its operator
+forbids."""
+
+_OVERFLOWS = "&overflow"
+"""What stands in expressions that find out whether they overflow."""
+_STOP_ON_OVERFLOW = ["if (overflow)", f"    return {OVERFLOW};"]
 
 
 def segment_symbols(step: NativeStep) -> list[str]:
@@ -45,6 +52,13 @@ def segment_symbols(step: NativeStep) -> list[str]:
         for dim in _dims(action):
             found |= symbols(dim)
     return sorted(found - set(step.late))
+
+
+def given_dims(step: NativeStep) -> list[Expr]:
+    """Every expression of the driver over symbols that it is given alone, each once."""
+    late = set(step.late)
+    found = dict.fromkeys(dim for action in walk(step.actions) for dim in _dims(action) if isinstance(dim, Expr))
+    return [dim for dim in found if late.isdisjoint(symbols(dim))]
 
 
 def unbound_uses(step: NativeStep) -> Iterator[tuple[Action, set[str]]]:
@@ -66,7 +80,7 @@ def _binds(action: Action) -> set[str]:
 
 
 def _dims(action: Action) -> list[Dim]:
-    found: list[Dim] = [operand.offset + operand.buffer.home_offset for operand in operands_of(action)]
+    found: list[Dim] = [_offset_bytes(operand) for operand in operands_of(action)]
     match action:
         case Call():
             for size in (*(size for _, size in action.sizes), action.tasks, action.cost, action.scratch):
@@ -131,16 +145,24 @@ class _Variables(dict[str, str]):
             else:
                 yield f"int64_t {name} = 0;"
 
-    def settled(self, names: Sequence[str]) -> Iterator[str]:
+    def settled(self, names: Sequence[str]) -> list[str]:
         """The statements that follow where symbols were given values."""
         changed = set(names)
-        for call, (name, text) in self._calls.items():
-            if not changed.isdisjoint(_call_symbols(call)):
-                yield f"{name} = {text};"
+        calls = [each for call, each in self._calls.items() if not changed.isdisjoint(_call_symbols(call))]
+        return checked([f"{name} = {text};" for name, text in calls])
+
+    def is_late(self, dim: Expr) -> bool:
+        """Whether a size depends on a symbol that the driver binds, so that nobody has checked it before."""
+        return not self._late.isdisjoint(symbols(dim))
 
 
 def _call_symbols(call: DimCall) -> frozenset[str]:
     return symbols(call.left) | symbols(call.right)
+
+
+def checked(lines: list[str]) -> list[str]:
+    """Statements, and behind them a return where one of them overflowed."""
+    return [*lines, *_STOP_ON_OVERFLOW] if any(_OVERFLOWS in line for line in lines) else lines
 
 
 _SETTLE = "@sizes "
@@ -160,7 +182,7 @@ class _Driver:
 
     def text(self) -> str:
         body = _indented(self._block(self.step.actions))
-        lines = ["int32_t IG_FUNCTION(const ig_call *call)", "{"]
+        lines = ["int32_t IG_FUNCTION(const ig_call *call)", "{", "    int64_t overflow = 0;", "    (void)overflow;"]
         for index, (name, variable) in enumerate(self.names.items()):
             if index < self.given:
                 lines.append(f"    const int64_t {variable} = call->dim[{index}]; /* {comment(name)} */")
@@ -200,7 +222,7 @@ class _Driver:
             case Call():
                 return self._call(action)
             case Fill():
-                return _fill_lines(action, self.names)
+                return checked(_fill_lines(action, self.names))
             case Bind():
                 return self._bind(action)
             case Assign():
@@ -214,7 +236,9 @@ class _Driver:
                 return [f"call->release(call, {target});", f"{target} = {source};", f"{source} = 0;"]
             case Pair():
                 pairs = ((action.now, action.first), (action.following, action.second))
-                return [f"{buffer_text(place)} = {_pointer(Operand(home), self.names)};" for place, home in pairs]
+                return checked(
+                    [f"{buffer_text(place)} = {_pointer(Operand(home), self.names)};" for place, home in pairs]
+                )
             case Swap():
                 now, following = buffer_text(action.now), buffer_text(action.following)
                 lines = [f"void *const other = {now};", f"{now} = {following};", f"{following} = other;"]
@@ -224,7 +248,10 @@ class _Driver:
             case Check():
                 pairs = [[dim_text(dim, self.names) for dim in pair] for pair in action.pairs]
                 differ = " && ".join(f"{left} != {right}" for left, right in pairs)
-                return [f"if ({differ})", f"    return {action.status};"]
+                if _OVERFLOWS not in differ:
+                    return [f"if ({differ})", f"    return {action.status};"]
+                lines = checked([f"const int32_t differ = {differ};"])
+                return ["{", *_indented([*lines, "if (differ)", f"    return {action.status};"]), "}"]
             case Branch():
                 return self._branch(action)
             case Repeat():
@@ -237,12 +264,18 @@ class _Driver:
         if call.checks:
             lines.append("    int64_t fault = 0;")
             pointers.append("&fault")
-        lines += [f"    const int64_t {name} = {_size_text(size, names)};" for name, size in call.sizes]
-        lines.append(f"    void *const buffer[] = {{{', '.join(pointers)}}};")
+        # They are not const, since the compiler would work out and refuse what does not fit 64 bits and never runs.
+        lines += [f"    int64_t {name} = {_size_text(size, names)};" for name, size in call.sizes]
         order = [name for name, _ in call.sizes] if call.order is None else call.order
         lines += [f"    (void){name};" for name, _ in call.sizes]
+        tasks, scratch = (_size_text(size, names) for size in (call.tasks, call.scratch))
+        lines.append(f"    const int64_t all_tasks = {tasks}, all_scratch = {scratch};")
+        lines.append(f"    const double cost_ns = {_cost_text(call.cost, names)};")
+        lines.append(f"    void *const buffer[] = {{{', '.join(pointers)}}};")
         lines.append(f"    const int64_t size[] = {{{', '.join(order) or '0'}}};")
-        arguments = ", ".join(_size_text(size, names) for size in (call.tasks, call.cost, call.scratch))
+        if any(_OVERFLOWS in line for line in lines):
+            lines += _indented(_STOP_ON_OVERFLOW)
+        arguments = "all_tasks, IG_FUNCTION_cost(cost_ns), all_scratch"
         place = self.kernels[call.kernel]
         lines.append(f"    if (call->parallel(call, call->kernel[{place}], buffer, size, {arguments}))")
         lines.append("        return 1;")
@@ -255,7 +288,9 @@ class _Driver:
         lines.append(f"    int64_t fault = 0, value[{max(1, len(bind.symbols))}] = {{0}};")
         for name, element, operand in bind.operands:
             lines.append(f"    const {element} *const {name} = (const void *){_pointer(operand, self.names)};")
-        lines += [f"    const int64_t {name} = {_size_text(size, self.names)};" for name, size in bind.sizes]
+        lines += [f"    int64_t {name} = {_size_text(size, self.names)};" for name, size in bind.sizes]
+        if any(_OVERFLOWS in line for line in lines):
+            lines += _indented(_STOP_ON_OVERFLOW)
         lines += _indented(bind.body.strip("\n").split("\n"))
         lines += ["    if (fault)", f"        return {FAULT + self.places[id(bind)]};"]
         lines += [f"    {self.names[name]} = value[{index}];" for index, name in enumerate(bind.symbols)]
@@ -264,17 +299,17 @@ class _Driver:
     def _assign(self, assign: Assign) -> list[str]:
         if len(assign.items) == 1:
             name, dim = assign.items[0]
-            return [f"{self.names[name]} = {dim_text(dim, self.names)};", _settle_mark([name])]
+            return [*checked([f"{self.names[name]} = {dim_text(dim, self.names)};"]), _settle_mark([name])]
         items = list(enumerate(assign.items))
         lines = [f"    const int64_t value{index} = {dim_text(dim, self.names)};" for index, (_, dim) in items]
         lines += [f"    {self.names[name]} = value{index};" for index, (name, _) in items]
-        return ["{", *lines, "}", _settle_mark([name for name, _ in assign.items])]
+        return [*checked(["{", *lines, "}"]), _settle_mark([name for name, _ in assign.items])]
 
     def _allocate(self, action: Allocate) -> list[str]:
         buffer = action.buffer
         text, refused = buffer_text(buffer), f"    return {FAULT + self.places[id(action)]};"
         if buffer.kind == "output":
-            return [f"{text} = {self._result(buffer, buffer.shape)};", f"if (!{text})", refused]
+            return [*self._result(buffer, buffer.shape), f"if (!{text})", refused]
         size = safe_text(buffer.bytes, self.names)
         lines = [f"call->release(call, {text});", f"{text} = call->allocate(call, {size});"]
         return [*lines, f"if (!{text})", refused]
@@ -283,15 +318,17 @@ class _Driver:
         text, item = buffer_text(grow.buffer), grow.buffer.dtype.itemsize
         refused = [f"if (!{text})", f"    return {FAULT + self.places[id(grow)]};"]
         if grow.buffer.kind == "output":
-            return [f"{text} = {self._result(grow.buffer, grow.shape)};", *refused]
-        used = dim_text(grow.used * item, self.names)
+            return [*self._result(grow.buffer, grow.shape), *refused]
         needed = safe_text(product(grow.shape) * item, self.names)
-        return [f"{text} = call->grow(call, {text}, {used}, {needed});", *refused]
+        lines = checked([f"const int64_t used = {dim_text(grow.used * item, self.names)};"])
+        return ["{", *_indented([*lines, f"{text} = call->grow(call, {text}, used, {needed});"]), "}", *refused]
 
-    def _result(self, buffer: Buffer, shape: Sequence[Dim]) -> str:
+    def _result(self, buffer: Buffer, shape: Sequence[Dim]) -> list[str]:
         """The request for an output's memory; a later one for more keeps what is there."""
         dims = ", ".join(dim_text(dim, self.names) for dim in shape) or "0"
-        return f"call->result(call, {buffer.index}, {len(shape)}, (const int64_t[]){{{dims}}})"
+        lines = checked([f"const int64_t shape[] = {{{dims}}};"])
+        lines.append(f"{buffer_text(buffer)} = call->result(call, {buffer.index}, {len(shape)}, shape);")
+        return ["{", *_indented(lines), "}"]
 
     def _settle(self, pair: Pair) -> list[str]:
         now, home = buffer_text(pair.now), _pointer(Operand(pair.first), self.names)
@@ -299,23 +336,30 @@ class _Driver:
         return [f"if ({now} != (void *)({home}))", f"    __builtin_memcpy({home}, {now}, (unsigned long){size});"]
 
     def _branch(self, branch: Branch) -> list[str]:
-        head = f"if (*(const uint8_t *){_cast_pointer(branch.condition, self.names)}) {{ /* {comment(branch.title)} */"
+        lines = checked([f"const uint8_t is_true = {self._read('uint8_t', branch.condition)};"])
         then, otherwise = (_indented(self._block(block)) for block in branch.blocks)
-        return [head, *then, *(["} else {", *otherwise] if otherwise else []), "}"]
+        lines += ["if (is_true) {", *then, *(["} else {", *otherwise] if otherwise else []), "}"]
+        return [f"{{ /* {comment(branch.title)} */", *_indented(lines), "}"]
+
+    def _read(self, element: str, operand: Operand) -> str:
+        """The number at an operand; nothing is read from a place that cannot be worked out."""
+        home, offset = buffer_text(operand.buffer.home), dim_text(_offset_bytes(operand), self.names)
+        if _OVERFLOWS not in offset:
+            return f"*(const {element} *)({_pointer(operand, self.names)})"
+        return f"*(const {element} *)((char *){home} + IG_FUNCTION_place({offset}, &overflow))"
 
     def _repeat(self, repeat: Repeat) -> list[str]:
         counter, names = self.names[repeat.counter], self.names
         if repeat.limit is None:
             limit = "__INT64_MAX__"
         elif isinstance(repeat.limit, Operand):
-            limit = f"*(const int64_t *){_cast_pointer(repeat.limit, names)}"
+            limit = self._read("int64_t", repeat.limit)
         else:
             limit = dim_text(repeat.limit, names)
-        first = "1" if repeat.condition is None else f"*(const uint8_t *){_cast_pointer(repeat.condition, names)}"
+        first = "1" if repeat.condition is None else self._read("uint8_t", repeat.condition)
         lines = [
             f"{{ /* {comment(repeat.title)} */",
-            f"    const int64_t limit = {limit};",
-            f"    int32_t goes_on = {first};",
+            *_indented(checked([f"const int64_t limit = {limit};", f"int32_t goes_on = {first};"])),
             f"    for ({counter} = 0; goes_on && {counter} < limit; {counter}++) {{",
             f"        {_settle_mark([repeat.counter])}",
             f"        const int32_t stop = call->round(call, {counter});",
@@ -324,7 +368,7 @@ class _Driver:
             *_indented(_indented(self._block(repeat.body))),
         ]
         if repeat.again is not None:
-            lines.append(f"        goes_on = *(const uint8_t *){_cast_pointer(repeat.again, names)};")
+            lines += _indented(_indented(checked([f"goes_on = {self._read('uint8_t', repeat.again)};"])))
         return [*lines, "    }", "}", _settle_mark([repeat.counter])]
 
 
@@ -334,10 +378,6 @@ def _settle_mark(names: Sequence[str]) -> str:
 
 def _indented(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
-
-
-def _cast_pointer(operand: Operand, names: Mapping[str, str]) -> str:
-    return f"({_pointer(operand, names)})"
 
 
 def late_buffers(actions: Sequence[Action]) -> list[Buffer]:
@@ -387,11 +427,16 @@ def _paths(actions: Sequence[Action], prefix: tuple[int, ...]) -> Iterator[tuple
 _HELPERS = """\
 static __attribute__((noinline, const)) int64_t IG_FUNCTION_floordiv(int64_t a, int64_t b)
 {
-    return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0));
+    if (b == 0 || b == -1)
+        return b == 0 ? 0 : (int64_t)-(uint64_t)a;
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 static __attribute__((noinline, const)) int64_t IG_FUNCTION_mod(int64_t a, int64_t b)
 {
-    return b == 0 ? 0 : a - b * IG_FUNCTION_floordiv(a, b);
+    if (b == 0 || b == -1)
+        return 0;
+    const int64_t rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 static inline int64_t IG_FUNCTION_min(int64_t a, int64_t b)
 {
@@ -410,6 +455,26 @@ static inline int64_t IG_FUNCTION_times(int64_t a, int64_t b)
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) || product > __INT64_MAX__ / 4 ? __INT64_MAX__ / 4 : product;
 }
+static __attribute__((noinline)) int64_t IG_FUNCTION_product(int64_t a, int64_t b, int64_t *overflow)
+{
+    int64_t found;
+    *overflow |= __builtin_mul_overflow(a, b, &found);
+    return found;
+}
+static __attribute__((noinline)) int64_t IG_FUNCTION_sum(int64_t a, int64_t b, int64_t *overflow)
+{
+    int64_t found;
+    *overflow |= __builtin_add_overflow(a, b, &found);
+    return found;
+}
+static inline int64_t IG_FUNCTION_place(int64_t offset, const int64_t *overflow)
+{
+    return *overflow ? 0 : offset;
+}
+static inline int64_t IG_FUNCTION_cost(double ns)
+{
+    return ns < 1e15 ? (int64_t)ns : 1000000000000000LL;
+}
 """
 
 
@@ -423,12 +488,13 @@ def _fill_lines(fill: Fill, names: Mapping[str, str]) -> list[str]:
     return [*lines, "    (void)out;", "}"]
 
 
+def _offset_bytes(operand: Operand) -> Dim:
+    return (operand.offset + operand.buffer.home_offset) * operand.buffer.dtype.itemsize
+
+
 def _pointer(operand: Operand, names: Mapping[str, str]) -> str:
-    text, offset = buffer_text(operand.buffer.home), operand.offset + operand.buffer.home_offset
-    if offset == 0:
-        return text
-    bytes = dim_text(offset * operand.buffer.dtype.itemsize, names)
-    return f"(char *){text} + ({bytes})"
+    text, offset = buffer_text(operand.buffer.home), _offset_bytes(operand)
+    return text if offset == 0 else f"(char *){text} + ({dim_text(offset, names)})"
 
 
 def buffer_text(buffer: Buffer) -> str:
@@ -442,6 +508,9 @@ def buffer_text(buffer: Buffer) -> str:
     return f"call->{buffer.kind}[{buffer.index}]"
 
 
+_FAR = 2**62
+"""A size beyond all that memory can hold."""
+
 _PLAIN_NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
 
 
@@ -449,16 +518,52 @@ def _size_text(size: Size, names: Mapping[str, str]) -> str:
     """A size in C. Every number in it has 64 bits: the product of two that are known would be one of 32 bits else."""
     if not isinstance(size, SizeTerm):
         return dim_text(size, names)
+    if all(isinstance(dim, int) for dim in size.dims):
+        with contextlib.suppress(KeyError):  # a name in it, which only the driver knows
+            return _long_text(max(-_FAR, min(int(size_value(size, {}, {})), _FAR)))
     text = size.template.format(*(dim_text(dim, names) for dim in size.dims)) if size.dims else size.template
     return text if text.isdigit() else _PLAIN_NUMBER.sub(lambda found: _long_text(int(found[0])), text)
+
+
+_WORD = re.compile(r"(?<![\w>])(?:[A-Za-z_]\w*(?:->\w+)?|\d+)(?!\w)")
+
+
+def _cost_text(cost: Size, names: Mapping[str, str]) -> str:
+    """A cost in C, computed in floating point: it is rough and must not overflow."""
+    if not isinstance(cost, SizeTerm):
+        return f"(double)({dim_text(cost, names)})"
+    template = _WORD.sub(lambda found: f"(double){found[0]}", re.sub(r"\{(\d+)\}", r"{dim_\1}", cost.template))
+    dims = {f"(double)dim_{place}": f"(double)({dim_text(dim, names)})" for place, dim in enumerate(cost.dims)}
+    for name, text in dims.items():
+        template = template.replace("{" + name + "}", text)
+    return template
 
 
 def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
     """A dimension as a C expression over the driver's variables."""
     if not isinstance(dim, Expr):
         return f"{int(dim)}" if abs(dim) < 2**31 else _long_text(dim)  # a truth value is a number too
+    if isinstance(names, _Variables) and names.is_late(dim):
+        return _checked_text(dim, names)
     terms = [_term_text(monomial, factor, names) for monomial, factor in dim.terms]
     return "(" + " + ".join(terms) + ")"
+
+
+def _checked_text(dim: Expr, names: Mapping[str, str]) -> str:
+    """A dimension as C that finds out whether it overflows."""
+    terms: list[str] = []
+    for monomial, factor in dim.terms:
+        known = _long_text(factor) if abs(factor) < 2**63 else f"IG_FUNCTION_sum(__INT64_MAX__, 1, {_OVERFLOWS})"
+        parts = [known, *(_atom_text(atom, names) for atom in monomial)]
+        terms.append(_folded("product", parts[1:] if factor == 1 and monomial else parts))
+    return _folded("sum", terms)
+
+
+def _folded(function: str, parts: Sequence[str]) -> str:
+    text = parts[0]
+    for part in parts[1:]:
+        text = f"IG_FUNCTION_{function}({text}, {part}, {_OVERFLOWS})"
+    return text
 
 
 def safe_text(dim: Dim, names: Mapping[str, str]) -> str:

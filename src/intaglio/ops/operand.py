@@ -95,9 +95,19 @@ def along(vector: Array, rank: int, axis: int = 1) -> Array:
 
 
 def ints(values: Sequence[int] | None, count: int, default: int, name: str) -> tuple[int, ...]:
-    """An attribute with one number for each of `count` axes, with its default; raises ShapeError for a wrong length."""
+    """An attribute with one number for each of `count` axes, with its default.
+
+    Raises ShapeError for a wrong length, and for numbers of more than 32 bits: sizes that are computed with them, by
+    whatever engine, would not fit 64.
+    """
     if not values:
         return (default,) * count
     if len(values) != count:
         raise ShapeError(f"{name} is {list(values)}, it needs {count} numbers")
+    if any(abs(value) > MOST_OF_ATTRIBUTE for value in values):
+        raise ShapeError(f"{name} is {list(values)}, no number may be over {MOST_OF_ATTRIBUTE}")
     return tuple(values)
+
+
+MOST_OF_ATTRIBUTE = 2**31 - 1
+"""How large strides, dilations, pads and their like may be."""

@@ -119,6 +119,8 @@ def _steps(
     if len(kernel_shape) != count:
         raise ShapeError(f"kernel_shape is {list(kernel_shape)}, it needs {count} numbers")
     steps, spread = ints(strides, count, 1, "strides"), ints(dilations, count, 1, "dilations")
+    known = [size for size in kernel_shape if isinstance(size, int)]
+    ints(known, len(known), 1, "kernel_shape")
     for name, numbers in (("kernel_shape", kernel_shape), ("strides", steps), ("dilations", spread)):
         for number in numbers:
             need_at_most(1, number, f"{name} is {list(numbers)}, each number must be at least 1")

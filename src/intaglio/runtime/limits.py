@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import resource
 from collections.abc import Mapping, Sequence
@@ -58,6 +59,24 @@ def weight_bytes(graph: Graph) -> int:
     """The bytes of a graph's constants and defaults, each array once."""
     arrays = [value.constant for value in graph.constants()] + [value.default for value in graph.inputs]
     return sum({id(array): array.nbytes for array in arrays if array is not None}.values())
+
+
+MOST_ADDRESSES = 2**56
+"""Bytes that no process can have."""
+
+
+def check_addressable(buffers: Sequence[tuple[str, int]]) -> None:
+    """Raise LimitError where tensors need more bytes than there are addresses."""
+    total = sum(size for _, size in buffers)
+    if total > MOST_ADDRESSES:
+        name, size = max(buffers, key=lambda item: item[1])
+        raise LimitError(f"the run needs {total} bytes, more than there can be; {name!r} alone has {size}")
+
+
+def check_shape(name: str, shape: Sequence[int], itemsize: int) -> None:
+    """Raise LimitError where no array can have a shape, not even one that is empty because one of its sizes is 0."""
+    if math.prod(size for size in shape if size) * itemsize >= 2**63:
+        raise LimitError(f"{name!r} has the shape {list(shape)}, which no array can have")
 
 
 def check_plan(

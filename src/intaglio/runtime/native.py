@@ -19,9 +19,19 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_time, current, most_bytes
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
-from intaglio.kernels.driver import ASSUMPTION, FAULT, REQUIREMENT, ROUNDS, driver_source, segment_symbols
+from intaglio.kernels.driver import (
+    ASSUMPTION,
+    FAULT,
+    OVERFLOW,
+    REQUIREMENT,
+    ROUNDS,
+    driver_source,
+    given_dims,
+    segment_symbols,
+)
 from intaglio.kernels.faults import Fault, Faults, is_fault, is_raising, tell
 from intaglio.kernels.lower import UNKNOWN_RANK
+from intaglio.kernels.overflow import fits, safe_limit
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
 from intaglio.kernels.repair import lower_safely, nodes_of_driver, nodes_of_kernels
 from intaglio.kernels.reuse import layout
@@ -33,7 +43,16 @@ from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.fitting import Fitting
-from intaglio.runtime.segment import PREPARED_LIMIT, Frame, LoadedSegment, Ready, Result, Room, exportable
+from intaglio.runtime.segment import (
+    PREPARED_LIMIT,
+    Frame,
+    LoadedSegment,
+    Ready,
+    Result,
+    Room,
+    SizeOverflowError,
+    exportable,
+)
 from intaglio.runtime.special import decisive_sizes, parameter_positions, with_parameters, with_sizes
 from intaglio.runtime.weights import (
     Held,
@@ -78,6 +97,9 @@ class CompiledStep(LoadedSegment):
         producer = self.step.outputs[place].producer
         return super()._maker(place) + ("" if producer is None else f" of {describe(producer)}")
 
+    def _fits(self, bindings: dict[str, int]) -> bool:
+        return fits(given_dims(self.step), bindings)
+
 
 def frame_of(step: NativeStep) -> Frame:
     """What a run needs of a segment's plan."""
@@ -98,6 +120,7 @@ def frame_of(step: NativeStep) -> Frame:
         layout=layout(step),
         work=tuple(flops for flops in calls if names.isdisjoint(symbols(flops))),
         is_narrow=any(value.dtype.is_narrow for value in (*step.inputs, *step.outputs)),
+        safe=safe_limit(given_dims(step)),
     )
 
 
@@ -261,8 +284,28 @@ class NativeEngine:
             return self._run_steps(inputs, dict(bindings), deadline)
         except _AssumptionError:
             return self._count(self._specialised(inputs), inputs, deadline)
+        except SizeOverflowError as error:
+            return self._run_apart(error, inputs, deadline)
         except SizeFaultError as fault:
             return self._run_otherwise(fault.error, inputs, deadline)
+        except _RefutedError as refuted:
+            return self._take(refuted)
+
+    def _take(self, refuted: _RefutedError) -> list[Any]:
+        """What the reference computes where compiled code refused data: the reference is right."""
+        error = refuted.error
+        if is_raising():
+            raise error
+        tell([Fault((), f"{type(error).__name__}: {error}, which it is not", "the reference engine ran it")])
+        self.host_runs += len(self.graph)
+        return refuted.results
+
+    def _run_apart(self, error: SizeOverflowError, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
+        """A run whose sizes do not fit 64 bits on the way: with all sizes fixed, or by the reference."""
+        if not error.is_late and not self.is_special:
+            return self._count(self._specialised(inputs), inputs, deadline)
+        self.host_runs += len(self.graph)
+        return evaluate_graph(self.graph, inputs, watch=None if deadline is None else deadline.check)
 
     def _run_otherwise(self, error: Exception, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """A run whose sizes cannot be worked out, by a fault of our own: with all sizes fixed, or by the reference."""
@@ -270,10 +313,7 @@ class NativeEngine:
             raise error
         remedy = "the reference engine runs it" if self.is_special else "a plan is made for just these sizes"
         tell([Fault((), f"{type(error).__name__}: {error}", remedy)])
-        if not self.is_special:
-            return self._count(self._specialised(inputs), inputs, deadline)
-        self.host_runs += len(self.graph)
-        return evaluate_graph(self.graph, inputs, watch=None if deadline is None else deadline.check)
+        return self._run_apart(SizeOverflowError(), inputs, deadline)
 
     def _count(self, engine: NativeEngine, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """Run a special engine, and count the host nodes that it runs as this engine's."""
@@ -384,6 +424,10 @@ class NativeEngine:
                 self._raise(status, step.step, inputs, deadline)
             except _AssumptionError:
                 return self._count(self._specialised(inputs), inputs, deadline)
+            except SizeOverflowError as error:
+                return self._run_apart(error, inputs, deadline)
+            except _RefutedError as refuted:
+                return self._take(refuted)
         return outputs
 
     def _run_host(
@@ -434,6 +478,8 @@ class NativeEngine:
             raise (deadline or Deadline(self.limits.time or 0, 0)).error()
         if status == ASSUMPTION:
             raise _AssumptionError
+        if status == OVERFLOW:
+            raise SizeOverflowError(is_late=True)
         if status == REQUIREMENT:
             evaluate_graph(self.graph, inputs)
             message = "sizes that the data decides do not fit each other"
@@ -443,9 +489,9 @@ class NativeEngine:
                 f"a loop runs more than {self.limits.loop_iterations} rounds, the limit on loop_iterations"
             )
         action = list(walk(step.actions))[status - FAULT]
-        evaluate_graph(self.graph, inputs)
+        results = evaluate_graph(self.graph, inputs)
         names = ", ".join(node.op.name for node in action.nodes)
-        raise OperatorError(f"{names} met a value at run time that its definition forbids")
+        raise _RefutedError(results, OperatorError(f"{names} met a value at run time that its definition forbids"))
 
 
 def _refusal(error: MemoryError, step: NativeStep) -> MemoryError:
@@ -469,6 +515,14 @@ def _check(done: int, total: int) -> None:
     check_time()
 
 
+class _RefutedError(Exception):
+    """Compiled code refused data that the reference takes."""
+
+    def __init__(self, results: list[Any], error: OperatorError) -> None:
+        super().__init__(str(error))
+        self.results, self.error = results, error
+
+
 class SizeFaultError(Exception):
     """A size is asked for that nobody has told: a fault of our own."""
 
@@ -480,6 +534,8 @@ class SizeFaultError(Exception):
 def _ready(step: CompiledStep, bindings: dict[str, int]) -> Ready:
     try:
         return step.ready(bindings)
+    except SizeOverflowError:
+        raise
     except Exception as error:
         if not is_fault(error):
             raise

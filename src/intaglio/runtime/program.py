@@ -22,7 +22,16 @@ from intaglio.record import Record
 from intaglio.runtime.binding import bind
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.fitting import Fitting
-from intaglio.runtime.segment import PREPARED_LIMIT, Frame, LoadedSegment, Ready, Result, Room, exportable
+from intaglio.runtime.segment import (
+    PREPARED_LIMIT,
+    Frame,
+    LoadedSegment,
+    Ready,
+    Result,
+    Room,
+    SizeOverflowError,
+    exportable,
+)
 
 Data = dict[str, Any]
 
@@ -74,6 +83,7 @@ def program_data(program: Program) -> Data:
         "arena": [[room.name, _dim_data(room.bytes)] for room in frame.arena],
         "layout": [layout.place, layout.first, layout.last],
         "work": _dims_data(frame.work),
+        "safe": frame.safe,
         "driver": program.driver,
         "kernels": list(program.kernels),
         "late": list(program.late),
@@ -96,6 +106,7 @@ def program_from_data(data: Data) -> Program:
         layout=Layout(*data["layout"]),
         work=read.dims(data["work"]),
         is_narrow=any(each.is_narrow for each in (*(port.type.dtype for port in inputs), *(r.dtype for r in results))),
+        safe=data.get("safe", -1),
     )
     return Program(
         name=data["name"],
@@ -236,7 +247,7 @@ class ProgramEngine:
                 self._ready.clear()
             try:
                 found = self._ready[key] = self._segment.ready(bindings)
-            except (GraphError, KeyError):  # a size that nobody has told; the whole model knows what to do
+            except (GraphError, KeyError, SizeOverflowError):  # sizes of which the whole model knows what to do
                 return None
         return found
 

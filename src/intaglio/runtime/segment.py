@@ -18,7 +18,7 @@ from intaglio.ir.dtype import DType
 from intaglio.ir.limits import check_size, current, most_bytes
 from intaglio.record import Record
 from intaglio.runtime.arrays import adopted
-from intaglio.runtime.limits import check_plan
+from intaglio.runtime.limits import check_addressable, check_plan, check_shape
 
 PREPARED_LIMIT = 64
 """How many bindings of sizes a segment keeps ready."""
@@ -55,6 +55,8 @@ class Frame(Record):
     """The operations of each call of a kernel, as far as they are known before the run."""
     is_narrow: bool = False
     """Whether an input or output has an element type that the buffer protocol does not know."""
+    safe: int = -1
+    """The symbols up to which no size that the driver computes overflows."""
 
     def rooms(self, bindings: Mapping[str, int]) -> list[int]:
         """The bytes of each buffer of the arena.
@@ -74,6 +76,14 @@ class Frame(Record):
         for work in self.work:
             found |= symbols(work)
         return sorted(found - set(late))
+
+
+class SizeOverflowError(Exception):
+    """Sizes that the driver computes do not fit 64 bits; `is_late` where it found that out itself."""
+
+    def __init__(self, *, is_late: bool = False) -> None:
+        super().__init__("sizes do not fit 64 bits")
+        self.is_late = is_late
 
 
 class Ready(Record):
@@ -177,20 +187,29 @@ class LoadedSegment:
     def _maker(self, place: int) -> str:
         return f"output {self.frame.results[place].name!r}"
 
+    def _fits(self, bindings: dict[str, int]) -> bool:
+        """Whether all that the driver computes from sizes over `safe` fits; not known here."""
+        return False
+
     def _prepare(self, bindings: dict[str, int]) -> Ready:
         frame = self.frame
         sizes = frame.rooms(bindings)
-        offsets, total = frame.layout.planned(sizes)
         results = [(each.name, evaluate(each.bytes, bindings)) for each in frame.results if each.bytes is not None]
         buffers = [(room.name, size) for room, size in zip(frame.arena, sizes, strict=True)]
+        check_addressable([*buffers, *results])
+        offsets, total = frame.layout.planned(sizes)
         check_plan(buffers, results, total, self.weights, self.limits)
         dims = [bindings[name] for name in frame.symbols]
+        if max(map(abs, dims), default=-1) > frame.safe and not self._fits(bindings):
+            raise SizeOverflowError
         work = sum(evaluate(flops, bindings) for flops in frame.work)
         gaps: list[int] = []
         if is_sanitized():
             offsets, total, gaps = plan_apart(sizes)
-        prepared = self.segment.prepare(dims, offsets, total, max(1, work // 32), gaps=gaps)
+        prepared = self.segment.prepare(dims, offsets, total, min(max(1, work // 32), 2**60), gaps=gaps)
         outputs = tuple((_sizes(each.shape, bindings), each.dtype.numpy) for each in frame.results)
+        for each, (shape, dtype) in zip(frame.results, outputs, strict=True):
+            check_shape(each.name, shape or (), dtype.itemsize)
         return Ready(prepared, outputs)
 
 

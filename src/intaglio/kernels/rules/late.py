@@ -145,7 +145,7 @@ def reshape_sizes(context: Context, node: Node) -> None:
 
 
 _RESHAPE = """
-int64_t open = -1, rest = 1, total = 1;
+int64_t open = -1, rest = 1, total = 1, is_empty = 0;
 int32_t copied[$count + 1] = {0};
 for (int64_t i = 0; i < $count; i++) {
     shape[i] = (int64_t)wanted[i];
@@ -153,6 +153,7 @@ for (int64_t i = 0; i < $count; i++) {
         fault |= i >= $rank;
         shape[i] = i < $rank ? given[i] : 0;
         copied[i] = 1;
+        is_empty |= shape[i] == 0;
     } else if (shape[i] == -1) {
         fault |= open >= 0;
         open = i;
@@ -168,7 +169,7 @@ if (!fault && open >= 0) {
     fault = rest == 0 || total % rest;
     shape[open] = fault ? 0 : total / rest;
 } else {
-    fault |= rest != total;
+    fault |= rest != total && !is_empty;
 }
 """
 

@@ -1,0 +1,131 @@
+"""Sizes that must fit 64 bits, as drivers compute them.
+
+Expressions over symbols that are known before a run are not checked in C: the runtime compares the symbols with a limit
+up to which nothing can overflow, and works out every partial result where one is larger. What depends on symbols that
+the driver itself binds is checked by the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
+
+from intaglio.ir.dim import Atom, Dim, Expr, Symbol
+from intaglio.ir.dim import Call as DimCall
+
+LARGEST = 2**62
+"""Sizes up to this are safe; the rest of the range is left for what kernels add to them."""
+
+_Polynomial = tuple[int, ...]
+"""Coefficients by degree: what a size is at most where every symbol is at most the variable."""
+
+
+class _Bounds:
+    """What expressions and all their parts are at most, as one polynomial."""
+
+    def __init__(self) -> None:
+        self.largest: _Polynomial = ()
+        self._known: dict[Dim | DimCall, _Polynomial] = {}
+
+    def of(self, dim: Dim) -> _Polynomial:
+        if dim not in self._known:
+            self._known[dim] = total = self._sum(dim) if isinstance(dim, Expr) else (abs(dim),)
+            self.largest = _maximum(self.largest, total)
+        return self._known[dim]
+
+    def _sum(self, dim: Expr) -> _Polynomial:
+        total: _Polynomial = ()
+        for monomial, factor in dim.terms:
+            term: _Polynomial = (abs(factor),)
+            self.largest = _maximum(self.largest, term)
+            for atom in monomial:
+                term = _product(term, self._atom(atom))
+            total = tuple(left + right for left, right in zip_longest(total, term, fillvalue=0))
+        return total
+
+    def _atom(self, atom: Atom) -> _Polynomial:
+        if isinstance(atom, Symbol):
+            return (0, 1)
+        if atom not in self._known:
+            left, right = self.of(atom.left), self.of(atom.right)
+            self._known[atom] = (left[0] + 1, *left[1:]) if atom.function == "floordiv" else _maximum(left, right)
+        return self._known[atom]
+
+
+def _maximum(left: _Polynomial, right: _Polynomial) -> _Polynomial:
+    return tuple(max(pair) for pair in zip_longest(left, right, fillvalue=0))
+
+
+def _product(left: _Polynomial, right: _Polynomial) -> _Polynomial:
+    found = [0] * (len(left) + len(right) - 1)
+    for i, first in enumerate(left):
+        for j, second in enumerate(right):
+            found[i + j] += first * second
+    return tuple(found)
+
+
+def safe_limit(dims: Iterable[Dim]) -> int:
+    """How large all symbols may be, in magnitude, so that no part of an expression is over LARGEST; -1 for none.
+
+    >>> from intaglio.ir.dim import symbol
+    >>> safe_limit([symbol("n") * symbol("m") * 4, symbol("n") + 7]) == 2**30 - 1
+    True
+    """
+    bounds = _Bounds()
+    for dim in dims:
+        if isinstance(dim, Expr):
+            bounds.of(dim)
+    low, high = -1, LARGEST
+    while low < high:
+        middle = (low + high + 1) // 2
+        is_safe = sum(factor * middle**degree for degree, factor in enumerate(bounds.largest)) <= LARGEST
+        low, high = (middle, high) if is_safe else (low, middle - 1)
+    return low
+
+
+def fits(dims: Iterable[Dim], bindings: Mapping[str, int]) -> bool:
+    """Whether all parts of expressions fit 64 bits for these values of their symbols, in the order C computes them."""
+    known: dict[DimCall, int] = {}
+    try:
+        for dim in dims:
+            _value(dim, bindings, known)
+    except OverflowError:
+        return False
+    return True
+
+
+def _value(dim: Dim, bindings: Mapping[str, int], known: dict[DimCall, int]) -> int:
+    if not isinstance(dim, Expr):
+        return _checked(dim)
+    total = 0
+    for monomial, factor in dim.terms:
+        term = _checked(factor)
+        for atom in monomial:
+            term = _checked(term * _atom_value(atom, bindings, known))
+        total = _checked(total + term)
+    return total
+
+
+def _atom_value(atom: Atom, bindings: Mapping[str, int], known: dict[DimCall, int]) -> int:
+    if isinstance(atom, Symbol):
+        return bindings[atom.name]
+    if atom not in known:
+        left, right = (_value(side, bindings, known) for side in (atom.left, atom.right))
+        known[atom] = _checked(_FUNCTIONS[atom.function](left, right))
+    return known[atom]
+
+
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "floordiv": lambda left, right: left // right if right else 0,
+    "mod": lambda left, right: left % right if right else 0,
+    "min": min,
+    "max": max,
+    "broadcast": lambda left, right: right if left == 1 else left,
+}
+"""What drivers compute, where nothing is divided by nothing."""
+
+
+def _checked(number: int) -> int:
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError
+    return number
