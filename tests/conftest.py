@@ -19,6 +19,7 @@ from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 
 from .conformance.known import summary
+from .interrupts import restore_interrupts
 
 Agree = Callable[..., list[Any]]
 
@@ -28,6 +29,19 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("INTAGLIO_CACHE", str(config.rootpath / "build" / "test-cache"))
     os.environ.setdefault("INTAGLIO_FAULTS", "raise")
     config.addinivalue_line("markers", "onnx_coverage: set by ONNX's own suite on its tests")
+    restore_interrupts()
+
+
+LONG_SECONDS = 3600
+"""The time limit of tests that are marked as long ones; that of others is in pyproject.toml."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests have a longer time limit, unless they have one of their own."""
+    for item in items:
+        is_long = item.get_closest_marker("slow") or item.get_closest_marker("targets")
+        if is_long and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:

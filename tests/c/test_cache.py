@@ -12,6 +12,7 @@ import pytest
 
 from intaglio.c.cache import Cache, CFunction, Loaded
 from intaglio.c.compiler import Compiler, find_compiler
+from intaglio.c.store import Store
 from intaglio.c.target import TARGETS, host_target, named_target
 from intaglio.c.units import Key, function_key, partition
 from intaglio.errors import CompileError
@@ -185,16 +186,20 @@ def test_partition_is_balanced_and_splits_levels() -> None:
     assert max(lengths) - min(lengths) <= 7
 
 
-def test_loading_many_functions_is_fast(tmp_path: Path) -> None:
+def test_functions_are_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     functions = [constant(i) for i in range(60)]
     Cache(tmp_path).ensure(functions, find_compiler(), PLAIN)
+    looked: list[object] = []
+    opened: list[str] = []
+    find, load = Store.find, Store.load
+    monkeypatch.setattr(Store, "find", lambda self, key: (looked.append(key), find(self, key))[1])
+    monkeypatch.setattr(Store, "load", lambda self, unit: (opened.append(unit), load(self, unit))[1])
     cache = Cache(tmp_path)
-    start = time.perf_counter()
     cache.ensure(functions, find_compiler(), PLAIN)
-    assert time.perf_counter() - start < 0.1
-    start = time.perf_counter()
+    assert len(looked) == len(set(looked)) == 60
+    assert len(opened) == len(set(opened)) < 60
     cache.ensure(functions, find_compiler(), PLAIN)
-    assert time.perf_counter() - start < 0.01
+    assert len(looked) == 60
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ziglang") is not None, reason="the ziglang package is a compiler")
@@ -250,17 +255,15 @@ Cache(Path(sys.argv[1])).ensure(functions, slow, TARGETS["c"])
 
 def test_interrupt_kills_the_compiler(tmp_path: Path) -> None:
     slow = tmp_path / "slow"
-    slow.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nsleep 30\n")
+    slow.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 3600\n")
     slow.chmod(0o700)
     process = python(INTERRUPTED, str(tmp_path / "cache"), str(slow))
     assert process.stdout is not None
     process.stdout.readline()
     while not (tmp_path / "pids").exists() or not (tmp_path / "pids").read_text():
         time.sleep(0.01)
-    start = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
-    assert time.monotonic() - start < 5
+    _, errors = process.communicate()
     assert "KeyboardInterrupt" in errors
     for pid in (tmp_path / "pids").read_text().split():
         assert not Path(f"/proc/{pid}").exists()

@@ -279,7 +279,6 @@ def test_outcome(name, outcomes):
     _, outcome, text = CASES[name]
     assert (found.outcome, text in found.text) == (outcome, True), found
     assert len(found.text) < 30_000
-    assert found.seconds < 15
 
 
 def test_mutated_models_end_in_a_model_or_in_our_exceptions(tmp_path, read_hostile):

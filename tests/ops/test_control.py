@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import onnx
 import onnxruntime
@@ -270,10 +268,8 @@ def nested_growth(depth):
     return f"g (int64 m, float[N] x, float[N] v{depth}) => (float[K] w{depth}) {{ {body} }}"
 
 
-def test_nested_growth_settles_quickly():
-    """Each level widens the next; inferring them must not take a time that multiplies with each level."""
-    started = time.perf_counter()
+def test_nested_growth_settles():
+    """Each level widens the next; a time that multiplies with each level would be over the test's limit."""
     graph = read_model(parse(nested_growth(12))).graph
     assert not isinstance(graph.outputs[0].shape[0], int)
-    assert time.perf_counter() - started < 5
     check(nested_growth(2), np.array(2, np.int64), floats(1), floats(5))

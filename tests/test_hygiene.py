@@ -1,0 +1,79 @@
+"""The tests themselves: they run where interrupts are ignored, and each has a time limit that ends C code too."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+
+INTERRUPTED = """
+import subprocess, sys, time
+CODE = "import time; print('ready', flush=True); time.sleep(3600)"
+
+def test_a_child_is_interrupted():
+    process = subprocess.Popen([sys.executable, "-c", CODE], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.readline()
+    process.send_signal(2)
+    assert b"KeyboardInterrupt" in process.communicate()[1]
+"""
+
+HANGS = """
+import ctypes, pytest
+
+@pytest.mark.timeout(1)
+def test_hangs_in_c():
+    ctypes.CDLL(None).sleep(3600)
+"""
+
+
+def run_tests(folder: Path, text: str, is_ignoring: bool) -> subprocess.CompletedProcess[str]:
+    """Pytest with our settings, and with what our conftest does of interrupts, on one file."""
+    (folder / "test_it.py").write_text(text)
+    start = "from tests.interrupts import restore_interrupts\ndef pytest_configure():\n    restore_interrupts()\n"
+    (folder / "conftest.py").write_text(start)
+    code = "import os, signal, sys\n" + ("signal.signal(signal.SIGINT, signal.SIG_IGN)\n" if is_ignoring else "")
+    code += "os.execv(sys.executable, [sys.executable, '-m', 'pytest', *sys.argv[1:]])"
+    arguments = [
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        "--rootdir",
+        str(ROOT),
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        str(folder),
+    ]
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def test_children_are_interrupted_where_a_shell_ignores_interrupts(tmp_path: Path) -> None:
+    found = run_tests(tmp_path, INTERRUPTED, is_ignoring=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_a_test_that_hangs_in_c_is_ended(tmp_path: Path) -> None:
+    found = run_tests(tmp_path, HANGS, is_ignoring=False)
+    assert found.returncode != 0
+    assert "Timeout" in found.stdout + found.stderr
+
+
+def test_every_test_has_a_time_limit(request: pytest.FixtureRequest) -> None:
+    assert float(request.config.getini("timeout")) > 0
+    assert request.config.getini("timeout_method") == "thread"
+    assert signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+
+
+def test_no_test_asserts_a_time() -> None:
+    """A busy machine makes tests slow; what must not take for ever has the time limit of its test."""
+    clock = re.compile(r"assert\b.*\b(perf_counter|monotonic|process_time|time\.time)\b")
+    found = [path.name for path in TESTS.rglob("*.py") if path != Path(__file__) and clock.search(path.read_text())]
+    assert found == []
