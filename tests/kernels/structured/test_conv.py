@@ -139,6 +139,21 @@ def test_convolution_by_taps(target: Any, runner: Any) -> None:
         np.testing.assert_array_equal(built.run(*arguments, [problem.outputs], threads=5, step=1), result)
 
 
+@pytest.mark.parametrize("by_taps", [False, True])
+def test_convolution_to_few_channels(by_taps: bool, target: Any, runner: Any) -> None:
+    kernel = conv_by_taps(target, narrow=True) if by_taps else conv(target, narrow=True)
+    built = runner(kernel, target, "plain")
+    for problem in PROBLEMS:
+        x = operand(problem.images, problem.channels, *problem.extent)
+        w = operand(problem.outputs, problem.channels // problem.groups, *problem.kernel)
+        stored = np.ascontiguousarray(np.moveaxis(x, 1, -1))
+        out = np.full((problem.images, *problem.out, problem.outputs), np.nan, np.float32)
+        arguments = [stored, pack_conv(w, problem.groups, target, narrow=True)], out, problem.sizes(problem.out)
+        result = built.run(*arguments, [problem.outputs])
+        check(result, reference(x, w, problem), w[0].size)
+        np.testing.assert_array_equal(built.run(*arguments, [problem.outputs], threads=5, step=1), result)
+
+
 def test_transposed_convolution(target: Any, runner: Any) -> None:
     built = runner(conv_transpose(target), target, "plain")
     for problem in PROBLEMS:

@@ -11,6 +11,7 @@ from intaglio.kernels.structured.pack import pack_b, pack_kernel
 GENERATOR = np.random.default_rng(7)
 SHAPES = [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1), (1, 70, 33), (2, 31, 5), (3, 32, 64), (5, 33, 7), (6, 16, 300)]
 SHAPES += [(int(m), int(n), int(k)) for m, n, k in GENERATOR.integers(1, 71, (12, 3))] + [(45, 40, 1100)]
+SHAPES += [(37, 1, 64), (1, 1, 40), (5, 2, 70), (50, 4, 129), (17, 3, 96), (33, 1, 31)]
 
 
 def operand(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
@@ -49,10 +50,23 @@ def test_products_of_odd_sizes(left: Left, right: Right, target: Any, runner: An
             np.testing.assert_allclose(result, expected(a, b), rtol=1e-5, atol=2e-5 * max(1, k) ** 0.5)
 
 
+@pytest.mark.parametrize("element", ["float32", "float64"])
+@pytest.mark.parametrize("left", get_args(Left))
+def test_narrow_products(left: Left, element: Any, target: Any, runner: Any) -> None:
+    built = runner(gemm(target, element, left, narrow=True), target, "plain" if element == "float32" else "plain64")
+    for m, n, k in [*SHAPES[:9], (1, 10, 300), (40, 10, 1500), (29, 1, 7), (100, 7, 64)]:
+        a, b = operand((m, k), element), operand((k, n), element)
+        operands = [np.ascontiguousarray(a if left == "rows" else a.T), pack_b(b, target, element, narrow=True)]
+        out, sizes = np.full((m, n), np.nan, element), sizes_of(a, b, left, "packed")
+        result = built.run(operands, out, sizes, [n])
+        np.testing.assert_allclose(result, expected(a, b), rtol=1e-5, atol=2e-5 * max(1, k) ** 0.5)
+        np.testing.assert_array_equal(built.run(operands, out, sizes, [n], threads=3, step=1), result)
+
+
 @pytest.mark.parametrize("right", get_args(Right))
 def test_bits_do_not_depend_on_the_split(right: Right, target: Any, runner: Any) -> None:
     built = runner(gemm(target, "float32", "rows", right), target, "plain")
-    for m, n, k in [(1, 70, 300), (37, 70, 700), (60, 33, 41)]:
+    for m, n, k in [(1, 70, 300), (37, 70, 700), (60, 33, 41), (60, 2, 90)]:
         a, b = operand((m, k)), operand((k, n))
         operands, sizes = stored(a, b, "rows", right, target), sizes_of(a, b, "rows", right)
         out = np.full((m, n), np.nan, np.float32)

@@ -22,7 +22,7 @@ from intaglio.kernels.structured.depthwise import depthwise, grouped, pack_depth
 from intaglio.kernels.structured.gemm import gemm
 from intaglio.kernels.structured.pack import pack_b
 from intaglio.kernels.structured.pool import pool
-from intaglio.kernels.structured.source import Element, StructuredKernel, plain_epilogue, register_tile
+from intaglio.kernels.structured.source import Element, StructuredKernel, is_narrow, plain_epilogue, register_tile
 from intaglio.kernels.structured.winograd import LARGEST_WEIGHT, pack_winograd, preferred_output, winograd
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.ops.window import Window
@@ -231,9 +231,11 @@ def _pointwise(context: Context, layer: Layer) -> None:
         kernel = gemm(context.target, element, b="columns")
         buffer = _weight_view(context, layer).buffer
     else:
-        kernel = gemm(context.target, element)
+        narrow = is_narrow(context.target, element, array.shape[0])
+        kernel = gemm(context.target, element, narrow=narrow)
         matrix = array.reshape(array.shape[0], -1).T
-        buffer = context.packed(weights, f"pointwise {element}", lambda: pack_b(matrix, context.target, element))
+        form = f"pointwise {element} {narrow}"
+        buffer = context.packed(weights, form, lambda: pack_b(matrix, context.target, element, narrow=narrow))
     _emit(context, layer, kernel, sizes, buffer, layer.flops)
 
 
@@ -270,23 +272,27 @@ def _direct(context: Context, layer: Layer) -> None:
     group, element = layer.inner.group, layer.element
     is_transposed = layer.inner.name == "ConvTranspose"
     layout = "nchw" if layer.input_first else "nhwc"
+    narrow = not is_transposed and is_narrow(context.target, element, floordiv(layer.output[-1], group))
     if is_transposed:
         kernel = conv_transpose(context.target, element)
     elif _lies_apart(layer):
-        kernel = conv_by_taps(context.target, element)
+        kernel = conv_by_taps(context.target, element, narrow=narrow)
     else:
-        kernel = conv(context.target, layout, element)
+        kernel = conv(context.target, layout, element, narrow=narrow)
     sizes = window_sizes(layer) | {"groups": group}
     weights = layer.weights
     if weights.constant is None:
-        buffer = _packed_at_run_time(context, layer, is_transposed)
+        buffer = _packed_at_run_time(context, layer, is_transposed, narrow)
     else:
         array = weights.constant
-        form = f"{'transpose' if is_transposed else layout} {group} {element}"
+        form = f"{'transpose' if is_transposed else layout} {group} {element} {narrow}"
         if is_transposed:
             buffer = context.packed(weights, form, lambda: pack_conv_transpose(array, group, context.target, element))
         else:
-            buffer = context.packed(weights, form, lambda: pack_conv(array, group, context.target, layout, element))
+            target = context.target
+            buffer = context.packed(
+                weights, form, lambda: pack_conv(array, group, target, layout, element, narrow=narrow)
+            )
     _emit(context, layer, kernel, sizes, buffer, layer.flops)
 
 
@@ -297,7 +303,7 @@ def _lies_apart(layer: Layer) -> bool:
     return is_deep and any(window.dilation > 1 and window.kernel != 1 for window in layer.windows)
 
 
-def _packed_at_run_time(context: Context, layer: Layer, is_transposed: bool) -> Buffer:
+def _packed_at_run_time(context: Context, layer: Layer, is_transposed: bool, narrow: bool) -> Buffer:
     """Kernels in the order of `pack_conv`, made by copies."""
     view = _weight_view(context, layer)
     first, second, *kernel = view.shape
@@ -305,7 +311,7 @@ def _packed_at_run_time(context: Context, layer: Layer, is_transposed: bool) -> 
     grouped = view.reshape((group, floordiv(first, group), second, taps))
     assert grouped is not None
     source = grouped.transpose((0, 2, 3, 1)) if is_transposed else grouped.transpose((0, 1, 3, 2))
-    columns = register_tile(context.target, layer.element).columns
+    columns = register_tile(context.target, layer.element, narrow=narrow).columns
     shape = (group, ceildiv(source.shape[1], columns), taps, source.shape[3], columns)
     target = whole(context.temporary(view.buffer.dtype, product(shape), "packed"), shape)
     packed_blocks(context, source, 1, columns, target.transpose((0, 1, 4, 2, 3)))

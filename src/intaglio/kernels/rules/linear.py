@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, cast
 
+import numpy as np
+
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, anchor, as_array
@@ -12,10 +14,10 @@ from intaglio.kernels.epilogue import Epilogue, EpilogueCode
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.rules.call import epilogue_code, structured_call
 from intaglio.kernels.rules.widen import computed, converted, widened
-from intaglio.kernels.structured.gemm import gemm
+from intaglio.kernels.structured.gemm import THIN, THIN_DEPTH, gemm
 from intaglio.kernels.structured.pack import pack_b
-from intaglio.kernels.structured.source import Element, StructuredKernel, plain_epilogue
-from intaglio.kernels.view import Buffer, View, row_major, whole
+from intaglio.kernels.structured.source import Element, StructuredKernel, is_narrow, plain_epilogue
+from intaglio.kernels.view import View, row_major, whole
 
 Layout = Literal["rows", "columns"]
 
@@ -92,7 +94,8 @@ def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
         right = None if right is None else View(right.buffer, right.offset, right.shape[-2:], right.strides[-2:])
     extents = Product(left.shape[-2], n, left.shape[-1])
     if right is None:
-        operands = single_matrix(context, a, left), MatrixOperand(Operand(_packed(context, b)), "packed", 0)
+        matrix = single_matrix(context, a, left)
+        operands = matrix, _constant_operand(context, b, extents, matrix.layout == "rows")
     else:
         right = right.broadcast((*batch, *right.shape[-2:]))
         extents, operands = _two_levels(context, (a, left), (b, right), extents)
@@ -104,7 +107,8 @@ def _emit(
 ) -> None:
     a, _ = _operands(node)
     element = cast(Element, computed(a.dtype).name)
-    kernel = gemm(context.target, element, cast(Layout, operands[0].layout), operands[1].layout)
+    narrow = operands[1].layout == "packed" and is_narrow(context.target, element, extents.n)
+    kernel = gemm(context.target, element, cast(Layout, operands[0].layout), operands[1].layout, narrow=narrow)
     if _fuses(node):
         code = epilogue_code(kernel, epilogue)
     else:
@@ -152,10 +156,18 @@ def _is_packed(b: Value) -> bool:
     return b.constant is not None and b.rank <= 2
 
 
-def _packed(context: Context, b: Value) -> Buffer:
+def _constant_operand(context: Context, b: Value, extents: Product, has_rows: bool) -> MatrixOperand:
+    """A constant right operand: in panels, or as columns where they are so few and long that dot products pay."""
     array = as_array(b) if b.rank > 1 else as_array(b)[:, None]
     element = cast(Element, computed(b.dtype).name)
-    return context.packed(b, f"gemm {element}", lambda: pack_b(array, context.target, element))
+    depth, columns = array.shape
+    if has_rows and extents.m != 1 and 0 < columns <= THIN and depth >= THIN_DEPTH * columns:
+        turned = context.packed(b, f"columns {element}", lambda: np.ascontiguousarray(array.T.astype(element)))
+        return MatrixOperand(Operand(turned), "columns", depth)
+    narrow = is_narrow(context.target, element, columns)
+    form = f"gemm {element} {narrow}"
+    packed = context.packed(b, form, lambda: pack_b(array, context.target, element, narrow=narrow))
+    return MatrixOperand(Operand(packed), "packed", 0)
 
 
 def batch_shape(a: Value, b: Value) -> tuple[Dim, ...]:

@@ -35,24 +35,26 @@ pads are those before the first value, what is missing behind the last one follo
 _SIZES = (*WINDOW_SIZES, "groups", "OC", "row_block", "col_block", "panel_block")
 
 
-def conv(target: VectorTarget, input_layout: Layout = "nhwc", element: Element = "float32") -> StructuredKernel:
+def conv(
+    target: VectorTarget, input_layout: Layout = "nhwc", element: Element = "float32", *, narrow: bool = False
+) -> StructuredKernel:
     """Convolution of an NDHWC (or, for few channels, NCDHW) input with weights from `pack_conv`.
 
     The epilogue gets the row (image * OD + od) * OH * OW + oh * OW + ow and the output channel. A 1x1 convolution with
-    stride 1 and without pads and groups is `pointwise` instead.
+    stride 1 and without pads and groups is `pointwise` instead. With `narrow`, tiles and panels are one vector wide.
     """
-    tile = register_tile(target, element)
+    tile = register_tile(target, element, narrow=narrow)
     names = _names(target, tile, input_layout)
     parts = (_SLAB, _COPIED, _TAPS, _BLOCK, _CONV)
     return _kernel("conv", target, tile, input_layout, names, parts, _slab_elements(_window_extent))
 
 
-def conv_by_taps(target: VectorTarget, element: Element = "float32") -> StructuredKernel:
+def conv_by_taps(target: VectorTarget, element: Element = "float32", *, narrow: bool = False) -> StructuredKernel:
     """Convolution of an NDHWC input as by `conv`, one tap after the other, each for the outputs that it reaches.
 
     For taps that lie far apart: nothing is copied, and nothing computed of what lies outside.
     """
-    tile = register_tile(target, element)
+    tile = register_tile(target, element, narrow=narrow)
     return _kernel("conv_by_taps", target, tile, "nhwc", _names(target, tile, "nhwc"), (_BY_TAPS,), "0")
 
 
@@ -73,6 +75,8 @@ def pack_conv(
     target: VectorTarget,
     input_layout: Layout = "nhwc",
     element: Element = "float32",
+    *,
+    narrow: bool = False,
 ) -> npt.NDArray[Any]:
     """Weights (OC, C / groups, *kernel) as (groups, panels, taps, C / groups, columns), or channels before taps."""
     grouped = weights.reshape(groups, weights.shape[0] // groups, weights.shape[1], -1)
@@ -80,7 +84,7 @@ def pack_conv(
     turned = grouped.transpose(order)
     ordered = allocated(turned.shape, turned.dtype)
     ordered[...] = turned
-    packed = pack_b(ordered.reshape(groups, -1, ordered.shape[-1]), target, element)
+    packed = pack_b(ordered.reshape(groups, -1, ordered.shape[-1]), target, element, narrow=narrow)
     return packed.reshape(groups, packed.shape[1], *ordered.shape[1:3], packed.shape[-1])
 
 

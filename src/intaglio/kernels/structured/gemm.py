@@ -20,21 +20,35 @@ from intaglio.kernels.structured.source import (
 )
 from intaglio.kernels.structured.tile import row_source, tile_source
 
+THIN = 4
+"""Products of so few columns are made of dot products..."""
+
+THIN_DEPTH = 32
+"""...where the depth is at least so many times the columns."""
+
 Left = Literal["rows", "columns"]
 Right = Literal["packed", "rows", "columns"]
 
 _SIZES = ("M", "N", "K", "outer", "inner", "a_step", "a_outer", "a_inner", "b_step", "b_outer", "b_inner")
 
 
-def gemm(target: VectorTarget, element: Element = "float32", a: Left = "rows", b: Right = "packed") -> StructuredKernel:
+def gemm(
+    target: VectorTarget,
+    element: Element = "float32",
+    a: Left = "rows",
+    b: Right = "packed",
+    *,
+    narrow: bool = False,
+) -> StructuredKernel:
     """outer x inner products of M x K by K x N matrices; result row (batch * M + m) goes to the epilogue.
 
     A value of the left operand stands at a_outer * o + a_inner * i + a_step * m + k for a="rows" and at ... + m +
     a_step * k for a="columns"; of the right one at b_outer * o + b_inner * i + b_step * k + n for b="rows", at ... +
     b_step * n + k for b="columns", and in panels as `pack_b` makes them for b="packed" (b_step is not read). A stride
-    of 0 repeats the matrix. The order in which a sum is made depends on M, N and K alone.
+    of 0 repeats the matrix. The order in which a sum is made depends on M, N and K alone. With `narrow`, tiles and
+    panels are one vector wide.
     """
-    tile = register_tile(target, element)
+    tile = register_tile(target, element, narrow=narrow)
     sizes = (*_SIZES, "row_block", "panel_block", "depth_block")
     source = own_types(tile) + "\n".join(
         (
@@ -104,7 +118,9 @@ def _prepare_source(tile: Tile, a: Left, b: Right) -> str:
     pack = _USE_PACKED.substitute(type=c_name(tile.element), columns=tile.columns)
     if b == "rows":
         return _PREPARE_ROWS.substitute(columns=tile.columns, rows=tile.rows, pack=pack)
-    return (_PREPARE_DOTS.substitute() if _uses_dots(a, b) else "") + f"            {{\n{pack}            }}"
+    return (
+        _PREPARE_DOTS.substitute(thin=THIN, least=THIN_DEPTH) if _uses_dots(a, b) else ""
+    ) + f"            {{\n{pack}            }}"
 
 
 def _cost(target: VectorTarget, tile: Tile) -> str:
@@ -235,6 +251,11 @@ _PREPARE_ROWS = Template("""\
 $pack            }""")
 
 _PREPARE_DOTS = Template("""\
+            if (N <= $thin && K >= $least * N) {
+                IG_FUNCTION_thin(a_rows, a_step, b_panel, b_step, rows, K, columns, sum);
+                IG_FUNCTION_finish(buffer, size, batch * M + row, 1, rows, col, columns, sum);
+                continue;
+            }
             if (M <= 2) {
                 IG_FUNCTION_dots(a_rows, a_step, b_panel, b_step, rows, K, columns, sum);
                 IG_FUNCTION_finish(buffer, size, batch * M + row, 1, rows, col, columns, sum);
@@ -276,6 +297,27 @@ IG_FUNCTION_dots(const $type *a, int64_t a_step, const $type *b, int64_t b_step,
             for (int l = 0; l < $lanes; l++)
                 total += *(const ${vector}_at *)part[l];
             *(${vector}_at *)(sum + c) = total;
+        }
+}
+
+/* The same for few columns and many rows: the dot products of $lanes rows are added up at once. */
+static inline void
+IG_FUNCTION_thin(const $type *a, int64_t a_step, const $type *b, int64_t b_step, int64_t rows, int64_t depth,
+                 int64_t columns, $type *sum)
+{
+    for (int64_t r = 0; r < rows; r += $lanes)
+        for (int64_t c = 0; c < columns; c++) {
+            const int64_t count = rows - r < $lanes ? rows - r : $lanes;
+            $type part[$lanes][$lanes];
+            $vector total = {0};
+            for (int64_t l = 0; l < $lanes; l++)
+                *(${vector}_at *)part[l] =
+                    l < count ? IG_FUNCTION_dot(a + (r + l) * a_step, b + c * b_step, depth) : ($vector){0};
+            IG_FUNCTION_transpose(part[0], $lanes, part[0], $lanes);
+            for (int l = 0; l < $lanes; l++)
+                total += *(const ${vector}_at *)part[l];
+            for (int64_t l = 0; l < count; l++)
+                sum[(r + l) * $width + c] = total[l];
         }
 }
 """)

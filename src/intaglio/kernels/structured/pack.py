@@ -24,9 +24,11 @@ Unpacked = Literal["rows", "columns"]
 _SIZES = ("N", "K", "batch", "b_step", "b_batch")
 
 
-def pack_b(array: npt.NDArray[Any], target: VectorTarget, element: Element = "float32") -> npt.NDArray[Any]:
+def pack_b(
+    array: npt.NDArray[Any], target: VectorTarget, element: Element = "float32", *, narrow: bool = False
+) -> npt.NDArray[Any]:
     """Matrices (..., K, N) as (..., panels, K, columns): panels of adjacent columns, the last one filled with zeros."""
-    columns = register_tile(target, element).columns
+    columns = register_tile(target, element, narrow=narrow).columns
     *batch, depth, width = array.shape
     full, rest = divmod(width, columns)
     packed = allocated((*batch, full + (rest > 0), depth, columns), element)

@@ -95,11 +95,21 @@ class Tile:
         return element_bytes(self.element)
 
 
-def register_tile(target: VectorTarget, element: Element = "float32") -> Tile:
-    """The tile whose sums, one row of weights and one broadcast value fit the target's vector registers."""
+def register_tile(target: VectorTarget, element: Element = "float32", *, narrow: bool = False) -> Tile:
+    """The tile whose sums, one row of weights and one broadcast value fit the target's vector registers.
+
+    A narrow one is one vector wide: for results of few columns, of which a wide one would compute twice as many.
+    """
     lanes = target.vector_bytes // element_bytes(element)
+    if narrow:
+        return Tile(element, lanes, 14 if target.vector_registers >= 32 else 12, vectors=1)
     rows = 14 if target.vector_registers >= 32 else 6
     return Tile(element, lanes, rows)
+
+
+def is_narrow(target: VectorTarget, element: Element, columns: object) -> bool:
+    """Whether results of so many columns, where that is known, fit one vector."""
+    return isinstance(columns, int) and columns <= target.vector_bytes // element_bytes(element)
 
 
 def element_bytes(element: Element) -> int:

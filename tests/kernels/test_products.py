@@ -1,0 +1,53 @@
+"""Sampled products by constants of few columns, many to a model, fused and not, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+from intaglio.runtime.model import load
+
+COLUMNS = [1, 1, 2, 3, 4, 5, 7, 8, 9, 10, 15, 16, 17, 33]
+DEPTHS = [1, 5, 16, 31, 32, 33, 64, 100, 130, 300]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
+def test_sampled_products(dtype: Any, seed: int) -> None:
+    """x @ w with x transposed or not, of open or known size; whole numbers, of which every sum is exact."""
+    random = np.random.default_rng([seed, np.dtype(dtype).num])
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes, inputs, constants, feed, expected = [], [], [], dict[str, Any](), dict[str, Any]()
+    for index in range(24):
+        rows, depth, columns = (int(random.choice(sizes)) for sizes in ([1, 2, 7, 16, 33], DEPTHS, COLUMNS))
+        x = random.integers(-2, 3, (rows, depth)).astype(dtype)
+        w = random.integers(-2, 3, (depth, columns)).astype(dtype)
+        is_turned, is_open, is_fused = random.random(3) < (0.2, 0.4, 0.5)
+        given = np.ascontiguousarray(x.T) if is_turned else x
+        shape = [
+            f"d{index}{axis}" if is_open and (axis == 1) == is_turned else size for axis, size in enumerate(given.shape)
+        ]
+        inputs.append(helper.make_tensor_value_info(f"x{index}", number, shape))
+        constants.append(numpy_helper.from_array(w, f"w{index}"))
+        feed[f"x{index}"], name = given, f"x{index}"
+        if is_turned:
+            nodes.append(helper.make_node("Transpose", [name], [f"t{index}"], perm=[1, 0]))
+            name = f"t{index}"
+        wanted = x.astype(np.float64) @ w.astype(np.float64)
+        nodes.append(helper.make_node("MatMul", [name, f"w{index}"], [f"m{index}"]))
+        result = f"m{index}"
+        if is_fused:
+            nodes.append(helper.make_node("Abs", [result], [f"a{index}"]))
+            result, wanted = f"a{index}", np.abs(wanted)
+        nodes.append(helper.make_node("Identity", [result], [f"y{index}"]))
+        expected[f"y{index}"] = wanted.astype(dtype)
+    outputs = [helper.make_tensor_value_info(name, number, None) for name in expected]
+    graph = helper.make_graph(nodes, "products", inputs, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for threads in (1, 2):
+        results = load(model, engine="native", threads=threads).run(feed)
+        for name, wanted in expected.items():
+            np.testing.assert_array_equal(results[name], wanted, name)
