@@ -287,6 +287,7 @@ KINDS = [
     ("Conv", np.float16),
     ("ConvTranspose", np.float32),
     ("ConvTranspose", np.float64),
+    ("ConvTranspose", np.float16),
     ("ConvInteger", np.uint8),
     ("ConvInteger", np.int8),
     ("QLinearConv", np.uint8),
@@ -315,6 +316,43 @@ def test_sampled_convolutions(kind: str, dtype: Any, seed: int) -> None:
             compare(got[f"y{index}"], expected, (engine, index, case))
         if judged:
             compare(judged[f"y{index}"], expected, ("ONNX Runtime", index, case))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_half_precision_around_fused_layers(seed: int) -> None:
+    """A network in float16 rounds where the reference does: layers, activations, residuals and pools on whole numbers.
+
+    Its layers are computed with their channels last, as those of float32 are.
+    """
+    random, nodes, constants = np.random.default_rng(seed), list[Any](), list[Any]()
+
+    def add_node(operator: str, *inputs: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(operator, list(inputs), [f"v{len(nodes)}"], **attributes))
+        return f"v{len(nodes) - 1}"
+
+    def layer(x: str, inputs: int, outputs: int, kernel: int, group: int = 1) -> str:
+        shape = (outputs, inputs // group, kernel, kernel)
+        arrays = (random.random(shape) < 2 / np.prod(shape[1:])) * 1.0, random.integers(-3, 4, outputs) / 1.0
+        names = [f"c{len(constants)}", f"c{len(constants) + 1}"]
+        constants.extend(numpy_helper.from_array(a.astype(np.float16), n) for a, n in zip(arrays, names, strict=True))
+        return add_node("Conv", x, *names, pads=[kernel // 2] * 4, group=group)
+
+    x = add_node("Relu", layer("x", 3, 17, 3))
+    for kernel, group in ((1, 1), (3, 17), (3, 1)):
+        x = add_node("Add", x, add_node("Relu", layer(x, 17, 17, kernel, group)))
+        x = add_node("Mul", x, add_node("HardSigmoid", layer(add_node("GlobalMaxPool", x), 17, 17, 1)))
+    x = add_node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    nodes.append(helper.make_node("AveragePool", [x], ["y"], kernel_shape=[2, 2]))
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT16, s) for n, s in (("x", ["n", 3, 9, 8]), ("y", None))]
+    graph = helper.make_graph(nodes, "network", infos[:1], infos[1:], constants)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    native, reference = (load(proto, engine=engine) for engine in ("native", "reference"))
+    assert "channels last" in str(native.explain())
+    for batch in (1, 3):
+        data = random.integers(-4, 5, (batch, 3, 9, 8)).astype(np.float16)
+        got, expected = native(data), reference(data)
+        assert got.dtype == np.float16
+        np.testing.assert_allclose(got.astype(np.float32), expected.astype(np.float32), rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("special", [np.inf, np.nan, 1e30])

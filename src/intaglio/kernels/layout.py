@@ -17,7 +17,7 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import ANCHORS
-from intaglio.kernels.expression import EMITTERS
+from intaglio.kernels.expression import EMITTERS, HALVES
 from intaglio.kernels.fusion import reduction_axes
 from intaglio.kernels.program import REDUCTIONS
 from intaglio.ops.indices import known_integers, resolve_axis
@@ -245,7 +245,7 @@ def _is_spatial(node: Node) -> bool:
     if node.op.name not in ("Conv", "ConvTranspose", "MaxPool", "AveragePool"):
         return False
     tensors = [value.type for value in node.inputs if value is not None]
-    elements = ("float32", "int8", "uint8") if node.op.name == "MaxPool" else ("float32",)
+    elements = ("float32", *HALVES, *(("int8", "uint8") if node.op.name == "MaxPool" else ()))
     if not all(isinstance(t, TensorType) and t.dtype.name in elements and t.shape is not None for t in tensors):
         return False
     data = node.input
