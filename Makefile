@@ -5,7 +5,7 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup check lint types imports test libraries check-libraries check-long check-targets sanitize sanitize-quick hunt conformance format bench clean
+.PHONY: setup check lint types imports test libraries check-libraries check-onnx check-long check-targets sanitize sanitize-quick hunt conformance format bench clean
 
 setup: $(INSTALLED)
 
@@ -42,6 +42,21 @@ $(LIBRARIES)/.installed: tests/compat/libraries.txt $(INSTALLED)
 	touch $@
 
 libraries: $(LIBRARIES)/.installed
+
+# The oldest onnx that works, in an environment of its own that sees this one; `make test` has the newest.
+OLDEST := build/onnx-oldest
+
+$(OLDEST)/.installed: $(INSTALLED)
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > \
+		$$($(OLDEST)/bin/python -c "import site; print(site.getsitepackages()[0])")/shared.pth
+	$(OLDEST)/bin/python -m pip install --quiet --no-deps onnx==1.20.0
+	touch $@
+
+check-onnx: $(OLDEST)/.installed
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not targets" \
+		tests/onnx tests/conformance/test_conformance.py tests/ops/test_schemas.py tests/ops/test_agreement.py \
+		tests/test_backend.py tests/test_schema_objects.py tests/runtime/test_model.py tests/compat/test_session.py
 
 check-libraries: setup libraries
 	$(BIN)/python -m pytest -v -m "slow or not slow" tests/compat/test_libraries.py

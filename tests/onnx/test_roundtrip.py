@@ -13,8 +13,8 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 from onnx.backend.test import data
+from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.case.test_case import TestCase as Case
-from onnx.backend.test.loader import load_model_tests
 
 from intaglio.onnx.opsets import minimal_opsets
 from intaglio.onnx.reader import read_model
@@ -70,7 +70,7 @@ SAMPLE = [
 def cases() -> dict[str, Case]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite computes overflows on purpose
-        return {case.name: case for case in load_model_tests(kind="node")}
+        return {case.name: case for case in collect_testcases(None)}
 
 
 def as_fed(item: Any) -> Any:

@@ -14,7 +14,10 @@ from intaglio.onnx.tensors import pack, read_sparse, read_tensor, unpack
 from intaglio.onnx.write_tensors import TensorWriter
 
 NOWHERE = ExternalData(None)
-NUMERIC = [dtype for dtype in DTYPES.values() if dtype is not STRING]
+DEFINED = set(TensorProto.DataType.values())
+"""The element types of the installed onnx: those of 6 bits came with 1.23."""
+
+NUMERIC = [dtype for dtype in DTYPES.values() if dtype is not STRING and dtype.number in DEFINED]
 
 
 def random_bits(dtype: DType, count: int, seed: int = 0) -> np.ndarray:
@@ -32,9 +35,10 @@ def bits(array: np.ndarray) -> bytes:
 
 
 def test_every_element_type_of_onnx_is_known() -> None:
-    assert {number for number in TensorProto.DataType.values() if number} == set(NUMBERED)
+    assert {number for number in DEFINED if number} <= set(NUMBERED)
     for number, dtype in NUMBERED.items():
-        assert helper.tensor_dtype_to_np_dtype(number) == dtype.numpy
+        if number in DEFINED:
+            assert helper.tensor_dtype_to_np_dtype(number) == dtype.numpy
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3,), (2, 5), (7, 0, 2)])

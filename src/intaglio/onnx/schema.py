@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
@@ -19,8 +20,23 @@ _FILLING = (ops, all)
 Schema: TypeAlias = Any
 """An `onnx.defs.OpSchema`, whose type stubs lack half of its members."""
 
-NEWEST: dict[str, int] = {domain: versions[1] for domain, versions in defs.C.schema_version_map().items()}
-"""The newest operator set version of each domain that the installed `onnx` defines."""
+KNOWN: dict[str, int] = {
+    "": 28,
+    "ai.onnx.ml": 5,
+    "ai.onnx.preview": 1,
+    "ai.onnx.preview.training": 1,
+    "ai.onnx.training": 1,
+}
+"""The newest operator set version of each domain whose operators are written here; a test tells when ONNX goes on."""
+
+
+def newest_known(defined: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """The newest version of each domain that both ONNX, by its first and last versions, and this package know."""
+    return {domain: min(last, KNOWN.get(domain, last)) for domain, (_, last) in defined.items()}
+
+
+NEWEST: dict[str, int] = newest_known(defs.C.schema_version_map())
+"""The newest operator set version of each domain that the installed `onnx` defines and this package knows."""
 
 
 def normal_domain(domain: str) -> str:
@@ -53,8 +69,12 @@ class Resolution:
 
 
 def resolve(domain: str, name: str, version: int) -> Resolution:
-    """Find what stands for an operator at the imported version of its domain."""
-    schema = find_schema(domain, name, version)
+    """Find what stands for an operator at the imported version of its domain.
+
+    A version that is newer than what is known means what the newest known one does; an operator that is only in that
+    newer version is its own function body.
+    """
+    schema = find_schema(domain, name, min(version, NEWEST.get(domain, version))) or find_schema(domain, name, version)
     if schema is None and domain in NEWEST and version >= 1:
         return Resolution(None, operator=None if defs_has(domain, name) else OPERATORS.get((domain, name)))
     adapter = None if schema is None else find_adapter(domain, name, schema.since_version)
