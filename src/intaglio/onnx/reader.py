@@ -146,8 +146,8 @@ def _opset_imports(model: ModelProto) -> tuple[dict[str, int], list[Problem]]:
 
 
 def _newer(model: ModelProto, opsets: Mapping[str, int]) -> tuple[str, ...]:
-    """What of a model's versions is newer than what the installed `onnx` knows."""
-    known = f"which the installed onnx {onnx.__version__} knows"
+    """What of a model's versions is newer than what the installed `onnx` and this package know."""
+    known = f"which is known here with onnx {onnx.__version__}"
     found = [
         f"opset {version} of {domain or 'ai.onnx'} is newer than {NEWEST[domain]}, the newest {known}: operators are "
         f"read as opset {NEWEST[domain]} defines them"
