@@ -31,6 +31,8 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--rounds", type=int, default=defaults.rounds, help="turns that each engine gets on a model")
     command.add_argument("--seconds", type=float, default=defaults.seconds, help="length of one engine's turn")
     command.add_argument("--starts", type=int, default=defaults.starts, help="processes for each warm start")
+    command.add_argument("--processor-time", action="store_true",
+                         help="count processor time in the race, on one thread: for a busy machine")  # fmt: skip
     command.add_argument("--patience", type=float, default=defaults.patience, help="seconds for one model's step")
     command.add_argument("--json", type=Path, metavar="FILE", help="also write all figures as JSON")
     command.add_argument("--write", type=Path, metavar="FILE", help="write the page there instead of to the output")
@@ -52,8 +54,9 @@ def main(arguments: list[str]) -> int:
             print(f"{specimen.name:40} {specimen.kind}")
         return 0
     settings = Settings(
-        options.threads, options.rounds, options.seconds, options.starts, options.patience, options.jobs
-    )
+        1 if options.processor_time else options.threads, options.rounds, options.seconds, options.starts,
+        options.patience, options.jobs, "process_time" if options.processor_time else "perf_counter",
+    )  # fmt: skip
     if not options.report_only:
         _measure(chosen, settings, options)
     if options.generate_only:

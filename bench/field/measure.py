@@ -36,6 +36,7 @@ class Settings:
     starts: int = 3
     patience: float = 300.0  # seconds for making or examining one model
     jobs: int = 1
+    clock: str = "perf_counter"  # of the module `time`; `process_time` on a busy machine, with one thread
 
 
 def source_hash() -> str:
@@ -146,8 +147,9 @@ def race(specimen: Specimen, settings: Settings) -> dict[str, Any]:
     """Warm starts and times of single runs, the two engines in turns."""
     cache, feeds = specimen.folder / CACHE, specimen.cases()[0]
     kinds: dict[str, type[Engine]] = {"ours": Intaglio, "theirs": OnnxRuntime}
-    jobs = {name: Job(kind, specimen.path, settings.threads, feeds) for name, kind in kinds.items()}
+    jobs = {name: Job(kind, specimen.path, settings.threads, feeds, settings.clock) for name, kind in kinds.items()}
     found: dict[str, Any] = {name: {"starts": [], "rounds": []} for name in kinds}
+    found["clock"], found["threads"] = settings.clock, settings.threads
     workers: dict[str, Worker] = {}
     try:
         for _ in range(settings.starts):

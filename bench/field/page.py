@@ -40,7 +40,8 @@ AFTER = """
   new process with what that left; **cold CPU** is the processor time of a cold start, the compiler's included, which a
   busy machine does not change much; the import of the package is in neither. **ORT warm** is that of ONNX Runtime.
 - **ORT / ours** is ONNX Runtime's time for one run over ours, both optimised, medians of turns that they take in
-  processes of their own: above 1, Intaglio is faster.
+  processes of their own: above 1, Intaglio is faster. One with a `*` counts processor time on one thread, which is what
+  a busy machine can tell.
 - **MiB** is the peak memory of the process, interpreter included.
 """
 
@@ -121,7 +122,7 @@ def line(specimen: Specimen) -> list[str]:
         _number(check.get("cold_cpu", math.nan), ".2f"),
         _number(start(result, "ours"), ".3f"),
         _number(start(result, "theirs"), ".3f"),
-        _number(ratio(result), ".2f"),
+        _number(ratio(result), ".2f") + ("*" if race.get("clock") == "process_time" else ""),
         *(f"{value / 2**20:.0f}" if value else NOTHING for value in memories),
     ]
 

@@ -153,10 +153,20 @@ def test_a_right_model_has_all_its_figures(folder: Path) -> None:
     assert result["check"]["host_runs"] == 0
     assert result["check"]["cold"] > 0
     assert measure.ratio(result) > 0
+    assert result["race"]["clock"] == "perf_counter"
     assert measure.start(result, "theirs") > 0
     text = page.page([chosen], SETTINGS, "python -m bench field")
     assert "| policy.script | 2 of 2 |" in text
     assert "1 models that ONNX Runtime runs; 1 examined, 1 load and agree" in text
+
+
+def test_processor_time_is_marked(folder: Path) -> None:
+    chosen = by_name("policy.script")
+    write_model(chosen, 2.0)
+    times = {"starts": [0.5], "rounds": [2.0], "memory": 2**20}
+    race = {"clock": "process_time", "ours": times, "theirs": {**times, "rounds": [3.0]}}
+    keep(chosen, check={"step": "done", "cases": [], "tolerance": 1e-4}, race=race)
+    assert "| 1.50* |" in page.page([chosen], SETTINGS, "")
 
 
 def test_a_wrong_answer_is_told_with_its_size(folder: Path) -> None:
