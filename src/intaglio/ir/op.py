@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import MISSING, Field, field, fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, dataclass_transform
@@ -152,6 +152,17 @@ class Op(Record):
         first = next(iter(given.values()))
         return [first.dtype] * max(1, len(self.output_names))
 
+    def prepare(self, *constants: Array | None) -> Callable[..., Any]:
+        """`reference` as a function of those inputs that are no constants, for a node that runs often.
+
+        Gets the constants in the places of the inputs, and None in those of others. What can be worked out from them
+        and from the attributes is worked out once. The function may leave out checks, as long as it raises something
+        where `reference` would.
+        """
+        if all(constant is None for constant in constants):
+            return self.reference
+        return lambda *arrays: self.reference(*_merged(constants, arrays))
+
     def expand(self, b: Any, *inputs: Any, **named: Any) -> Any:
         """The outputs in simpler operators, for composite operators only."""
         raise UnsupportedError(f"{self.name} has no expansion into simpler operators")
@@ -213,6 +224,12 @@ class Op(Record):
             cached = tuple(each.name for each in cls.attributes() if "Graph" in str(each.type))
             cls._graphs = cached  # pyright: ignore[reportAttributeAccessIssue]
         return cached
+
+
+def _merged(constants: Sequence[Array | None], arrays: Sequence[Array]) -> list[Array]:
+    """The inputs in order: constants where there are some, else the next of the arrays."""
+    rest = iter(arrays)
+    return [next(rest) if constant is None else constant for constant in constants]
 
 
 def _read_parameters(cls: type[Op]) -> Iterator[Parameter]:

@@ -54,6 +54,13 @@ class Gather(Op):
         taken = data[(slice(None),) * axis + (places,)]
         return np.asarray(taken, dtype=data.dtype).reshape(result)
 
+    def prepare(self, *constants: Array | None) -> Callable[..., Any]:
+        data, indices = constants
+        axis = self.axis
+        if data is not None and indices is None:
+            return lambda places: data.take(places, axis)
+        return (lambda array: array.take(indices, axis)) if indices is not None else super().prepare(*constants)
+
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
         data, indices = inputs
         axis, rank = resolve_axis(self.axis, data.rank), indices.rank

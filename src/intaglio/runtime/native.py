@@ -43,6 +43,7 @@ from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.fitting import Fitting
+from intaglio.runtime.quick import QuickRun, quick_run
 from intaglio.runtime.segment import (
     PREPARED_LIMIT,
     Frame,
@@ -187,6 +188,9 @@ class NativeEngine:
         self._fast: dict[tuple[tuple[int, ...], ...], Ready] = {}
         self._is_single = self._has_one_segment()
         self._dtypes = [value.dtype.numpy for value in self.plan.inputs] if self._is_single else []
+        is_fixed = not (self._parameters or self._depends_on_shapes or self.bodies)
+        self._quick = quick_run(self.plan, self._outputs) if is_fixed else None
+        self._again: dict[tuple[tuple[int, ...], ...], list[tuple[CompiledStep, Ready]]] = {}
         release_plan(self.plan)
         self.held.let_go()
         return self
@@ -346,8 +350,17 @@ class NativeEngine:
                 self._run_host(step.node, known, bindings, deadline)
             else:
                 self._run_native(step, known, bindings, deadline, inputs)
+        if self._quick is not None:
+            self._remember_steps(inputs, bindings)
         outputs = [value.constant if value.constant is not None else known[value] for value in self._outputs]
         return owned(outputs, inputs, self._constants)
+
+    def _remember_steps(self, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
+        """Keep the segments as they are prepared for sizes with which a whole run has gone well."""
+        if len(self._again) >= PREPARED_LIMIT:
+            self._again.clear()
+        steps = [step for step in self.steps if isinstance(step, CompiledStep)]
+        self._again[tuple([array.shape for array in inputs])] = [(step, _ready(step, bindings)) for step in steps]
 
     def _check_assumptions(self, bindings: dict[str, int]) -> None:
         for left, right in self.plan.assumptions:
@@ -396,12 +409,15 @@ class NativeEngine:
         """Keep no plan of memory for the sizes that were run before."""
         for engine in self.all_engines():
             engine._fast.clear()
+            engine._again.clear()
             for step in engine.steps:
                 if isinstance(step, CompiledStep):
                     step.forget_sizes()
 
     def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
         """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
+        if self._quick is not None:
+            return self._run_quick(self._quick, inputs)
         if not self._is_single:
             return None
         for array, dtype in zip(inputs, self._dtypes, strict=True):
@@ -409,6 +425,17 @@ class NativeEngine:
                 return None
         fast = self._fast.get(tuple([array.shape for array in inputs]))
         return None if fast is None else self._run_fast(fast, inputs, None)
+
+    def _run_quick(self, quick: QuickRun, inputs: Sequence[Any]) -> list[Any] | None:
+        """All steps without checks, for sizes seen before."""
+        if not quick.takes(inputs):
+            return None
+        segments = self._again.get(tuple([array.shape for array in inputs]))
+        outputs = None if segments is None else quick.run(inputs, segments, self._limit_ns)
+        if outputs is None:
+            return None
+        self.host_runs += quick.host_nodes
+        return outputs
 
     def _run_fast(self, fast: Ready, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """One segment, shapes seen before: allocate and call."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -237,9 +238,15 @@ class OneHotEncoder(Op):
         return found.reshape(*X.shape, len(categories))
 
     def expand(self, b: Builder, X: Value) -> Value:
-        categories = b.constant(label_list(self.cats_int64s, self.cats_strings))
+        listed = label_list(self.cats_int64s, self.cats_strings)
+        categories = b.constant(listed)
         keys = X if X.dtype in (STRING, INT64) else cast(b, X, INT64)
-        if not self.zeros:
+        if X.dtype == STRING and len(set(listed.tolist())) == len(listed):
+            # The place of the text is a number, which is compared fast.
+            places = np.arange(len(listed))
+            keys = b.apply(Lookup, X, categories, b.constant(places), None if not self.zeros else b.constant([-1]))
+            categories = b.constant(places)
+        elif not self.zeros:
             keys = b.apply(Lookup, keys, categories, categories)
         return b.Cast(b.Equal(b.Unsqueeze(keys, [-1]), categories), to=FLOAT32.number)
 
@@ -338,8 +345,15 @@ class ZipMap(Op):
         return SequenceType(MapType(key, TensorType(FLOAT32, ())))
 
     def reference(self, X: Array) -> list[dict[Any, Any]]:
+        return self.prepare(None)(X)
+
+    def prepare(self, *constants: Array | None) -> Callable[[Array], list[dict[Any, Any]]]:
         labels = label_list(self.classlabels_int64s, self.classlabels_strings).tolist()
-        rows = as_rows(X)
-        if rows.shape[1] != len(labels):
-            raise OperatorError(f"{rows.shape[1]} columns, there are {len(labels)} labels")
-        return [dict(zip(labels, (np.asarray(item) for item in row), strict=True)) for row in rows]
+
+        def zipped(X: Array) -> list[dict[Any, Any]]:
+            rows = as_rows(X)
+            if rows.shape[1] != len(labels):
+                raise OperatorError(f"{rows.shape[1]} columns, there are {len(labels)} labels")
+            return [dict(zip(labels, row)) for row in rows.astype(np.float32, copy=False).tolist()]  # noqa: B905
+
+        return zipped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,3 +122,13 @@ class Lookup(Op):
         if missing:
             raise OperatorError(f"{missing[0]} is no known key")
         return mapped(X, table, None if default is None else default[0], values.dtype)
+
+    def prepare(self, *constants: Array | None) -> Callable[..., Any]:
+        data, keys, values, default = (*constants, None)[:4]
+        if data is not None or keys is None or values is None or keys.dtype != object:
+            return super().prepare(*constants)
+        table, dtype = dict(zip(keys.tolist(), values.tolist(), strict=True)), values.dtype
+        if default is None:
+            return lambda X: np.array([table[item] for item in X.reshape(-1).tolist()], dtype).reshape(X.shape)
+        get, other = table.get, default.tolist()[0]
+        return lambda X: np.array([get(item, other) for item in X.reshape(-1).tolist()], dtype).reshape(X.shape)

@@ -1,0 +1,161 @@
+"""Plans with host nodes that run again without checks: labels and maps at the end, columns of strings before."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import intaglio
+from intaglio.errors import IntaglioError
+
+LABELS = {"strings": ["low", "mid", "high"], "numbers": [3, 5, 9]}
+WORDS = ["red", "green", "blue", "other"]
+
+
+def classifier(kind: str, has_text: bool, seed: int = 0) -> Any:
+    """Scores, the label of the best and a map of all; with text, from words that are looked up."""
+    rng = np.random.default_rng(seed)
+    labels, name = LABELS[kind], "strings" if kind == "strings" else "ints"
+    nodes, width, data = [], 4, "x"
+    if has_text:
+        pick = random.Random(seed).choice(["OneHotEncoder", "LabelEncoder"])
+        if pick == "OneHotEncoder":
+            nodes.append(
+                helper.make_node("OneHotEncoder", ["x"], ["h"], domain="ai.onnx.ml", cats_strings=WORDS[:3], zeros=1)
+            )
+            nodes.append(helper.make_node("Flatten", ["h"], ["f"], axis=1))
+            width, data = 6, "f"
+        else:
+            tables = {"keys_strings": WORDS, "values_floats": [0.5, -1.0, 2.0, 0.0]}
+            nodes.append(helper.make_node("LabelEncoder", ["x"], ["f"], domain="ai.onnx.ml", **tables))
+            width, data = 2, "f"
+    weights = rng.normal(size=(len(labels), width)).astype(np.float32).reshape(-1).tolist()
+    options = {f"classlabels_{name}": labels, "coefficients": weights, "intercepts": [0.1, 0.2, 0.3]}
+    nodes.append(
+        helper.make_node(
+            "LinearClassifier", [data], ["y", "p"], domain="ai.onnx.ml", post_transform="SOFTMAX", **options
+        )
+    )
+    zipped = {"classlabels_strings" if kind == "strings" else "classlabels_int64s": labels}
+    nodes.append(helper.make_node("ZipMap", ["p"], ["z"], domain="ai.onnx.ml", **zipped))
+    element = TensorProto.STRING if has_text else TensorProto.FLOAT
+    result = TensorProto.STRING if kind == "strings" else TensorProto.INT64
+    info = helper.make_tensor_value_info("x", element, ["n", 2 if has_text else 4])
+    maps = helper.make_map_type_proto(result, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    outputs = [
+        helper.make_tensor_value_info("y", result, ["n"]),
+        helper.make_value_info("z", helper.make_sequence_type_proto(maps)),
+    ]
+    graph = helper.make_graph(nodes, "classifier", [info], outputs)
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def data_for(has_text: bool, rows: int, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    if has_text:
+        return rng.choice(np.array(WORDS, object), size=(rows, 2))
+    return rng.normal(size=(rows, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("has_text", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_classifiers(kind: str, has_text: bool, seed: int) -> None:
+    proto = classifier(kind, has_text, seed)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    models = [intaglio.load(proto, engine=engine) for engine in ("native", "reference")]
+    for turn, rows in enumerate([1, 5, 1, 5, 5, 0, 1]):
+        x = data_for(has_text, rows, seed + turn)
+        labels, maps = session.run(None, {"x": x})
+        for model in models:
+            found, zipped = model(x)
+            assert found.tolist() == labels.tolist()
+            assert len(zipped) == len(maps)
+            for ours, theirs in zip(zipped, maps, strict=True):
+                assert ours == pytest.approx(theirs, rel=1e-5)
+                assert {type(key) for key in ours} == {type(key) for key in theirs}
+                assert {type(score) for score in ours.values()} == {float}
+            assert len(json.loads(json.dumps(zipped))) == rows
+
+
+def test_host_nodes_are_counted_in_each_run() -> None:
+    model = intaglio.load(classifier("strings", False))
+    counts = []
+    for _ in range(4):
+        model(data_for(False, 3, 0))
+        counts.append(model.host_runs)
+    assert counts == [counts[0] * turn for turn in (1, 2, 3, 4)]
+    assert counts[0] > 0
+
+
+def test_results_belong_to_the_caller() -> None:
+    model = intaglio.load(classifier("strings", False))
+    x = data_for(False, 3, 0)
+    first = model(x)
+    kept = first[0].tolist()
+    first[0][:] = "changed"
+    first[1][0].clear()
+    for _ in range(2):
+        again = model(x)
+        assert again[0].tolist() == kept
+        assert len(again[1][0]) == 3
+
+
+@pytest.mark.parametrize("other", [np.array([["red", "blue"]]), [["red", "blue"]]], ids=["numpy", "list"])
+def test_what_is_no_array_of_texts_goes_the_long_way(other: Any) -> None:
+    model = intaglio.load(classifier("strings", True, 1))
+    expected = model(np.array([["red", "blue"]], object))
+    for _ in range(3):
+        found = model(other)
+        assert found[0].tolist() == expected[0].tolist()
+        assert found[1] == expected[1]
+
+
+@pytest.mark.parametrize("wrong", [np.array([["red", 7]], object), np.array([[None, "red"]], object)], ids=str)
+def test_what_is_no_text_is_refused_also_later(wrong: Any) -> None:
+    model = intaglio.load(classifier("strings", True, 1))
+    for _ in range(3):
+        model(np.array([["red", "blue"]], object))
+        with pytest.raises(IntaglioError):
+            model(wrong)
+
+
+def strict_lookup() -> Any:
+    """Words that must be known, then the text at the place of a number that may be out of range."""
+    nodes = [
+        helper.make_node("OneHotEncoder", ["x"], ["h"], domain="ai.onnx.ml", cats_strings=WORDS[:2], zeros=0),
+        helper.make_node("Gather", ["t", "i"], ["g"]),
+    ]
+    infos = [
+        helper.make_tensor_value_info("x", TensorProto.STRING, ["n"]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, ["k"]),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("h", TensorProto.FLOAT, None),
+        helper.make_tensor_value_info("g", TensorProto.STRING, None),
+    ]
+    table = numpy_helper.from_array(np.array(WORDS, object), "t")
+    graph = helper.make_graph(nodes, "lookup", infos, outputs, [table])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_faults_are_told_in_later_runs_too(engine: str) -> None:
+    model = intaglio.load(strict_lookup(), engine=engine)
+    words, places = np.array(["green", "red"], object), np.array([3, -1, 0])
+    for _ in range(3):
+        hot, found = model(words, places)
+        assert hot.tolist() == [[0, 1], [1, 0]]
+        assert found.tolist() == ["other", "other", "red"]
+        with pytest.raises(IntaglioError, match="4"):
+            model(words, np.array([0, 4, 0]))
+        with pytest.raises(IntaglioError, match=r"purple|no known"):
+            model(np.array(["green", "purple"], object), places)
