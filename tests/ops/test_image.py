@@ -44,7 +44,7 @@ def test_what_is_no_image_gives_nothing():
 
 def test_pillow_is_asked_for(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "PIL", None)
-    with pytest.raises(UnsupportedError, match=r"pip install intaglio\[images\]"):
+    with pytest.raises(UnsupportedError, match=r"pip install pillow"):
         decode(np.zeros(4, np.uint8))
 
 
