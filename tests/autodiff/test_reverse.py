@@ -14,7 +14,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import FLOAT32, FLOAT64, INT64
 from intaglio.ir.graph import Graph, Value
-from intaglio.ir.op import Op
+from intaglio.ir.op import OPERATORS, Op
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate, evaluate_values
 
@@ -45,6 +45,15 @@ def test_values_and_names_survive_expansion() -> None:
     assert "Gelu" not in {node.op.name for node in graph.nodes}
     np.testing.assert_allclose(evaluate(graph, [array])[0], before[0], rtol=1e-6)
     assert bar.type == x.type
+
+
+def test_sizes_that_an_expansion_tells_have_one_name() -> None:
+    """The gradient asks Unique for its places, which the operator that was expanded does not give."""
+    unique = OPERATORS["com.microsoft", "Unique"]
+    graph, _, (x,), y = graph_of(lambda b, x: b.apply(unique, x), TensorType(FLOAT64, (5,)))
+    gradients(graph, y, [x])
+    (node,) = (node for node in graph.nodes if node.op.name == "Unique")
+    assert len({node.outputs[place].shape for place in (0, 1, 3)}) == 1
 
 
 @pytest.mark.parametrize(
