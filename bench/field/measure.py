@@ -192,6 +192,8 @@ def problems(result: dict[str, Any]) -> list[str]:
     """What is not as it should be, in words; nothing of speed."""
     check = result.get("check", {})
     found = [f"{check.get('step')}: {check['failure']}"] if check.get("failure") else []
+    if check and not found and check.get("step") != "done":
+        found = [f"{check.get('step')}: the examination did not end"]
     tolerance = check.get("tolerance", 0.0)
     for case in check.get("cases", ()):
         if case["error"] > max(tolerance, spread_of(case)):

@@ -7,7 +7,7 @@ import statistics
 from typing import Any
 
 from bench import report
-from bench.field.measure import Settings, problems, ratio, read_result, spread_of, start, told
+from bench.field.measure import Settings, problems, ratio, read_result, source_hash, spread_of, start, told
 from bench.field.specimen import Specimen
 from bench.peers import Intaglio, OnnxRuntime
 from bench.production import markdown_table
@@ -76,6 +76,9 @@ def summary(specimens: list[Specimen]) -> list[str]:
     lines = [
         f"{len(made)} models that ONNX Runtime runs; {len(known)} examined, {len(right)} load and agree at all sizes"
     ]
+    source = source_hash()
+    if old := sum(result.get("source") != source for result in known.values()):
+        lines.append(f"{old} of them were examined with an earlier state of the package")
     ratios = {name: ratio(result) for name, result in known.items() if not math.isnan(ratio(result))}
     if ratios:
         slow, slower = (sum(value < bound for value in ratios.values()) for bound in (0.9, 0.5))
@@ -115,7 +118,7 @@ def line(specimen: Specimen) -> list[str]:
     memories = [race.get(engine, {}).get("memory") for engine in ("ours", "theirs")]
     return [
         specimen.name,
-        f"{len(agreed)} of {tried}" if tried else "fails",
+        f"{len(agreed)} of {tried}" if tried else "fails" if check else NOTHING,
         _number(error, ".0e"),
         str(check.get("host_runs", NOTHING)),
         _number(check.get("cold", math.nan), ".2f"),
@@ -141,21 +144,26 @@ def notes_of(result: dict[str, Any]) -> list[str]:
         if check["tolerance"] < case["error"] <= spread_of(case)
     ]
     host = [f"on the host, {count} times: {reason}" for reason, count in reasons.items()]
-    return [
-        " ".join(text.replace("|", "/").split())[:400] for text in dict.fromkeys([*problems(result), *spread, *host])
-    ]
+    return [_one_line(text)[:400] for text in dict.fromkeys([*problems(result), *spread, *host])]
 
 
 def left_out(specimens: list[Specimen]) -> str:
-    """Which networks the exporters or ONNX Runtime do not take."""
-    lines = []
-    for specimen in specimens:
-        failure = (specimen.facts() or {"failure": "not made yet"})["failure"]
-        if failure:
-            text = re.sub(r"(/[\w.+-]+)+/(?=model\.onnx)", "", " ".join(failure.replace("|", "/").split()))[:160]
-            lines.append(f"- {specimen.name}: {text}")
-    return "\n".join(["## Not in the corpus", "", "What an exporter does not take, or ONNX Runtime does not run:", "",
-                      *lines]) if lines else ""  # fmt: skip
+    """Which networks the exporters or ONNX Runtime do not take, and which were not tried."""
+    failures = {s.name: (s.facts() or {"failure": ""})["failure"] for s in specimens}
+    lines = [f"- {name}: {_one_line(failure)[:160]}" for name, failure in failures.items() if failure]
+    waiting = [specimen.name for specimen in specimens if specimen.facts() is None]
+    parts = ["## Not in the corpus"]
+    if lines:
+        parts += ["What an exporter does not take, or ONNX Runtime does not run:", "\n".join(lines)]
+    if waiting:
+        parts.append(f"Not made in this run: {', '.join(waiting)}.")
+    return "\n\n".join(parts) if len(parts) > 1 else ""
+
+
+def _one_line(text: str) -> str:
+    """A text for a cell or an item of a list, without colours and without the folders of this machine."""
+    plain = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).replace("|", "/").split())
+    return re.sub(r"(?<![\w.])/[\w.+-]+(/[\w.+-]+)*/(?=[\w-]+\.(onnx|py)\b)", "", plain)
 
 
 def _number(value: float, form: str) -> str:

@@ -177,6 +177,20 @@ def test_a_wrong_answer_is_told_with_its_size(folder: Path) -> None:
     assert "| policy.script | 0 of 2 |" in page.page([chosen], SETTINGS, "")
 
 
+def test_the_page_tells_what_was_not_made_and_names_no_folder(folder: Path) -> None:
+    chosen = [by_name(f"{name}.script") for name in ("policy", "graph", "bags")]
+    write_model(chosen[0], 2.0)
+    chosen[1].folder.mkdir(parents=True)
+    failure = "ONNX Runtime does not load /some/where/model.onnx | File /a/b.py"
+    (chosen[1].folder / specimen.FACTS).write_text(json.dumps({"failure": failure, "made": 0.0}))
+    text = page.page(chosen, SETTINGS, "")
+    assert "- graph.script: ONNX Runtime does not load model.onnx / File b.py" in text
+    assert "Not made in this run: bags.script." in text
+    assert f"| policy.script | {page.NOTHING} |" in text
+    keep(chosen[0], source="older", check={"step": "done", "cases": [], "tolerance": 1e-4})
+    assert "1 of them were examined with an earlier state" in page.page(chosen, SETTINGS, "")
+
+
 def test_a_file_that_is_no_model_is_a_row(folder: Path) -> None:
     chosen = by_name("policy.script")
     write_model(chosen, 2.0)
@@ -235,9 +249,10 @@ def test_the_list_names_every_chosen_model(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_difference_counts_only_beyond_that_of_the_judge_from_itself() -> None:
     case = {"sizes": {"x": [2]}, "error": 0.2, "why": "output 0"}
-    wrong = {"check": {"tolerance": 0.05, "cases": [case]}}
+    wrong = {"check": {"step": "done", "tolerance": 0.05, "cases": [case]}}
+    assert problems({"check": {"step": "load"}}) == ["load: the examination did not end"]
     assert problems(wrong) == ["x 2: error 2.0e-01, output 0"]
     for spread, is_wrong in ((0.1, True), (0.3, False), (math.inf, True)):
-        result = {"check": {"tolerance": 0.05, "cases": [{**case, "spread": spread}]}}
+        result = {"check": {"step": "done", "tolerance": 0.05, "cases": [{**case, "spread": spread}]}}
         assert bool(problems(result)) == is_wrong
         assert any("with and without" in note for note in page.notes_of(result)) != is_wrong
