@@ -172,7 +172,11 @@ def test_processor_time_is_marked(folder: Path) -> None:
 def test_a_wrong_answer_is_told_with_its_size(folder: Path) -> None:
     chosen = by_name("policy.script")
     write_model(chosen, 3.0)
-    result = keep(chosen, check=check(chosen, SETTINGS))
+    found = check(chosen, SETTINGS)
+    assert all(case["spread"] == pytest.approx(0.5) for case in found["cases"])  # the judge is as far from what it said
+    for case in found["cases"]:
+        del case["spread"]
+    result = keep(chosen, check=found)
     assert [text.partition(",")[0] for text in problems(result)] == ["x 3: error 5.0e-01", "x 5: error 5.0e-01"]
     assert "| policy.script | 0 of 2 |" in page.page([chosen], SETTINGS, "")
 
