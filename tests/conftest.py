@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 from _pytest.terminal import TerminalReporter
+from hypothesis import HealthCheck, settings
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.ir import dim
@@ -20,6 +21,9 @@ from intaglio.ops.evaluate import evaluate
 
 from .conformance.known import summary
 from .interrupts import restore_interrupts
+
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")  # a busy machine is slow, and no fault of what is tested
 
 Agree = Callable[..., list[Any]]
 
