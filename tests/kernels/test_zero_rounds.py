@@ -15,6 +15,9 @@ import pytest
 from onnx import parser
 
 import intaglio
+from intaglio.onnx.reader import read_model
+from intaglio.ops.evaluate import evaluate
+from intaglio.runtime.native import NativeEngine
 
 F = np.float32
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
@@ -143,3 +146,35 @@ def test_sizes_that_are_numbers_are_those_of_onnx_runtime(sizes: tuple[int, ...]
         check(proto, feeds)
         theirs = session.run(None, dict(zip(("x", "m", "g"), feeds, strict=True)))
         assert [array.shape for array in run(proto, "native", feeds)] == [array.shape for array in theirs]
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (3, 1), (1, 4), (1, 1)])
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_what_a_loop_stacks_meets_other_sizes(rounds: int, sizes: tuple[int, int]) -> None:
+    """A number of rounds that only the loop tells meets a size of an input: it is looked at behind the loop."""
+    model = parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 21]>
+        g (int64 count, float[3,4] x, float[r,a,b] y) => (float[r,a,b] z, float[r,a,b] w) {
+            true = Constant <value = bool {1}> ()
+            state, stacked = Loop (count, true, x) <
+                body = b (int64 i, bool c, float[3,4] s) => (bool d, float[3,4] t, float[3,4] e) {
+                    d = Identity (c)
+                    t = Neg (s)
+                    e = Identity (s)
+                }
+            >
+            z = Max (stacked, y)
+            w = Add (y, stacked)
+        }
+    """)
+    graph = read_model(model).graph
+    engine = NativeEngine(graph, 2).load()
+    generator = np.random.default_rng(rounds)
+    for each in (rounds, 3, rounds):
+        inputs = [
+            np.array(each),
+            generator.standard_normal((3, 4)).astype(np.float32),
+            generator.standard_normal((each, *sizes)).astype(np.float32),
+        ]
+        for got, expected in zip(engine.run(inputs), evaluate(graph, inputs), strict=True):
+            np.testing.assert_array_equal(got, expected)

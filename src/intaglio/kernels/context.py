@@ -79,6 +79,8 @@ class Context:
     """What the graph under way needs of sizes that drivers bind."""
     awaited: set[str] = field(default_factory=set[str])
     """The symbols that host nodes still to come bind."""
+    growing: set[str] = field(default_factory=set[str])
+    """The symbols of what loops under way stack: they have values on the way that mean nothing yet."""
     notes: dict[Node, Any] = field(default_factory=dict[Node, Any])
     """What the rule that binds a node's sizes leaves for the one that lowers it."""
     late_symbols: set[str] = field(default_factory=set[str])
@@ -215,7 +217,8 @@ class Context:
         self.segment.late += [name for name in names if name not in self.segment.late]
         for left, right in self.assumptions:
             used = symbols(left) | symbols(right)
-            if not used.isdisjoint(names) and used & self.late_symbols <= self._known:
+            is_known = used & self.late_symbols <= self._known and used.isdisjoint(self.growing)
+            if not used.isdisjoint(names) and is_known:
                 self.emit(Check([(left, right)], ASSUMPTION, title=f"{left} = {right}"))
         self._check([each for each in self.requirements if not each.symbols.isdisjoint(names)])
 
@@ -231,7 +234,7 @@ class Context:
 
     def _check(self, requirements: Sequence[Requirement]) -> None:
         for each in requirements:
-            if each.symbols & self.late_symbols <= self._known and each.symbols.isdisjoint(self.awaited):
+            if each.symbols & self.late_symbols <= self._known and each.symbols.isdisjoint(self.awaited | self.growing):
                 self.emit(Check(each.pairs, REQUIREMENT, title=each.message))
 
     def begin_block(self) -> _Outer:

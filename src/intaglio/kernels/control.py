@@ -209,6 +209,8 @@ class _Rounds:
         operands = self._loop_operands()
         rest = zip(inner, returned, outputs[:count], initial, strict=True)
         self.unbound = {value: context.unbound(value) for value in (*inner, *outputs[count:])}
+        growing = {name for value in outputs[count:] for _, name in self.unbound[value]}
+        context.growing |= growing
         states = [self._begin_state(i, r, o, v) for i, r, o, v in rest if v is not None]
         pairs = enumerate(zip(elements, outputs[count:], strict=True))
         stacks = [self._begin_stack(place, element, output) for place, (element, output) in pairs]
@@ -227,6 +229,7 @@ class _Rounds:
         context.emit(
             Repeat(self.counter, limit, operands[1], again, block, self._most_rounds(), nodes=(node,), title=title)
         )
+        context.growing -= growing
         self._finish(states, stacks)
 
     def _most_rounds(self) -> Dim | None:
@@ -447,6 +450,7 @@ class _Rounds:
                 items.append((name, state.inner.shape[axis]))
         items += [(stack.rounds, self.round) for stack in stacks if stack.rounds is not None]
         context.assign(items)
+        context.declare([name for stack in stacks for _, name in stack.own])
         for state in states:
             if state.pair is not None:
                 context.emit(Settle(state.pair, nodes=(self.node,)))
