@@ -223,3 +223,12 @@ def test_lists_of_floats_are_single_precision() -> None:
     scaler = OPERATORS[("ai.onnx.ml", "Scaler")](offset=(0.1,), scale=(1, 2))
     assert scaler.offset == (float(np.float32(0.1)),)
     assert scaler.scale == (1.0, 2.0)
+
+
+def test_sizes_of_expansions_have_names_of_their_own() -> None:
+    """Two windows whose lengths are data have two lengths, although one expansion gives the types of both."""
+    graph = Graph("windows")
+    builder = Builder(graph)
+    lengths = [graph.add_input(name, TensorType(INT64, ())) for name in ("a", "b")]
+    first, second = (builder.HannWindow(length) for length in lengths)
+    assert first.shape != second.shape

@@ -14,7 +14,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Graph, Node, Operand, Value
 from intaglio.ir.op import OPERATORS, Op
-from intaglio.ir.resize import keep_sizes
+from intaglio.ir.resize import keep_sizes, own_symbols, rewritten_type, type_symbols
 from intaglio.ir.types import SequenceType, TensorType, Type
 
 
@@ -284,7 +284,14 @@ def _expansion_types(op: Op, inputs: Sequence[Value | None]) -> Any:
     builder = Builder(scratch)
     with builder.active():
         result = op.expand(builder, *values)
-    return tuple(value.type for value in result) if isinstance(result, tuple) else result.type
+    found = result if isinstance(result, tuple) else (result,)
+    known = {name for value in values if value is not None for name in own_symbols(value)}
+    told = dict.fromkeys(name for value in found for name in sorted(type_symbols(value.type)) if name not in known)
+    fresh: dict[str, dims.Dim] = {
+        name: dims.fresh() for name in told
+    }  # the scratch graph names those of all nodes alike
+    types = tuple(rewritten_type(value.type, lambda dim: dims.substitute(dim, fresh)) for value in found)
+    return types if isinstance(result, tuple) else types[0]
 
 
 def _scratch_input(scratch: Graph, value: Value) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, Expr, Symbol, lone_atom, substitute
+from intaglio.ir.dim import Dim, Expr, Symbol, lone_atom, substitute, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 
@@ -22,7 +22,7 @@ def every_value(graph: Graph) -> Iterator[Value]:
 def rewrite_sizes(graph: Graph, rewrite: Callable[[Dim], Dim]) -> None:
     """Write every dimension of the graph as `rewrite` says."""
     for value in every_value(graph):
-        value.type = _rewritten(value.type, rewrite)
+        value.type = rewritten_type(value.type, rewrite)
         contents = value.contents if value.constant is None else None
         if contents is not None and any(isinstance(item, Expr) for item in contents.flat):
             items = np.empty(contents.size, dtype=object)
@@ -30,15 +30,30 @@ def rewrite_sizes(graph: Graph, rewrite: Callable[[Dim], Dim]) -> None:
             value.contents = items.reshape(contents.shape)
 
 
-def _rewritten(type: Type, rewrite: Callable[[Dim], Dim]) -> Type:
+def type_symbols(type: Type) -> set[str]:
+    """The symbols in the sizes of a type."""
+    if isinstance(type, TensorType):
+        return set[str]().union(*(symbols(dim) for dim in type.shape or ()))
+    return type_symbols(type.element) if isinstance(type, (SequenceType, OptionalType)) else set()
+
+
+def own_symbols(value: Value) -> set[str]:
+    """The symbols in the sizes and in the known contents of a value."""
+    contents = value.contents if value.constant is None else None
+    items = [] if contents is None else contents.ravel().tolist()
+    return type_symbols(value.type).union(*(symbols(item) for item in items))
+
+
+def rewritten_type(type: Type, rewrite: Callable[[Dim], Dim]) -> Type:
+    """A type with its dimensions written another way."""
     if isinstance(type, TensorType):
         if type.shape is None or type.is_static:
             return type
         return type.with_shape(tuple(rewrite(dim) for dim in type.shape))
     if isinstance(type, SequenceType):
-        return SequenceType(_rewritten(type.element, rewrite))
+        return SequenceType(rewritten_type(type.element, rewrite))
     if isinstance(type, OptionalType):
-        return OptionalType(_rewritten(type.element, rewrite))
+        return OptionalType(rewritten_type(type.element, rewrite))
     return type
 
 
