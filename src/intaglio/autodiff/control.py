@@ -18,8 +18,9 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir.build import Builder, infer_types
 from intaglio.ir.clone import clone_into
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.resize import type_symbols
 from intaglio.ir.types import SequenceType, TensorType, Type
-from intaglio.ops.control import If, Loop, Scan, scan_slice, type_symbols
+from intaglio.ops.control import If, Loop, Scan, scan_slice
 from intaglio.ops.logic import Identity
 from intaglio.ops.sequence import SequenceMap
 

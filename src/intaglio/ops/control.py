@@ -15,6 +15,7 @@ from intaglio.ir.dim import Atom, Dim
 from intaglio.ir.dtype import BOOL, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op, output_count
+from intaglio.ir.resize import own_symbols
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 from intaglio.ops.indices import join_types, known, resolve_axis, unify
 from intaglio.ops.unrun import known_sizes, size_of
@@ -307,19 +308,8 @@ def seen(graph: Graph, inputs: Iterable[Value | None] = ()) -> set[str]:
     found: set[str] = set()
     for value in (*graph.captures(), *inputs):
         if value is not None:
-            found |= type_symbols(value.type)
-            for item in value.contents.ravel() if value.contents is not None else ():
-                found |= dims.symbols(item)
+            found |= own_symbols(value)
     return found
-
-
-def type_symbols(type: Type) -> set[str]:
-    """The symbols in the sizes of a type."""
-    if isinstance(type, TensorType):
-        return set().union(*(dims.symbols(size) for size in type.shape or ()))
-    if isinstance(type, (SequenceType, OptionalType)):
-        return type_symbols(type.element)
-    return set()
 
 
 def outside(type: Type, shared: set[str]) -> Type:

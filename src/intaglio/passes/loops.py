@@ -9,8 +9,9 @@ from intaglio.ir.build import Builder, infer_node, infer_types
 from intaglio.ir.dim import symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.requirements import recording
+from intaglio.ir.resize import type_symbols
 from intaglio.ir.types import SequenceType, TensorType
-from intaglio.ops.control import seen, type_symbols
+from intaglio.ops.control import seen
 from intaglio.passes.driver import Event, Outcome, Stays, infer_graph, nothing_stays, remove_dead, replace_value
 from intaglio.passes.match import produced
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.resize import type_symbols
 from intaglio.ir.types import TensorType
 from intaglio.kernels.plan import HostStep, Plan
-from intaglio.ops.control import seen, type_symbols
+from intaglio.ops.control import seen
 from intaglio.runtime.segment import LoadedSegment, Ready
 
 PLAIN = frozenset({"Flatten", "Gather", "Identity", "Lookup", "Reshape", "Squeeze", "Unsqueeze", "ZipMap"})
