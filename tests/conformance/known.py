@@ -12,17 +12,29 @@ from intaglio.conformance.report import Report
 from intaglio.conformance.result import Result
 
 LISTS = Path(__file__).parent / "known_failures"
+ONNX = ".".join(onnx.__version__.split(".")[:2])
+"""The version of onnx whose tests are run."""
+TESTS = {"1.20": 1802}.get(ONNX, 2033)
+"""How many tests that version has, at least."""
 RANDOM = "random numbers"
 """The reason of tests whose numbers every implementation draws for itself: by chance such a test may pass."""
 
 
 def known_failures(engine: str) -> dict[str, str]:
     """The tests that are known to fail on an engine, each with its reason; older versions of onnx have some more."""
-    older = LISTS / f"onnx-{'.'.join(onnx.__version__.split('.')[:2])}.txt"
-    texts = [path.read_text(encoding="utf-8") for path in (LISTS / f"{engine}.txt", older) if path.exists()]
-    lines = [line for text in texts for line in text.splitlines()]
-    entries = [line.partition(": ") for line in lines if line.strip() and not line.startswith("#")]
-    return {name: reason.strip() for name, _, reason in entries}
+    return {name: reason for entries in failure_lists(engine) for name, reason in entries}
+
+
+def failure_lists(engine: str) -> list[list[tuple[str, str]]]:
+    """The list of an engine, and the one of an older onnx where this is one."""
+    paths = LISTS / f"{engine}.txt", LISTS / f"onnx-{ONNX}.txt"
+    texts = [path.read_text(encoding="utf-8").splitlines() for path in paths if path.exists()]
+    return [[_entry(line) for line in lines if line.strip() and not line.startswith("#")] for lines in texts]
+
+
+def _entry(line: str) -> tuple[str, str]:
+    name, _, reason = line.partition(": ")
+    return name, reason.strip()
 
 
 def summary(stats: Mapping[str, list[Any]], with_table: bool) -> list[str]:

@@ -30,6 +30,13 @@ from .agreement_cases import MAKERS, Case, case_strategy
 
 OPSETS = {"RMSNormalization": 23}
 """The operator set of each operator; 21 is where ONNX Runtime implements most."""
+EVALUATOR_FAULTS = {
+    "1.20": {
+        "Conv": "auto_pad VALID pads along one axis",
+        "OneHot": "takes indices out of range modulo the depth",
+    }
+}.get(".".join(onnx.__version__.split(".")[:2]), {})
+"""What ONNX's evaluator of an older version gets wrong, so that it judges these operators no more."""
 QUICK, LONG = 15, 300
 STEPS = {"float64": 1e-6, "float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
 """How far elementwise results may differ, relative to their size."""
@@ -99,7 +106,7 @@ def judge(case: Case) -> str:
     ours = evaluate(graph, [feeds[value.name] for value in graph.inputs])
     judges: dict[str, Callable[..., Any]] = {"onnxruntime": ask_runtime, "evaluator": ask_evaluator}
     for name, ask in judges.items():
-        theirs = ask(model, feeds)
+        theirs = None if name == "evaluator" and case.operator in EVALUATOR_FAULTS else ask(model, feeds)
         if theirs is None:
             continue
         for mine, other in zip(ours, theirs, strict=True):
