@@ -76,8 +76,8 @@ def _shapes(engine: Any) -> Shapes:
 
 def _count_plans() -> list[int]:
     """A list that gets an item whenever our native engine makes a plan ready, whether compiled now or kept on disk."""
-    from intaglio.c.cache import Progress
     from intaglio.runtime.native import NativeEngine
+    from intaglio.targets.c.cache import Progress
 
     made: list[int] = []
     load = NativeEngine.load

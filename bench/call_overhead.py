@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from intaglio.c import cache, native
-from intaglio.c.cache import CFunction
-from intaglio.c.compiler import find_compiler
-from intaglio.c.target import host_target
+from intaglio.targets.c import cache, native
+from intaglio.targets.c.cache import CFunction
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.target import host_target
 
 PLAIN = "int32_t IG_FUNCTION(const float *x, float *y) { y[0] = x[0] + 1; return 0; }"
 DRIVER = """

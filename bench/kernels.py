@@ -23,14 +23,14 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from intaglio.c.compiler import find_compiler
-from intaglio.c.target import Target, host_target
-from intaglio.kernels.structured.conv import conv, pack_conv
-from intaglio.kernels.structured.depthwise import depthwise, grouped, pack_depthwise
-from intaglio.kernels.structured.gemm import gemm
-from intaglio.kernels.structured.pack import pack_b
-from intaglio.kernels.structured.source import StructuredKernel, plain_epilogue, plan_source, vector_types
-from intaglio.kernels.structured.winograd import Output, pack_winograd, winograd
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.structured.conv import conv, pack_conv
+from intaglio.targets.c.structured.depthwise import depthwise, grouped, pack_depthwise
+from intaglio.targets.c.structured.gemm import gemm
+from intaglio.targets.c.structured.pack import pack_b
+from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue, plan_source, vector_types
+from intaglio.targets.c.structured.winograd import Output, pack_winograd, winograd
+from intaglio.targets.c.target import Target, host_target
 
 GENERATOR = np.random.default_rng(0)
 

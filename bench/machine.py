@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from bench.peers import Engine, Feeds
-from intaglio.c import cache, native
-from intaglio.c.cache import CFunction
-from intaglio.c.compiler import find_compiler
-from intaglio.c.target import host_target, usable_cores
+from intaglio.processor import usable_cores
+from intaglio.targets.c import cache, native
+from intaglio.targets.c.cache import CFunction
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.target import host_target
 
 ACCUMULATORS = 12
 TURNS = 20_000

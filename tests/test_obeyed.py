@@ -85,7 +85,7 @@ def _base_folder(folder: Path) -> None:
 
 
 def _progress(folder: Path) -> None:
-    from intaglio.c import cache
+    from intaglio.targets.c import cache
 
     before = os.environ.get("INTAGLIO_CACHE")
     os.environ["INTAGLIO_CACHE"] = str(folder / "cache")

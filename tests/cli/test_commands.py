@@ -18,7 +18,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import intaglio
-from intaglio.c import cache
+from intaglio.targets.c import cache
 
 Save = Callable[[str], Path]
 READING = ["run", "info", "check", "compile", "explain"]

@@ -18,9 +18,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import intaglio
 from intaglio import compat
-from intaglio.c.native import kept_memory
 from intaglio.compat.environment import process
 from intaglio.compat.errors import ModelLoadCanceled
+from intaglio.targets.c.native import kept_memory
 
 X = np.array([[1, -2, 3]], np.float32)
 Effect = Callable[[Path, pytest.CaptureFixture[str]], None]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from intaglio.c import cache
 from intaglio.conformance.suite import ENGINES, Case, cases, compile_all, engine_subject
+from intaglio.targets.c import cache
 
 from .known import RANDOM, TESTS, failure_lists, known_failures
 

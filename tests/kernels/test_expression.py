@@ -18,9 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from intaglio.c import cache
-from intaglio.c.compiler import find_compiler
-from intaglio.c.target import named_target
 from intaglio.errors import CompileError, ShapeError
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import symbol
@@ -33,6 +30,9 @@ from intaglio.ops.cast import integer_limits
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.batch import compile_together
 from intaglio.runtime.native import NativeEngine
+from intaglio.targets.c import cache
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.target import named_target
 
 Array = np.ndarray[Any, Any]
 Build = Callable[[Any, Sequence[Value]], Value]

@@ -17,9 +17,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from intaglio.c import cache
-from intaglio.c.compiler import find_compiler
-from intaglio.c.target import Target, host_target, named_target
 from intaglio.errors import CompileError
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim, symbol
@@ -30,6 +27,9 @@ from intaglio.kernels.loops import CHUNK
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.batch import compile_together
 from intaglio.runtime.native import NativeEngine
+from intaglio.targets.c import cache
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.target import Target, host_target, named_target
 
 Array = np.ndarray[Any, Any]
 Build = Callable[..., Value | Sequence[Value]]

@@ -15,9 +15,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from intaglio.c import cache
-from intaglio.c.compiler import find_compiler
-from intaglio.c.target import named_target
 from intaglio.errors import CompileError, OperatorError
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import symbol
@@ -30,6 +27,9 @@ from intaglio.ops.cast import convert, integer_limits
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.batch import compile_together
 from intaglio.runtime.native import NativeEngine
+from intaglio.targets.c import cache
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.target import named_target
 
 Array = np.ndarray[Any, Any]
 

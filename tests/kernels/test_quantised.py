@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from intaglio.c.target import host_target, named_target
 from intaglio.errors import CompileError
 from intaglio.runtime.model import Model, load
+from intaglio.targets.c.target import host_target, named_target
 
 Array = np.ndarray[Any, Any]
 BYTES = (np.uint8, np.int8)

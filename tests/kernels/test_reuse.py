@@ -12,6 +12,7 @@ from intaglio.kernels.plan import Call, Kernel, NativeStep, Operand
 from intaglio.kernels.reuse import Layout, layout
 from intaglio.kernels.view import Buffer
 from intaglio.runtime.native import NativeEngine
+from intaglio.targets.c.native import planned
 
 KERNEL = Kernel("k", "")
 
@@ -30,7 +31,7 @@ def test_a_result_takes_the_place_of_an_operand_that_dies() -> None:
     a, b, c = arena = buffers(3)
     step = NativeStep([call([], a), call([a], b, a), call([b], c, b), call([c], c)], arena=arena)
     assert layout(step) == Layout([0, 0, 0], [0], [3])
-    assert layout(step).planned([400, 400, 400]) == ([0, 0, 0], 448)
+    assert planned(layout(step), [400, 400, 400]) == ([0, 0, 0], 448)
 
 
 def test_an_operand_that_is_read_later_keeps_its_place() -> None:

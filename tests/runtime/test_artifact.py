@@ -12,9 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import intaglio
-from intaglio.c import target as targets
 from intaglio.errors import CompileError, InputError, LoadError
 from intaglio.runtime.artifact import MAGIC, read_header
+from intaglio.targets.c import target as targets
 
 RNG = np.random.default_rng(3)
 
@@ -80,7 +80,7 @@ def run_elsewhere(path, code, **environment):
 
 LOAD_AND_RUN = """
 import sys, numpy as np, intaglio
-from intaglio.c.compiler import find_compiler
+from intaglio.targets.c.compiler import find_compiler
 assert find_compiler() is None
 model = intaglio.load(sys.argv[1])
 print(model.options.engine, float(model(np.ones((2, 3, 8, 8), np.float32)).sum()))
@@ -175,7 +175,7 @@ def test_another_processor(saved, monkeypatch, capfd):
     content = with_header(path.read_bytes(), lambda header: header["target"].update(name="neon", features=[]))
     assert intaglio.load(content)(images(1)).shape == (1, 8)
     assert "compiled anew" in capfd.readouterr().err
-    monkeypatch.setattr("intaglio.c.compiler.find_compiler", lambda: None)
+    monkeypatch.setattr("intaglio.targets.c.compiler.find_compiler", lambda: None)
     with pytest.raises(CompileError, match=r"neon.*lacks asimd"):
         intaglio.load(content)
 

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from intaglio.c.compiler import find_compiler
+from intaglio.targets.c.compiler import find_compiler
 
 SOURCE_ROOT = str(Path(__file__).parents[2] / "src")
 MOMENTS = 20
@@ -90,7 +90,7 @@ INTERRUPTED = """
 import os, signal, sys, threading, time
 import numpy as np
 import intaglio
-from intaglio.c import cache
+from intaglio.targets.c import cache
 
 path, moments, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)

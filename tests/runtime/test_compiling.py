@@ -10,12 +10,12 @@ import onnx
 import pytest
 
 import intaglio
-from intaglio.c import cache
-from intaglio.c.compiler import Compiler
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
 from intaglio.runtime.batch import compile_together
 from intaglio.runtime.native import NativeEngine
+from intaglio.targets.c import cache
+from intaglio.targets.c.compiler import Compiler
 
 Y = np.array([1, -1, 2], np.float32)
 

@@ -18,7 +18,7 @@ from intaglio.ir.dtype import BOOL, FLOAT32, INT64
 from intaglio.ir.graph import Graph, Node
 from intaglio.ir.types import TensorType
 from intaglio.kernels import expression, lower, repair
-from intaglio.kernels.context import ANCHORS, Context
+from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.faults import FaultWarning
 from intaglio.kernels.plan import Call, Kernel, SizeTerm
@@ -29,6 +29,8 @@ from intaglio.runtime import native
 from intaglio.runtime.implementations import IMPLEMENTATIONS
 from intaglio.runtime.model import Model
 from intaglio.runtime.segment import LoadedSegment
+from intaglio.targets.c import backend
+from intaglio.targets.c.rules import ANCHORS
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -37,7 +39,6 @@ X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
 @pytest.fixture(autouse=True)
 def _faults_are_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
-    lower.register_rules()
     monkeypatch.delenv("INTAGLIO_FAULTS")
 
 
@@ -111,7 +112,7 @@ def breaks_loops(is_broken: Callable[[Any], bool]) -> Break:
     """Loop kernels whose C is wrong where their program says so."""
 
     def apply(monkeypatch: pytest.MonkeyPatch) -> None:
-        loop_call = lower.loop_call
+        loop_call = backend.loop_call
 
         def broken(program: Any) -> Call:
             call = loop_call(program)
@@ -119,7 +120,7 @@ def breaks_loops(is_broken: Callable[[Any], bool]) -> Break:
                 call.kernel = Kernel(call.kernel.hint, "int32_t IG_FUNCTION(void)\n{\n    return missing;\n}\n")
             return call
 
-        monkeypatch.setattr(lower, "loop_call", broken)
+        monkeypatch.setattr(backend, "loop_call", broken)
 
     return apply
 
@@ -287,8 +288,9 @@ def test_a_size_that_nobody_tells(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plan_that_reads_what_nobody_computes_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     real = lower.form_groups
 
-    def forgets(nodes: Any, kinds: Any, reasons: Any, faults: Any) -> Any:
-        return [group for group in real(nodes, kinds, reasons, faults) if faults.is_plain or len(group.nodes) == 1]
+    def forgets(nodes: Any, kinds: Any, reasons: Any, faults: Any, target: Any) -> Any:
+        groups = real(nodes, kinds, reasons, faults, target)
+        return [group for group in groups if faults.is_plain or len(group.nodes) == 1]
 
     monkeypatch.setattr(lower, "form_groups", forgets)
     with pytest.warns(FaultWarning, match="before it is computed"):

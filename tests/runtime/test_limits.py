@@ -143,7 +143,7 @@ def test_time_of_loading(endless: onnx.ModelProto, engine: str) -> None:
 
 def test_time_of_compiling(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     """A cold cache, so that the compiler is the one that takes too long."""
-    from intaglio.c import cache
+    from intaglio.targets.c import cache
 
     fresh = cache.Cache(tmp_path / "cache")  # pyright: ignore[reportOperatorIssue, reportUnknownArgumentType]
     monkeypatch.setattr(cache, "default_cache", lambda: fresh)

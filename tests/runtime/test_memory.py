@@ -19,8 +19,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import intaglio
-from intaglio.c import constants
 from intaglio.ir.dim import parse
+from intaglio.memory import constants
 from intaglio.runtime.memory import _probed
 
 Make = Callable[..., onnx.ModelProto]
@@ -275,7 +275,7 @@ def test_a_large_arena_is_given_back(saved: Path, compiled: Path, kind: str) -> 
 
 SCRATCH = """
 import time
-from intaglio.c.native import run_memory
+from intaglio.targets.c.native import run_memory
 model = intaglio.load(path, engine="native", threads=2)
 small, large = np.ones((3, 100, 1), np.float32), np.ones((3, 1000000, 1), np.float32)
 model(small)
@@ -325,7 +325,7 @@ def test_a_stacked_output_is_held_once_and_goes_with_its_array(tmp_path: Path) -
 
 
 SIZES = """
-from intaglio.c import compiler
+from intaglio.targets.c import compiler
 engine = intaglio.load(path, engine="native", threads=2)
 reference = intaglio.load(path, engine="reference")
 runs = []

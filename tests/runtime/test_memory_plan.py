@@ -17,14 +17,14 @@ import pytest
 from onnx import numpy_helper, parser
 
 import intaglio
-from intaglio.c.compiler import RUNTIME_FOLDER
-from intaglio.c.native import run_memory
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.kernels.demand import LEAST_SHARED_JOB
+from intaglio.targets.c.compiler import RUNTIME_FOLDER
+from intaglio.targets.c.native import run_memory
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
 MIB = 2**20

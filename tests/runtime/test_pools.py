@@ -16,7 +16,7 @@ import onnx
 import pytest
 
 import intaglio
-from intaglio.c import cache
+from intaglio.targets.c import cache
 
 Y = np.array([1, -1, 2], np.float32)
 
@@ -66,7 +66,7 @@ def test_an_unpickled_model_compiles_nothing(
 ) -> None:
     content = pickle.dumps(intaglio.load(affine, engine="native"))
     cache.default_cache.cache_clear()
-    monkeypatch.setattr("intaglio.c.compiler.Compiler.compile_unit", None)
+    monkeypatch.setattr("intaglio.targets.c.compiler.Compiler.compile_unit", None)
     np.testing.assert_array_equal(pickle.loads(content)(*inputs(2)), expected(2))
 
 

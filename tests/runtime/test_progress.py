@@ -140,7 +140,7 @@ def test_a_function_is_told_at_once(clock: list[float]) -> None:
 def test_load_obeys(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, affine: onnx.ModelProto
 ) -> None:
-    from intaglio.c import cache
+    from intaglio.targets.c import cache
 
     monkeypatch.setattr(progress, "DELAY", 0.0)
     for wish, is_told in ((None, True), (False, False)):

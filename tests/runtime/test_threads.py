@@ -14,8 +14,8 @@ import onnx
 import pytest
 
 import intaglio
-from intaglio.c.native import using_threads
 from intaglio.cli.demo_model import demo_model
+from intaglio.targets.c.native import using_threads
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_threads_of_one_run(model: intaglio.Model, images: Any, threads: int) ->
 
 WORKERS = """
 import sys, numpy as np, intaglio
-from intaglio.c.native import pool_workers
+from intaglio.targets.c.native import pool_workers
 model = intaglio.load(sys.argv[1], engine="native", threads=2)
 x = np.ones((512, 1024), np.float32)
 model.run({"x0": x}, threads=1)
@@ -82,7 +82,7 @@ def test_the_reference_engine_ignores_threads(images: Any) -> None:
 
 WAITS = """
 import statistics, sys, time, numpy as np, intaglio
-from intaglio.c.native import pool_workers
+from intaglio.targets.c.native import pool_workers
 model = intaglio.load(sys.argv[1], engine="native", threads=2)
 x = np.ones((3, 3, 32, 32), np.float32)
 model(x)
@@ -151,8 +151,8 @@ def test_beside_the_pool_of_torch(model: intaglio.Model, images: Any) -> None:
 
 LIMITED = """
 import sys, numpy as np, intaglio
-from intaglio.c.native import pool_workers
-from intaglio.c.target import usable_cores
+from intaglio.targets.c.native import pool_workers
+from intaglio.processor import usable_cores
 model = intaglio.load(sys.argv[1], engine="native", threads=3)
 x = np.ones((512, 1024), np.float32)
 model(x)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from intaglio.c import cache
 from intaglio.cli.options import Group
 from intaglio.cli.terminal import JsonOption, print_json, print_pairs, print_text, size
+from intaglio.targets.c import cache
 
 
 def info(as_json: JsonOption = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from intaglio.c.target import missing_features
 from intaglio.cli.session import source_of
 from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_text
 from intaglio.errors import IntaglioError
@@ -10,6 +9,7 @@ from intaglio.onnx.reader import check_model, read_model
 from intaglio.onnx.scope import Problem
 from intaglio.runtime.artifact import is_compiled, read_compiled
 from intaglio.runtime.guard import guard_files
+from intaglio.targets.c.target import missing_features
 from intaglio.version import __version__
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.c import cache
-from intaglio.c.compiler import find_compiler
-from intaglio.c.target import cache_sizes, host_target, usable_cores
 from intaglio.cli.demo_model import demo_model
 from intaglio.cli.terminal import JsonOption, print_json, print_pairs, size
 from intaglio.errors import IntaglioError
+from intaglio.processor import usable_cores
 from intaglio.runtime.model import load
+from intaglio.targets.c import cache
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.target import cache_sizes, host_target
 from intaglio.version import __version__
 
 PACKAGES = ("numpy", "ml_dtypes", "onnx", "protobuf", "onnxruntime", "torch", "ziglang", "pillow")

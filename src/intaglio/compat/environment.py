@@ -7,9 +7,9 @@ import os
 import platform
 from typing import Any
 
-from intaglio.c.target import usable_cores
 from intaglio.compat.devices import PROVIDER, OrtEpDevice
 from intaglio.errors import InputError, UnsupportedError
+from intaglio.processor import usable_cores
 from intaglio.version import __version__ as own_version
 
 __version__ = "1.31.0"

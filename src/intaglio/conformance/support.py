@@ -10,14 +10,13 @@ from onnx import defs
 
 from intaglio.autodiff.rules import gradient_kind
 from intaglio.ir.op import OPERATORS
-from intaglio.kernels.context import ANCHORS
 from intaglio.kernels.expression import EMITTERS
-from intaglio.kernels.lower import register_rules
 from intaglio.kernels.program import REDUCTIONS
 from intaglio.kernels.views import VIEWS
 from intaglio.onnx.adapters import find_adapter
 from intaglio.onnx.opsets import versions
 from intaglio.onnx.schema import resolve
+from intaglio.targets.c.rules import ANCHORS
 
 Native = Literal["compiled", "folded", "expanded", "control", "host", "no"]
 
@@ -59,7 +58,6 @@ the run, or where a rule refuses a case. `intaglio explain MODEL` tells how each
 
 def native(domain: str, name: str) -> Native:
     """What the native engine does with the newest version of an operator."""
-    register_rules()
     operator = OPERATORS.get((domain, name))
     if domain == "" and name in EMITTERS.keys() | VIEWS.keys() | REDUCTIONS.keys() | ANCHORS.keys():
         return "compiled"

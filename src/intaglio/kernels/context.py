@@ -9,23 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.c.constants import drop_pages, share
-from intaglio.c.target import Target, usable_cores
 from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
-from intaglio.kernels.driver import ASSUMPTION, REQUIREMENT
-from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.backend import Backend
 from intaglio.kernels.faults import Faults, blaming
-from intaglio.kernels.loops import loop_call
-from intaglio.kernels.plan import Action, Allocate, Assign, Bind, Call, Check, HostStep, NativeStep, Operand, Size, Step
-from intaglio.kernels.program import Program
+from intaglio.kernels.plan import (
+    ASSUMPTION,
+    REQUIREMENT,
+    Action,
+    Allocate,
+    Assign,
+    Bind,
+    Call,
+    Check,
+    HostStep,
+    NativeStep,
+    Operand,
+    Size,
+    Step,
+)
 from intaglio.kernels.register import is_computable
-from intaglio.kernels.transpose import transpose_call
 from intaglio.kernels.view import Buffer, View, whole
+from intaglio.memory.constants import drop_pages, share
+from intaglio.processor import usable_cores
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,7 @@ class _Outer:
 class Context:
     """The state of lowering: finished steps, the segment under way, and where each value lies in it."""
 
-    target: Target
+    backend: Backend
     exact: bool = False
     """Whether kernels that round more than the operator's definition are ruled out."""
     steps: list[Step] = field(default_factory=list[Step])
@@ -263,9 +273,7 @@ class Context:
         """Copy a view into fresh memory, or into another view."""
         size = product(view.shape)
         target = into or whole(self.temporary(value.dtype, size, value.name, view.shape), view.shape)
-        program = Program([], view.shape, (), {value: view}, {value: target}, f"copy of {value.name}")
-        transpose = transpose_call(value, view, target, self.target.vector_bytes)
-        self.emit(transpose or loop_call(program))
+        self.emit(self.backend.copy_call(value, view, target))
         return target
 
     def emit(self, action: Action) -> None:
@@ -335,78 +343,6 @@ class Context:
         view.buffer.index = len(self.segment.outputs)
         self.segment.outputs.append(value)
         self.segment.output_buffers.append(view.buffer)
-
-
-@dataclass(frozen=True)
-class Anchor:
-    """How a structured operator is lowered.
-
-    `refuse(node)` gives the reason why the rule does not apply, or None. `reads` are the inputs that the kernels read
-    (others only steer types). `lower(context, node, epilogue)` emits the calls; where `fuses`, elementwise nodes that
-    follow are handed over as the epilogue, else it is empty and the rule allocates the outputs itself.
-    """
-
-    lower: Callable[[Context, Node, Epilogue], None]
-    refuse: Callable[[Node], str | None] = lambda node: None
-    reads: Callable[[Node], Sequence[Value]] = lambda node: [v for v in node.inputs if v is not None]
-    fuses: Callable[[Node], bool] = lambda node: False
-
-
-ANCHORS: dict[str, Anchor] = {}
-"""The structured operators by name."""
-
-
-@dataclass(frozen=True)
-class LateSizes:
-    """How the sizes of a node's outputs are found in the run.
-
-    `bind(context, node)` emits actions that give a value to every symbol of the outputs that has none, by
-    `context.bind`; the node is then lowered as if they had been known all along. `reads` are the inputs that it needs.
-    """
-
-    bind: Callable[[Context, Node], None]
-    refuse: Callable[[Node], str | None] = lambda node: None
-    reads: Callable[[Node], Sequence[Value]] = lambda node: [v for v in node.inputs if v is not None]
-
-
-LATE: dict[str, LateSizes] = {}
-"""The operators whose outputs' sizes may depend on data, by name."""
-
-
-def late_sizes(
-    *names: str,
-    refuse: Callable[[Node], str | None] = lambda node: None,
-    reads: Callable[[Node], Sequence[Value]] = lambda node: [v for v in node.inputs if v is not None],
-) -> Callable[[Callable[[Context, Node], None]], Callable[[Context, Node], None]]:
-    """Register what binds the sizes of operators' outputs."""
-
-    def register(bind: Callable[[Context, Node], None]) -> Callable[[Context, Node], None]:
-        for name in names:
-            if name in LATE:
-                raise GraphError(f"{name} has two rules for its sizes")
-            LATE[name] = LateSizes(bind, refuse, reads)
-        return bind
-
-    return register
-
-
-def anchor(
-    *names: str,
-    refuse: Callable[[Node], str | None] = lambda node: None,
-    reads: Callable[[Node], Sequence[Value]] | None = None,
-    fuses: Callable[[Node], bool] = lambda node: False,
-) -> Callable[[Callable[[Context, Node, Epilogue], None]], Callable[[Context, Node, Epilogue], None]]:
-    """Register the lowering of structured operators."""
-
-    def register(lower: Callable[[Context, Node, Epilogue], None]) -> Callable[[Context, Node, Epilogue], None]:
-        for name in names:
-            if name in ANCHORS:
-                raise GraphError(f"{name} has two lowerings")
-            options = {} if reads is None else {"reads": reads}
-            ANCHORS[name] = Anchor(lower, refuse, fuses=fuses, **options)
-        return lower
-
-    return register
 
 
 def as_array(value: Value) -> np.ndarray[Any, Any]:

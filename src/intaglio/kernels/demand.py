@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from intaglio.ir.dim import Atom, Dim, Expr, Symbol, UndecidableError, floordiv, maximum, minimum, substitute, symbols
-from intaglio.kernels.driver import late_buffers
 from intaglio.kernels.lifetimes import lifetimes
 from intaglio.kernels.plan import Action, Assign, Bind, Call, NativeStep, Repeat, walk
+from intaglio.kernels.segment_sizes import late_buffers
 from intaglio.kernels.sizes import named_sizes, size_value
 from intaglio.kernels.view import Buffer
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.context import ANCHORS
+from intaglio.kernels.backend import Backend
 from intaglio.kernels.epilogue import rows_and_columns
 from intaglio.kernels.expression import CHEAP, can_emit, handles
 from intaglio.kernels.faults import Faults
@@ -39,6 +39,8 @@ class Group:
     shape: tuple[Dim, ...] = ()
     reduced: tuple[int, ...] = ()
     values: set[Value] = field(default_factory=set[Value])
+    fuses: bool = False
+    """Whether the structured kernel takes an epilogue."""
 
     def add(self, node: Node, position: int) -> None:
         """Take a node in; the group then runs at its position."""
@@ -63,7 +65,9 @@ def reduction_axes(node: Node) -> tuple[int, ...] | None:
     return tuple(range(data.rank)) or None
 
 
-def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node, str], faults: Faults) -> list[Group]:
+def form_groups(
+    nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node, str], faults: Faults, backend: Backend
+) -> list[Group]:
     """The groups of all nodes in the order in which they run."""
     order = _Order(nodes)
     group_of: dict[Value, Group] = {}
@@ -73,7 +77,7 @@ def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node
         candidates = _candidates(node, group_of) if kind_of[node] == "loop" and not is_apart else []
         group = next((g for g in candidates if _can_join(g, node) and order.is_unread(g.nodes, place)), None)
         if group is None:
-            group = _new_group(node, place, kind_of[node], reasons.get(node, ""))
+            group = _new_group(node, place, kind_of[node], reasons.get(node, ""), backend)
             group.apart = _why_apart(candidates, node, order, place)
             groups.append(group)
         else:
@@ -138,14 +142,14 @@ def _merge(group: Group, other: Group, order: _Order) -> None:
     group.reduced = group.reduced or other.reduced
 
 
-def _new_group(node: Node, place: int, kind: Kind, reason: str) -> Group:
+def _new_group(node: Node, place: int, kind: Kind, reason: str, backend: Backend) -> Group:
     group = Group(kind, [node], place, reason, values=set(node.outputs))
     if kind == "loop":
         is_reduction = node.op.name in REDUCTIONS
         group.shape = reads(node)[0].shape if is_reduction else node.output.shape
         group.reduced = (reduction_axes(node) or ()) if is_reduction else ()
-    elif kind == "anchor" and ANCHORS[node.op.name].fuses(node):
-        group.shape = node.output.shape
+    elif kind == "anchor" and backend.anchors[node.op.name].fuses(node):
+        group.shape, group.fuses = node.output.shape, True
     return group
 
 
@@ -153,7 +157,7 @@ def _can_join(group: Group, node: Node) -> bool:
     if len(group.nodes) >= GROUP_LIMIT:
         return False
     if group.kind == "anchor":
-        return ANCHORS[group.nodes[0].op.name].fuses(group.nodes[0]) and _fits_epilogue(group, node)
+        return group.fuses and _fits_epilogue(group, node)
     return group.kind == "loop" and _fits_loop(group, node)
 
 
@@ -166,7 +170,7 @@ def _why_apart(candidates: list[Group], node: Node, order: _Order, place: int) -
     name = f"{first.op.name} -> {first.outputs[0].name}"
     if group.kind not in ("loop", "anchor"):
         return ""
-    if group.kind == "anchor" and not ANCHORS[first.op.name].fuses(first):
+    if group.kind == "anchor" and not group.fuses:
         return f"the kernel of {name} takes no epilogue"
     if len(group.nodes) >= GROUP_LIMIT:
         return f"the kernel of {name} holds {GROUP_LIMIT} nodes already"

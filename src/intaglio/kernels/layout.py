@@ -16,8 +16,8 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.kernels.context import ANCHORS
-from intaglio.kernels.expression import EMITTERS, HALVES
+from intaglio.kernels.backend import Backend
+from intaglio.kernels.expression import EMITTERS
 from intaglio.kernels.fusion import reduction_axes
 from intaglio.kernels.program import REDUCTIONS
 from intaglio.ops.indices import known_integers, resolve_axis
@@ -80,14 +80,14 @@ class ChannelsLast(Op):
         return x.tensor.with_shape(shape)
 
 
-def choose_layouts(graph: Graph) -> None:
+def choose_layouts(graph: Graph, backend: Backend) -> None:
     """Rewrite the graph so that convolutions and pools have their channels last."""
-    _Layout(graph).run()
+    _Layout(graph, backend).run()
 
 
 class _Layout:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, backend: Backend) -> None:
+        self.graph, self.backend = graph, backend
         self.twins: dict[Value, Value] = {}
 
     def run(self) -> None:
@@ -96,7 +96,7 @@ class _Layout:
                 self._visit(node)
 
     def _visit(self, node: Node) -> None:
-        if _is_spatial(node):
+        if self.backend.is_channels_last(node):
             self._convert_spatial(node)
         elif any(value in self.twins for value in node.inputs if value is not None):
             if node.op.name in _MOVERS:
@@ -236,22 +236,3 @@ _MOVERS: dict[str, Callable[[_Layout, Node], None]] = {
     "Resize": _Layout.convert_resize,
     "Transpose": _Layout.convert_transpose,
 }
-
-
-def _is_spatial(node: Node) -> bool:
-    """Whether a channels-last kernel exists for the node."""
-    if node.op.name == "ConvInteger":
-        return ANCHORS["ConvInteger"].refuse(node) is None
-    if node.op.name not in ("Conv", "ConvTranspose", "MaxPool", "AveragePool"):
-        return False
-    tensors = [value.type for value in node.inputs if value is not None]
-    elements = ("float32", *HALVES, *(("int8", "uint8") if node.op.name == "MaxPool" else ()))
-    if not all(isinstance(t, TensorType) and t.dtype.name in elements and t.shape is not None for t in tensors):
-        return False
-    data = node.input
-    if not 3 <= data.rank <= 5 or any(value.uses for value in node.outputs[1:]):
-        return False
-    if node.op.name in ("Conv", "ConvTranspose"):
-        weights = node.inputs[1]
-        return weights is not None and weights.constant is not None and isinstance(data.shape[1], int)
-    return True

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 
-from intaglio.c.target import Target
 from intaglio.ir.build import Builder, expand_node, take_place
 from intaglio.ir.dim import Dim, Symbol, lone_atom, symbol, symbols
 from intaglio.ir.dtype import INT64
@@ -14,14 +12,14 @@ from intaglio.ir.limits import check_nodes, check_time
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
 from intaglio.kernels.assume import Assumptions
-from intaglio.kernels.context import ANCHORS, LATE, Context, make_constants
+from intaglio.kernels.backend import Backend, late_rule, own_rule
+from intaglio.kernels.context import Context, make_constants
 from intaglio.kernels.control import CONTROL, body_symbols, lower_control, nested_graphs, refuse_control
 from intaglio.kernels.epilogue import Epilogue, rows_and_columns
 from intaglio.kernels.expression import handles
 from intaglio.kernels.faults import Faults, blaming
 from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node, open_axes
 from intaglio.kernels.layout import choose_layouts
-from intaglio.kernels.loops import loop_call
 from intaglio.kernels.plan import Fill, Operand, Plan, Size
 from intaglio.kernels.program import REDUCTIONS, Program, reads
 from intaglio.kernels.register import is_computable
@@ -52,7 +50,7 @@ EXPANSION_LIMIT = 200_000
 
 
 def lower(
-    graph: Graph, target: Target, *, assume: bool = True, exact: bool = False, faults: Faults | None = None
+    graph: Graph, backend: Backend, *, assume: bool = True, exact: bool = False, faults: Faults | None = None
 ) -> Plan:
     """The plan of a graph, which is changed on the way: composite operators are expanded in place.
 
@@ -60,7 +58,6 @@ def lower(
     `exact`, kernels that round more than a plain sum (Winograd's) are not used. `faults` tells of nodes that could not
     be lowered before. Raises LoweringError where nodes cannot be.
     """
-    register_rules()
     faults = faults or Faults()
     assume = assume and not faults.is_plain
 
@@ -71,15 +68,15 @@ def lower(
     if assume:
         assumptions.settle(graph)
     for each in (graph, *nested_graphs(graph)):
-        legalise(each, faults)
+        legalise(each, faults, backend)
     if assume:
         assumptions.settle(graph)
     find_requirements(graph, requirements)
     tidy(graph, assumptions)
     if not faults.is_plain:
-        choose_layouts(graph)
+        choose_layouts(graph, backend)
         tidy(graph, assumptions)
-    context = Context(target, exact, assumptions=assumptions.pairs, inferred=assumptions.inferred, faults=faults)
+    context = Context(backend, exact, assumptions=assumptions.pairs, inferred=assumptions.inferred, faults=faults)
     plan = _Lowering(graph, context, requirements).plan()
     plan.assumptions = assumptions.pairs
     return plan
@@ -100,12 +97,7 @@ def _tells_sizes(node: Node, inferred: Mapping[Value, tuple[Dim, ...]]) -> bool:
     return not set[str]().union(*own) <= known
 
 
-def register_rules() -> None:
-    """Import the lowerings of structured operators, which register themselves."""
-    importlib.import_module("intaglio.kernels.rules")
-
-
-def legalise(graph: Graph, faults: Faults) -> None:
+def legalise(graph: Graph, faults: Faults, backend: Backend) -> None:
     """Expand every node that no rule handles, until only handled nodes and leaves without expansion remain."""
     added = 0
     node = next(graph.nodes, None)
@@ -115,7 +107,7 @@ def legalise(graph: Graph, faults: Faults) -> None:
         if _has_late_axes(node):
             _order_axes(node)
             following = before.next if before is not None else next(graph.nodes, None)
-        elif faults.host_reason(node) is None and _must_expand(node):
+        elif faults.host_reason(node) is None and _must_expand(node, backend):
             size = len(graph)
             with blaming((node,)):
                 if isinstance(node.op, ROUNDS_ONCE) and node.output.dtype.name in ("float16", "bfloat16"):
@@ -134,12 +126,12 @@ def legalise(graph: Graph, faults: Faults) -> None:
         node = following
 
 
-def _must_expand(node: Node) -> bool:
+def _must_expand(node: Node, backend: Backend) -> bool:
     if not node.op.has("expand") or (node.op.domain == "" and (is_loop_node(node) or node.op.name in VIEWS)):
         return False
     if _all_known(node):
         return False
-    rule = ANCHORS.get(node.op.name) if node.op.domain in ("", "intaglio") else None
+    rule = own_rule(backend, node)
     if rule is not None and rule.refuse(node) is None:
         return False
     return all(isinstance(v.type, TensorType) and v.type.shape is not None for v in node.inputs if v is not None)
@@ -241,7 +233,7 @@ class _Lowering:
     def lower_groups(self) -> int:
         """Emit all groups, and say how many there were."""
         nodes = self._demanded()
-        groups = form_groups(nodes, self.kinds, self.reasons, self.context.faults)
+        groups = form_groups(nodes, self.kinds, self.reasons, self.context.faults, self.context.backend)
         self._find_last_readers(groups)
         around = self.context.require(self._needs(), is_body=self.is_body)
         for index, group in enumerate(groups):
@@ -271,7 +263,7 @@ class _Lowering:
 
     def _late_kind(self, node: Node, kind: Kind, unknown: set[str]) -> tuple[Kind, str]:
         """How a node runs of which some sizes depend on data."""
-        rule = LATE.get(node.op.name) if node.op.domain in ("", "intaglio") else None
+        rule = late_rule(self.context.backend, node)
         if rule is None:
             return "host", f"the size {', '.join(sorted(unknown))} depends on data"
         refusal = rule.refuse(node)
@@ -323,7 +315,7 @@ class _Lowering:
             return "view", ""
         if is_loop_node(node):
             return "loop", ""
-        rule = ANCHORS.get(node.op.name) if node.op.domain in ("", "intaglio") else None
+        rule = own_rule(self.context.backend, node)
         if rule is None:
             return "host", node.op.host_reason or f"{node.op.name} is not compiled yet"
         opaque = sorted({str(v.dtype) for v in (*node.outputs, *rule.reads(node)) if not handles(node, v.dtype)})
@@ -333,7 +325,7 @@ class _Lowering:
     def _read_by(self, node: Node) -> Sequence[Value]:
         """The inputs whose elements the node's kernel reads."""
         found = self._read_by_kernel(node)
-        return [*found, *LATE[node.op.name].reads(node)] if node in self.late else found
+        return [*found, *self.context.backend.late[node.op.name].reads(node)] if node in self.late else found
 
     def _read_by_kernel(self, node: Node) -> Sequence[Value]:
         kind = self.kinds.get(node)
@@ -343,9 +335,8 @@ class _Lowering:
             return [value for value in node.inputs[:1] if value is not None]
         if kind == "loop":
             return reads(node)
-        rule = ANCHORS.get(node.op.name)
-        if kind == "anchor" or (kind is None and rule is not None and node.op.domain in ("", "intaglio")):
-            assert rule is not None
+        rule = own_rule(self.context.backend, node)
+        if rule is not None and kind in ("anchor", None):
             return rule.reads(node)
         return [value for value in (*node.inputs, *node.captures()) if value is not None]
 
@@ -385,7 +376,7 @@ class _Lowering:
         check_time()
         node = group.nodes[0]
         if node in self.late:
-            LATE[node.op.name].bind(self.context, node)
+            self.context.backend.late[node.op.name].bind(self.context, node)
         if group.kind == "control":
             lower_control(self.context, node, lambda graph: self.bodies[graph].lower_groups())
         elif group.kind == "host":
@@ -459,7 +450,7 @@ class _Lowering:
             {value: view.broadcast(group.shape) for value, view in stores.items()},
             _title(group.nodes, group.nodes[-1].output),
         )
-        call = loop_call(program)
+        call = context.backend.loop_call(program)
         call.replaces = replaceable(program)
         context.emit(call)
 
@@ -483,7 +474,7 @@ class _Lowering:
 
     def _lower_anchor(self, group: Group) -> None:
         context, node = self.context, group.nodes[0]
-        rule = ANCHORS[node.op.name]
+        rule = context.backend.anchors[node.op.name]
         epilogue = Epilogue(node.output, group.nodes[1:])
         if rule.fuses(node):
             for member in group.nodes[1:]:

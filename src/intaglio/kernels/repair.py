@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from intaglio.c.target import Target
 from intaglio.errors import GraphError
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.kernels.driver import driver_source, unbound_uses
+from intaglio.kernels.backend import Backend
 from intaglio.kernels.faults import Faults, LoweringError, is_fault
 from intaglio.kernels.lower import lower
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
+from intaglio.kernels.segment_sizes import unbound_uses
 
 
 def lower_safely(
-    make: Callable[[], Graph], target: Target, faults: Faults, *, assume: bool = True, exact: bool = False
+    make: Callable[[], Graph], backend: Backend, faults: Faults, *, assume: bool = True, exact: bool = False
 ) -> Plan:
     """The plan of the graph that `make` gives, each time a fresh one; what `faults` knows of runs in a simpler way."""
     while not faults.is_hosted:
         try:
-            plan = lower(make(), target, assume=assume, exact=exact, faults=faults)
+            plan = lower(make(), backend, assume=assume, exact=exact, faults=faults)
             check_plan(plan)
             plan.faults = faults.met
             return plan
@@ -72,10 +72,8 @@ def nodes_of_kernels(plan: Plan, refused: Sequence[Kernel]) -> list[tuple[Node, 
     return [call.nodes for call in calls if call.kernel in wanted]
 
 
-def nodes_of_driver(step: NativeStep, plan: Plan, compile_messages: Callable[[str], str]) -> list[tuple[Node, ...]]:
-    """The nodes of the actions in a driver that the compiler complains of; `compile_messages` gives what it says."""
-    places = {kernel: place for place, kernel in enumerate(plan.kernels)}
-    messages = compile_messages(driver_source(step, places, is_marked=True))
+def nodes_of_driver(step: NativeStep, messages: str) -> list[tuple[Node, ...]]:
+    """The nodes of the actions that a compiler complains of, where the driver's text tells it the place of each."""
     actions = list(walk(step.actions))
     found = sorted({int(place) for place in re.findall(r"\baction(\d+):", messages)})
     return [actions[place].nodes for place in found if place < len(actions) and actions[place].nodes]

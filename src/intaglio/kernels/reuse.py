@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from intaglio.c.arena import Layout
 from intaglio.kernels.lifetimes import lifetimes
 from intaglio.kernels.plan import Call, NativeStep, walk
 from intaglio.kernels.program import Program
 from intaglio.kernels.view import Buffer, View
+from intaglio.memory.arena import Layout
 
 
 def replaceable(program: Program) -> tuple[tuple[Buffer, Buffer], ...]:

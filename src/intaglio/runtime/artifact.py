@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from intaglio.c.cache import default_cache
-from intaglio.c.constants import allocated, share
-from intaglio.c.library import has_adopted_runtime
-from intaglio.c.target import TARGETS, Target, missing_features
 from intaglio.errors import CompileError, IntaglioError, LoadError
 from intaglio.ir.dtype import DTYPES
+from intaglio.memory.constants import allocated, share
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.record import Record
 from intaglio.runtime.program import Program, ProgramEngine, program_from_data
+from intaglio.targets.c.cache import default_cache
+from intaglio.targets.c.library import has_adopted_runtime
+from intaglio.targets.c.target import TARGETS, Target, missing_features
 from intaglio.version import __version__
 
 if TYPE_CHECKING:

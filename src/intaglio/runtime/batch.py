@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from intaglio.c import cache
-from intaglio.c.cache import CFunction
-from intaglio.c.compiler import find_compiler
-from intaglio.c.target import host_target
-from intaglio.c.toolchain import RefusedError
 from intaglio.runtime.native import NativeEngine, Progress
+from intaglio.targets.c import cache
+from intaglio.targets.c.cache import CFunction
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.target import host_target
+from intaglio.targets.c.toolchain import RefusedError
 
 
 def compile_together(engines: Iterable[NativeEngine], progress: Progress | None = None) -> int:

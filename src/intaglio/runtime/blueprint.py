@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from intaglio.c.constants import trim
 from intaglio.errors import CompileError, InputError, UnsupportedError
 from intaglio.ir.clone import clone_with_values
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.limits import check_time
+from intaglio.memory.constants import trim
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
 from intaglio.passes import Report, simplify

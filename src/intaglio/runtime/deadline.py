@@ -42,7 +42,7 @@ _stop: ContextVar[Stop | None] = ContextVar("intaglio_stop", default=None)
 @contextmanager
 def stoppable(stop: Stop, *, is_native: bool) -> Generator[None]:
     """Let a flag end the runs in this block, which raise RunTimeoutError then; `is_native` where code is compiled."""
-    from intaglio.c.native import watching
+    from intaglio.targets.c.native import watching
 
     token = _stop.set(stop)
     try:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from intaglio.c.target import Target
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.html import line, table, titled
@@ -36,6 +35,7 @@ from intaglio.kernels.view import Buffer
 from intaglio.ops.evaluate import describe
 from intaglio.passes import Report
 from intaglio.runtime.naming import Sizes, name_sizes
+from intaglio.targets.c.target import Target
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Keeping the process alive where a file that it has mapped is cut short."""
 
-from intaglio.c.library import runtime
 from intaglio.errors import CompileError
 from intaglio.onnx.mapped import use_guard
+from intaglio.targets.c.library import runtime
 
 
 class _RuntimeGuard:

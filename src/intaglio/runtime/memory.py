@@ -18,6 +18,7 @@ from intaglio.kernels.demand import Bounds, buffers_of_run, scratch_of, spans_of
 from intaglio.kernels.plan import NativeStep, Plan
 from intaglio.kernels.reuse import layout
 from intaglio.runtime.limits import weight_bytes
+from intaglio.targets.c.native import planned
 
 PROBES = (16, 64, 1000, 100_000)
 """What open dimensions are taken to be where sizes are compared: the first with which all of a size can be computed."""
@@ -242,7 +243,7 @@ def _arena(step: NativeStep, sizes: Mapping[str, int]) -> Dim:
     blocks = layout(step)
     numbers = [max(0, size) for size in bytes if isinstance(size, int)]
     if len(numbers) == len(bytes):
-        return blocks.planned(numbers)[1]
+        return planned(blocks, numbers)[1]
     return _fullest([bytes[holder] for holder in blocks.holders], blocks.first, blocks.last)
 
 
@@ -289,9 +290,9 @@ def _shared_names(
     read = {value.name: _open_sizes(value) for value in graph.inputs}
     found = dict(sizes)
     for value in inputs:
-        for given, planned in zip(read.get(value.name, ()), _open_sizes(value), strict=False):
-            if planned and given in sizes:
-                found.setdefault(planned, sizes[given])
+        for given, wanted in zip(read.get(value.name, ()), _open_sizes(value), strict=False):
+            if wanted and given in sizes:
+                found.setdefault(wanted, sizes[given])
     return found
 
 

@@ -12,13 +12,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from intaglio.c.native import using_threads
-from intaglio.c.target import granted_threads, usable_cores
-from intaglio.c.toolchain import NoCompilerError
 from intaglio.errors import CompileError, InputError, LimitError, UnsupportedError
 from intaglio.ir.limits import Limits, check_time, within
 from intaglio.ir.types import Type
 from intaglio.onnx.info import Imported, ModelInfo
+from intaglio.processor import granted_threads, usable_cores
 from intaglio.record import Record
 from intaglio.runtime.arrays import as_input, order_feeds
 from intaglio.runtime.artifact import Compiled, is_compiled, read_compiled
@@ -29,6 +27,8 @@ from intaglio.runtime.progress import told
 from intaglio.runtime.sources import as_source
 from intaglio.runtime.variant import Engine, EngineName, Options, Progress, Variant
 from intaglio.runtime.warm import WarmStart, warm_start
+from intaglio.targets.c.native import using_threads
+from intaglio.targets.c.toolchain import NoCompilerError
 from intaglio.version import __version__
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _load_compiled(source: Any, options: Options, progress: Progress | None) -> 
             f"it, which is installed here; compile the model again, or install a C compiler. {error}"
         ) from error
     except CompileError as error:
-        from intaglio.c.compiler import find_compiler
+        from intaglio.targets.c.compiler import find_compiler
 
         if find_compiler() is None:
             raise

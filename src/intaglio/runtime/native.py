@@ -7,11 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.c import cache
-from intaglio.c.cache import CFunction
-from intaglio.c.compiler import find_compiler
-from intaglio.c.target import Target, host_target
-from intaglio.c.toolchain import RefusedError
 from intaglio.errors import CompileError, LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import evaluate, symbols
@@ -19,22 +14,25 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_time, current, most_bytes
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
-from intaglio.kernels.driver import (
+from intaglio.kernels.faults import Fault, Faults, is_fault, is_raising, tell
+from intaglio.kernels.lower import UNKNOWN_RANK
+from intaglio.kernels.overflow import fits, safe_limit
+from intaglio.kernels.plan import (
     ASSUMPTION,
     FAULT,
     OVERFLOW,
     REQUIREMENT,
     ROUNDS,
-    driver_source,
-    given_dims,
-    segment_symbols,
+    Call,
+    HostStep,
+    Kernel,
+    NativeStep,
+    Plan,
+    walk,
 )
-from intaglio.kernels.faults import Fault, Faults, is_fault, is_raising, tell
-from intaglio.kernels.lower import UNKNOWN_RANK
-from intaglio.kernels.overflow import fits, safe_limit
-from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
 from intaglio.kernels.repair import lower_safely, nodes_of_driver, nodes_of_kernels
 from intaglio.kernels.reuse import layout
+from intaglio.kernels.segment_sizes import given_dims, segment_symbols
 from intaglio.onnx.mapped import check_files
 from intaglio.ops.evaluate import describe, run_node
 from intaglio.ops.evaluate import evaluate as evaluate_graph
@@ -63,6 +61,13 @@ from intaglio.runtime.weights import (
     release_plan,
     signature,
 )
+from intaglio.targets.c import cache
+from intaglio.targets.c.backend import CBackend
+from intaglio.targets.c.cache import CFunction
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.driver import driver_source
+from intaglio.targets.c.target import Target, host_target
+from intaglio.targets.c.toolchain import RefusedError
 
 Progress = Callable[[int, int], None]
 
@@ -157,7 +162,7 @@ class NativeEngine:
     def _make_plan(self, graph: Graph) -> None:
         """Lower the graph; done anew where the compiler refuses some of the C."""
         self.plan: Plan = lower_safely(
-            lambda: clone(graph), self.target, self._faults, assume=not self.is_special, exact=self.exact
+            lambda: clone(graph), CBackend(self.target), self._faults, assume=not self.is_special, exact=self.exact
         )
         own_host_constants(self.plan)
         self.constants = self.plan.constants = own_constants(self.plan.constants)
@@ -248,7 +253,10 @@ class NativeEngine:
         found = nodes_of_kernels(self.plan, [k for k, bad in zip(self.plan.kernels, is_refused, strict=False) if bad])
         for step, bad in zip(self._native_steps(), is_refused[kernels:], strict=True):
             if bad:
-                found += nodes_of_driver(step, self.plan, lambda source: refusal(driver_function(source), self.target))
+                marked = driver_source(
+                    step, {each: place for place, each in enumerate(self.plan.kernels)}, is_marked=True
+                )
+                found += nodes_of_driver(step, refusal(driver_function(marked), self.target))
         for nodes in dict.fromkeys(found):
             self._faults.add(error, nodes)
         if not found:

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.c.arena import Layout
 from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, evaluate, parse, symbols
 from intaglio.ir.dtype import DTYPES
 from intaglio.ir.limits import current
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
+from intaglio.memory.arena import Layout
 from intaglio.record import Record
 from intaglio.runtime.binding import bind
 from intaglio.runtime.deadline import Deadline

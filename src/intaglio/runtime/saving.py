@@ -13,10 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.c.cache import default_cache
-from intaglio.c.library import runtime_function
-from intaglio.c.target import TARGETS, Target
-from intaglio.c.units import function_key
 from intaglio.errors import GraphError, InputError
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
@@ -40,6 +36,10 @@ from intaglio.runtime.artifact import (
 from intaglio.runtime.limits import weight_bytes
 from intaglio.runtime.native import NativeEngine, frame_of
 from intaglio.runtime.program import Port, Program, program_data
+from intaglio.targets.c.cache import default_cache
+from intaglio.targets.c.library import runtime_function
+from intaglio.targets.c.target import TARGETS, Target
+from intaglio.targets.c.units import function_key
 from intaglio.version import __version__
 
 CONSTANTS_LIMIT = 1 << 30

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.c.arena import Layout
-from intaglio.c.native import Prepared, Segment, invoke_function, plan_apart
-from intaglio.c.toolchain import is_sanitized
 from intaglio.errors import LimitError
 from intaglio.ir.dim import Dim, evaluate, symbols
 from intaglio.ir.dtype import DType
 from intaglio.ir.limits import check_size, current, most_bytes
+from intaglio.memory.arena import Layout
 from intaglio.record import Record
 from intaglio.runtime.arrays import adopted
 from intaglio.runtime.limits import check_addressable, check_plan, check_shape
+from intaglio.targets.c.native import Prepared, Segment, invoke_function, plan_apart, planned
+from intaglio.targets.c.toolchain import is_sanitized
 
 PREPARED_LIMIT = 64
 """How many bindings of sizes a segment keeps ready."""
@@ -197,7 +197,7 @@ class LoadedSegment:
         results = [(each.name, evaluate(each.bytes, bindings)) for each in frame.results if each.bytes is not None]
         buffers = [(room.name, size) for room, size in zip(frame.arena, sizes, strict=True)]
         check_addressable([*buffers, *results])
-        offsets, total = frame.layout.planned(sizes)
+        offsets, total = planned(frame.layout, sizes)
         check_plan(buffers, results, total, self.weights, self.limits)
         dims = [bindings[name] for name in frame.symbols]
         if max(map(abs, dims), default=-1) > frame.safe and not self._fits(bindings):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from intaglio.c.target import Target
 from intaglio.ir.limits import Limits
 from intaglio.record import Record
 from intaglio.runtime.limits import settled
+from intaglio.targets.c.target import Target
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Value

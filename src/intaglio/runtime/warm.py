@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from intaglio.c.cache import default_cache
-from intaglio.c.target import host_target
-from intaglio.c.toolchain import compiler_identity, is_sanitized
 from intaglio.errors import CompileError, InputError, IntaglioError, LoadError
 from intaglio.ir.op import OPERATORS
 from intaglio.onnx.info import Imported
 from intaglio.record import Record
 from intaglio.runtime.artifact import Compiled, InFile, read_stored
+from intaglio.targets.c.cache import default_cache
+from intaglio.targets.c.target import host_target
+from intaglio.targets.c.toolchain import compiler_identity, is_sanitized
 
 if TYPE_CHECKING:
     from intaglio.runtime.variant import Engine, Options
@@ -72,11 +72,11 @@ class WarmStart(Record):
 
     def keep(self, imported: Imported, engine: Engine) -> None:
         """Leave the program of an engine that was made in this process for later ones, if it has one."""
-        from intaglio.c.compiler import find_compiler
-        from intaglio.c.library import runtime_function
-        from intaglio.c.target import TARGETS
         from intaglio.runtime.native import NativeEngine
         from intaglio.runtime.saving import save_program
+        from intaglio.targets.c.compiler import find_compiler
+        from intaglio.targets.c.library import runtime_function
+        from intaglio.targets.c.target import TARGETS
 
         is_named = self.path is not None or not imported.external_files
         if not is_named or not isinstance(engine, NativeEngine) or not _is_all_our_own():

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from intaglio.c.constants import copied, drop_pages, share
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array
 from intaglio.kernels.plan import HostStep, NativeStep, Plan, walk
+from intaglio.memory.constants import copied, drop_pages, share
 from intaglio.onnx.mapped import files_of, model_file
 
 LARGE = 2**16

@@ -1,0 +1,110 @@
+"""Which sizes the actions of a segment use, and which of them it is given or finds out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from intaglio.ir.dim import Dim, Expr, symbols
+from intaglio.kernels.plan import (
+    Action,
+    Allocate,
+    Assign,
+    Bind,
+    Branch,
+    Call,
+    Check,
+    Fill,
+    Grow,
+    Move,
+    NativeStep,
+    Operand,
+    Pair,
+    Repeat,
+    Settle,
+    Size,
+    SizeTerm,
+    Swap,
+    operands_of,
+    walk,
+)
+from intaglio.kernels.view import Buffer
+
+
+def segment_symbols(step: NativeStep) -> list[str]:
+    """The symbols whose values the driver reads from `call->dim`, in order."""
+    found: set[str] = set()
+    for action in walk(step.actions):
+        for dim in _dims(action):
+            found |= symbols(dim)
+    return sorted(found - set(step.late))
+
+
+def given_dims(step: NativeStep) -> list[Expr]:
+    """Every expression of the driver over symbols that it is given alone, each once."""
+    late = set(step.late)
+    found = dict.fromkeys(dim for action in walk(step.actions) for dim in _dims(action) if isinstance(dim, Expr))
+    return [dim for dim in found if late.isdisjoint(symbols(dim))]
+
+
+def unbound_uses(step: NativeStep) -> Iterator[tuple[Action, set[str]]]:
+    """The actions that use symbols to which the driver gives values only behind them, with those symbols."""
+    awaited = set(step.late)
+    for action in walk(step.actions):
+        if awaited:
+            awaited -= {action.counter} if isinstance(action, Repeat) else set()
+            early = awaited & set[str]().union(*map(symbols, _dims(action)))
+            if early:
+                yield action, early
+            awaited -= _binds(action)
+
+
+def _binds(action: Action) -> set[str]:
+    if isinstance(action, Bind):
+        return set(action.symbols)
+    return {name for name, _ in action.items} if isinstance(action, Assign) else set()
+
+
+def _dims(action: Action) -> list[Dim]:
+    found: list[Dim] = [offset_bytes(operand) for operand in operands_of(action)]
+    match action:
+        case Call():
+            for size in (*(size for _, size in action.sizes), action.tasks, action.cost, action.scratch):
+                found += _size_dims(size)
+        case Bind():
+            for _, size in action.sizes:
+                found += _size_dims(size)
+        case Fill():
+            found += action.items
+        case Assign():
+            found += [dim for _, dim in action.items]
+        case Allocate():
+            found += [action.buffer.size, *action.buffer.shape]
+        case Grow():
+            found += [action.used, *action.shape]
+        case Check():
+            found += [dim for pair in action.pairs for dim in pair]
+        case Repeat():
+            found += [] if action.limit is None or isinstance(action.limit, Operand) else [action.limit]
+        case Settle():
+            found.append(action.pair.first.size)
+        case Move() | Branch() | Pair() | Swap():
+            pass
+    return found
+
+
+def _size_dims(size: Size) -> Sequence[Dim]:
+    return size.dims if isinstance(size, SizeTerm) else (size,)
+
+
+def offset_bytes(operand: Operand) -> Dim:
+    """How far behind the start of its memory an operand lies."""
+    return (operand.offset + operand.buffer.home_offset) * operand.buffer.dtype.itemsize
+
+
+def late_buffers(actions: Sequence[Action]) -> list[Buffer]:
+    """The buffers that the driver allocates, each once, in order."""
+    found: dict[Buffer, None] = {}
+    for action in walk(actions):
+        homes = [operand.buffer.home for operand in operands_of(action)]
+        found.update((buffer, None) for buffer in homes if buffer.is_late)
+    return list(found)

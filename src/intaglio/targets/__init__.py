@@ -1,0 +1,1 @@
+"""What kernels are printed, compiled and run for: one folder a target."""

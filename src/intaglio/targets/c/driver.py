@@ -1,0 +1,529 @@
+"""The driver of a segment: C that computes sizes, calls the kernels in order, and decides branches and loops."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from intaglio.ir.dim import Atom, Dim, Expr, Symbol, product, symbols
+from intaglio.ir.dim import Call as DimCall
+from intaglio.kernels.plan import (
+    FAULT,
+    OVERFLOW,
+    Action,
+    Allocate,
+    Assign,
+    Bind,
+    Branch,
+    Call,
+    Check,
+    Fill,
+    Grow,
+    Kernel,
+    Move,
+    NativeStep,
+    Operand,
+    Pair,
+    Repeat,
+    Settle,
+    Size,
+    SizeTerm,
+    Swap,
+    operands_of,
+    walk,
+)
+from intaglio.kernels.segment_sizes import late_buffers, offset_bytes, segment_symbols
+from intaglio.kernels.sizes import size_value
+from intaglio.kernels.view import Buffer
+
+_OVERFLOWS = "&overflow"
+"""What stands in expressions that find out whether they overflow."""
+_STOP_ON_OVERFLOW = ["if (overflow)", f"    return {OVERFLOW};"]
+
+
+def driver_source(step: NativeStep, kernels: Mapping[Kernel, int], *, is_marked: bool = False) -> str:
+    """The C text of a segment's driver; `kernels` gives each kernel's place in `call->kernel`.
+
+    Where it `is_marked`, the compiler calls the place of the i-th action (in the order of `walk`) `action<i>`.
+    """
+    return _Driver(step, kernels, is_marked).text()
+
+
+class _Variables(dict[str, str]):
+    """The driver's variables: those of symbols by name, and one for every function of sizes that its text uses.
+
+    Such a size is computed once: at the top, or again wherever a symbol in it is given a value.
+    """
+
+    def __init__(self, given: Sequence[str], late: Sequence[str]) -> None:
+        super().__init__((name, f"n{index}") for index, name in enumerate((*given, *late)))
+        self._late = set(late)
+        self._calls: dict[DimCall, tuple[str, str]] = {}
+
+    def of(self, call: DimCall) -> str:
+        """The variable of a function of sizes."""
+        if call not in self._calls:
+            text = _call_text(call, self)  # which names those inside first
+            self._calls[call] = f"calc{len(self._calls)}", text
+        return self._calls[call][0]
+
+    def declarations(self) -> Iterator[str]:
+        """All sizes, those inside of others first; what is not known at the top is computed behind `changed`."""
+        for call, (name, text) in self._calls.items():
+            if self._late.isdisjoint(_call_symbols(call)):
+                yield f"const int64_t {name} = {text};"
+            else:
+                yield f"int64_t {name} = 0;"
+
+    def settled(self, names: Sequence[str]) -> list[str]:
+        """The statements that follow where symbols were given values."""
+        changed = set(names)
+        calls = [each for call, each in self._calls.items() if not changed.isdisjoint(_call_symbols(call))]
+        return checked([f"{name} = {text};" for name, text in calls])
+
+    def is_late(self, dim: Expr) -> bool:
+        """Whether a size depends on a symbol that the driver binds, so that nobody has checked it before."""
+        return not self._late.isdisjoint(symbols(dim))
+
+
+def _call_symbols(call: DimCall) -> frozenset[str]:
+    return symbols(call.left) | symbols(call.right)
+
+
+def checked(lines: list[str]) -> list[str]:
+    """Statements, and behind them a return where one of them overflowed."""
+    return [*lines, *_STOP_ON_OVERFLOW] if any(_OVERFLOWS in line for line in lines) else lines
+
+
+_SETTLE = "@sizes "
+"""The mark of a line that stands for statements which are known when the whole text is."""
+
+
+class _Driver:
+    def __init__(self, step: NativeStep, kernels: Mapping[Kernel, int], is_marked: bool = False) -> None:
+        self.step = step
+        self.is_marked = is_marked
+        self.kernels = kernels
+        given = segment_symbols(step)
+        self.names = _Variables(given, step.late)
+        self.given = len(given)
+        self.places = {id(action): place for place, action in enumerate(walk(step.actions))}
+        self.releases = _releases(step.actions)
+
+    def text(self) -> str:
+        body = _indented(self._block(self.step.actions))
+        lines = ["int32_t IG_FUNCTION(const ig_call *call)", "{", "    int64_t overflow = 0;", "    (void)overflow;"]
+        for index, (name, variable) in enumerate(self.names.items()):
+            if index < self.given:
+                lines.append(f"    const int64_t {variable} = call->dim[{index}]; /* {comment(name)} */")
+            else:
+                lines.append(f"    int64_t {variable} = 0; /* {comment(name)} */")
+            lines.append(f"    (void){variable};")
+        for buffer in late_buffers(self.step.actions):
+            lines.append(f"    void *{buffer_text(buffer)} = 0; /* {comment(buffer.name)} */")
+        for buffer in _places(self.step.actions):
+            lines.append(f"    void *{buffer_text(buffer)} = 0; /* {comment(buffer.name)} */")
+        lines += _indented(list(self.names.declarations()))
+        for line in body:
+            lines += self._settled(line) if _SETTLE in line else [line]
+        for place, name in enumerate(self.step.late[: self.step.told]):
+            lines.append(f"    ((int64_t *)call->output[{len(self.step.outputs)}])[{place}] = {self.names[name]};")
+        lines += ["    return 0;", "}", ""]
+        return "\n".join([_HELPERS, *lines])
+
+    def _settled(self, line: str) -> Iterator[str]:
+        """The statements that a marked line stands for."""
+        indent, _, names = line.partition(_SETTLE)
+        for statement in self.names.settled(json.loads(names)):
+            yield indent + statement
+
+    def _block(self, actions: Sequence[Action]) -> list[str]:
+        lines: list[str] = []
+        for action in actions:
+            if self.is_marked:
+                lines.append(f'#line 1 "action{self.places[id(action)]}"')
+            lines += self._action(action)
+            for buffer in self.releases.get(id(action), ()):
+                lines += [f"call->release(call, {buffer_text(buffer)});", f"{buffer_text(buffer)} = 0;"]
+        return lines
+
+    def _action(self, action: Action) -> list[str]:
+        match action:
+            case Call():
+                return self._call(action)
+            case Fill():
+                return checked(_fill_lines(action, self.names))
+            case Bind():
+                return self._bind(action)
+            case Assign():
+                return self._assign(action)
+            case Allocate():
+                return self._allocate(action)
+            case Grow():
+                return self._grow(action)
+            case Move():
+                source, target = buffer_text(action.source), buffer_text(action.target)
+                return [f"call->release(call, {target});", f"{target} = {source};", f"{source} = 0;"]
+            case Pair():
+                pairs = ((action.now, action.first), (action.following, action.second))
+                return checked(
+                    [f"{buffer_text(place)} = {_pointer(Operand(home), self.names)};" for place, home in pairs]
+                )
+            case Swap():
+                now, following = buffer_text(action.now), buffer_text(action.following)
+                lines = [f"void *const other = {now};", f"{now} = {following};", f"{following} = other;"]
+                return ["{", *_indented(lines), "}"]
+            case Settle():
+                return self._settle(action.pair)
+            case Check():
+                pairs = [[dim_text(dim, self.names) for dim in pair] for pair in action.pairs]
+                differ = " && ".join(f"{left} != {right}" for left, right in pairs)
+                if _OVERFLOWS not in differ:
+                    return [f"if ({differ})", f"    return {action.status};"]
+                lines = checked([f"const int32_t differ = {differ};"])
+                return ["{", *_indented([*lines, "if (differ)", f"    return {action.status};"]), "}"]
+            case Branch():
+                return self._branch(action)
+            case Repeat():
+                return self._repeat(action)
+
+    def _call(self, call: Call) -> list[str]:
+        names = self.names
+        pointers = [_pointer(operand, names) for operand in call.operands]
+        lines = [f"{{ /* {comment(call.title)} */"]
+        if call.checks:
+            lines.append("    int64_t fault = 0;")
+            pointers.append("&fault")
+        # They are not const, since the compiler would work out and refuse what does not fit 64 bits and never runs.
+        lines += [f"    int64_t {name} = {_size_text(size, names)};" for name, size in call.sizes]
+        order = [name for name, _ in call.sizes] if call.order is None else call.order
+        lines += [f"    (void){name};" for name, _ in call.sizes]
+        tasks, scratch = (_size_text(size, names) for size in (call.tasks, call.scratch))
+        lines.append(f"    const int64_t all_tasks = {tasks}, all_scratch = {scratch};")
+        lines.append(f"    const double cost_ns = {_cost_text(call.cost, names)};")
+        lines.append(f"    void *const buffer[] = {{{', '.join(pointers)}}};")
+        lines.append(f"    const int64_t size[] = {{{', '.join(order) or '0'}}};")
+        if any(_OVERFLOWS in line for line in lines):
+            lines += _indented(_STOP_ON_OVERFLOW)
+        arguments = "all_tasks, IG_FUNCTION_cost(cost_ns), all_scratch"
+        place = self.kernels[call.kernel]
+        lines.append(f"    if (call->parallel(call, call->kernel[{place}], buffer, size, {arguments}))")
+        lines.append("        return 1;")
+        if call.checks:
+            lines += ["    if (fault)", f"        return {FAULT + self.places[id(call)]};"]
+        return [*lines, "}"]
+
+    def _bind(self, bind: Bind) -> list[str]:
+        lines = [f"{{ /* {comment(bind.title)} */"]
+        lines.append(f"    int64_t fault = 0, value[{max(1, len(bind.symbols))}] = {{0}};")
+        for name, element, operand in bind.operands:
+            lines.append(f"    const {element} *const {name} = (const void *){_pointer(operand, self.names)};")
+        lines += [f"    int64_t {name} = {_size_text(size, self.names)};" for name, size in bind.sizes]
+        if any(_OVERFLOWS in line for line in lines):
+            lines += _indented(_STOP_ON_OVERFLOW)
+        lines += _indented(bind.body.strip("\n").split("\n"))
+        lines += ["    if (fault)", f"        return {FAULT + self.places[id(bind)]};"]
+        lines += [f"    {self.names[name]} = value[{index}];" for index, name in enumerate(bind.symbols)]
+        return [*lines, "}", _settle_mark(bind.symbols)]
+
+    def _assign(self, assign: Assign) -> list[str]:
+        if len(assign.items) == 1:
+            name, dim = assign.items[0]
+            return [*checked([f"{self.names[name]} = {dim_text(dim, self.names)};"]), _settle_mark([name])]
+        items = list(enumerate(assign.items))
+        lines = [f"    const int64_t value{index} = {dim_text(dim, self.names)};" for index, (_, dim) in items]
+        lines += [f"    {self.names[name]} = value{index};" for index, (name, _) in items]
+        return [*checked(["{", *lines, "}"]), _settle_mark([name for name, _ in assign.items])]
+
+    def _allocate(self, action: Allocate) -> list[str]:
+        buffer = action.buffer
+        text, refused = buffer_text(buffer), f"    return {FAULT + self.places[id(action)]};"
+        if buffer.kind == "output":
+            return [*self._result(buffer, buffer.shape), f"if (!{text})", refused]
+        size = safe_text(buffer.bytes, self.names)
+        lines = [f"call->release(call, {text});", f"{text} = call->allocate(call, {size});"]
+        return [*lines, f"if (!{text})", refused]
+
+    def _grow(self, grow: Grow) -> list[str]:
+        text, item = buffer_text(grow.buffer), grow.buffer.dtype.itemsize
+        refused = [f"if (!{text})", f"    return {FAULT + self.places[id(grow)]};"]
+        if grow.buffer.kind == "output":
+            return [*self._result(grow.buffer, grow.shape), *refused]
+        needed = safe_text(product(grow.shape) * item, self.names)
+        lines = checked([f"const int64_t used = {dim_text(grow.used * item, self.names)};"])
+        return ["{", *_indented([*lines, f"{text} = call->grow(call, {text}, used, {needed});"]), "}", *refused]
+
+    def _result(self, buffer: Buffer, shape: Sequence[Dim]) -> list[str]:
+        """The request for an output's memory; a later one for more keeps what is there."""
+        dims = ", ".join(dim_text(dim, self.names) for dim in shape) or "0"
+        lines = checked([f"const int64_t shape[] = {{{dims}}};"])
+        lines.append(f"{buffer_text(buffer)} = call->result(call, {buffer.index}, {len(shape)}, shape);")
+        return ["{", *_indented(lines), "}"]
+
+    def _settle(self, pair: Pair) -> list[str]:
+        now, home = buffer_text(pair.now), _pointer(Operand(pair.first), self.names)
+        size = dim_text(pair.first.bytes, self.names)
+        return [f"if ({now} != (void *)({home}))", f"    __builtin_memcpy({home}, {now}, (unsigned long){size});"]
+
+    def _branch(self, branch: Branch) -> list[str]:
+        lines = checked([f"const uint8_t is_true = {self._read('uint8_t', branch.condition)};"])
+        then, otherwise = (_indented(self._block(block)) for block in branch.blocks)
+        lines += ["if (is_true) {", *then, *(["} else {", *otherwise] if otherwise else []), "}"]
+        return [f"{{ /* {comment(branch.title)} */", *_indented(lines), "}"]
+
+    def _read(self, element: str, operand: Operand) -> str:
+        """The number at an operand; nothing is read from a place that cannot be worked out."""
+        home, offset = buffer_text(operand.buffer.home), dim_text(offset_bytes(operand), self.names)
+        if _OVERFLOWS not in offset:
+            return f"*(const {element} *)({_pointer(operand, self.names)})"
+        return f"*(const {element} *)((char *){home} + IG_FUNCTION_place({offset}, &overflow))"
+
+    def _repeat(self, repeat: Repeat) -> list[str]:
+        counter, names = self.names[repeat.counter], self.names
+        if repeat.limit is None:
+            limit = "__INT64_MAX__"
+        elif isinstance(repeat.limit, Operand):
+            limit = self._read("int64_t", repeat.limit)
+        else:
+            limit = dim_text(repeat.limit, names)
+        first = "1" if repeat.condition is None else self._read("uint8_t", repeat.condition)
+        lines = [
+            f"{{ /* {comment(repeat.title)} */",
+            *_indented(checked([f"const int64_t limit = {limit};", f"int32_t goes_on = {first};"])),
+            f"    for ({counter} = 0; goes_on && {counter} < limit; {counter}++) {{",
+            f"        {_settle_mark([repeat.counter])}",
+            f"        const int32_t stop = call->round(call, {counter});",
+            "        if (stop)",
+            "            return stop;",
+            *_indented(_indented(self._block(repeat.body))),
+        ]
+        if repeat.again is not None:
+            lines += _indented(_indented(checked([f"goes_on = {self._read('uint8_t', repeat.again)};"])))
+        return [*lines, "    }", "}", _settle_mark([repeat.counter])]
+
+
+def _settle_mark(names: Sequence[str]) -> str:
+    return _SETTLE + json.dumps(list(names))
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _places(actions: Sequence[Action]) -> list[Buffer]:
+    """The pointers that loops exchange."""
+    pairs = [action for action in walk(actions) if isinstance(action, Pair)]
+    return [place for pair in pairs for place in (pair.now, pair.following)]
+
+
+def _releases(actions: Sequence[Action]) -> dict[int, list[Buffer]]:
+    """The buffers to give back after each action: the last that touches them in the innermost block around all uses."""
+    blocks: dict[Buffer, list[tuple[int, ...]]] = {}
+    chain: dict[tuple[int, ...], Action] = {}
+    for path, action in _paths(actions, ()):
+        chain[path] = action
+        for operand in operands_of(action):
+            if operand.buffer.home.kind == "late":
+                blocks.setdefault(operand.buffer.home, []).append(path)
+    found: dict[int, list[Buffer]] = {}
+    for buffer, paths in blocks.items():
+        depth = 0
+        while all(len(path) > depth + 2 and path[: depth + 2] == paths[0][: depth + 2] for path in paths):
+            depth += 2
+        last = max(path[: depth + 1] for path in paths)
+        found.setdefault(id(chain[last]), []).append(buffer)
+    return found
+
+
+def _paths(actions: Sequence[Action], prefix: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Action]]:
+    """Each action with its place: index, then the number of a block inside and the index there, and so on."""
+    for index, action in enumerate(actions):
+        yield (*prefix, index), action
+        if isinstance(action, (Branch, Repeat)):
+            for number, block in enumerate(action.blocks):
+                yield from _paths(block, (*prefix, index, number))
+
+
+# Divisions stay calls: with thousands of them inlined, the compiler took ten times as long for larger code.
+_HELPERS = """\
+static __attribute__((noinline, const)) int64_t IG_FUNCTION_floordiv(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return b == 0 ? 0 : (int64_t)-(uint64_t)a;
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+static __attribute__((noinline, const)) int64_t IG_FUNCTION_mod(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return 0;
+    const int64_t rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+static inline int64_t IG_FUNCTION_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t IG_FUNCTION_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static inline int64_t IG_FUNCTION_broadcast(int64_t a, int64_t b)
+{
+    return a == 1 ? b : a;
+}
+static inline int64_t IG_FUNCTION_times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) || product > __INT64_MAX__ / 4 ? __INT64_MAX__ / 4 : product;
+}
+static __attribute__((noinline)) int64_t IG_FUNCTION_product(int64_t a, int64_t b, int64_t *overflow)
+{
+    int64_t found;
+    *overflow |= __builtin_mul_overflow(a, b, &found);
+    return found;
+}
+static __attribute__((noinline)) int64_t IG_FUNCTION_sum(int64_t a, int64_t b, int64_t *overflow)
+{
+    int64_t found;
+    *overflow |= __builtin_add_overflow(a, b, &found);
+    return found;
+}
+static inline int64_t IG_FUNCTION_place(int64_t offset, const int64_t *overflow)
+{
+    return *overflow ? 0 : offset;
+}
+static inline int64_t IG_FUNCTION_cost(double ns)
+{
+    return ns < 1e15 ? (int64_t)ns : 1000000000000000LL;
+}
+"""
+
+
+def _fill_lines(fill: Fill, names: Mapping[str, str]) -> list[str]:
+    element = {"bool": "uint8_t"}.get(fill.operand.buffer.dtype.name, f"{fill.operand.buffer.dtype.name}_t")
+    lines = [
+        f"{{ /* {comment(fill.title)} */",
+        f"    {element} *out = (void *){_pointer(fill.operand, names)};",
+    ]
+    lines += [f"    out[{i}] = ({element})({dim_text(item, names)});" for i, item in enumerate(fill.items)]
+    return [*lines, "    (void)out;", "}"]
+
+
+def _pointer(operand: Operand, names: Mapping[str, str]) -> str:
+    text, offset = buffer_text(operand.buffer.home), offset_bytes(operand)
+    return text if offset == 0 else f"(char *){text} + ({dim_text(offset, names)})"
+
+
+def buffer_text(buffer: Buffer) -> str:
+    """Where a buffer lies, in C."""
+    if buffer.kind == "arena":
+        return f"(call->arena + call->offset[{buffer.index}])"
+    if buffer.kind == "place":
+        return f"p{buffer.index}"
+    if buffer.is_late:
+        return f"{'r' if buffer.kind == 'output' else 'b'}{buffer.index}"
+    return f"call->{buffer.kind}[{buffer.index}]"
+
+
+_FAR = 2**62
+"""A size beyond all that memory can hold."""
+
+_PLAIN_NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
+
+
+def _size_text(size: Size, names: Mapping[str, str]) -> str:
+    """A size in C. Every number in it has 64 bits: the product of two that are known would be one of 32 bits else."""
+    if not isinstance(size, SizeTerm):
+        return dim_text(size, names)
+    if all(isinstance(dim, int) for dim in size.dims):
+        with contextlib.suppress(KeyError):  # a name in it, which only the driver knows
+            return _long_text(max(-_FAR, min(int(size_value(size, {}, {})), _FAR)))
+    text = size.template.format(*(dim_text(dim, names) for dim in size.dims)) if size.dims else size.template
+    return text if text.isdigit() else _PLAIN_NUMBER.sub(lambda found: _long_text(int(found[0])), text)
+
+
+_WORD = re.compile(r"(?<![\w>])(?:[A-Za-z_]\w*(?:->\w+)?|\d+)(?!\w)")
+
+
+def _cost_text(cost: Size, names: Mapping[str, str]) -> str:
+    """A cost in C, computed in floating point: it is rough and must not overflow."""
+    if not isinstance(cost, SizeTerm):
+        return f"(double)({dim_text(cost, names)})"
+    template = _WORD.sub(lambda found: f"(double){found[0]}", re.sub(r"\{(\d+)\}", r"{dim_\1}", cost.template))
+    dims = {f"(double)dim_{place}": f"(double)({dim_text(dim, names)})" for place, dim in enumerate(cost.dims)}
+    for name, text in dims.items():
+        template = template.replace("{" + name + "}", text)
+    return template
+
+
+def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
+    """A dimension as a C expression over the driver's variables."""
+    if not isinstance(dim, Expr):
+        return f"{int(dim)}" if abs(dim) < 2**31 else _long_text(dim)  # a truth value is a number too
+    if isinstance(names, _Variables) and names.is_late(dim):
+        return _checked_text(dim, names)
+    terms = [_term_text(monomial, factor, names) for monomial, factor in dim.terms]
+    return "(" + " + ".join(terms) + ")"
+
+
+def _checked_text(dim: Expr, names: Mapping[str, str]) -> str:
+    """A dimension as C that finds out whether it overflows."""
+    terms: list[str] = []
+    for monomial, factor in dim.terms:
+        known = _long_text(factor) if abs(factor) < 2**63 else f"IG_FUNCTION_sum(__INT64_MAX__, 1, {_OVERFLOWS})"
+        parts = [known, *(_atom_text(atom, names) for atom in monomial)]
+        terms.append(_folded("product", parts[1:] if factor == 1 and monomial else parts))
+    return _folded("sum", terms)
+
+
+def _folded(function: str, parts: Sequence[str]) -> str:
+    text = parts[0]
+    for part in parts[1:]:
+        text = f"IG_FUNCTION_{function}({text}, {part}, {_OVERFLOWS})"
+    return text
+
+
+def safe_text(dim: Dim, names: Mapping[str, str]) -> str:
+    """A size in C that no overflow makes small: products that are too large become a size that cannot be had."""
+    if not isinstance(dim, Expr):
+        return dim_text(dim, names)
+    terms: list[str] = []
+    for monomial, factor in dim.terms:
+        text = _long_text(factor)
+        for atom in monomial:
+            text = f"IG_FUNCTION_times({text}, {_atom_text(atom, names)})"
+        terms.append(text)
+    return "(" + " + ".join(terms) + ")"
+
+
+def _term_text(monomial: Sequence[Atom], factor: int, names: Mapping[str, str]) -> str:
+    parts = [_atom_text(atom, names) for atom in monomial]
+    if factor != 1 or not parts:
+        parts.insert(0, _long_text(factor))
+    return " * ".join(parts)
+
+
+def _long_text(number: int) -> str:
+    """A constant in C, brought into the range of int64 as the driver's arithmetic would."""
+    wrapped = (number + 2**63) % 2**64 - 2**63
+    if wrapped == -(2**63):
+        return f"({wrapped + 1}LL - 1)"
+    return f"{wrapped}LL" if wrapped >= 0 else f"({wrapped}LL)"
+
+
+def _atom_text(atom: Atom, names: Mapping[str, str]) -> str:
+    if isinstance(atom, Symbol):
+        return names[atom.name]
+    return names.of(atom) if isinstance(names, _Variables) else _call_text(atom, names)
+
+
+def _call_text(call: DimCall, names: Mapping[str, str]) -> str:
+    return f"IG_FUNCTION_{call.function}({dim_text(call.left, names)}, {dim_text(call.right, names)})"
+
+
+def comment(text: str) -> str:
+    """Any text made safe for the inside of a C comment: one line of plain ASCII that cannot end it."""
+    plain = "".join(c if " " <= c <= "~" and c not in "\\?" else "." for c in text)
+    return plain.replace("*/", "* /").replace("/*", "/ *")[:200]

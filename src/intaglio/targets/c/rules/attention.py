@@ -1,0 +1,212 @@
+"""Attention: scores, softmax and the product with the values in one kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from intaglio.ir.dim import Dim, floordiv
+from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.context import Context
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.view import View, whole
+from intaglio.targets.c.backend import machine
+from intaglio.targets.c.routine import Parameter, Routine
+from intaglio.targets.c.rules.table import anchor
+from intaglio.targets.c.rules.widen import computed, converted, widened
+from intaglio.targets.c.structured.attention import (
+    AttentionKind,
+    attention_body,
+    attention_helpers,
+    scratch_bytes,
+)
+from intaglio.targets.c.structured.source import maximum, minimum, register_tile
+
+Shape = tuple[Dim, ...]
+
+
+def _is_read(value: Value) -> bool:
+    return bool(value.uses) or value.is_output
+
+
+def _heads(node: Node, position: int) -> int:
+    return node.op.q_num_heads if position == 0 else node.op.kv_num_heads
+
+
+def _unpacked_shape(node: Node, position: int) -> Shape:
+    """The shape (batch, heads, sequence, head size) of Q, K or V."""
+    shape = node.needed(position).shape
+    if len(shape) == 4:
+        return shape
+    heads = _heads(node, position)
+    return shape[0], heads, shape[1], floordiv(shape[2], heads)
+
+
+def _keys(node: Node) -> Dim:
+    """The number of keys, those of the past counted."""
+    past = node.optional(4)
+    fresh = _unpacked_shape(node, 1)[2]
+    return fresh if past is None else past.shape[2] + fresh
+
+
+def _refuse(node: Node) -> str | None:
+    op, q, k = node.op, _unpacked_shape(node, 0), _unpacked_shape(node, 1)
+    if any(computed(node.needed(i).dtype) != FLOAT32 for i in range(3)):
+        return f"Attention of {node.input.dtype} is not compiled as one kernel"
+    if op.left_window_size >= 0 or op.right_window_size >= 0 or node.optional(6) is not None:
+        return "windows and lengths of keys are not compiled as one kernel"
+    if op.softmax_precision not in (None, 1) or (len(node.outputs) > 3 and _is_read(node.outputs[3])):
+        return "the scores' precision or the scores themselves are asked for"
+    if not all(isinstance(shape[1], int) and isinstance(shape[3], int) for shape in (q, k)):
+        return "its heads are not known before the run"
+    if q[0] != k[0]:
+        return "its batch may or may not be broadcast"
+    return _refuse_mask(node, q)
+
+
+def _refuse_mask(node: Node, q: Shape) -> str | None:
+    mask = node.optional(3)
+    if mask is None:
+        return None
+    if mask.dtype.name not in ("bool", "float32") or mask.rank > 4:
+        return f"a mask of type {mask.type} is not compiled as one kernel"
+    full = (*q[:3], _keys(node))
+    missing = 4 - mask.rank
+    is_even = all(dim in (1, full[missing + axis]) for axis, dim in enumerate(mask.shape[:-1]))
+    return None if is_even and mask.shape[-1:] == full[3:] else "its mask may be broadcast or shorter than the keys"
+
+
+@anchor("Attention", refuse=_refuse)
+def attention(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """One task for some queries of each head; caches of keys and values are joined by copies first."""
+    q = _rows(context, node.input, _unpacked(context, node, 0))
+    k, v = (_joined(context, node, position) for position in (1, 2))
+    result, wide = _results(context, node)
+    call = _routine(context, node, q, k, v, wide).call(node)
+    batch, heads, queries, size = q.shape
+    call.flops = batch * heads * queries * _keys(node) * ((size + v.shape[3]) * 2 + 20)
+    context.emit(call)
+    if result is not wide:
+        converted(context, wide, FLOAT32, node.outputs[0].dtype, into=result)
+
+
+def _unpacked(context: Context, node: Node, position: int) -> View:
+    """Q, K or V as a view (batch, heads, sequence, head size)."""
+    value = node.needed(position)
+    view = context.view(value)
+    if value.rank == 4:
+        return view
+    batch, heads, length, size = _unpacked_shape(node, position)
+    split = view.reshape((batch, length, heads, size))
+    if split is None:
+        split = context.contiguous(value).reshape((batch, length, heads, size))
+        assert split is not None
+    return split.transpose((0, 2, 1, 3))
+
+
+def _rows(context: Context, value: Value, view: View) -> View:
+    """The view in float32 with elements of a head side by side."""
+    wide = widened(context, value, view)
+    if wide.strides[3] == 1 or wide.shape[3] == 1:
+        return wide
+    return converted(context, wide, FLOAT32, FLOAT32)
+
+
+def _joined(context: Context, node: Node, position: int) -> View:
+    """Keys or values with those of the past before them, which is also an output."""
+    value, past = node.needed(position), node.optional(position + 3)
+    fresh = _unpacked(context, node, position)
+    output = node.outputs[position] if len(node.outputs) > position else None
+    if past is None:
+        if output is not None and _is_read(output):
+            context.copy(value, fresh, into=context.allocate(output))
+        return _rows(context, value, fresh)
+    shape = (fresh.shape[0], fresh.shape[1], past.shape[2] + fresh.shape[2], fresh.shape[3])
+    if output is None:
+        joined = whole(context.temporary(value.dtype, fresh.shape[0] * fresh.shape[1] * shape[2] * shape[3]), shape)
+    else:
+        joined = context.allocate(output)
+    context.copy(past, context.view(past), into=joined.window(2, 0, 1, past.shape[2]))
+    context.copy(value, fresh, into=joined.window(2, past.shape[2], 1, fresh.shape[2]))
+    return _rows(context, value, joined)
+
+
+def _results(context: Context, node: Node) -> tuple[View, View]:
+    """The output as a view (batch, heads, sequence, size), and the one in float32 that the kernel writes.
+
+    Where the heads move behind the sequence next, they are written there at once.
+    """
+    value = node.outputs[0]
+    batch, heads, length, _ = _unpacked_shape(node, 0)
+    size = _unpacked_shape(node, 2)[3]
+    readers = [reader.op for reader in value.readers]
+    moves = value.rank == 4 and any(getattr(op, "perm", None) == (0, 2, 1, 3) for op in readers)
+    if value.rank == 3 or moves:
+        buffer = context.temporary(value.dtype, value.tensor.size, value.name)
+        result = whole(buffer, (batch, length, heads, size)).transpose((0, 2, 1, 3))
+        context.views[value] = result if value.rank == 4 else whole(buffer, value.shape)
+    else:
+        result = context.allocate(value)
+    if computed(value.dtype) == value.dtype:
+        return result, result
+    return result, whole(context.temporary(FLOAT32, value.tensor.size), result.shape)
+
+
+def _mask_view(context: Context, node: Node, shape: Shape) -> View | None:
+    mask = node.optional(3)
+    if mask is None:
+        return None
+    view = context.view(mask)
+    if view.strides[-1] not in (0, 1) and view.shape[-1] != 1:
+        view = context.copy(mask, view)
+    return view.broadcast(shape)
+
+
+def _kind(node: Node, mask: View | None) -> AttentionKind:
+    op, value = node.op, node.optional(3)
+    if value is None or mask is None:
+        return AttentionKind(is_causal=bool(op.is_causal), has_cap=op.softcap != 0)
+    kind = "bool" if value.dtype.name == "bool" else "float"
+    return AttentionKind(kind, mask.strides[3] == 0, bool(op.is_causal), op.softcap != 0)
+
+
+def _routine(context: Context, node: Node, q: View, k: View, v: View, result: View) -> Routine:
+    op, past = node.op, node.optional(4)
+    batch, heads, queries, size = q.shape
+    mask = _mask_view(context, node, (batch, heads, queries, k.shape[2]))
+    scale = op.scale if op.scale is not None else float(size) ** -0.5  # pyright: ignore[reportArgumentType]
+    numbers = context.constant(np.array([scale, op.softcap], np.float32))
+    kind = _kind(node, mask)
+    parameters = [
+        Parameter(name, "float", Operand(view.buffer, view.offset)) for name, view in zip("qkv", (q, k, v), strict=True)
+    ]
+    element = "uint8_t" if kind.mask == "bool" else "float"
+    parameters.append(
+        Parameter("mask", element, Operand(numbers) if mask is None else Operand(mask.buffer, mask.offset))
+    )
+    parameters.append(Parameter("parameter", "float", Operand(numbers)))
+    parameters.append(Parameter("y", "float", Operand(result.buffer, result.offset, True)))
+    sizes: list[tuple[str, Size]] = [
+        ("heads", heads), ("group", floordiv(heads, k.shape[1])), ("S", queries), ("T", k.shape[2]), ("D", size),
+        ("E", v.shape[3]), ("past", 0 if past is None else past.shape[2]),
+    ]  # fmt: skip
+    for name, view in (("q", q), ("k", k), ("v", v), ("y", result), ("mask", mask)):
+        strides: Shape = (0, 0, 0) if view is None else view.strides[:3]
+        sizes += [(f"{name}_{axis}", stride) for axis, stride in zip(("batch", "head", "row"), strides, strict=True)]
+    sizes.append(("row_block", _row_block(context, batch)))
+    return Routine(
+        "attention", attention_body(kind, machine(context)), parameters, sizes,
+        SizeTerm("{0} * heads * ((S + row_block - 1) / row_block)", (batch,)),
+        SizeTerm("1 + row_block * T * (D + E + 20) / 20"), SizeTerm(scratch_bytes(machine(context))),
+        helpers=attention_helpers(machine(context)),
+    )  # fmt: skip
+
+
+def _row_block(context: Context, batch: Dim) -> SizeTerm:
+    """Queries of a task: their scores fill at most half of the second cache, and every thread has several tasks."""
+    rows = register_tile(machine(context)).rows
+    resident = f"{machine(context).l2 // 8} / (T + 1)"
+    share = "(S * {0} * heads) / (4 * call->threads)"
+    block = maximum(str(rows), minimum(resident, maximum(str(4 * rows), share)))
+    return SizeTerm(maximum("1", minimum("S", block)), (batch,))

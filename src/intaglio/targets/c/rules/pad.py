@@ -1,0 +1,209 @@
+"""Pad: a frame of one constant, or of elements that are mirrored, repeated or wrapped around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from intaglio.ir.dim import Dim, product, symbol
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.context import Context
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.plan import Size
+from intaglio.kernels.view import View
+from intaglio.ops.indices import known_integers, resolve_axis
+from intaglio.targets.c.routine import ROWS, Routine, bits_type, memory_type, reads, row_blocks, writes
+from intaglio.targets.c.rules.movement import fill_constant
+from intaglio.targets.c.rules.table import anchor, late_sizes
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What Pad does to one axis: elements cut off and elements added, before and behind."""
+
+    cut_before: Dim = 0
+    cut_behind: Dim = 0
+    before: Dim = 0
+    behind: Dim = 0
+
+    @staticmethod
+    def of(before: int, behind: int) -> _Frame:
+        """The frame for pads that are known."""
+        return _Frame(max(-before, 0), max(-behind, 0), max(before, 0), max(behind, 0))
+
+
+def _known_frames(node: Node) -> list[_Frame] | None:
+    """The frame of each axis, where the pads are known before the run."""
+    inputs = list(node.inputs) + [None] * (4 - len(node.inputs))
+    pads, rank = known_integers(inputs[1]), node.input.rank
+    axes = known_integers(inputs[3]) if inputs[3] is not None else list(range(rank))
+    if pads is None or axes is None:
+        return None
+    result = [_Frame()] * rank
+    for position, axis in enumerate(axes):
+        result[resolve_axis(axis, rank)] = _Frame.of(pads[position], pads[len(axes) + position])
+    return result
+
+
+def _late_frames(context: Context, node: Node) -> list[_Frame]:
+    """The frame of each axis as symbols that the driver binds, with the sizes of the output."""
+    data, output = node.input, node.output
+    count = len(_FIELDS) * data.rank
+    unbound = context.unbound(output)
+    names = [f"{output.name}.{field}{axis}" for axis in range(data.rank) for field in _FIELDS]
+    operands = [("pads", memory_type(node.inputs[1].dtype), context.contiguous(node.inputs[1]))]  # pyright: ignore
+    axes = node.optional(3)
+    if axes is not None:
+        operands.append(("axes", memory_type(axes.dtype), context.contiguous(axes)))
+    extents = ", ".join(f"given{axis}" for axis in range(data.rank)) or "0"
+    body = _LATE_PADS.replace("$rank", str(data.rank)).replace("$axis", "i" if axes is None else "(int64_t)axes[i]")
+    lines = [f"const int64_t given[] = {{{extents}}};", body.strip("\n")]
+    lines += [f"value[{count + place}] = shape[{axis}];" for place, (axis, _) in enumerate(unbound)]
+    sizes: list[tuple[str, Size]] = [(f"given{axis}", extent) for axis, extent in enumerate(data.shape)]
+    sizes.append(("count", data.rank if axes is None else product(axes.shape)))
+    context.bind(node, [*names, *(name for _, name in unbound)], "\n".join(lines), operands, sizes)
+    bound: list[Dim] = [symbol(name) for name in names]
+    return [_Frame(*bound[place : place + len(_FIELDS)]) for place in range(0, count, len(_FIELDS))]
+
+
+_FIELDS = ("cut_before", "cut_behind", "before", "behind")
+
+_LATE_PADS = """
+int64_t shape[$rank + 1], times[$rank + 1] = {0};
+for (int64_t i = 0; i < $rank; i++)
+    shape[i] = given[i];
+for (int64_t i = 0; i < count; i++) {
+    const int64_t axis = $axis < 0 ? $axis + $rank : $axis;
+    const int64_t before = (int64_t)pads[i], behind = (int64_t)pads[count + i];
+    const int64_t far = __INT64_MAX__ / 4;
+    if (axis < 0 || axis >= $rank || before > far || before < -far || behind > far || behind < -far) {
+        fault = 1;
+        break;
+    }
+    fault |= times[axis]++ > 0;
+    value[4 * axis] = before < 0 ? -before : 0;
+    value[4 * axis + 1] = behind < 0 ? -behind : 0;
+    value[4 * axis + 2] = before > 0 ? before : 0;
+    value[4 * axis + 3] = behind > 0 ? behind : 0;
+    fault |= given[axis] - value[4 * axis] - value[4 * axis + 1] < 0;
+    shape[axis] = given[axis] + before + behind;
+}
+"""
+
+
+def _reads(node: Node) -> list[Value]:
+    fills = [v for v in node.inputs[2:3] if v is not None and v.constant is None]
+    late = [] if _known_frames(node) is not None else [v for v in (node.inputs[1], *node.inputs[3:4]) if v is not None]
+    return [node.input, *fills, *late]
+
+
+@late_sizes("Pad", reads=_reads)
+def pad_sizes(context: Context, node: Node) -> None:
+    """Nothing: the rule itself binds them together with the pads."""
+
+
+@anchor("Pad", reads=_reads)
+def pad(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """Negative pads narrow the view of the input; then the frame is filled or copied."""
+    view, known = context.view(node.input), _known_frames(node)
+    frames = _late_frames(context, node) if known is None else known
+    for axis, each in enumerate(frames):
+        extent = view.shape[axis] - each.cut_before - each.cut_behind
+        view = view.window(axis, each.cut_before, 1, extent)
+    frame = [(each.before, each.behind) for each in frames]
+    result = context.allocate(node.output)
+    if node.op.mode == "constant" or not any(width != 0 for widths in frame for width in widths):
+        _fill_frame(context, node, view, result, frame)
+    else:
+        _copy_frame(context, node, view, result, frame)
+
+
+def _fill_frame(context: Context, node: Node, view: View, middle: View, frame: list[tuple[Dim, Dim]]) -> None:
+    """Fill the frame with the constant, slab by slab, and copy the input into the middle."""
+    fill = node.optional(2)
+    for axis, (before, behind) in enumerate(frame):
+        extent = view.shape[axis]
+        for start, width in ((0, before), (extent + before, behind)):
+            if width != 0:
+                _fill_slab(context, node.output, fill, middle.window(axis, start, 1, width))
+        middle = middle.window(axis, before, 1, extent)
+    context.copy(node.input, view, into=middle)
+
+
+def _fill_slab(context: Context, value: Value, fill: Value | None, into: View) -> None:
+    if fill is None or fill.constant is not None:
+        number = np.zeros(1, value.dtype.numpy) if fill is None or fill.constant is None else fill.constant
+        fill_constant(context, value, number, into)
+    else:
+        source = context.view(fill).reshape((1,) * len(into.shape))
+        assert source is not None
+        context.copy(fill, source.broadcast(into.shape), into=into)
+
+
+def _copy_frame(context: Context, node: Node, view: View, result: View, frame: list[tuple[Dim, Dim]]) -> None:
+    """Every row of the output from its row of the input: the frame one by one, the middle as a whole."""
+    last = len(view.shape) - 1
+    if view.strides[last] != 1:
+        view = context.copy(node.input, view)
+    item = node.output.dtype.itemsize
+    blocks, tasks, cost = row_blocks(f"columns * {item}", f"8 + columns * {item} / 8")
+    sizes: list[tuple[str, Size]] = [("rows", product(result.shape[:-1])), ("columns", result.shape[-1])]
+    for axis, (before, _) in enumerate(frame):
+        sizes += [(f"extent{axis}", view.shape[axis]), (f"before{axis}", before)]
+        if axis != last:
+            sizes += [(f"count{axis}", result.shape[axis]), (f"step{axis}", view.strides[axis])]
+    bits = bits_type(node.output.dtype)
+    parameters = [reads("data", view, bits), writes("out", result, bits)]
+    routine = Routine(
+        f"pad_{node.op.mode}", _PAD, parameters, [*sizes, *blocks], tasks, cost, checks=True, helpers=_SOURCE
+    )
+    routine.marks = {
+        "mode": _MODES[node.op.mode],
+        "row": "\n".join(_row_text(axis) for axis in reversed(range(last))),
+        "empty": " || ".join(f"extent{axis} < 1" for axis in range(last + 1)),
+        "last": str(last),
+    }
+    context.emit(routine.call(node))
+
+
+def _row_text(axis: int) -> str:
+    """C that takes one axis off the number of a row and moves `from` along the input."""
+    return "\n".join([
+        f"        from += IG_FUNCTION_source(rest % count{axis} - before{axis}, extent{axis}) * step{axis};",
+        f"        rest /= count{axis};",
+    ])  # fmt: skip
+
+
+_MODES = {
+    "edge": "return at < 0 ? 0 : at < extent ? at : extent - 1;",
+    "wrap": "return (at % extent + extent) % extent;",
+    "reflect": """const int64_t period = extent > 1 ? 2 * (extent - 1) : 1, within = (at % period + period) % period;
+    return within < extent ? within : period - within;""",
+}
+
+_SOURCE = """
+/* The place that is copied to the place `at`, which may lie outside. */
+static inline int64_t IG_FUNCTION_source(int64_t at, int64_t extent)
+{
+    $mode
+}
+"""
+
+_PAD = f"""
+    if ($empty) {{
+        *fault = 1;
+        return;
+    }}
+    const int64_t before = before$last, extent = extent$last;
+    for ({ROWS}) {{
+        int64_t rest = row, from = 0;
+$row
+        (void)rest;
+        for (int64_t j = 0; j < before; j++)
+            out[row * columns + j] = data[from + IG_FUNCTION_source(j - before, extent)];
+        __builtin_memcpy(out + row * columns + before, data + from, (unsigned long)extent * sizeof *out);
+        for (int64_t j = before + extent; j < columns; j++)
+            out[row * columns + j] = data[from + IG_FUNCTION_source(j - before, extent)];
+    }}
+"""

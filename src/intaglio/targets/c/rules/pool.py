@@ -1,0 +1,89 @@
+"""Pools that the channels-last kernels do not know: other element types, indices of maxima, p-norms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from intaglio.ir.dim import Dim, compare, product
+from intaglio.ir.dtype import INT64, DType
+from intaglio.ir.graph import Node
+from intaglio.kernels.context import Context
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.register import is_computable
+from intaglio.kernels.view import whole
+from intaglio.ops.window import Window
+from intaglio.targets.c.routine import Parameter, Routine, memory_type
+from intaglio.targets.c.rules.table import anchor
+from intaglio.targets.c.rules.widen import computed, converted, widened
+from intaglio.targets.c.structured.plain_pool import POOL_BODY, POOL_HELPERS, PlainPool, pool_marks
+
+_KINDS: dict[str, PlainPool] = {"MaxPool": "max", "AveragePool": "average", "LpPool": "lp"}
+
+
+def _windows(node: Node) -> tuple[Window, ...]:
+    return node.op.windows(node.input.shape[2:])
+
+
+def _refuse(node: Node) -> str | None:
+    data = node.input
+    if not 3 <= data.rank <= 5 or not is_computable(data.dtype):
+        return f"{node.op.name} of {data.type} is not compiled yet"
+    if node.op.name == "LpPool" and data.dtype.name == "float32" and not node.op.ceil_mode:
+        return "it is expanded to a mean of powers, whose kernel is faster"
+    is_known = all(compare(window.kernel, 0) == 1 for window in _windows(node))
+    return None if is_known else "its window's size is not known before the run"
+
+
+def _lowest(dtype: DType) -> str:
+    if dtype.is_float:
+        return "-__builtin_inf()"
+    return "0" if dtype.kind in ("uint", "bool") else f"({np.iinfo(dtype.numpy).min + 1} - 1)"
+
+
+@anchor("MaxPool", "AveragePool", "LpPool", refuse=_refuse)
+def plain_pool(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """Value by value in the type that the elements are computed in; a task is one row of the output."""
+    data, output = node.input, node.outputs[0]
+    dtype = computed(data.dtype)
+    x = widened(context, data)
+    if not x.is_contiguous:
+        x = converted(context, x, dtype, dtype)
+    result = context.allocate(output)
+    wide = result if dtype == output.dtype else whole(context.temporary(dtype, output.tensor.size), output.shape)
+    has_indices = len(node.outputs) > 1
+    places = context.allocate(node.outputs[1]) if has_indices else whole(context.temporary(INT64, 1), (1,))
+    element = memory_type(dtype)
+    op = node.op
+    kind = _KINDS[op.name]
+    counts_pads = bool(getattr(op, "count_include_pad", 0))
+    marks = pool_marks(kind, element, _lowest(dtype), counts_pads, getattr(op, "p", 2))
+    sizes = [*_sizes(node), ("storage", getattr(op, "storage_order", 0)), ("has_indices", int(has_indices))]
+    parameters = [
+        Parameter("x", element, Operand(x.buffer, x.offset)),
+        Parameter("out", element, Operand(wide.buffer, wide.offset, True)),
+        Parameter("indices", "int64_t", Operand(places.buffer, places.offset, True)),
+    ]
+    routine = Routine(
+        f"plain_{kind}_pool", POOL_BODY, parameters, sizes, SizeTerm("{0} * out0 * out1", (product(data.shape[:2]),)),
+        SizeTerm("1 + out2 * kernel0 * kernel1 * kernel2"), helpers=POOL_HELPERS, marks=marks,
+    )  # fmt: skip
+    call = routine.call(node)
+    call.flops = product(output.shape) * product(window.kernel for window in _windows(node))
+    context.emit(call)
+    if wide is not result:
+        converted(context, wide, dtype, output.dtype, into=result)
+
+
+def _sizes(node: Node) -> list[tuple[str, Size]]:
+    """The windows of three axes; missing ones stand in front with extent 1."""
+    windows = _windows(node)
+    padded = [Window(1, 1, 1, 1, 0, 0, 1)] * (3 - len(windows)) + list(windows)
+    sizes: list[tuple[str, Size]] = []
+    for axis, w in enumerate(padded):
+        extents: dict[str, Dim] = {
+            "in": w.input, "out": w.output, "kernel": w.kernel, "stride": w.stride, "dilation": w.dilation,
+            "pad": w.begin, "end": w.end,
+        }  # fmt: skip
+        sizes += [(f"{name}{axis}", extent) for name, extent in extents.items()]
+    return sizes

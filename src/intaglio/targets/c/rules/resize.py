@@ -1,0 +1,399 @@
+"""Resize: tables of places and weights for each axis at run time, then up to two neighbouring axes in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim, product, symbol
+from intaglio.ir.dtype import FLOAT32, FLOAT64, INT32, INT64
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.types import TensorType
+from intaglio.kernels.context import Context
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.loops import loop_call
+from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.program import Program
+from intaglio.kernels.register import MEMORY
+from intaglio.kernels.view import Buffer, View, row_major, whole
+from intaglio.ops.indices import known, resolve_axes
+from intaglio.ops.operand import cast
+from intaglio.targets.c.routine import Parameter, Routine, bits_type, memory_type, part_type, reads, writes
+from intaglio.targets.c.rules.late import bind_wanted
+from intaglio.targets.c.rules.table import anchor, late_sizes
+from intaglio.targets.c.rules.widen import converted, widened
+from intaglio.targets.c.structured.resample import (
+    LATE_NUMBERS,
+    MIX_HELPERS,
+    NEAREST_BODY,
+    NEAREST_TABLE,
+    SPREAD_BODY,
+    TABLE_HELPERS,
+    WEIGHT_TABLE,
+    Sampling,
+    late_taps,
+    mix_body,
+    table_marks,
+    tap_count,
+)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One resized axis: `scale` is 0 where it is the ratio of the sizes.
+
+    `numbers` are those of the table's kernel where they are found in the run, `taps` how many elements one is then
+    mixed from.
+    """
+
+    axis: int
+    size: Dim
+    resized: Dim
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+    numbers: Operand | None = None
+    taps: Dim | None = None
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Places and weights of a resized axis."""
+
+    taps: Dim
+    index: Buffer
+    weights: Buffer
+
+
+def _input(node: Node, position: int) -> Value | None:
+    """An input that is given and not empty."""
+    value = node.optional(position)
+    return None if value is None or value.tensor.shape == (0,) else value
+
+
+def _sampling(node: Node) -> Sampling:
+    op = node.op
+    return Sampling(op.mode, op.coordinate_transformation_mode, op.nearest_mode, bool(op.exclude_outside))
+
+
+def _is_fixed(node: Node) -> bool:
+    """Whether all sizes are plain numbers."""
+    return all(isinstance(size, int) for size in (*node.input.shape, *node.output.shape))
+
+
+def _is_scaled(node: Node) -> bool:
+    """Whether the scales are given before the run."""
+    scales = _input(node, 2)
+    return scales is not None and scales.constant is not None
+
+
+def _is_spread(node: Node) -> bool:
+    """Whether the run tells from how many elements each is mixed."""
+    return bool(node.op.antialias) and node.op.mode != "nearest" and not _is_fixed(node) and not _is_scaled(node)
+
+
+def _is_late(node: Node) -> bool:
+    """Whether the run tells scales, sizes, or what is cut out."""
+    roi = _input(node, 1)
+    if _sampling(node).crops and roi is not None and roi.constant is None:
+        return True
+    if _is_scaled(node):
+        return False
+    if _is_spread(node):
+        return True
+    keeps_ratio = node.op.keep_aspect_ratio_policy != "stretch"
+    return known(_input(node, 3)) is None or (keeps_ratio and not _is_fixed(node))
+
+
+def _axes(node: Node) -> list[_Axis]:
+    """All axes that the operator names, identities among them."""
+    op, data, roi = node.op, node.input, _input(node, 1)
+    axes = resolve_axes(range(data.rank) if op.axes is None else op.axes, data.rank)
+    crop: Any = [0.0] * len(axes) + [1.0] * len(axes)
+    if roi is not None and roi.constant is not None:
+        crop = [float(number) for number in roi.constant]
+    scales = _scales(node, axes)
+    return [
+        _Axis(axis, data.shape[axis], node.output.shape[axis], scales[i], crop[i], crop[len(axes) + i])
+        for i, axis in enumerate(axes)
+    ]
+
+
+def _scales(node: Node, axes: Any) -> list[float]:
+    scales, policy = _input(node, 2), node.op.keep_aspect_ratio_policy
+    if scales is not None and scales.constant is not None:
+        return [float(factor) for factor in scales.constant]
+    pairs = [(node.input.shape[axis], wanted) for axis, wanted in zip(axes, known(_input(node, 3)) or (), strict=True)]
+    if policy == "stretch" or not all(isinstance(d, int) for pair in pairs for d in pair):
+        return [0.0] * len(pairs)
+    ratios: list[float] = [b / a if a else 0.0 for a, b in pairs]  # pyright: ignore[reportOperatorIssue, reportUnknownVariableType]
+    return [min(ratios) if policy == "not_larger" else max(ratios)] * len(pairs)
+
+
+def _is_identity(axis: _Axis, sampling: Sampling) -> bool:
+    return axis.size == axis.resized and axis.scale in (0.0, 1.0) and not sampling.crops
+
+
+def _parameters(node: Node) -> list[tuple[str, Value]]:
+    """The inputs that tell sizes and places, by name."""
+    names = ("roi", 1) if _sampling(node).crops else None, ("scales", 2), ("sizes", 3)
+    found = [(item[0], _input(node, item[1])) for item in names if item is not None]
+    return [(name, value) for name, value in found if value is not None]
+
+
+def _reads(node: Node) -> list[Value]:
+    return [node.input, *(value for _, value in _parameters(node) if _is_late(node))]
+
+
+@late_sizes("Resize", reads=lambda node: [value for _, value in _parameters(node)])
+def resize_sizes(context: Context, node: Node) -> None:
+    """Nothing: the rule itself binds them together with the scales."""
+
+
+def _late_axes(context: Context, node: Node) -> list[_Axis]:
+    """All axes, with the sizes that the output has and the numbers of the tables found in the run."""
+    axes = _axes(node) if not _is_late(node) else _unknown_axes(node)
+    numbers = whole(context.temporary(FLOAT32, 6 * len(axes), "numbers"), (6 * len(axes),))
+    wanted = whole(context.temporary(INT64, len(axes), "wanted"), (len(axes),))
+    given = _parameters(node)
+    sizes: list[tuple[str, Size]] = [(f"given{i}", axis.size) for i, axis in enumerate(axes)]
+    parameters = [reads(name, context.contiguous(value)) for name, value in given]
+    routine = Routine("resize_numbers", LATE_NUMBERS, parameters, sizes, 1, 10 * len(axes), checks=True)
+    routine.parameters = [*parameters, writes("numbers", numbers), writes("wanted", wanted)]
+    routine.marks = _number_marks(node, len(axes), {name: MEMORY[value.dtype.name][1] for name, value in given})
+    context.emit(routine.call(node))
+    bind_wanted(context, node, [axis.axis for axis in axes], "int64_t", wanted)
+    if not _is_late(node):
+        return axes
+    axes = [replace(axis, numbers=Operand(numbers.buffer, 6 * i)) for i, axis in enumerate(axes)]
+    return _with_taps(context, node, axes, numbers) if _is_spread(node) else axes
+
+
+def _with_taps(context: Context, node: Node, axes: list[_Axis], numbers: View) -> list[_Axis]:
+    """The axes with symbols for their taps, which the driver takes from the numbers."""
+    names = [f"{node.output.name}.taps{i}" for i in range(len(axes))]
+    lines = [f"value[{i}] = {late_taps(_sampling(node).mode, i)};" for i in range(len(axes))]
+    context.bind(node, names, "\n".join(lines), [("numbers", "float", numbers)])
+    return [replace(axis, taps=symbol(name)) for axis, name in zip(axes, names, strict=True)]
+
+
+def _unknown_axes(node: Node) -> list[_Axis]:
+    data, op = node.input, node.op
+    axes = resolve_axes(range(data.rank) if op.axes is None else op.axes, data.rank)
+    scales = _scales(node, axes) if _is_scaled(node) else [float("nan")] * len(axes)
+    return [
+        _Axis(axis, data.shape[axis], node.output.shape[axis], scale) for axis, scale in zip(axes, scales, strict=True)
+    ]
+
+
+def _number_marks(node: Node, count: int, suffixes: dict[str, str]) -> dict[str, str]:
+    op = node.op
+    policy = {"stretch": "0", "not_larger": "1", "not_smaller": "2"}[op.keep_aspect_ratio_policy]
+    return {
+        "count": str(count),
+        "given": ", ".join(f"given{i}" for i in range(count)),
+        "policy": policy if "sizes" in suffixes else "0",
+        "scale": f"(float)ig_load_n_{suffixes['scales']}(scales + i, 1)[0]" if "scales" in suffixes else "0",
+        "size": "(int64_t)sizes[i]" if "sizes" in suffixes else "0",
+        "is_scaled": "1" if "scales" in suffixes else "0",
+        "start": f"(float)ig_load_n_{suffixes['roi']}(roi + i, 1)[0]" if "roi" in suffixes else "0",
+        "end": f"(float)ig_load_n_{suffixes['roi']}(roi + {count} + i, 1)[0]" if "roi" in suffixes else "1",
+        "cubic": f"{float(op.cubic_coeff_a).hex()}f",
+        "antialias": "1" if op.antialias else "0",
+    }
+
+
+@anchor("Resize", reads=_reads)
+def resize(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """Resample axis by axis, the last two neighbours in one pass."""
+    sampling, data = _sampling(node), node.input
+    is_late = _is_late(node) or bool(context.unbound(node.output))
+    axes = _late_axes(context, node) if is_late else _axes(node)
+    axes = [axis for axis in axes if not _is_identity(axis, sampling)]
+    result = context.allocate(node.output)
+    is_wide = sampling.mode != "nearest"
+    view = _widened(context, data) if is_wide else context.view(data)
+    narrow = is_wide and view.buffer.dtype != data.dtype
+    if not view.is_contiguous:
+        view = converted(context, view, view.buffer.dtype, view.buffer.dtype)
+    passes = _passes(axes)
+    for index, pair in enumerate(passes):
+        is_last = index == len(passes) - 1 and not narrow
+        view = _pass(context, node, view, pair, result if is_last else None)
+    if narrow and data.dtype.is_integer:
+        _rounded(context, node, view, result)
+    elif narrow or not passes:
+        converted(context, view, view.buffer.dtype, data.dtype, into=result)
+
+
+def _widened(context: Context, data: Value) -> View:
+    """The input in the type that it is interpolated in: double precision for integers."""
+    if data.dtype.is_float or data.dtype.kind == "complex":
+        return widened(context, data)
+    return converted(context, context.view(data), data.dtype, FLOAT64)
+
+
+def _rounded(context: Context, node: Node, view: View, into: View) -> None:
+    """Whole numbers within the limits of the output's type: the nearest with antialias, else cut towards zero."""
+    dtype, graph = node.output.dtype, Graph("rounding")
+    source = graph.add_input("x", TensorType(FLOAT64, view.shape))
+    b = Builder(graph)
+    limits = np.iinfo(dtype.numpy)
+    whole_numbers = b.Round(source) if node.op.antialias else source
+    result = cast(b, b.Clip(whole_numbers, float(limits.min), float(limits.max)), dtype)
+    nodes = list(graph.nodes)
+    loads = {source: view}
+    for value in (value for each in nodes for value in each.inputs if value is not None and value.constant is not None):
+        loads[value] = context.constant_view(value).broadcast(view.shape)
+    context.emit(loop_call(Program(nodes, view.shape, (), loads, {result: into}, f"{node.op.name} rounded to {dtype}")))
+
+
+def _passes(axes: list[_Axis]) -> list[list[_Axis]]:
+    """Axes in order, neighbours in pairs."""
+    left, passes = sorted(axes, key=lambda axis: axis.axis), list[list[_Axis]]()
+    while left:
+        is_pair = left[0].taps is None and len(left) > 1 and left[1].axis == left[0].axis + 1 and len(left) != 3
+        passes.append(left[: 2 if is_pair else 1])
+        left = left[len(passes[-1]) :]
+    return passes
+
+
+def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
+    op, sampling = node.op, _sampling(node)
+    factor = axis.scale or _ratio(axis)
+    stretch = max(1.0, 1 / factor) if op.antialias and factor else 1.0
+    taps = axis.taps
+    if taps is None:
+        taps = 1 if sampling.mode == "nearest" else tap_count(sampling.mode, stretch)
+    is_scaled = float(_input(node, 2) is not None)
+    numbers = axis.numbers
+    if numbers is None:
+        known_numbers = [axis.scale, axis.start, axis.end, op.cubic_coeff_a, stretch, is_scaled]
+        numbers = Operand(context.constant(np.array(known_numbers, np.float32)))
+    index = context.temporary(INT32, axis.resized * taps, "places")
+    weights = context.temporary(_dtype(element), axis.resized * taps if sampling.mode != "nearest" else 1, "weights")
+    parameters = [Parameter("parameter", "float", numbers)]
+    parameters.append(Parameter("index", "int32_t", Operand(index, 0, True)))
+    sizes: list[tuple[str, Size]] = [("extent", axis.size), ("resized", axis.resized)]
+    if sampling.mode != "nearest":
+        parameters.append(Parameter("weights", element, Operand(weights, 0, True)))
+        sizes.append(("taps", taps))
+    body = NEAREST_TABLE if sampling.mode == "nearest" else WEIGHT_TABLE
+    routine = Routine(
+        f"resize_{sampling.mode}_table", body, parameters, sizes, SizeTerm("(resized + 255) / 256"),
+        SizeTerm("1000 * ({0})", (taps,)), checks=True, helpers=TABLE_HELPERS, marks=table_marks(sampling, element),
+    )  # fmt: skip
+    call = routine.call(node)
+    call.title, call.flops = f"{node.op.name} table of axis {axis.axis}", axis.resized * taps * 8
+    context.emit(call)
+    return _Table(taps, index, weights)
+
+
+def _ratio(axis: _Axis) -> float:
+    if isinstance(axis.size, int) and isinstance(axis.resized, int) and axis.size:
+        return axis.resized / axis.size
+    return 0.0
+
+
+def _dtype(element: str) -> Any:
+    return FLOAT64 if element == "double" else FLOAT32
+
+
+def _pass(context: Context, node: Node, view: View, pair: list[_Axis], into: View | None) -> View:
+    """Resample one axis or two neighbours of a contiguous view."""
+    first, last = pair[0].axis, pair[-1].axis
+    shape = (*view.shape[:first], *(axis.resized for axis in pair), *view.shape[last + 1 :])
+    target = into or whole(context.temporary(view.buffer.dtype, product(shape)), shape)
+    is_column = pair[0].taps is None and product(shape[last + 1 :]) == 1
+    rows, columns = pair if len(pair) == 2 else (None, pair[0]) if is_column else (pair[0], None)
+    extents: dict[str, Dim] = {
+        "in_a": 1 if rows is None else rows.size, "out_a": 1 if rows is None else rows.resized,
+        "in_b": 1 if columns is None else columns.size, "out_b": 1 if columns is None else columns.resized,
+        "inner": product(shape[last + 1 :]) * _parts(node),
+    }  # fmt: skip
+    build = _nearest if _sampling(node).mode == "nearest" else _mixed if pair[0].taps is None else _spread
+    routine = build(context, node, view, target, rows, columns)
+    routine.sizes = [*extents.items(), *routine.sizes]
+    routine.tasks = SizeTerm("{0} * out_a", (product(shape[:first]),))
+    call = routine.call(node)
+    call.flops = product(shape) * 4
+    context.emit(call)
+    return View(target.buffer, target.offset, shape, row_major(shape))
+
+
+def _parts(node: Node) -> int:
+    """How many numbers an element is where elements are mixed: a complex one is two."""
+    is_pair = node.input.dtype.kind == "complex" and _sampling(node).mode != "nearest"
+    return 2 if is_pair else 1
+
+
+def _fill(context: Context, node: Node, dtype: Any) -> Buffer:
+    """What stands where the input does not reach; the real and the imaginary part where they are mixed as two."""
+    return context.constant(np.array([node.op.extrapolation_value, 0])[: _parts(node)].astype(dtype.numpy))
+
+
+def _nearest(
+    context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
+) -> Routine:
+    element = bits_type(view.buffer.dtype)
+    zero = context.constant(np.zeros(1, np.int32))
+    tables = [zero if axis is None else _table(context, node, axis, "float").index for axis in (rows, columns)]
+    parameters = [
+        Parameter("x", element, Operand(view.buffer, view.offset)),
+        Parameter("out", element, Operand(target.buffer, target.offset, True)),
+        Parameter("index_a", "int32_t", Operand(tables[0])),
+        Parameter("index_b", "int32_t", Operand(tables[1])),
+        Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))),
+    ]
+    marks = {"element": element, "crops": "1" if _sampling(node).crops else "0"}
+    return Routine(
+        "resize_nearest", NEAREST_BODY, parameters, [], 1, SizeTerm("1 + out_b * (1 + inner / 16)"), marks=marks
+    )
+
+
+def _spread(
+    context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
+) -> Routine:
+    assert rows is not None
+    element = memory_type(part_type(view.buffer.dtype))
+    table = _table(context, node, rows, element)
+    parameters = [
+        Parameter("x", element, Operand(view.buffer, view.offset)),
+        Parameter("out", element, Operand(target.buffer, target.offset, True)),
+        Parameter("index_a", "int32_t", Operand(table.index)),
+        Parameter("weights_a", element, Operand(table.weights)),
+        Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))),
+    ]
+    marks = {"element": element, "kind": "f64" if element == "double" else "f32", "parts": str(_parts(node))}
+    marks["crops"] = "1" if _sampling(node).crops else "0"
+    cost = SizeTerm("1 + taps_a * (2 + inner / 16)")
+    return Routine("resize_spread", SPREAD_BODY, parameters, [("taps_a", table.taps)], 1, cost, marks=marks)
+
+
+def _mixed(
+    context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
+) -> Routine:
+    element = memory_type(part_type(view.buffer.dtype))
+    parameters = [
+        Parameter("x", element, Operand(view.buffer, view.offset)),
+        Parameter("out", element, Operand(target.buffer, target.offset, True)),
+    ]
+    marks = {"element": element, "kind": "f64" if element == "double" else "f32", "taps_a": "1", "taps_b": "1"}
+    marks["parts"] = str(_parts(node))
+    marks["skips"] = "1" if any(axis is not None and axis.numbers is not None for axis in (rows, columns)) else "0"
+    for name, axis in (("a", rows), ("b", columns)):
+        if axis is not None:
+            table = _table(context, node, axis, element)
+            parameters.append(Parameter(f"index_{name}", "int32_t", Operand(table.index)))
+            parameters.append(Parameter(f"weights_{name}", element, Operand(table.weights)))
+            marks[f"taps_{name}"] = str(table.taps)
+    marks["most"] = str(max(int(marks["taps_a"]), int(marks["taps_b"])))
+    parameters.append(Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))))
+    return Routine(
+        "resize_mixed", mix_body(rows is not None, columns is not None, _sampling(node).crops), parameters, [], 1,
+        SizeTerm("1 + (in_b + out_b) * (inner + 1) / 4"), SizeTerm(f"in_b * inner * {view.buffer.dtype.itemsize}"),
+        helpers=MIX_HELPERS, marks=marks,
+    )  # fmt: skip

@@ -1,0 +1,52 @@
+"""The structured operators that C kernels exist for, and the operators whose sizes drivers find; rules fill both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from intaglio.errors import GraphError
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.backend import Anchor, LateSizes, all_inputs
+from intaglio.kernels.context import Context
+from intaglio.kernels.epilogue import Epilogue
+
+ANCHORS: dict[str, Anchor] = {}
+"""The structured operators by name."""
+
+LATE: dict[str, LateSizes] = {}
+"""The operators whose outputs' sizes may depend on data, by name."""
+
+
+def late_sizes(
+    *names: str,
+    refuse: Callable[[Node], str | None] = lambda node: None,
+    reads: Callable[[Node], Sequence[Value]] = all_inputs,
+) -> Callable[[Callable[[Context, Node], None]], Callable[[Context, Node], None]]:
+    """Register what binds the sizes of operators' outputs."""
+
+    def register(bind: Callable[[Context, Node], None]) -> Callable[[Context, Node], None]:
+        for name in names:
+            if name in LATE:
+                raise GraphError(f"{name} has two rules for its sizes")
+            LATE[name] = LateSizes(bind, refuse, reads)
+        return bind
+
+    return register
+
+
+def anchor(
+    *names: str,
+    refuse: Callable[[Node], str | None] = lambda node: None,
+    reads: Callable[[Node], Sequence[Value]] = all_inputs,
+    fuses: Callable[[Node], bool] = lambda node: False,
+) -> Callable[[Callable[[Context, Node, Epilogue], None]], Callable[[Context, Node, Epilogue], None]]:
+    """Register the lowering of structured operators."""
+
+    def register(lower: Callable[[Context, Node, Epilogue], None]) -> Callable[[Context, Node, Epilogue], None]:
+        for name in names:
+            if name in ANCHORS:
+                raise GraphError(f"{name} has two lowerings")
+            ANCHORS[name] = Anchor(lower, refuse, reads, fuses)
+        return lower
+
+    return register

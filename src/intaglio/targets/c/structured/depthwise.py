@@ -1,0 +1,54 @@
+"""Depthwise convolution, and convolution in small groups: few channels make few channels."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from intaglio.targets.c.structured.source import StructuredKernel, VectorTarget
+from intaglio.targets.c.structured.window import Window, window_kernel
+
+
+def depthwise(target: VectorTarget) -> StructuredKernel:
+    """Convolution with as many groups as input and output channels, of an NDHWC float32 input.
+
+    Weights from `pack_depthwise`.
+    """
+    return window_kernel(
+        target,
+        Window(
+            hint="depthwise",
+            title="Depthwise convolution",
+            buffers=("x", "w"),
+            start="acc = (ig_f32){0};",
+            step="acc += value * weight;",
+            finish="",
+            has_weights=True,
+        ),
+    )
+
+
+def grouped(target: VectorTarget) -> StructuredKernel:
+    """Convolution in groups of at most a vector of input and of output channels, of an NDHWC float32 input.
+
+    Weights from `pack_depthwise`. A vector holds the outputs of several groups; each of its lanes gets the input
+    channels of its group one after the other.
+    """
+    return window_kernel(
+        target,
+        Window(
+            hint="grouped",
+            title="Convolution in small groups",
+            buffers=("x", "w"),
+            start="",
+            step="",
+            finish="",
+            has_weights=True,
+            is_grouped=True,
+        ),
+    )
+
+
+def pack_depthwise(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Weights (OC, C / groups, *kernel) as (taps, C / groups, OC)."""
+    return np.ascontiguousarray(weights.reshape(*weights.shape[:2], -1).transpose(2, 1, 0).astype(np.float32))

@@ -1,0 +1,110 @@
+"""Compiles structured kernels and runs them over guarded memory."""
+
+import ctypes
+import functools
+import mmap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from intaglio.processor import cpu_features
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue, plan_source, vector_types
+from intaglio.targets.c.target import TARGETS, Target, host_target
+
+Array = np.ndarray[Any, Any]
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A compiled kernel; `run` gives its result for the given operands and sizes."""
+
+    kernel: StructuredKernel
+    library: ctypes.CDLL
+
+    def run(self, operands: Sequence[Array], out: Array, sizes: dict[str, int], extra: Sequence[int] = (), *,
+            threads: int = 1, step: int | None = None) -> Array:  # fmt: skip
+        """`out` as the kernel fills it, in pieces of `step` tasks; operands end at a page that must not be read."""
+        size = (ctypes.c_int64 * (len(self.kernel.sizes) + len(extra)))()
+        for index, name in enumerate(self.kernel.sizes):
+            size[index] = sizes.get(name, 0)
+        size[len(self.kernel.sizes) :] = list(extra)
+        plan = (ctypes.c_int64 * 3)()
+        self.library.kernel_plan(size, ctypes.c_int64(threads), plan)
+        for name in sizes.keys() & self.kernel.defaults.keys():
+            size[self.kernel.sizes.index(name)] = sizes[name]
+        guarded = [Guarded(operand) for operand in (*operands, out)]
+        scratch = Guarded(np.full(plan[2] // 4 + 16, np.nan, np.float32))
+        buffers = (ctypes.c_void_p * len(guarded))(*(g.address for g in guarded))
+        for begin in range(0, plan[0], step or max(1, plan[0])):
+            end = min(plan[0], begin + (step or plan[0]))
+            self.library.kernel(buffers, size, ctypes.c_int64(begin), ctypes.c_int64(end), scratch.aligned)
+        result = guarded[-1].array.copy()
+        for g in (*guarded, scratch):
+            g.close()
+        return result
+
+
+class Guarded:
+    """A copy of an array whose last byte is followed by a page that can be neither read nor written."""
+
+    def __init__(self, array: Array) -> None:
+        page = mmap.PAGESIZE
+        self.length = (array.nbytes + page - 1) // page * page + page
+        _LIBC.mmap.restype = ctypes.c_void_p
+        base = _LIBC.mmap(None, ctypes.c_size_t(self.length), 3, 0x22, -1, ctypes.c_int64(0))
+        assert base not in (None, ctypes.c_void_p(-1).value)
+        self.base: int = base
+        assert _LIBC.mprotect(ctypes.c_void_p(base + self.length - page), ctypes.c_size_t(page), 0) == 0
+        self.address = base + self.length - page - array.nbytes
+        memory = (ctypes.c_char * array.nbytes).from_address(self.address)
+        self.array: Array = np.frombuffer(memory, array.dtype).reshape(array.shape)
+        self.array[...] = array
+
+    @property
+    def aligned(self) -> ctypes.c_void_p:
+        """The first 64-byte boundary; scratch arrays have room for the shift."""
+        return ctypes.c_void_p((self.address + 63) // 64 * 64)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        _LIBC.munmap(ctypes.c_void_p(self.base), ctypes.c_size_t(self.length))
+
+
+def _targets() -> list[Target]:
+    host = host_target()
+    names = ["sse2", *(["avx2"] if "avx2" in cpu_features() else [])]
+    return [*(TARGETS[name] for name in names if name != host.name), host]
+
+
+@pytest.fixture(scope="session", params=_targets(), ids=lambda target: target.name)
+def target(request: pytest.FixtureRequest) -> Target:
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Callable[[StructuredKernel, Target, str], Runner]:
+    """Compiles a kernel with an epilogue that only stores."""
+    folder = tmp_path_factory.mktemp("structured")
+
+    @functools.cache
+    def library(source: str, target_name: str) -> ctypes.CDLL:
+        path: Path = folder / f"{target_name}_{abs(hash(source))}.so"
+        find_compiler().compile_unit(source, path, next(t for t in _targets() if t.name == target_name))
+        return ctypes.CDLL(str(path))
+
+    def build(kernel: StructuredKernel, target: Target, epilogue: str) -> Runner:
+        if epilogue == "plain":
+            epilogue = plain_epilogue("float32", len(kernel.buffers), len(kernel.sizes))
+        if epilogue == "plain64":
+            epilogue = plain_epilogue("float64", len(kernel.buffers), len(kernel.sizes))
+        source = f'#include "ig.h"\n#pragma GCC visibility push(default)\n{vector_types(target)}'
+        source += kernel.named("kernel", epilogue) + plan_source(kernel, "kernel")
+        return Runner(kernel, library(source, target.name))
+
+    return build

@@ -1,0 +1,149 @@
+"""Depthwise convolution and pooling against plain NumPy."""
+
+import copy
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from intaglio.targets.c.structured.depthwise import depthwise, grouped, pack_depthwise
+from intaglio.targets.c.structured.pool import pool
+
+GENERATOR = np.random.default_rng(3)
+
+
+def axes(names: str, values: Any, fill: int) -> dict[str, int]:
+    return dict(zip(names.split(), (fill,) * (3 - len(values)) + tuple(values), strict=True))
+
+
+class Problem:
+    """A random window problem of a rank; `out` may reach behind the padded input, as rounding up allows."""
+
+    def __init__(self, rank: int) -> None:
+        while True:
+
+            def draw(low: int, high: int) -> tuple[int, ...]:
+                return tuple(int(v) for v in GENERATOR.integers(low, high, rank))
+
+            self.extent, self.kernel, self.stride, self.dilation = (
+                draw(1, 25 if rank < 3 else 8),
+                draw(1, 5),
+                draw(1, 4),
+                draw(1, 3),
+            )
+            self.begin, self.end = (tuple(int(GENERATOR.integers(0, k)) for k in self.kernel) for _ in range(2))
+            self.images, self.channels = int(GENERATOR.integers(1, 3)), int(GENERATOR.integers(1, 41))
+            self.round_up = bool(GENERATOR.integers(0, 2))
+            if min(self.out) > 0:
+                return
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        out: list[int] = []
+        for n, k, s, d, b, e in zip(
+            self.extent, self.kernel, self.stride, self.dilation, self.begin, self.end, strict=True
+        ):
+            room = n + b + e - (k - 1) * d - 1
+            if room < 0:
+                return (0,)
+            count = (-(-room // s) if self.round_up else room // s) + 1
+            if self.round_up and (count - 1) * s >= n + b:
+                count -= 1
+            out.append(count)
+        return tuple(out)
+
+    def sizes(self) -> dict[str, int]:
+        sizes = {"images": self.images, "C": self.channels, "OC": self.channels}
+        sizes |= axes("D H W", self.extent, 1) | axes("OD OH OW", self.out, 1) | axes("KD KH KW", self.kernel, 1)
+        sizes |= axes("stride_d stride_h stride_w", self.stride, 1) | axes("pad_d pad_h pad_w", self.begin, 0)
+        return (
+            sizes | axes("dilation_d dilation_h dilation_w", self.dilation, 1) | axes("end_d end_h end_w", self.end, 0)
+        )
+
+    def windows(self, x: Any) -> Any:
+        """(taps, images, channels, *out) of the NC... input, NaN outside of it, and whether a tap lies in the pads."""
+        far = [(b, e + 64) for b, e in zip(self.begin, self.end, strict=True)]
+        padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *far], constant_values=np.nan)
+        inside = np.pad(np.ones(self.extent), list(zip(self.begin, self.end, strict=True)), constant_values=1)
+        inside = np.pad(inside, [(0, 64)] * len(self.extent))
+        taps, counted = [], []
+        for tap in itertools.product(*map(range, self.kernel)):
+            cut = tuple(slice(t * d, t * d + (o - 1) * s + 1, s)
+                        for t, d, o, s in zip(tap, self.dilation, self.out, self.stride, strict=True))  # fmt: skip
+            taps.append(padded[(slice(None), slice(None), *cut)])
+            counted.append(inside[cut])
+        return np.stack(taps), np.stack(counted)
+
+
+def replace_channels(problem: Problem, channels: int) -> Problem:
+    """The same problem with another number of channels."""
+    changed = copy.copy(problem)
+    changed.channels = channels
+    return changed
+
+
+PROBLEMS = [Problem(rank) for rank in (1, 2, 3) for _ in range(14)]
+
+
+def last(x: Any) -> Any:
+    return np.ascontiguousarray(np.moveaxis(x, 1, -1))
+
+
+def test_depthwise(target: Any, runner: Any) -> None:
+    built = runner(depthwise(target), target, "plain")
+    for problem in PROBLEMS:
+        x = GENERATOR.standard_normal((problem.images, problem.channels, *problem.extent)).astype(np.float32)
+        w = GENERATOR.standard_normal((problem.channels, 1, *problem.kernel)).astype(np.float32)
+        taps = np.nan_to_num(problem.windows(x)[0])
+        wanted = last(np.einsum("tnc...,ct->nc...", taps, w.reshape(len(w), -1).astype(np.float64)))
+        out = np.full(wanted.shape, np.nan, np.float32)
+        result = built.run([last(x), pack_depthwise(w)], out, problem.sizes(), [len(w)])
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
+        again = built.run([last(x), pack_depthwise(w)], out, problem.sizes(), [len(w)], threads=4, step=1)
+        np.testing.assert_array_equal(again, result)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 9, 16, 17])
+def test_grouped(groups: int, target: Any, runner: Any) -> None:
+    built = runner(grouped(target), target, "plain")
+    for problem in PROBLEMS[::2]:
+        inputs, outputs = (int(n) for n in GENERATOR.integers(1, target.lanes + 1, 2))
+        problem = replace_channels(problem, groups * inputs)
+        x = GENERATOR.standard_normal((problem.images, problem.channels, *problem.extent)).astype(np.float32)
+        w = GENERATOR.standard_normal((groups * outputs, inputs, *problem.kernel)).astype(np.float32)
+        taps = np.nan_to_num(problem.windows(x)[0])
+        taps = taps.reshape(len(taps), problem.images, groups, inputs, *problem.out)
+        kernels = w.reshape(groups, outputs, inputs, -1).astype(np.float64)
+        sums = np.einsum("tngi...,goit->ngo...", taps, kernels)
+        wanted = last(sums.reshape(problem.images, groups * outputs, *problem.out))
+        sizes = problem.sizes() | {"OC": len(w), "groups": groups}
+        out = np.full(wanted.shape, np.nan, np.float32)
+        result = built.run([last(x), pack_depthwise(w)], out, sizes, [len(w)])
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-4)
+        again = built.run([last(x), pack_depthwise(w)], out, sizes, [len(w)], threads=4, step=1)
+        np.testing.assert_array_equal(again, result)
+
+
+@pytest.mark.parametrize("kind", ["max", "average", "average_with_pads"])
+def test_pool(kind: Any, target: Any, runner: Any) -> None:
+    built = runner(pool(target, kind), target, "plain")
+    for problem in PROBLEMS:
+        x = GENERATOR.standard_normal((problem.images, problem.channels, *problem.extent)).astype(np.float32)
+        taps, counted = problem.windows(x)
+        known = ~np.isnan(taps)
+        count = counted.sum(0) if kind == "average_with_pads" else known.sum(0)
+        with np.errstate(all="ignore"):
+            wanted = np.where(known, taps, -np.inf).max(0) if kind == "max" else np.nansum(taps, 0) / count
+        wanted = last(wanted)
+        result = built.run([last(x)], np.full(wanted.shape, 9, np.float32), problem.sizes(), [wanted.shape[-1]])
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_maximum_keeps_nan(target: Any, runner: Any) -> None:
+    problem = Problem(1)
+    problem.extent, problem.kernel, problem.stride, problem.dilation = (6,), (3,), (1,), (1,)
+    problem.begin, problem.end, problem.images, problem.channels, problem.round_up = (0,), (0,), 1, 1, False
+    x = np.array([1, np.nan, 2, 3, -np.inf, 0], np.float32).reshape(1, 6, 1)
+    result = runner(pool(target, "max"), target, "plain").run([x], np.zeros((4,), np.float32), problem.sizes(), [1])
+    np.testing.assert_array_equal(result, [np.nan, np.nan, 3, 3])

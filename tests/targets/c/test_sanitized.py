@@ -1,0 +1,54 @@
+"""Sanitized code: a kernel that leaves its buffer is stopped, one that stays inside runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+DRIVER = """
+int32_t IG_FUNCTION(const ig_call *call)
+{
+    volatile uint8_t *const buffer = (uint8_t *)(call->arena + call->offset[0]);
+    buffer[call->dim[0]] = 1;
+    return 0;
+}
+"""
+
+CODE = f"""
+import sys
+from intaglio.targets.c import cache
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.native import Segment, invoke, plan_apart
+from intaglio.targets.c.target import TARGETS
+from intaglio.targets.c.units import CFunction
+
+function = CFunction("driver", {DRIVER!r}, "-O1", ("ig.h",))
+(loaded,) = cache.ensure([function], find_compiler(), TARGETS["c"])
+segment = Segment(loaded.address, [], [], 0, 0, 1)
+offsets, total, gaps = plan_apart([64, 64])
+print(invoke(segment.prepare([int(sys.argv[1])], offsets, total, 1, gaps=gaps), 0))
+"""
+
+
+def run(place, folder):
+    library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
+    if not os.path.isabs(library):
+        pytest.skip("gcc has no libasan here")
+    environment = {
+        **os.environ, "LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0", "INTAGLIO_SANITIZE": "1",
+        "INTAGLIO_CACHE": str(folder / "cache"), "CC": "gcc",
+    }  # fmt: skip
+    command = [sys.executable, "-c", CODE, str(place)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="the test looks for gcc's sanitizer")
+def test_an_access_beside_a_buffer_is_found(tmp_path):
+    inside = run(63, tmp_path)
+    assert inside.stdout.strip() == "0", inside.stderr
+    for place in (64, -1, 64 + 100):
+        outside = run(place, tmp_path)
+        assert outside.returncode != 0
+        assert "use-after-poison" in outside.stderr
