@@ -5,9 +5,10 @@ import pytest
 
 import intaglio.ops  # noqa: F401  (registers the operators that the tests build)
 from intaglio.errors import GraphError, ShapeError
-from intaglio.ir.build import Builder, EagerBuilder, expand_in_place, expand_node, infer_node
+from intaglio.ir.build import Builder, EagerBuilder, infer_node
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import DTYPES, FLOAT32, INT64, from_numpy
+from intaglio.ir.expand import expand_in_place, expand_node
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import OPERATORS, Op, Tensor
 from intaglio.ir.text import format_graph, parse_graph

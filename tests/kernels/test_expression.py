@@ -23,6 +23,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import DTYPES, DType
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.origin import Origin
 from intaglio.ir.types import TensorType
 from intaglio.kernels.expression import EMITTERS, can_emit, scalar_constant
 from intaglio.kernels.register import MEMORY, OPAQUE, float_literal, literal
@@ -371,11 +372,11 @@ def test_an_expanded_operator_rounds_once(operator: str, name: str) -> None:
     """Within one unit of the reference, which computes the whole operator in single precision."""
     dtype, graph = DTYPES[name], Graph("expanded")
     x = graph.add_input("x", TensorType(dtype, (200,)))
-    builder = Builder(graph, source="#0 (node)")
+    builder = Builder(graph, origin="#0 (node)")
     doubled = builder.Add(x, x)
-    builder.source = "#1 (node)"
+    builder.origin = Origin("#1 (node)")
     y = getattr(builder, operator)(doubled)
-    builder.source = "#2 (node)"
+    builder.origin = Origin("#2 (node)")
     graph.set_outputs([builder.Add(y, y)])
     values = np.linspace(-3, 3, 200).astype(dtype.numpy)
     got, expected = run_both(graph, [values])

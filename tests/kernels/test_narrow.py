@@ -50,7 +50,7 @@ class Problem:
 def problem(title: str, build: Callable[..., Any], types: Sequence[TensorType], inputs: list[Array]) -> Problem:
     graph = Graph(title)
     values = [graph.add_input(f"x{index}", type) for index, type in enumerate(types)]
-    builder = Builder(graph, source="node")
+    builder = Builder(graph, origin="node")
     with builder.active():
         result = build(builder, *values)
     graph.set_outputs([result] if isinstance(result, Value) else list(result))

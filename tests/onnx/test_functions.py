@@ -34,7 +34,7 @@ def test_names_and_sources() -> None:
         {DOUBLE}"""
     )
     assert [node.outputs[0].name for node in graph.nodes] == ["call/t", "y"]
-    assert [node.source for node in graph.nodes] == [
+    assert [node.origin.path for node in graph.nodes] == [
         "call (Triple)/#0 (Double)/#0 (Add)",
         "call (Triple)/#1 (Add)",
     ]

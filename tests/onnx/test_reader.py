@@ -122,7 +122,7 @@ def test_node_sources() -> None:
         [choice] y = If (c) <then_branch = t () => (float[2] p) { p = Neg(b) },
             else_branch = e () => (float[2] q) { [inner] q = Exp(b) }> }"""
     ).graph
-    sources = [node.source for node in graph.all_nodes()]
+    sources = [node.origin.path for node in graph.all_nodes()]
     assert sources[:3] == ["first (Relu)", "#1 (Abs)", "choice (If)"]
     assert set(sources[3:]) == {"choice (If)/then_branch/#0 (Neg)", "choice (If)/else_branch/inner (Exp)"}
 

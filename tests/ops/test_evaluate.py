@@ -61,7 +61,7 @@ class Greedy(Op):
 def test_memory_that_is_not_there_is_a_limit() -> None:
     graph = Graph("greedy")
     x = graph.add_input("x", TensorType(FLOAT32, (2,)))
-    graph.set_outputs([Builder(graph, source="node 7").apply(Greedy, x)])
+    graph.set_outputs([Builder(graph, origin="node 7").apply(Greedy, x)])
     with pytest.raises(LimitError, match=r"Greedy at node 7 needs more memory for \(float32\[2\]\).*8.00 EiB"):
         evaluate(graph, [np.zeros(2, np.float32)])
 

@@ -46,7 +46,7 @@ def mixed_graph() -> Graph:
     """A product with an epilogue, a view, a reduction, a gather and a shape."""
     graph = Graph("mixed")
     x = graph.add_input("x", TensorType(FLOAT32, (symbol("n"), 4)))
-    b = Builder(graph, source="/layer/node")
+    b = Builder(graph, origin="/layer/node")
     weights = b.constant(np.arange(12).reshape(4, 3) / 40, FLOAT32)
     h = b.Relu(b.Add(b.MatMul(x, weights), b.constant([0.5, -0.5, 0.25], FLOAT32)))
     s = b.Softmax(b.Exp(h), axis=-1)

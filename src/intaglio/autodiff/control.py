@@ -43,7 +43,7 @@ class _Backward:
 
     def __init__(self, b: Builder, body: Graph, straight_through: bool) -> None:
         self.graph = Graph(f"gradient of {body.name}", outer=b.graph)
-        self.builder = Builder(self.graph, source=b.source)
+        self.builder = Builder(self.graph, origin=b.origin)
         self.values: dict[Value, Value] = {}
         self._body = body
         self._straight_through = straight_through
@@ -160,7 +160,7 @@ class _Rounds:
             if slices.inner is given or (producer and producer.op.name == "Identity" and producer.input is given):
                 return slices
         self._check_size(given)
-        builder = Builder(self.body, source=self.node.source)
+        builder = Builder(self.body, origin=self.node.origin)
         (copy,) = builder.add(Identity(), [given], names=[f"{given.name}.kept"])
         self.body.set_outputs((*self.body.outputs, copy))
         value = self._add_output(f"{given.name}.rounds")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from intaglio.autodiff.rules import by_expansion, has_rule, reason_without_rule
 from intaglio.errors import UnsupportedError
-from intaglio.ir.build import expand_in_place
+from intaglio.ir.expand import expand_in_place, expand_until
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 
@@ -91,11 +91,7 @@ def differentiable_path(
         composite = [node for node in lacking if by_expansion(type(node.op), straight_through) and node not in refused]
         if not composite:
             return path, {node: refused.get(node) or reason_without_rule(node) for node in lacking}
-        for node in composite:
-            try:
-                expand_in_place(node)
-            except UnsupportedError as error:
-                refused[node] = str(error)
+        refused |= expand_until(composite, lambda node: False, expand=expand_in_place)
 
 
 def missing_text(missing: Mapping[Node, str]) -> str:
@@ -107,6 +103,6 @@ def missing_text(missing: Mapping[Node, str]) -> str:
     lines = [f"{count} operator{'s' if count > 1 else ''} on the way cannot be differentiated:"]
     for (name, reason), nodes in sorted(groups.items()):
         times = f"{len(nodes)} nodes, first at " if len(nodes) > 1 else "at "
-        place = nodes[0].source or f"%{nodes[0].output.name}"
+        place = nodes[0].origin.path or f"%{nodes[0].output.name}"
         lines.append(f"  {name}: {times}{place}" + (f" ({reason})" if reason else ""))
     return "\n".join(lines)

@@ -79,8 +79,8 @@ def _missing(inputs: Sequence[Value | None], again: set[Value], copies: dict[Val
 
 def _copy(graph: Graph, node: Node, copies: dict[Value, Value], before: Node) -> Value:
     inputs = [None if value is None else copies.get(value, value) for value in node.inputs]
-    source = node.source if node.is_recomputed else RECOMPUTED + node.source
-    copy, (old,) = Node(node.op, inputs, source), node.outputs
+    origin = node.origin if node.is_recomputed else node.origin.renamed(f"{RECOMPUTED}{node.origin}")
+    copy, (old,) = Node(node.op, inputs, origin), node.outputs
     result = Value(graph.unique_name(f"{old.name}.again"), old.type, copy)
     result.contents = old.contents
     copy.outputs = (result,)

@@ -68,13 +68,13 @@ def pull_back(
     bars: dict[Value, Value] = {}
     for of, seed in seeds:
         _add_bar(b, bars, of, seed)
-    source = b.source
+    origin = b.origin
     try:
         for node in reversed(path.nodes):
-            b.source = f"gradient of {node.source}" if node.source else source
+            b.origin = node.origin.renamed(f"gradient of {node.origin}") if node.origin else origin
             _pull_back_node(b, node, path, bars, missing, straight_through)
     finally:
-        b.source = source
+        b.origin = origin
     if missing:
         raise NotDifferentiableError(missing_text(missing), missing)
     return [bars.get(value) for value in wrt]

@@ -144,7 +144,7 @@ class InferenceSession:
         if process.seed is None:
             return
         nodes = [node for node in self._model.graph.all_nodes() if getattr(node.op, "is_random", False)]
-        without = [f"{node.op.name} at {node.source}" for node in nodes if getattr(node.op, "seed", None) is None]
+        without = [f"{node.op.name} at {node.origin}" for node in nodes if getattr(node.op, "seed", None) is None]
         if without:
             raise UnsupportedError(
                 f"set_seed was called, and these operators draw new numbers in each run: {', '.join(without)}; "
@@ -349,7 +349,7 @@ class InferenceSession:
         """The nodes of the model, all on the CPU; the session's options must ask for it, as ONNX Runtime's must."""
         if self._sess_options._entries.get(ASSIGNMENT) != "1":
             raise InputError(f"the session option {ASSIGNMENT!r} must be '1' for this")
-        nodes = [OrtEpAssignedNode(node.source, node.op.domain, node.op.name) for node in self._model.graph.nodes]
+        nodes = [OrtEpAssignedNode(node.origin.path, node.op.domain, node.op.name) for node in self._model.graph.nodes]
         return [OrtEpAssignedSubgraph(PROVIDER, tuple(nodes))]
 
     def get_session_options(self) -> SessionOptions:

@@ -14,7 +14,8 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Graph, Node, Operand, Value
 from intaglio.ir.op import OPERATORS, Op
-from intaglio.ir.resize import keep_sizes, own_symbols, rewritten_type, type_symbols
+from intaglio.ir.origin import UNKNOWN, Origin, as_origin
+from intaglio.ir.resize import own_symbols, rewritten_type, type_symbols
 from intaglio.ir.types import SequenceType, TensorType, Type
 
 
@@ -40,10 +41,10 @@ class Builder:
     lists of integers int64 tensors. A keyword is an attribute, or an input by its ONNX name.
     """
 
-    def __init__(self, graph: Graph, before: Node | None = None, source: str = "") -> None:
+    def __init__(self, graph: Graph, before: Node | None = None, origin: Origin | str = UNKNOWN) -> None:
         self.graph = graph
         self.before = before
-        self.source = source
+        self.origin = as_origin(origin)
 
     @contextmanager
     def active(self):
@@ -100,12 +101,12 @@ class Builder:
         inputs: Sequence[Value | None],
         outputs: int = 1,
         names: Sequence[str] = (),
-        source: str | None = None,
+        origin: Origin | None = None,
     ) -> tuple[Value, ...]:
         """Add a node with inferred types and return its outputs; `names` are hints, made unique."""
         hints = list(names) + [op.name.lower()] * (outputs - len(names))
         unique = [self.graph.unique_name(hint or op.name.lower()) for hint in hints]
-        node = Node(op, inputs, self.source if source is None else source)
+        node = Node(op, inputs, self.origin if origin is None else origin)
         try:
             types = infer_types(op, inputs, outputs, unique[0])
         except BaseException:
@@ -215,10 +216,10 @@ class EagerBuilder(Builder):
         inputs: Sequence[Value | None],
         outputs: int = 1,
         names: Sequence[str] = (),
-        source: str | None = None,
+        origin: Origin | None = None,
     ) -> tuple[Value, ...]:
         """Compute the operator and return its outputs as constants."""
-        del names, source
+        del names, origin
         check_arity(op, inputs)
         arrays = [None if value is None else value.constant for value in inputs]
         result = op.interpret(Runner(_runners[0]), *arrays) if op.has("interpret") else op.reference(*arrays)
@@ -298,56 +299,6 @@ def _scratch_input(scratch: Graph, value: Value) -> Value:
     copy = Value(scratch.unique_name(value.name), value.type, constant=value.constant)
     copy.contents = value.contents
     return copy
-
-
-def expand_node(node: Node, drop: bool = True) -> tuple[Value, ...]:
-    """Replace a node by its operator's expansion and return the values that took its outputs' place."""
-    graph = node.graph
-    if graph is None:
-        raise GraphError(f"{node!r} is in no graph")
-    builder = Builder(graph, before=node, source=node.source)
-    with builder.active():
-        result = node.op.expand(builder, *node.inputs)
-    values = result if isinstance(result, tuple) else (result,)
-    for old, new in zip(node.outputs, values, strict=False):
-        old.replace_uses(new)
-    keep_sizes(graph, [(old.type, new.type) for old, new in zip(node.outputs, values, strict=False)])
-    if drop:
-        graph.remove(node)
-    return values[: len(node.outputs)]
-
-
-def expand_in_place(node: Node) -> None:
-    """Replace a node by its operator's expansion, which then gives the very values that the node gave.
-
-    Unlike after `expand_node`, who holds an output of the node holds it still, under its name and with its type.
-    """
-    graph, outputs = node.graph, node.outputs
-    if graph is None:
-        raise GraphError(f"{node!r} is in no graph")
-    builder = Builder(graph, before=node, source=node.source)
-    before = node.previous
-    with builder.active():
-        result = node.op.expand(builder, *node.inputs)
-        values = list(result if isinstance(result, tuple) else (result,))[: len(outputs)]
-        made = _outputs_between(graph, before, node)
-        for position, value in enumerate(values):
-            if value not in made or value in values[:position]:  # what was there before keeps its own name
-                values[position] = builder.Identity(value)
-    keep_sizes(graph, [(old.type, new.type) for old, new in zip(outputs, values, strict=True)])
-    for old, new in zip(outputs, values, strict=True):
-        take_place(old, new)
-    node.outputs = ()
-    graph.remove(node)
-
-
-def _outputs_between(graph: Graph, before: Node | None, end: Node) -> set[Value]:
-    found: set[Value] = set()
-    node = next(graph.nodes) if before is None else before.next
-    while node is not None and node is not end:
-        found.update(node.outputs)
-        node = node.next
-    return found
 
 
 def take_place(old: Value, new: Value) -> None:

@@ -30,7 +30,7 @@ def _clone(graph: Graph, values: dict[Value, Value], names: dict[str, int]) -> G
 def _clone_node(node: Node, into: Graph, values: dict[Value, Value], names: dict[str, int]) -> None:
     bodies = {name: _clone(body, values, names) for name, body in node.op.subgraphs()}
     op = node.op.changed(**bodies) if bodies else node.op  # pyright: ignore[reportArgumentType, reportCallIssue]
-    copy = Node(op, [None if value is None else _lookup(value, values) for value in node.inputs], node.source)
+    copy = Node(op, [None if value is None else _lookup(value, values) for value in node.inputs], node.origin)
     copy.outputs = tuple(_copy_value(value, values, copy) for value in node.outputs)
     into.insert(copy)
 
@@ -58,7 +58,7 @@ def clone_into(source: Graph, into: Graph, values: dict[Value, Value]) -> list[V
     for node in source.nodes:
         bodies = {name: _clone_body(body, into, values) for name, body in node.op.subgraphs()}
         op = node.op.changed(**bodies) if bodies else node.op  # pyright: ignore[reportArgumentType, reportCallIssue]
-        copy = Node(op, [None if value is None else values.get(value, value) for value in node.inputs], node.source)
+        copy = Node(op, [None if value is None else values.get(value, value) for value in node.inputs], node.origin)
         copy.outputs = tuple(_renamed(value, into, values, copy) for value in node.outputs)
         into.insert(copy)
     return [values.get(value, value) for value in source.outputs]

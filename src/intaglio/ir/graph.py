@@ -11,6 +11,7 @@ from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.op import Array, Op
+from intaglio.ir.origin import UNKNOWN, Origin, as_origin
 from intaglio.ir.types import TensorType, Type
 
 CONTENTS_LIMIT = 256
@@ -18,7 +19,7 @@ CONTENTS_LIMIT = 256
 
 
 RECOMPUTED = "recomputed: "
-"""What the source of a node begins with that computes a value once more, so as not to keep it in memory."""
+"""What the path of a node begins with that computes a value once more, so as not to keep it in memory."""
 
 
 class Value:
@@ -158,15 +159,15 @@ def _apply(operator: str, *operands: Operand) -> Value:
 
 
 class Node:
-    """An operator applied to values. `source` is the path of the ONNX node that it came from, for messages."""
+    """An operator applied to values. `origin` tells which ONNX node it came from."""
 
-    __slots__ = ("_inputs", "graph", "next", "op", "outputs", "previous", "source")
+    __slots__ = ("_inputs", "graph", "next", "op", "origin", "outputs", "previous")
 
-    def __init__(self, op: Op, inputs: Sequence[Value | None], source: str = "") -> None:
+    def __init__(self, op: Op, inputs: Sequence[Value | None], origin: Origin | str = UNKNOWN) -> None:
         self.op = op
         self._inputs: list[Value | None] = []
         self.outputs: tuple[Value, ...] = ()
-        self.source = source
+        self.origin = as_origin(origin)
         self.graph: Graph | None = None
         self.previous: Node | None = None
         self.next: Node | None = None
@@ -177,7 +178,7 @@ class Node:
     @property
     def is_recomputed(self) -> bool:
         """Whether the node is there to compute a value once more; it is not merged with the one that does so first."""
-        return self.source.startswith(RECOMPUTED)
+        return self.origin.path.startswith(RECOMPUTED)
 
     @property
     def inputs(self) -> tuple[Value | None, ...]:

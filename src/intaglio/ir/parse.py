@@ -19,6 +19,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import DTYPES, DType
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import OPERATORS, Array, Op, Tensor, is_required
+from intaglio.ir.origin import UNKNOWN, Origin
 from intaglio.ir.text import from_elements, read_number
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
@@ -226,7 +227,7 @@ class _Reader:
         return place, name, self.type() if self.accept(":") else None
 
     def node(self, graph: Graph, targets: list[tuple[int, str, Type | None]]) -> None:
-        """Operator(inputs; attributes) @"source" """
+        """Operator(inputs; attributes) @"path of its origin" """
         place = self.start
         cls = self.operator()
         self.expect("(")
@@ -240,8 +241,8 @@ class _Reader:
             attributes = dict(self.listing(lambda: self.keyword(cls, graph), ")"))
         else:
             self.expect(")")
-        source = self.string() if self.accept("@") else ""
-        self.append(graph, self.make(cls, attributes, len(targets), place), inputs, targets, source, place)
+        origin = Origin(self.string()) if self.accept("@") else UNKNOWN
+        self.append(graph, self.make(cls, attributes, len(targets), place), inputs, targets, origin, place)
 
     def operator(self) -> type[Op]:
         """An operator's name, behind its domain if it has one."""
@@ -292,7 +293,7 @@ class _Reader:
         op: Op,
         inputs: list[Value | None],
         targets: list[tuple[int, str, Type | None]],
-        source: str,
+        origin: Origin,
         place: int,
     ) -> None:
         """Add the node; the types that were left out are inferred."""
@@ -303,7 +304,7 @@ class _Reader:
             except IntaglioError as error:
                 self.error(str(error), place)
             types = [given or found for given, found in zip(types, inferred, strict=True)]
-        node = Node(op, inputs, source)
+        node = Node(op, inputs, origin)
         node.outputs = tuple(
             self.define(graph, name, cast("Type", type), at) for (at, name, _), type in zip(targets, types, strict=True)
         )

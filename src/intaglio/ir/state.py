@@ -30,7 +30,7 @@ def graph_state(graph: Graph) -> dict[str, Any]:
     def node_state(node: Node) -> tuple[Any, ...]:
         bodies = {name: state(body) for name, body in node.op.subgraphs()}
         op = node.op.changed(**dict.fromkeys(bodies)) if bodies else node.op  # pyright: ignore
-        return op, bodies, [number(v) for v in node.inputs], [number(v) for v in node.outputs], node.source
+        return op, bodies, [number(v) for v in node.inputs], [number(v) for v in node.outputs], node.origin
 
     return {"graph": state(graph), "values": values, "names": dict(graph.names)}
 
@@ -47,9 +47,9 @@ def graph_from_state(data: dict[str, Any]) -> Graph:
         graph = Graph(state["name"])
         graph.doc, graph.metadata, graph.names = state["doc"], dict(state["metadata"]), data["names"]
         graph.inputs = [values[number] for number in state["inputs"]]
-        for op, bodies, inputs, outputs, source in state["nodes"]:
+        for op, bodies, inputs, outputs, origin in state["nodes"]:
             whole = op.changed(**{name: build(body) for name, body in bodies.items()}) if bodies else op
-            node = Node(whole, [None if number < 0 else values[number] for number in inputs], source)
+            node = Node(whole, [None if number < 0 else values[number] for number in inputs], origin)
             node.outputs = tuple(values[number] for number in outputs)
             for value in node.outputs:
                 value.producer = node

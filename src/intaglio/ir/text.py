@@ -153,14 +153,14 @@ class _Printer:
         attributes = list(_attributes(node.op, len(node.outputs)))
         plain = [f"{name}={self.attribute(value)}" for name, value in attributes if not isinstance(value, Graph)]
         graphs = [(name, value) for name, value in attributes if isinstance(value, Graph)]
-        source = f" @{quote(node.source)}" if node.source else ""
+        origin = f" @{quote(node.origin.path)}" if node.origin else ""
         head = f"{outputs} = {_operator_name(node.op)}({inputs}{'; ' if plain else ''}{', '.join(plain)}"
         if not graphs:
-            yield Line(depth, f"{head}){source}", node)
+            yield Line(depth, f"{head}){origin}", node)
             return
         yield Line(depth, head + ("," if plain else ";"), node)
         for position, (name, graph) in enumerate(graphs):
-            end = "}," if position + 1 < len(graphs) else f"}}){source}"
+            end = "}," if position + 1 < len(graphs) else f"}}){origin}"
             yield self.graph(graph, depth + 2, f"{name}=", end)
 
     def attribute(self, value: Any) -> str:

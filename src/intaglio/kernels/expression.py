@@ -113,7 +113,7 @@ def round_once(text: str, node: Node) -> str:
 
 def _is_one_node(left: Node | None, right: Node) -> bool:
     """Whether two nodes came from one ONNX node."""
-    return left is not None and bool(left.source) and left.source == right.source
+    return left is not None and bool(left.origin) and left.origin == right.origin
 
 
 def _emits(*names: str, kinds: frozenset[str] | None = None) -> Callable[[Emitter], Emitter]:

@@ -136,7 +136,7 @@ def _text(error: Exception) -> str:
 
 
 def _name(node: Node) -> str:
-    return node.outputs[0].name if node.outputs else node.source
+    return node.outputs[0].name if node.outputs else node.origin.path
 
 
 def _operator(node: Node) -> str:
@@ -151,7 +151,7 @@ def shown(node: Node) -> str:
     operator = node.op.name if next(node.op.subgraphs(), None) is not None else repr(node.op)
     taken = ", ".join("none" if value is None else str(value.type) for value in node.inputs)
     given = ", ".join(str(value.type) for value in node.outputs)
-    path = f" at {node.source}" if node.source else ""
+    path = f" at {node.origin}" if node.origin else ""
     return f"{operator[:300]}({taken}) -> {given}{path}"
 
 

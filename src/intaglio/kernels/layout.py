@@ -108,12 +108,12 @@ class _Layout:
 
     def builder(self, node: Node) -> Builder:
         """A builder in front of a node, with its source."""
-        return Builder(self.graph, before=node, source=node.source)
+        return Builder(self.graph, before=node, origin=node.origin)
 
     def twin(self, value: Value, before: Node) -> Value:
         """The value with its channels last; a transpose is added where it has none yet."""
         if value not in self.twins:
-            builder = Builder(self.graph, before=before, source=before.source)
+            builder = Builder(self.graph, before=before, origin=before.origin)
             self.twins[value] = builder.Transpose(value, perm=to_last(value.rank))
         return self.twins[value]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from intaglio.ir.build import Builder, expand_node, take_place
+from intaglio.errors import UnsupportedError
+from intaglio.ir.build import Builder, take_place
 from intaglio.ir.dim import Dim, Symbol, lone_atom, symbol, symbols
 from intaglio.ir.dtype import INT64
+from intaglio.ir.expand import expand_node, expand_until
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.ir.limits import check_nodes, check_time
+from intaglio.ir.limits import check_time
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
 from intaglio.kernels.assume import Assumptions
@@ -44,9 +46,6 @@ UNKNOWN_RANK = "is not known before the run"
 
 ROUNDS_ONCE = (Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU)
 """Operators whose reference rounds narrow floats once and whose expansion computes in the type that it is given."""
-
-EXPANSION_LIMIT = 200_000
-"""Nodes that expanding a model may add."""
 
 
 def lower(
@@ -99,31 +98,31 @@ def _tells_sizes(node: Node, inferred: Mapping[Value, tuple[Dim, ...]]) -> bool:
 
 def legalise(graph: Graph, faults: Faults, backend: Backend) -> None:
     """Expand every node that no rule handles, until only handled nodes and leaves without expansion remain."""
-    added = 0
-    node = next(graph.nodes, None)
-    while node is not None:
-        following = node.next
-        before = node.previous
+
+    def is_composite(node: Node) -> bool:
+        return faults.host_reason(node) is None and _must_expand(node, backend)
+
+    def handles(node: Node) -> bool:
+        return not (_has_late_axes(node) or is_composite(node) or _drops_known_axes(node))
+
+    def expand(node: Node) -> None:
         if _has_late_axes(node):
             _order_axes(node)
-            following = before.next if before is not None else next(graph.nodes, None)
-        elif faults.host_reason(node) is None and _must_expand(node, backend):
-            size = len(graph)
-            with blaming((node,)):
-                if isinstance(node.op, ROUNDS_ONCE) and node.output.dtype.name in ("float16", "bfloat16"):
-                    _widen(node)
-                else:
-                    expand_node(node)
-            added += len(graph) - size
-            check_nodes(len(graph))
-            check_time()
-            if added > EXPANSION_LIMIT:
-                break
-            following = before.next if before is not None else next(graph.nodes, None)
-        elif node.op.domain == "" and node.op.name in REDUCTIONS and not node.op.keepdims:
+        elif is_composite(node):
+            _expand(node)
+        else:
             _keep_dims(node)
-            following = node.next if node.graph is not None else following
-        node = following
+
+    for reason in expand_until(graph, handles, expand=expand).values():
+        raise UnsupportedError(reason)
+
+
+def _expand(node: Node) -> None:
+    with blaming((node,)):
+        if isinstance(node.op, ROUNDS_ONCE) and node.output.dtype.name in ("float16", "bfloat16"):
+            _widen(node)
+        else:
+            expand_node(node)
 
 
 def _must_expand(node: Node, backend: Backend) -> bool:
@@ -140,7 +139,7 @@ def _must_expand(node: Node, backend: Backend) -> bool:
 def _widen(node: Node) -> None:
     """A node on narrow floats is the same node in single precision, and one rounding: so are its constants exact."""
     assert node.graph is not None
-    builder = Builder(node.graph, before=node, source=node.source)
+    builder = Builder(node.graph, before=node, origin=node.origin)
     inputs = [None if value is None else wide(builder, value) for value in node.inputs]
     (result,) = builder.add(node.op, inputs)
     node.output.replace_uses(cast(builder, result, node.output.dtype))
@@ -162,7 +161,7 @@ def _order_axes(node: Node) -> None:
     """
     assert node.graph is not None
     assert isinstance(node.op, Reduction)
-    builder = Builder(node.graph, before=node, source=node.source)
+    builder = Builder(node.graph, before=node, origin=node.origin)
     order = ReductionOrder(keepdims=node.op.keepdims, noop_with_empty_axes=node.op.noop_with_empty_axes)
     rows, columns, shape = builder.add(order, node.inputs, outputs=3)
     parts: list[Value] = []
@@ -176,15 +175,21 @@ def _order_axes(node: Node) -> None:
     node.graph.remove(node)
 
 
+def _drops_known_axes(node: Node) -> bool:
+    if node.op.domain != "" or node.op.name not in REDUCTIONS or node.op.keepdims:
+        return False
+    axes = node.optional(1)
+    return node.input.tensor.shape is not None and (axes is None or known_integers(axes) is not None)
+
+
 def _keep_dims(node: Node) -> None:
-    """A reduction that drops its axes is one that keeps them, and a squeeze; one with unknown axes stays."""
-    data, axes = node.inputs[0], node.optional(1)
+    """A reduction that drops its axes is one that keeps them, and a squeeze."""
+    assert node.graph is not None
+    axes = node.optional(1)
     chosen = [] if axes is None else known_integers(axes)
-    if data is None or data.tensor.shape is None or node.graph is None or chosen is None:
-        return
-    builder = Builder(node.graph, before=node, source=node.source)
+    builder = Builder(node.graph, before=node, origin=node.origin)
     (kept,) = builder.add(node.op.changed(keepdims=1), node.inputs)
-    dropped = chosen or ([] if node.op.noop_with_empty_axes else list(range(data.rank)))
+    dropped = chosen or ([] if node.op.noop_with_empty_axes else list(range(node.input.rank)))
     node.output.replace_uses(builder.Squeeze(kept, dropped) if dropped else kept)
     node.graph.remove(node)
 
@@ -519,5 +524,5 @@ def _symbols_of(value: Value) -> set[str]:
 def _title(nodes: Sequence[Node], value: Value) -> str:
     """What a call computes, for comments and tables."""
     names = " + ".join(dict.fromkeys(node.op.name for node in nodes))
-    sources = [node.source for node in nodes if node.source]
-    return f"{names} -> {value.name}: {value.type}" + (f" from {sources[0]}" if sources else "")
+    origins = [node.origin for node in nodes if node.origin]
+    return f"{names} -> {value.name}: {value.type}" + (f" from {origins[0]}" if origins else "")

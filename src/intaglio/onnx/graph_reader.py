@@ -12,6 +12,7 @@ from intaglio.errors import GraphError, IntaglioError, LimitError, LoadError, Un
 from intaglio.ir.build import Builder, check_arity, with_output_count
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import OPERATORS, Array, Op, is_required
+from intaglio.ir.origin import Origin
 from intaglio.ir.types import Type
 from intaglio.onnx.adapters import Adapter
 from intaglio.onnx.attributes import AttributeReader
@@ -33,7 +34,7 @@ from intaglio.onnx.scope import (
     Site,
     bind_attributes,
     check_attributes,
-    path_of,
+    origin_of,
 )
 from intaglio.onnx.signatures import adapter_signature
 from intaglio.onnx.tensors import read_sparse, read_tensor
@@ -228,10 +229,10 @@ class GraphReader:
 
     def _read_node(self, node: NodeProto, index: int, scope: Scope, builder: Builder) -> None:
         """Add what a node means; a problem with it is noted and breaks its outputs."""
-        saved, builder.source = builder.source, scope.where(path_of(node, index))
-        if not self._attempt(builder.source, lambda: self._read_site(node, scope, builder)):
+        saved, builder.origin = builder.origin, origin_of(node, index, scope)
+        if not self._attempt(builder.origin.path, lambda: self._read_site(node, scope, builder)):
             _break_outputs(node, scope)
-        builder.source = saved
+        builder.origin = saved
 
     def _read_site(self, node: NodeProto, scope: Scope, builder: Builder) -> None:
         found = scope.find_all(texts(node.input))
@@ -305,15 +306,16 @@ class GraphReader:
     ) -> Any:
         declared = None if found.schema is None else found.schema.attributes.get(name)
         expected = None if declared is None else declared.type.value
-        path = f"{site.path}/{name}"
+        place = Origin(f"{site.path}/{name}", outer=site.builder.origin)
         return self._attributes.read(
-            bound.proto, expected, lambda _, graph: self._read_subgraph(path, graph, bound.scope, types)
+            bound.proto, expected, lambda _, graph: self._read_subgraph(place, graph, bound.scope, types)
         )
 
-    def _read_subgraph(self, path: str, proto: GraphProto, scope: Scope, types: Sequence[Type | None]) -> Graph:
+    def _read_subgraph(self, place: Origin, proto: GraphProto, scope: Scope, types: Sequence[Type | None]) -> Graph:
         self._check_depth(scope)
         graph = Graph(text(proto.name) or "body", outer=scope.graph)
-        inner = Scope(graph, scope.opsets, path, scope.prefix, scope, scope.depth + 1, attributes=scope.attributes)
+        inner = Scope(graph, scope.opsets, place.path, scope.prefix, scope, scope.depth + 1)
+        inner.attributes, inner.place = scope.attributes, place
         known = self._noted
         self._read_initializers(proto, inner, set(), {})
         stored = set(inner.values)  # files before IR version 4 list initializers as inputs too
@@ -405,9 +407,9 @@ class GraphReader:
         """Read the branch of an If whose condition is known in place of the node; the other one may be nonsense."""
         self._check_depth(site.scope)
         proto, scope = branch.proto.g, branch.scope
-        path = f"{site.path}/{text(branch.proto.name)}"
-        inner = Scope(site.scope.graph, scope.opsets, path, scope.prefix, scope, scope.depth + 1)
-        inner.attributes = scope.attributes
+        place = Origin(f"{site.path}/{text(branch.proto.name)}", outer=site.builder.origin)
+        inner = Scope(site.scope.graph, scope.opsets, place.path, scope.prefix, scope, scope.depth + 1)
+        inner.attributes, inner.place = scope.attributes, place
         known = self._noted
         self._read_initializers(proto, inner, set(), {})
         self._read_nodes(proto.node, inner, site.builder)
@@ -502,6 +504,7 @@ def _function_scope(site: Site, proto: FunctionProto, title: str, opsets: Mappin
         raise LoadError(f"the function {title} takes at most {len(formal)} inputs, got {len(site.inputs)}")
     own = next((name for name in (text(site.node.name), *texts(site.node.output)) if name), title)
     inner = Scope(site.scope.graph, opsets, site.path, f"{site.scope.hint(own)}/", depth=site.scope.depth + 1)
+    inner.place = site.builder.origin
     inner.values.update(zip(formal, [*site.inputs, *[None] * missing], strict=True))
     results = zip(texts(proto.output), texts(site.node.output), strict=False)
     inner.hints = {name: site.scope.hint(result) for name, result in results if result and name not in inner.values}

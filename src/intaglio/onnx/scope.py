@@ -12,7 +12,9 @@ from onnx import AttributeProto, NodeProto
 from intaglio.errors import IntaglioError, LoadError
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.origin import Origin
 from intaglio.onnx.protobuf import printable, shorten, text, texts
+from intaglio.onnx.schema import normal_domain
 
 
 class Broken:
@@ -49,7 +51,8 @@ class Scope:
     """The names that nodes may read and where new nodes go.
 
     `path` leads to the scope in messages, `prefix` stands before the names of a function's values, `hints` holds the
-    names that a function's outputs have outside, and `attributes` what its attribute references stand for.
+    names that a function's outputs have outside, `attributes` what its attribute references stand for, and `place` the
+    call of the function or the subgraph that it is.
     """
 
     graph: Graph
@@ -61,6 +64,7 @@ class Scope:
     values: dict[str, Value | Broken | None] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)
     attributes: Mapping[str, BoundAttribute] = field(default_factory=dict)
+    place: Origin | None = None
 
     def find(self, name: str) -> Value | Broken | None:
         """The value with a name here or further out; raises LoadError where there is none."""
@@ -121,7 +125,7 @@ class Site:
     @property
     def path(self) -> str:
         """The node's path in messages."""
-        return self.builder.source
+        return self.builder.origin.path
 
     def output_names(self, is_variadic: bool) -> list[str]:
         """The outputs' names, without the absent ones at the end unless their number means something."""
@@ -136,6 +140,19 @@ class Site:
 def path_of(node: NodeProto, index: int) -> str:
     """A node's name, or its position where it has none, and its operator."""
     return f"{printable(text(node.name)) or f'#{index}'} ({printable(text(node.op_type))})"
+
+
+def origin_of(node: NodeProto, index: int, scope: Scope) -> Origin:
+    """Where a node stands, what it was in the file, and what the exporter said about it."""
+    domain, name = normal_domain(text(node.domain)), text(node.op_type)
+    properties = node.metadata_props
+    return Origin(
+        scope.where(path_of(node, index)),
+        f"{domain}::{name}" if domain else name,
+        scope.opsets.get(domain, 0),
+        {text(entry.key): text(entry.value) for entry in properties} if properties else None,
+        scope.place,
+    )
 
 
 def bind_attributes(node: NodeProto, scope: Scope) -> dict[str, BoundAttribute]:

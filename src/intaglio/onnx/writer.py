@@ -195,7 +195,7 @@ class _GraphWriter:
 
     def _node_name(self, node: Node) -> str:
         """The name of the ONNX node that it came from, once."""
-        name = node.source.removesuffix(f" ({node.op.name})")
+        name = node.origin.path.removesuffix(f" ({node.op.name})")
         if name.rpartition("/")[2].startswith("#") or name in self._names:
             return ""
         self._names.add(name)

@@ -374,7 +374,7 @@ class CumProd(Cumulative):
         body = Graph("products behind", outer=b.graph)
         slice_type = scan_slice(x, axis)[1]
         state, here, factor = (body.add_input(name, slice_type) for name in ("behind", "here", "factor"))
-        inner = Builder(body, source=b.source)
+        inner = Builder(body, origin=b.origin)
         with inner.active():
             total = here + state
             following = here + factor * state if self.exclusive else factor * total

@@ -172,7 +172,7 @@ def _shape_text(array: Any) -> str:
 
 def describe(node: Node) -> str:
     """The operator and the path of the ONNX node that it came from."""
-    return f"{node.op.name} at {node.source}" if node.source else node.op.name
+    return f"{node.op.name} at {node.origin}" if node.origin else node.op.name
 
 
 set_runner(evaluate)

@@ -149,7 +149,7 @@ class LinearAttention(Op):
     def _scan(self, b: Builder, state: Value, scanned: dict[str, Value]) -> tuple[Value, Value]:
         """The state after all tokens and the output [batch, token, head, shared head, size]."""
         body = Graph("token", outer=b.graph)
-        inner = Builder(body, source=b.source)
+        inner = Builder(body, origin=b.origin)
         now = body.add_input("state", state.type)
         step = {name: body.add_input(name, _without_time(value)) for name, value in scanned.items()}
         with inner.active():

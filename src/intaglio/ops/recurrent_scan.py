@@ -124,7 +124,7 @@ def _scan(
 ) -> tuple[Value, ...]:
     """The final states and the outputs of all times of one direction."""
     body = Graph("step", outer=b.graph)
-    inner = Builder(body, source=b.source)
+    inner = Builder(body, origin=b.origin)
     states = [body.add_input("state", value.type) for value in initial]
     gates = body.add_input("gates", projected.tensor.with_shape(projected.shape[1:]))
     with inner.active():

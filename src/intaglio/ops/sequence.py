@@ -332,7 +332,7 @@ def map_elements(b: Builder, function: Callable[..., Value], *sequences: Value) 
     body = Graph("elements", outer=b.graph)
     types = SequenceMap.body_types("", sequences, {})
     inputs = [body.add_input("element", type) for type in types if type is not None]
-    inner = Builder(body, source=b.source)
+    inner = Builder(body, origin=b.origin)
     with inner.active():
         body.set_outputs([function(inner, *inputs)])
     return b.apply(SequenceMap, *sequences, body=body)

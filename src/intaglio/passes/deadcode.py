@@ -16,4 +16,4 @@ def remove_dead_code(graph: Graph, stays: Stays = nothing_stays) -> Outcome:
 
 
 def _place(node: Node) -> str:
-    return node.source or f"%{node.outputs[0].name}"
+    return node.origin.path or f"%{node.outputs[0].name}"

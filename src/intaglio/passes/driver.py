@@ -25,6 +25,7 @@ from intaglio.ir.build import Builder, infer_node
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_time
 from intaglio.ir.op import OPERATORS, Op
+from intaglio.ir.origin import Origin
 from intaglio.ir.verify import is_compatible
 
 ANY = "*"
@@ -119,7 +120,7 @@ class _Recorder(Builder):
     """A builder that remembers the nodes it added."""
 
     def __init__(self, graph: Graph, before: Node) -> None:
-        super().__init__(graph, before, before.source)
+        super().__init__(graph, before, before.origin)
         self.added: list[Node] = []
 
     def add(
@@ -128,10 +129,10 @@ class _Recorder(Builder):
         inputs: Sequence[Value | None],
         outputs: int = 1,
         names: Sequence[str] = (),
-        source: str | None = None,
+        origin: Origin | None = None,
     ) -> tuple[Value, ...]:
         """Add a node as Builder does."""
-        values = super().add(op, inputs, outputs, names, source)
+        values = super().add(op, inputs, outputs, names, origin)
         if values and values[0].producer is not None:
             self.added.append(values[0].producer)
         return values
@@ -200,7 +201,7 @@ class _Driver:
         """Try one rule; None where it did not apply."""
         assert node.graph is not None
         builder = _Recorder(node.graph, node)
-        place = node.source or f"%{node.outputs[0].name}"
+        place = node.origin.path or f"%{node.outputs[0].name}"
         result = _try(each, builder, node)
         if isinstance(result, Value):
             result = (result,)
@@ -292,7 +293,7 @@ def replace_value(graph: Graph, old: Value, new: Value) -> bool:
     producer = old.producer
     if producer is None or producer.op.name == "Identity" or producer.graph is not graph:
         return bool(others)
-    (copy,) = Builder(graph, producer, producer.source).add(OPERATORS["", "Identity"](), [new])
+    (copy,) = Builder(graph, producer, producer.origin).add(OPERATORS["", "Identity"](), [new])
     old.name, copy.name = copy.name, old.name
     old.replace_uses(copy)
     return True
@@ -325,4 +326,4 @@ def infer_graph(graph: Graph) -> None:
         try:
             infer_node(node)
         except IntaglioError as error:
-            raise GraphError(f"{node!r} at {node.source!r} no longer fits its inputs: {error}") from None
+            raise GraphError(f"{node!r} at {node.origin.path!r} no longer fits its inputs: {error}") from None

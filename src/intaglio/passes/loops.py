@@ -36,7 +36,7 @@ def simplify_loops(graph: Graph, stays: Stays = nothing_stays) -> Outcome:
     outcome = Outcome()
     for each, node in [(each, node) for each, node in _loops(graph) if not stays(node)]:
         for step in (_capture_unchanged, _hoist, _stack_sequences):
-            outcome.applied += [Event(rule, node.source or place) for rule, place in step(graph, each, node)]
+            outcome.applied += [Event(rule, node.origin.path or place) for rule, place in step(graph, each, node)]
     if outcome.has_changes:
         infer_graph(graph)
     return outcome
@@ -90,7 +90,7 @@ def _named(model: Graph, node: Node, output: Value, initial: Value) -> Value:
     if not any(user is model for user, _ in output.uses):
         return initial
     assert node.graph is not None
-    return Builder(node.graph, node, node.source).Identity(initial)
+    return Builder(node.graph, node, node.origin).Identity(initial)
 
 
 def _drop_state(node: Node, given: int, inner: int, returned: int, result: int) -> None:
@@ -161,7 +161,7 @@ def _stack_sequences(model: Graph, graph: Graph, node: Node) -> Found:
         stack = _add_stack(node, element)
         for join in joins:
             assert join.graph is not None
-            builder = Builder(join.graph, join, join.source)
+            builder = Builder(join.graph, join, join.origin)
             replace_value(model, join.output, _joined(builder, stack, join.op.axis, bool(join.op.new_axis)))
             join.graph.remove(join)
         _drop_state(node, given, inner, returned, result)

@@ -52,7 +52,7 @@ class _Merging:
             if earlier is None or earlier.graph is None:  # what only a merged node read has been removed
                 known[key] = node
             elif self.replace(node, earlier):
-                place = node.source or f"%{node.outputs[0].name}"
+                place = node.origin.path or f"%{node.outputs[0].name}"
                 self.outcome.applied.append(Event("common-subexpression", place))
 
     def replace(self, node: Node, earlier: Node) -> bool:

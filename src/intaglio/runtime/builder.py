@@ -21,6 +21,7 @@ from intaglio.errors import GraphError, InputError, IntaglioError
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import OPERATORS, Op
+from intaglio.ir.origin import Origin
 from intaglio.ir.parse import read_type
 from intaglio.ir.text import summary
 from intaglio.ir.types import Type
@@ -53,13 +54,13 @@ class _NamingBuilder(Builder):
         inputs: Sequence[Value | None],
         outputs: int = 1,
         names: Sequence[str] = (),
-        source: str | None = None,
+        origin: Origin | None = None,
     ) -> tuple[Value, ...]:
         """Add a node as Builder does."""
-        values = super().add(op, inputs, outputs, names, source)
+        values = super().add(op, inputs, outputs, names, origin)
         producer = values[0].producer
-        if producer is not None and not producer.source:
-            producer.source = f"{values[0].name} ({op.name})"
+        if producer is not None and not producer.origin:
+            producer.origin = Origin(f"{values[0].name} ({op.name})", op.name)
         return values
 
 

@@ -208,7 +208,7 @@ def _choose_for(node: Node, wanted: Implementations) -> Choice | None:
     entry = _known(node).get(name)
     if entry is None:
         return None
-    place = node.source or node.outputs[0].name
+    place = node.origin.path or node.outputs[0].name
     refusal = _refusal(node, entry)
     if not refusal:
         node.op = _rebuilt(node.op, entry.wrapper)
@@ -233,7 +233,8 @@ def _known(node: Node) -> dict[str, Implementation]:
 
 def _paths(node: Node) -> tuple[str, ...]:
     """The node's path with and without the operator that it ends in."""
-    return (node.source, node.source.removesuffix(f" ({node.source.rpartition(' (')[2]}")) if node.source else ()
+    path = node.origin.path
+    return (path, path.removesuffix(f" ({path.rpartition(' (')[2]}")) if path else ()
 
 
 def _operator_keys(node: Node) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def hostile_engine(name: str) -> NativeEngine:
     graph = Graph(name)
     extent = Expr((((Symbol(name),), 1),))
     x = graph.add_input(name, TensorType(FLOAT32, (extent, 3)))
-    builder = Builder(graph, source=name)
+    builder = Builder(graph, origin=name)
     values = builder.add(builder.Exp(x).producer.op, (x,), names=[name])  # pyright: ignore[reportOptionalMemberAccess]
     shape = builder.Shape(values[0])
     graph.set_outputs([values[0], builder.Softmax(values[0]), shape])

@@ -22,7 +22,7 @@ def scan_8(
     given = [*initial_state_and_scan_inputs, *([] if sequence_lens is None else [sequence_lens])]
     batch = Graph("batch", outer=b.graph)
     items = [batch.add_input(f"{value.name}_item", scan_slice(value, 0)[1]) for value in given]
-    inner = Builder(batch, source=b.source)
+    inner = Builder(batch, origin=b.origin)
     states = len(initial_state_and_scan_inputs) - num_scan_inputs
     with inner.active():
         length = None if sequence_lens is None else inner.Reshape(items.pop(), [1])

@@ -87,7 +87,7 @@ class Routine:
             self.cost,
             self.scratch,
             nodes=(node,),
-            title=f"{node.op.name} -> {output.name}: {output.type}" + (f" from {node.source}" if node.source else ""),
+            title=f"{node.op.name} -> {output.name}: {output.type}" + (f" from {node.origin}" if node.origin else ""),
             checks=self.checks,
             flops=product((work or output).shape),
         )
