@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from intaglio.runtime.derivatives import grad, hessian_vector_product, jacobian, jvp, value_and_grad, vjp
     from intaglio.runtime.implementations import get_operator, implementation
     from intaglio.runtime.model import Model, load
+    from intaglio.runtime.state import State, StatefulModel, stateful
 
 __all__ = [
     "CompileError",
@@ -56,6 +57,8 @@ __all__ = [
     "RunTimeoutError",
     "Schema",
     "ShapeError",
+    "State",
+    "StatefulModel",
     "UnsupportedError",
     "__version__",
     "autodiff",
@@ -72,6 +75,7 @@ __all__ = [
     "ops",
     "pullback",
     "schema",
+    "stateful",
     "value_and_grad",
     "vjp",
 ]
@@ -82,6 +86,8 @@ _HOMES = {
     "Model": "runtime.model",
     "ModelBuilder": "runtime.builder",
     "Schema": "onnx.schema_objects",
+    "State": "runtime.state",
+    "StatefulModel": "runtime.state",
     "build": "runtime.builder",
     "get_operator": "runtime.implementations",
     "grad": "runtime.derivatives",
@@ -94,6 +100,7 @@ _HOMES = {
     "op": "runtime.custom",
     "pullback": "autodiff.rules",
     "schema": "onnx.schema_objects",
+    "stateful": "runtime.state",
     "value_and_grad": "runtime.derivatives",
     "vjp": "runtime.derivatives",
 }

@@ -163,7 +163,7 @@ def test_nothing_of_the_given_model_changes() -> None:
         ({"wrt": "x"}, r"say which tensor to differentiate.*'hidden'.*'loss'.*'count'"),
         ({"of": "loss", "wrt": ["x", "x"]}, "wrt names a tensor twice"),
         ({"of": "loss", "wrt": []}, "expected the names of one or more tensors"),
-        ({"of": "loss", "wrt": "x", "parameters": "state"}, "parameters is 'state', expected 'inputs' or 'constants'"),
+        ({"of": "loss", "wrt": "x", "parameters": "all"}, "parameters is 'all', expected 'inputs', 'constants' or"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: dict[str, Any], message: str) -> None:

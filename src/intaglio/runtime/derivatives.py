@@ -22,12 +22,13 @@ from intaglio.ir.verify import verify
 from intaglio.ops.control import Scan
 from intaglio.runtime.limits import settled
 from intaglio.runtime.model import Model, import_source, load
+from intaglio.runtime.state import State, StatefulModel, own_options
 
 if TYPE_CHECKING:
     from intaglio.onnx.reader import Source
 
 Names = str | Sequence[str] | None
-Parameters = Literal["inputs", "constants"]
+Parameters = Literal["inputs", "constants", "state"]
 Recompute = Literal["none", "all"]
 
 
@@ -40,7 +41,7 @@ def grad(
     recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
-) -> Model:
+) -> Any:
     """A model that computes the gradients of a tensor by others, one output for each of `wrt`, in that order.
 
     `model` is a Model, or what `load` reads. `of` names the tensor to differentiate, by default the model's only
@@ -49,7 +50,8 @@ def grad(
     the name of it with `.gradient` behind, and is zero where `of` does not depend on it smoothly.
 
     The model has the inputs of the given one. With `parameters="inputs"`, the weights in `wrt` become inputs too,
-    behind those, in the order of `wrt`. With `recompute="all"` the backward pass computes elementwise values anew where
+    behind those, in the order of `wrt`; with `"state"` they are state of it, and it is a `StatefulModel`, whose
+    `state[name]` reads and writes them. With `recompute="all"` the backward pass computes elementwise values anew where
     it can, instead of keeping them: less memory, more work. With `straight_through`, quantizing counts as if it did not
     round. `options` are those of `load`; without them, the engine, threads and limits are those of the given model.
     """
@@ -68,7 +70,7 @@ def value_and_grad(
     recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
-) -> Model:
+) -> Any:
     """What `grad` gives, with the value of `of` as the first output."""
     work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
@@ -85,7 +87,7 @@ def vjp(
     recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
-) -> Model:
+) -> Any:
     """A model of the product of weights with the Jacobian: the gradients of sum(weights * of), one for each of `wrt`.
 
     The weights are further inputs, one for each of `of` (by default all outputs), named with `.bar` behind.
@@ -105,7 +107,7 @@ def jvp(
     recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
-) -> Model:
+) -> Any:
     """A model of the product of the Jacobian with tangents: how fast each of `of` changes as `wrt` move along them.
 
     The tangents are further inputs, one for each of `wrt`, named with `.tangent` behind. The outputs are named so too,
@@ -130,7 +132,7 @@ def hessian_vector_product(
     recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
-) -> Model:
+) -> Any:
     """A model of the second derivatives of a tensor, multiplied with a vector: one output for each of `wrt`.
 
     The vector consists of further inputs, one for each of `wrt`, named with `.tangent` behind. Where `of` has several
@@ -153,7 +155,7 @@ def jacobian(
     recompute: Recompute = "none",
     straight_through: bool = False,
     **options: Any,
-) -> Model:
+) -> Any:
     """A model of all derivatives of a tensor by others: one output for each of `wrt`, of both shapes together.
 
     The backward pass runs once for each element of `of`. The outputs are named with `.jacobian` behind.
@@ -197,8 +199,8 @@ class _Work:
         straight_through: bool,
         options: dict[str, Any],
     ) -> None:
-        if parameters not in ("inputs", "constants"):
-            raise InputError(f"parameters is {parameters!r}, expected 'inputs' or 'constants'")
+        if parameters not in ("inputs", "constants", "state"):
+            raise InputError(f"parameters is {parameters!r}, expected 'inputs', 'constants' or 'state'")
         if recompute not in ("none", "all"):
             raise InputError(f"recompute is {recompute!r}, expected 'none' or 'all'")
         graph, self._options = _source(model, options)
@@ -207,6 +209,7 @@ class _Work:
         self._straight_through = straight_through
         self._border = self.builder.Identity(self.builder.constant(0)) if recompute == "all" else None
         self._parameters = parameters
+        self._state: dict[str, Any] = {}
         self._original = set(self.graph.values())
         self._known = {v.name: v for v in (*self.graph.constants(), *self.graph.values(), *self.graph.outputs)}
 
@@ -239,12 +242,14 @@ class _Work:
         found = [self._find(name, "wrt") for name in _listed(names)]
         if len(set(found)) < len(found):
             raise InputError(f"wrt names a tensor twice: {', '.join(map(repr, _listed(names)))}")
-        if self._parameters == "inputs":
+        if self._parameters != "constants":
             self._open(value for value in found if value.constant is not None)
         return found
 
     def _open(self, weights: Iterable[Value]) -> None:
         for value in weights:
+            if self._parameters == "state":
+                self._state[value.name] = value.constant
             value.constant = None
             self.graph.inputs.append(value)
 
@@ -296,32 +301,24 @@ class _Work:
             result.name = self.graph.unique_name(f"{value.name}.{suffix}")
             yield result
 
-    def model(self, outputs: Sequence[Value]) -> Model:
+    def model(self, outputs: Sequence[Value]) -> Model | StatefulModel:
         """The model of these outputs, ready to run."""
         self.graph.set_outputs(outputs)
         if self._border is not None and self._border.producer is not None:
             recompute_elementwise(self.graph, self._border.producer)
         remove_unread(self.graph, outputs)
         verify(self.graph)
-        return load(self.graph, **self._options)
+        model = load(self.graph, **self._options)
+        if self._parameters != "state":
+            return model
+        return StatefulModel(model, State(self._state), {name: name for name in self._state}, {})
 
 
 def _source(model: Model | Source | Graph, options: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:
     """The graph of a model, and the options of the model that is made of it."""
     if not isinstance(model, Model):
         return import_source(model, settled(options.get("limits"))).graph, options
-    given = model.options
-    own: dict[str, Any] = {
-        "engine": given.engine,
-        "threads": given.threads,
-        "simplify": given.simplify,
-        "disable": given.disable,
-        "exact": given.exact,
-        "strict": given.strict,
-        "implementations": dict(given.implementations),
-        "limits": given.limits,
-    }
-    return model.graph, own | options
+    return model.graph, own_options(model) | options
 
 
 def _is_float(value: Value) -> bool:

@@ -22,6 +22,7 @@ from intaglio.runtime.arrays import as_input, order_feeds
 from intaglio.runtime.artifact import Compiled, is_compiled, read_compiled
 from intaglio.runtime.deadline import Deadline, sooner
 from intaglio.runtime.limits import check_weight_bytes, settled
+from intaglio.runtime.outputs import apart, check_targets, written
 from intaglio.runtime.program import Program
 from intaglio.runtime.progress import told
 from intaglio.runtime.sources import as_source
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from intaglio.runtime.explain import Explanation
     from intaglio.runtime.implementations import Choice, Implementations
     from intaglio.runtime.memory import MemoryPlan
+    from intaglio.runtime.segment import Into
 
 VARIANT_LIMIT = 8
 """How many sets of outputs and overridden inputs a model keeps compiled."""
@@ -366,6 +368,7 @@ class Model:
         timeout: float | None = None,
         threads: int | None = None,
         prune: bool = False,
+        out: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Run on inputs by name; returns outputs by name.
 
@@ -374,8 +377,11 @@ class Model:
         included, raises RunTimeoutError. `threads` bounds the threads of this run instead of what the model was loaded
         with; the results are the same bits. With `prune`, nothing is computed that `outputs` do not need: the model is
         compiled for these when they are first asked for. The arrays returned belong to the caller.
+
+        `out` has arrays by the names of outputs, which are written to and returned: writable, contiguous, of the type
+        and shape of the output. A run that fails leaves them with anything in them.
         """
-        if outputs is None and timeout is None and threads is None:
+        if outputs is None and timeout is None and threads is None and out is None:
             again = self._run_again(feeds)
             if again is not None:
                 return again
@@ -390,14 +396,26 @@ class Model:
         kept = set(variant.names)
         unused = {item.name for item in self._inputs} - kept
         values = order_feeds(variant.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
-        results = dict(zip(computed, self._run(variant.engine, values, deadline, threads), strict=True))
+        targets = None if out is None else check_targets(out, names, self._outputs)
+        into = None if targets is None else apart([targets.get(name) for name in computed], values)
+        found = self._run(variant.engine, values, deadline, threads, into)
+        results = dict(zip(computed, found, strict=True))
+        if targets is not None:
+            results |= {name: written(name, results[name], target) for name, target in targets.items()}
         return results if names == computed else {name: results[name] for name in names}
 
     def _computed(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The outputs that are computed so that a run can give these: all of the model's where they will do."""
         return tuple(self._names) if set(names) <= set(self._names) else names
 
-    def _run(self, engine: Engine, values: Sequence[Any], deadline: Deadline | None, threads: int | None) -> list[Any]:
+    def _run(
+        self,
+        engine: Engine,
+        values: Sequence[Any],
+        deadline: Deadline | None,
+        threads: int | None,
+        into: Into | None = None,
+    ) -> list[Any]:
         """Run an engine within the model's limits."""
         limits = self.options.limits
         deadline = sooner(deadline, Deadline.after(limits.time))
@@ -406,12 +424,26 @@ class Model:
             check()
         with within(limits, deadline=check), nullcontext() if threads is None else _using(threads, self.options.engine):
             try:
-                return engine.run(values, deadline)
+                return engine.run(values, deadline, into)
             except MemoryError as error:
                 if isinstance(error, LimitError):
                     raise
                 text = f"the run needs more memory than there is, or than the limit of {limits.memory} bytes"
                 raise LimitError(text) from error
+
+    def run_into(self, values: Sequence[Any], into: Into) -> list[Any]:
+        """Run on arrays of the right types in the order of `fed`, and write each output where `into` has an array.
+
+        Such an array must fit and share memory with no other; nothing of this is checked.
+        """
+        results = self._run(self._main.engine, values, None, None, into)
+        pairs = zip(results, into, self._names, strict=True)
+        return [result if target is None else written(name, result, target) for result, target, name in pairs]
+
+    @property
+    def fed(self) -> list[str]:
+        """The names of the inputs that a run must be given, in order."""
+        return list(self._main.names)
 
     def _run_again(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:
         """A run like one before, with none of the work that is done once; None where there was none like it."""

@@ -45,6 +45,7 @@ from intaglio.runtime.quick import QuickRun, quick_run
 from intaglio.runtime.segment import (
     PREPARED_LIMIT,
     Frame,
+    Into,
     LoadedSegment,
     Ready,
     Result,
@@ -275,12 +276,12 @@ class NativeEngine:
             for step in self.plan.steps
         ]
 
-    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
         """The graph's outputs for arrays in the order of its inputs."""
         if self._is_single:
             fast = self._fast.get(tuple([array.shape for array in inputs]))
             if fast is not None and all(array.flags.c_contiguous for array in inputs):
-                return self._run_fast(fast, inputs, deadline)
+                return self._run_fast(fast, inputs, deadline, into)
         bindings: dict[str, int] = {}
         for value, array in zip(self._inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
@@ -293,7 +294,7 @@ class NativeEngine:
         if self._depends_on_shapes:
             return self._count(self._for_ranks(inputs, bindings), inputs, deadline)
         try:
-            return self._run_steps(inputs, dict(bindings), deadline)
+            return self._run_steps(inputs, dict(bindings), deadline, into)
         except _AssumptionError:
             return self._count(self._specialised(inputs), inputs, deadline)
         except SizeOverflowError as error:
@@ -346,8 +347,11 @@ class NativeEngine:
             self._by_parameters[key] = found
         return found
 
-    def _run_steps(self, inputs: Sequence[Any], bindings: dict[str, int], deadline: Deadline | None) -> list[Any]:
+    def _run_steps(
+        self, inputs: Sequence[Any], bindings: dict[str, int], deadline: Deadline | None, into: Into | None = None
+    ) -> list[Any]:
         known: dict[Value, Any] = dict(zip(self.plan.inputs, inputs, strict=True))
+        targets = {} if into is None else dict(zip(self._outputs, into, strict=True))
         self._check_assumptions(bindings)
         if self._is_single:
             self._remember(inputs, bindings)
@@ -357,7 +361,8 @@ class NativeEngine:
             if isinstance(step, HostStep):
                 self._run_host(step.node, known, bindings, deadline)
             else:
-                self._run_native(step, known, bindings, deadline, inputs)
+                places = [targets.get(value) for value in step.step.outputs] if targets else None
+                self._run_native(step, known, bindings, deadline, inputs, places)
         if self._quick is not None:
             self._remember_steps(inputs, bindings)
         outputs = [value.constant if value.constant is not None else known[value] for value in self._outputs]
@@ -445,13 +450,15 @@ class NativeEngine:
         self.host_runs += quick.host_nodes
         return outputs
 
-    def _run_fast(self, fast: Ready, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
+    def _run_fast(
+        self, fast: Ready, inputs: Sequence[Any], deadline: Deadline | None, into: Into | None = None
+    ) -> list[Any]:
         """One segment, shapes seen before: allocate and call."""
         time = self._limit_ns if deadline is None else deadline.remaining()
         step = self.steps[0]
         assert isinstance(step, CompiledStep)
         try:
-            status, outputs = step.call(fast, inputs, time)
+            status, outputs = step.call(fast, inputs, time, (), into)
         except MemoryError as error:
             raise _refusal(error, step.step) from None
         if status:
@@ -494,13 +501,14 @@ class NativeEngine:
         bindings: dict[str, int],
         deadline: Deadline | None,
         inputs: Sequence[Any],
+        into: Into | None,
     ) -> None:
         ready, segment = _ready(step, bindings), step.step
         arrays = [exportable(known[value]) for value in segment.inputs]
         told = np.empty(segment.told, np.int64)
         time = 0 if deadline is None else deadline.remaining()
         try:
-            status, outputs = step.call(ready, arrays, time, [told] if segment.told else [])
+            status, outputs = step.call(ready, arrays, time, [told] if segment.told else [], into)
         except MemoryError as error:
             raise _refusal(error, segment) from None
         if status:

@@ -25,6 +25,7 @@ from intaglio.runtime.fitting import Fitting
 from intaglio.runtime.segment import (
     PREPARED_LIMIT,
     Frame,
+    Into,
     LoadedSegment,
     Ready,
     Result,
@@ -199,7 +200,7 @@ class ProgramEngine:
         self._dtypes = [port.type.dtype.numpy for port in program.fed]
         self._ready: dict[tuple[tuple[int, ...], ...], Ready] = {}
 
-    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
         """The outputs for arrays in the order of the inputs."""
         arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in inputs]
         ready = self._ready_for(arrays)
@@ -207,10 +208,10 @@ class ProgramEngine:
             deadline.check()
         results = None
         if ready is not None:
-            results = self._run(ready, arrays, self._limit_ns if deadline is None else deadline.remaining())
+            results = self._run(ready, arrays, self._limit_ns if deadline is None else deadline.remaining(), into)
         if results is None and deadline is not None:
             deadline.check()
-        return self._whole().run(inputs, deadline) if results is None else results
+        return self._whole().run(inputs, deadline, into) if results is None else results
 
     def forget_sizes(self) -> None:
         """Keep no plan of memory for the sizes that were run before."""
@@ -225,10 +226,10 @@ class ProgramEngine:
         ready = self._ready.get(tuple([array.shape for array in inputs]))
         return None if ready is None else self._run(ready, inputs, self._limit_ns)
 
-    def _run(self, ready: Ready, inputs: Sequence[Any], time: int) -> list[Any] | None:
+    def _run(self, ready: Ready, inputs: Sequence[Any], time: int, into: Into | None = None) -> list[Any] | None:
         """One call; None where the driver stopped or got no memory, so that the whole model must tell why."""
         try:
-            status, outputs = self._segment.call(ready, inputs, time)
+            status, outputs = self._segment.call(ready, inputs, time, (), into)
         except MemoryError:
             return None
         return None if status else outputs

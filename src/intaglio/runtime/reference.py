@@ -12,6 +12,7 @@ from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.limits import Watcher
+from intaglio.runtime.segment import Into
 
 
 class ReferenceEngine:
@@ -30,8 +31,8 @@ class ReferenceEngine:
     def run_again(self, inputs: Sequence[Any]) -> None:
         """Every run of this engine does all of its work."""
 
-    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
-        """The graph's outputs for arrays in the order of its inputs."""
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
+        """The graph's outputs for arrays in the order of its inputs, always in new arrays."""
         bindings: dict[str, int] = {}
         for value, array in zip(self.graph.inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:

@@ -24,6 +24,10 @@ PREPARED_LIMIT = 64
 """How many bindings of sizes a segment keeps ready."""
 
 
+Into = Sequence[np.ndarray[Any, Any] | None]
+"""Arrays that outputs may be written to, in the order of the outputs, where they fit; None for new ones."""
+
+
 class Room(Record):
     """A buffer of the arena."""
 
@@ -168,14 +172,17 @@ class LoadedSegment:
         """Keep nothing of the sizes that were prepared."""
         self._ready.clear()
 
-    def call(self, ready: Ready, inputs: Sequence[Any], time: int, told: Sequence[Any] = ()) -> tuple[int, list[Any]]:
+    def call(
+        self, ready: Ready, inputs: Sequence[Any], time: int, told: Sequence[Any] = (), into: Into | None = None
+    ) -> tuple[int, list[Any]]:
         """Run once on contiguous arrays within so many nanoseconds: the driver's status and the outputs."""
         if self._is_plain:
-            outputs: list[Any] = [np.empty(shape, dtype) for shape, dtype in ready.outputs]  # pyright: ignore
-            return self._invoke(ready.prepared.handle, time, *inputs, *outputs), outputs
-        outputs = [
-            LateArray(dtype, partial(self._maker, place)) if shape is None else np.empty(shape, dtype)
-            for place, (shape, dtype) in enumerate(ready.outputs)
+            made = [np.empty(shape, dtype) for shape, dtype in ready.outputs] if into is None else _places(ready, into)  # pyright: ignore
+            return self._invoke(ready.prepared.handle, time, *inputs, *made), made
+        places = _places(ready, into or [None] * len(ready.outputs))
+        outputs: list[Any] = [
+            LateArray(ready.outputs[place][1], partial(self._maker, place)) if array is None else array
+            for place, array in enumerate(places)
         ]
         given = [exportable(array) for array in inputs]
         taken = [item if isinstance(item, LateArray) else exportable(item) for item in outputs]
@@ -211,6 +218,16 @@ class LoadedSegment:
         for each, (shape, dtype) in zip(frame.results, outputs, strict=True):
             check_shape(each.name, shape or (), dtype.itemsize)
         return Ready(prepared, outputs)
+
+
+def _places(ready: Ready, into: Into) -> list[Any]:
+    """Where each output is written: to the given array where that fits, or to a new one; None where the run tells."""
+    return [
+        (target if target is not None and target.shape == shape and target.dtype == dtype else np.empty(shape, dtype))
+        if shape is not None
+        else None
+        for (shape, dtype), target in zip(ready.outputs, into, strict=True)
+    ]
 
 
 def _sizes(shape: Sequence[Dim] | None, bindings: dict[str, int]) -> tuple[int, ...] | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from intaglio.runtime.deadline import Deadline
     from intaglio.runtime.implementations import Choice
     from intaglio.runtime.program import Port
+    from intaglio.runtime.segment import Into
     from intaglio.runtime.weights import Held
 
 EngineName = Literal["native", "reference"]
@@ -31,8 +32,12 @@ class Engine(Protocol):
         """How many nodes the reference engine has run beside compiled ones."""
         ...
 
-    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
-        """The outputs for arrays in the order of the graph's inputs."""
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
+        """The outputs for arrays in the order of the graph's inputs.
+
+        Those for which `into` has an array may be written to it; they need not, and the caller looks. No such array
+        shares memory with an input or with another one.
+        """
         ...
 
     def forget_sizes(self) -> None:
