@@ -25,14 +25,15 @@ from intaglio.ir.dtype import DTYPES, DType
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.origin import Origin
 from intaglio.ir.types import TensorType
-from intaglio.kernels.expression import EMITTERS, can_emit, scalar_constant
-from intaglio.kernels.register import MEMORY, OPAQUE, float_literal, literal
+from intaglio.kernels.elements import OPAQUE
+from intaglio.kernels.elementwise import TRANSLATIONS, can_translate, scalar_constant
 from intaglio.ops.cast import integer_limits
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.batch import compile_together
 from intaglio.runtime.native import NativeEngine
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.printing.register import MEMORY, float_literal, literal
 from intaglio.targets.c.target import named_target
 
 Array = np.ndarray[Any, Any]
@@ -102,7 +103,7 @@ def pairs(left: Array, right: Array) -> list[Array]:
 
 
 def is_compiled(graph: Graph) -> bool:
-    return all(can_emit(node) for node in graph.nodes)
+    return all(can_translate(node) for node in graph.nodes)
 
 
 def try_problem(
@@ -260,7 +261,7 @@ def test_agrees_at_the_extremes(title: str, engines: dict[str, NativeEngine]) ->
 
 def test_every_emitter_is_tried() -> None:
     tried = {node.op.name for problem in PROBLEMS.values() for node in problem.graph.nodes}
-    assert tried | {"QuantizeLinear"} == set(EMITTERS)  # test_narrow and test_quantised try all of its types
+    assert tried | {"QuantizeLinear"} == set(TRANSLATIONS)  # test_narrow and test_quantised try all of its types
 
 
 @pytest.mark.parametrize("name", ["c", "sse2", "avx2"])

@@ -23,12 +23,12 @@ from intaglio.ir.dim import Dim, symbol
 from intaglio.ir.dtype import DTYPES, from_numpy
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
-from intaglio.kernels.loops import CHUNK
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.batch import compile_together
 from intaglio.runtime.native import NativeEngine
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.printing.loops import CHUNK
 from intaglio.targets.c.target import Target, host_target, named_target
 
 Array = np.ndarray[Any, Any]

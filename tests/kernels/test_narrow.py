@@ -22,13 +22,14 @@ from intaglio.ir.dtype import BOOL, DTYPES, DType
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Tensor
 from intaglio.ir.types import TensorType
-from intaglio.kernels.register import MEMORY, NARROW_FLOATS, NARROW_INTEGERS, OPAQUE
+from intaglio.kernels.elements import NARROW_FLOATS, NARROW_INTEGERS, OPAQUE
 from intaglio.ops.cast import convert, integer_limits
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.batch import compile_together
 from intaglio.runtime.native import NativeEngine
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.target import named_target
 
 Array = np.ndarray[Any, Any]

@@ -9,11 +9,10 @@ from tests.kernels.test_control import HEADER
 
 import intaglio
 from intaglio.errors import IntaglioError, ShapeError
-from intaglio.kernels.plan import Check, NativeStep, Plan, walk
+from intaglio.kernels.plan import REQUIREMENT, Check, NativeStep, Plan, walk
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
 from intaglio.runtime.native import NativeEngine
-from intaglio.targets.c.driver import REQUIREMENT
 
 
 def graph_of(text: str):

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from intaglio.kernels.transpose import exchanges, final_rows
+from intaglio.targets.c.printing.transpose import exchanges, final_rows
 
 RNG = np.random.default_rng(3)
 

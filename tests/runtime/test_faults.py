@@ -17,7 +17,7 @@ from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64
 from intaglio.ir.graph import Graph, Node
 from intaglio.ir.types import TensorType
-from intaglio.kernels import expression, lower, repair
+from intaglio.kernels import elementwise, lower, repair
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.faults import FaultWarning
@@ -160,7 +160,7 @@ CASES: dict[str, tuple[Break, int]] = {
         lambda m: m.setitem(ANCHORS, "Gather", replace(ANCHORS["Gather"], refuse=raises)),
         1,
     ),
-    "expression raises": (breaks_item(expression.EMITTERS, "Exp"), 2),
+    "expression raises": (breaks_item(elementwise.TRANSLATIONS, "Exp"), 2),
     "fused loops are wrong C": (breaks_loops(lambda program: len(program.nodes) > 1), 0),
     "loops of Exp are wrong C": (
         breaks_loops(lambda program: any(node.op.name == "Exp" for node in program.nodes)),

@@ -10,7 +10,7 @@ from onnx import defs
 
 from intaglio.autodiff.rules import gradient_kind
 from intaglio.ir.op import OPERATORS
-from intaglio.kernels.expression import EMITTERS
+from intaglio.kernels.elementwise import TRANSLATIONS
 from intaglio.kernels.program import REDUCTIONS
 from intaglio.kernels.views import VIEWS
 from intaglio.onnx.adapters import find_adapter
@@ -59,7 +59,7 @@ the run, or where a rule refuses a case. `intaglio explain MODEL` tells how each
 def native(domain: str, name: str) -> Native:
     """What the native engine does with the newest version of an operator."""
     operator = OPERATORS.get((domain, name))
-    if domain == "" and name in EMITTERS.keys() | VIEWS.keys() | REDUCTIONS.keys() | ANCHORS.keys():
+    if domain == "" and name in TRANSLATIONS.keys() | VIEWS.keys() | REDUCTIONS.keys() | ANCHORS.keys():
         return "compiled"
     if operator is None:
         return "expanded" if readable(domain, name) else "no"

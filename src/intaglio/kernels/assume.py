@@ -15,7 +15,7 @@ from intaglio.ir.dim import Atom, Call, Dim, Expr, bounds, broadcast, contains, 
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import every_value, rewrite_sizes
 from intaglio.ir.types import TensorType
-from intaglio.kernels.expression import can_emit
+from intaglio.kernels.elementwise import can_translate
 from intaglio.kernels.program import reads
 
 Assumption = tuple[Dim, Dim]
@@ -166,7 +166,7 @@ def _broadcast_pairs(graph: Graph) -> Iterator[tuple[Assumption, bool]]:
         for dim in _shape(value):
             yield from ((pair, False) for pair in _broadcasts(dim))
     for node in graph.all_nodes():
-        if can_emit(node):
+        if can_translate(node):
             yield from ((pair, False) for pair in _unequal_operands(node))
 
 

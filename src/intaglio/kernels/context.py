@@ -16,6 +16,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
 from intaglio.kernels.backend import Backend
+from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults, blaming
 from intaglio.kernels.plan import (
     ASSUMPTION,
@@ -32,7 +33,6 @@ from intaglio.kernels.plan import (
     Size,
     Step,
 )
-from intaglio.kernels.register import is_computable
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.memory.constants import drop_pages, share
 from intaglio.processor import usable_cores

@@ -13,6 +13,7 @@ from intaglio.ir.dim import Dim, compare, maximum, product, symbol, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
+from intaglio.kernels.elements import is_computable
 from intaglio.kernels.plan import (
     Action,
     Allocate,
@@ -29,7 +30,6 @@ from intaglio.kernels.plan import (
     operands_of,
     walk,
 )
-from intaglio.kernels.register import is_computable
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.ops.indices import known, resolve_axis
 

@@ -1,4 +1,4 @@
-"""Epilogues: elementwise nodes fused behind a structured kernel, applied to its results while they are in registers."""
+"""Epilogues: elementwise nodes fused behind a structured kernel, applied to its results before they see memory."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ from dataclasses import dataclass, field
 
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.expression import round_once, scalar_constant
-from intaglio.kernels.plan import Operand, Size
-from intaglio.kernels.program import Variables
-from intaglio.kernels.register import MEMORY, register_kind, with_headers
+from intaglio.kernels.elements import scalar_type
+from intaglio.kernels.elementwise import rounding
+from intaglio.kernels.language import Apply, Expr, Let, Load, Loop, LoopKernel, Name, Parameter, Statement, Step, Store
+from intaglio.kernels.program import Values
 from intaglio.kernels.view import View
 
-
-@dataclass(frozen=True)
-class EpilogueCode:
-    """The C of an epilogue, and the operands and sizes to append to the kernel's own."""
-
-    source: str
-    operands: list[Operand]
-    sizes: list[tuple[str, Size]]
+RESULT = "result"
+"""The name of the structured kernel's result in the kernel of an epilogue."""
 
 
 @dataclass
@@ -34,12 +28,80 @@ class Epilogue:
     loads: dict[Value, View] = field(default_factory=dict[Value, View])
     stores: dict[Value, View] = field(default_factory=dict[Value, View])
 
-    def code(self, buffers: int, sizes: int, bias: Value | None = None, bias_view: View | None = None) -> EpilogueCode:
-        """Print `ig_epilogue` and `ig_epilogue_n`; the operands come behind `buffers` and `sizes` of the kernel.
+    def kernel(self, bias: Value | None = None, bias_view: View | None = None) -> EpilogueKernel:
+        """What is computed of each result, over its rows and columns.
 
         `bias`, if given, is added to the result first: one value for each column.
         """
-        return _Printer(self, buffers, sizes, bias, bias_view).code()
+        return _Making(self, bias, bias_view).kernel()
+
+
+@dataclass(frozen=True)
+class EpilogueKernel:
+    """The kernel, the views of its parameters, and its sizes by name."""
+
+    kernel: LoopKernel
+    views: tuple[View, ...]
+    sizes: dict[str, Dim]
+
+
+class _Making:
+    """An epilogue becoming a kernel: its parameters and statements so far."""
+
+    def __init__(self, epilogue: Epilogue, bias: Value | None, bias_view: View | None) -> None:
+        self.epilogue, self.bias, self.bias_view = epilogue, bias, bias_view
+        self.parameters: list[Parameter] = []
+        self.views: list[View] = []
+        self.sizes: dict[str, Dim] = {}
+        self.body: list[Statement] = []
+        self.values = Values()
+
+    def kernel(self) -> EpilogueKernel:
+        self.values.add_given(self.epilogue.result, self._result())
+        for value, view in self.epilogue.loads.items():
+            if self.values.add_literal(value) is None:
+                self._load(value, view)
+        self.body += [self.values.statement(node) for node in self.epilogue.nodes]
+        for value, view in self.epilogue.stores.items():
+            self.body.append(Store(self._parameter(value, view, True), self.values[value]))
+        about = ", ".join(node.op.name for node in self.epilogue.nodes) or "store"
+        kernel = LoopKernel("epilogue", about, (Loop("row"), Loop("column")), tuple(self.parameters), tuple(self.body))
+        return EpilogueKernel(kernel, tuple(self.views), self.sizes)
+
+    def _result(self) -> Expr:
+        """The structured kernel's result with its bias, rounded as its operator's is."""
+        type = scalar_type(self.epilogue.result.dtype)
+        result: Expr = Name(RESULT, type)
+        if self.bias is not None and self.bias_view is not None:
+            result = Apply("add", (result, self._load(self.bias, self.bias_view)), type)
+        producer = self.epilogue.result.producer
+        format = rounding(producer) if producer is not None else ""
+        if format:
+            result = Apply("round", (result,), type, (format,))
+        if isinstance(result, Name):
+            return result
+        name = Name("rounded" if format else "sum", type)
+        self.body.append(Let(name.name, result))
+        return name
+
+    def _load(self, value: Value, view: View) -> Name:
+        parameter = self._parameter(value, view, False)
+        name = self.values.add(value, scalar_type(value.dtype))
+        self.body.append(Load(name.name, name.type, parameter))
+        return name
+
+    def _parameter(self, value: Value, view: View, is_written: bool) -> str:
+        strides = rows_and_columns(view)
+        assert strides is not None, "lowering makes the operands of an epilogue even"
+        name = f"x{len(self.parameters)}"
+        steps: list[Step] = []
+        for loop, stride in zip(("row", "column"), strides, strict=True):
+            steps.append(stride if stride in (0, 1) and isinstance(stride, int) else f"{name}.{loop}")
+            if isinstance(steps[-1], str):
+                self.sizes[steps[-1]] = stride
+        self.parameters.append(Parameter(name, value.dtype, tuple(steps), is_written))
+        self.views.append(view)
+        return name
 
 
 def rows_and_columns(view: View) -> tuple[Dim, Dim] | None:
@@ -59,90 +121,3 @@ def rows_and_columns(view: View) -> tuple[Dim, Dim] | None:
             expected = stride * extent
     column = 0 if view.shape[-1] == 1 else view.strides[-1]
     return (0 if step is None else step), column
-
-
-class _Printer:
-    def __init__(
-        self, epilogue: Epilogue, buffers: int, sizes: int, bias: Value | None, bias_view: View | None
-    ) -> None:
-        self.epilogue = epilogue
-        self.buffers, self.first_size = buffers, sizes
-        self.bias, self.bias_view = bias, bias_view
-        self.operands: list[Operand] = []
-        self.sizes: list[tuple[str, Size]] = []
-        self.variables = self._variables()
-
-    def _variables(self) -> Variables:
-        return Variables(self.epilogue.loads, {self.epilogue.result: "acc"})
-
-    def code(self) -> EpilogueCode:
-        full, tail = self._function(None), None
-        self.operands, self.sizes = [], []
-        tail = self._function("n")
-        return EpilogueCode(with_headers(full + tail), self.operands, self.sizes)
-
-    def _function(self, left: str | None) -> str:
-        self.variables = self._variables()
-        name, extra = ("ig_epilogue_n", ", int64_t n") if left else ("ig_epilogue", "")
-        body: list[str] = []
-        if self.bias is not None and self.bias_view is not None:
-            body.append(f"    acc = acc + {self._load_text(self.bias, self.bias_view, left)};")
-        producer = self.epilogue.result.producer
-        if producer is not None and (rounded := round_once("acc", producer)) != "acc":
-            body.append(f"    acc = {rounded};")
-        for value, view in self.epilogue.loads.items():
-            if scalar_constant(value) is None:
-                kind, text = register_kind(value.dtype), self._load_text(value, view, left)
-                body.append("    " + self.variables.declare(value, kind, text))
-        body += ["    " + self.variables.assign(node) for node in self.epilogue.nodes]
-        body += [self._store(value, view, left) for value, view in self.epilogue.stores.items()]
-        vector = f"ig_{register_kind(self.epilogue.result.dtype)}"
-        arguments = f"void *const *buffer, const int64_t *size, int64_t row, int64_t col, {vector} acc{extra}"
-        return "\n".join(
-            [
-                f"static inline void {name}({arguments})",
-                "{",
-                *body,
-                "    (void)size, (void)row, (void)col;",
-                "}",
-                "",
-            ]
-        )
-
-    def _place(self, value: Value, view: View, is_written: bool) -> tuple[str, Dim]:
-        """A pointer to the element at (row, col), and the stride from column to column."""
-        strides = rows_and_columns(view)
-        assert strides is not None, "lowering makes the operands of an epilogue even"
-        constant = "" if is_written else "const "
-        text = f"({constant}{MEMORY[value.dtype.name][0]} *)buffer[{self.buffers + len(self.operands)}]"
-        self.operands.append(Operand(view.buffer, view.offset, is_written))
-        for stride, index in zip(strides, ("row", "col"), strict=True):
-            if stride == 1:
-                text += f" + {index}"
-            elif stride != 0:
-                text += f" + {index} * size[{self.first_size + len(self.sizes)}]"
-                self.sizes.append((f"epilogue_stride{len(self.sizes)}", stride))
-        return text, strides[1]
-
-    def _load_text(self, value: Value, view: View, left: str | None) -> str:
-        pointer, step = self._place(value, view, False)
-        suffix = MEMORY[value.dtype.name][1]
-        if step == 0:
-            return f"ig_broadcast_{suffix}({pointer})"
-        if step == 1:
-            return f"ig_load_n_{suffix}({pointer}, {left})" if left else f"ig_load_{suffix}({pointer})"
-        stride = f"size[{self.first_size + len(self.sizes) - 1}]"
-        return f"ig_gather_{suffix}({pointer}, {stride}, {left or 'IG_LANES'})"
-
-    def _store(self, value: Value, view: View, left: str | None) -> str:
-        pointer, step = self._place(value, view, True)
-        suffix = MEMORY[value.dtype.name][1]
-        name = self.variables.name(value)
-        if step == 1 or view.shape[-1:] == (1,):
-            return (
-                f"    ig_store_n_{suffix}({pointer}, {name}, {left});"
-                if left
-                else f"    ig_store_{suffix}({pointer}, {name});"
-            )
-        stride = f"size[{self.first_size + len(self.sizes) - 1}]"
-        return f"    ig_scatter_{suffix}({pointer}, {stride}, {name}, {left or 'IG_LANES'});"

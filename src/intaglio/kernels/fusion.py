@@ -13,8 +13,8 @@ from typing import Literal
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.backend import Backend
+from intaglio.kernels.elementwise import CHEAP, can_translate, handles
 from intaglio.kernels.epilogue import rows_and_columns
-from intaglio.kernels.expression import CHEAP, can_emit, handles
 from intaglio.kernels.faults import Faults
 from intaglio.kernels.program import REDUCTIONS, reads
 from intaglio.kernels.view import Buffer, whole
@@ -251,7 +251,7 @@ def is_loop_node(node: Node) -> bool:
     if node.op.name in REDUCTIONS:
         axes = reduction_axes(node)
         return axes is not None and can_reduce(node)
-    return can_emit(node) and all(value.rank <= node.output.rank for value in reads(node))
+    return can_translate(node) and all(value.rank <= node.output.rank for value in reads(node))
 
 
 def can_reduce(node: Node) -> bool:

@@ -17,7 +17,7 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
 from intaglio.kernels.backend import Backend
-from intaglio.kernels.expression import EMITTERS
+from intaglio.kernels.elementwise import TRANSLATIONS
 from intaglio.kernels.fusion import reduction_axes
 from intaglio.kernels.program import REDUCTIONS
 from intaglio.ops.indices import known_integers, resolve_axis
@@ -103,7 +103,7 @@ class _Layout:
                 _MOVERS[node.op.name](self, node)
             elif node.op.name in REDUCTIONS:
                 self._convert_reduction(node)
-            elif node.op.name in EMITTERS and len(node.outputs) == 1:
+            elif node.op.name in TRANSLATIONS and len(node.outputs) == 1:
                 self._convert_elementwise(node)
 
     def builder(self, node: Node) -> Builder:

@@ -17,14 +17,14 @@ from intaglio.kernels.assume import Assumptions
 from intaglio.kernels.backend import Backend, late_rule, own_rule
 from intaglio.kernels.context import Context, make_constants
 from intaglio.kernels.control import CONTROL, body_symbols, lower_control, nested_graphs, refuse_control
+from intaglio.kernels.elements import is_computable
+from intaglio.kernels.elementwise import handles
 from intaglio.kernels.epilogue import Epilogue, rows_and_columns
-from intaglio.kernels.expression import handles
 from intaglio.kernels.faults import Faults, blaming
 from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node, open_axes
 from intaglio.kernels.layout import choose_layouts
 from intaglio.kernels.plan import Fill, Operand, Plan, Size
 from intaglio.kernels.program import REDUCTIONS, Program, reads
-from intaglio.kernels.register import is_computable
 from intaglio.kernels.require import Requirements, find_requirements
 from intaglio.kernels.reuse import replaceable
 from intaglio.kernels.view import View

@@ -10,6 +10,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
 from intaglio.kernels.faults import Fault
+from intaglio.kernels.language import LoopKernel
 from intaglio.kernels.view import Buffer
 
 CANCELLED, ROUNDS, ASSUMPTION, REQUIREMENT, OVERFLOW, FAULT = 1, 2, 3, 4, 5, 16
@@ -20,10 +21,14 @@ forbids."""
 
 @dataclass(frozen=True)
 class Kernel:
-    """One C function; `hint` begins its name and `source` calls it IG_FUNCTION."""
+    """A function in the target's language; `hint` begins its name, which `source` calls IG_FUNCTION.
+
+    `code` is what the source was printed from, where that is a kernel of the neutral language.
+    """
 
     hint: str
     source: str
+    code: LoopKernel | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

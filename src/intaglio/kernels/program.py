@@ -1,25 +1,39 @@
-"""Programs: the nodes that one loop kernel computes, and what all kernels with elementwise nodes in them share."""
+"""Programs: the nodes that one loop kernel computes and where their operands lie, and the kernel that this makes."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from intaglio.ir.dim import Dim, compare
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.expression import emit, scalar_constant
-from intaglio.kernels.register import Register, as_bytes, literal, register_kind
-from intaglio.kernels.view import View
+from intaglio.kernels.elements import HALVES, scalar_type
+from intaglio.kernels.elementwise import rounding, scalar_constant, translate
+from intaglio.kernels.language import (
+    Expr,
+    Let,
+    Load,
+    Loop,
+    LoopKernel,
+    Name,
+    Number,
+    Parameter,
+    Reduce,
+    Statement,
+    Step,
+    Store,
+)
+from intaglio.kernels.view import Loops, View, collapse_strides
 
-REDUCTIONS: dict[str, tuple[str, str]] = {
-    "ReduceSum": ("add", "0"),
-    "ReduceMean": ("add", "0"),
-    "ReduceProd": ("mul", "1"),
-    "ReduceMax": ("max", "lowest"),
-    "ReduceMin": ("min", "highest"),
+REDUCTIONS = {
+    "ReduceSum": "sum",
+    "ReduceMean": "mean",
+    "ReduceProd": "product",
+    "ReduceMax": "max",
+    "ReduceMin": "min",
 }
-"""The reductions that loop kernels compute: the combining function and the value of nothing."""
+"""The reductions that loop kernels compute."""
 
 
 @dataclass
@@ -38,10 +52,14 @@ class Program:
     title: str = ""
 
     @cached_property
-    def order(self) -> list[int]:
-        """The axes as the loops have them: kept ones, then reduced ones."""
-        kept = [axis for axis in range(len(self.shape)) if axis not in self.reduced]
-        return kept + list(self.reduced)
+    def reads(self) -> list[tuple[Value, View]]:
+        """The values that are read from memory: all loads but the constants for which a literal stands."""
+        return [(value, view) for value, view in self.loads.items() if scalar_constant(value) is None]
+
+    @cached_property
+    def operands(self) -> list[tuple[Value, View]]:
+        """All values in memory, those that are read first."""
+        return [*self.reads, *self.stores.items()]
 
     @cached_property
     def checks(self) -> bool:
@@ -49,47 +67,88 @@ class Program:
         is_mean = any(node.op.name == "ReduceMean" and node.output.dtype.is_integer for node in self.nodes)
         return is_mean and not all(compare(self.shape[axis], 0) == 1 for axis in self.reduced)
 
+    def kernel(self) -> tuple[LoopKernel, dict[str, Dim]]:
+        """The kernel, and its sizes by name. Its parameters are the operands in their order."""
+        kept = self._loops([axis for axis in range(len(self.shape)) if axis not in self.reduced])
+        reduced = self._loops(self.reduced)
+        names = [f"n{place}" for place in range(kept.rank)], [f"m{place}" for place in range(reduced.rank)]
+        sizes: dict[str, Dim] = dict(zip(names[0], kept.extents, strict=True))
+        sizes |= dict(zip(names[1], reduced.extents, strict=True))
+        parameters: list[Parameter] = []
+        for place, (value, _) in enumerate(self.operands):
+            strides = [*kept.strides[place], *reduced.strides[place]]
+            steps = tuple(
+                _step(f"x{place}.{loop}", stride, sizes)
+                for loop, stride in zip([*names[0], *names[1]], strides, strict=True)
+            )
+            parameters.append(Parameter(f"x{place}", value.dtype, steps, place >= len(self.reads)))
+        loops = *(Loop(name) for name in names[0]), *(Loop(name, True) for name in names[1])
+        operators = [node.op.name for node in self.nodes] or ["copy"]
+        kernel = LoopKernel(
+            _short(operators), ", ".join(operators), loops, tuple(parameters), self._body(), self.checks
+        )
+        return kernel, sizes
 
-class Variables:
-    """The C variables of a kernel's values: v0, v1 and so on as they are asked for, behind those that are `given`.
+    def _loops(self, axes: Sequence[int]) -> Loops:
+        strides = [[view.strides[axis] for axis in axes] for _, view in self.operands]
+        return collapse_strides([self.shape[axis] for axis in axes], strides)
 
-    Constants among the `loads` that a literal can stand for have none.
-    """
-
-    def __init__(self, loads: Container[Value], given: Mapping[Value, str] | None = None) -> None:
-        self._loads = loads
-        self._names = dict(given or {})
-
-    def name(self, value: Value) -> str:
-        """The variable of a value."""
-        return self._names.setdefault(value, f"v{len(self._names)}")
-
-    def is_literal(self, value: Value) -> bool:
-        """Whether a literal stands for the value."""
-        return value in self._loads and scalar_constant(value) is not None
-
-    def register(self, value: Value) -> Register:
-        """What operators read the value from."""
-        kind = register_kind(value.dtype)
-        if self.is_literal(value):
-            return Register(literal(scalar_constant(value), kind), kind)
-        return Register(self.name(value), kind, 0 if value.dtype.name == "bool" else None)
-
-    def assign(self, node: Node) -> str:
-        """The statement that computes a node."""
-        register = emit(node, [self.register(value) for value in reads(node)])
-        kind, text = ("u8", as_bytes(register)) if register.is_bool else (register.kind, register.text)
-        return self.declare(node.output, kind, text)
-
-    def declare(self, value: Value, kind: str, text: str) -> str:
-        """The statement that makes the variable of a value, in a register of a kind."""
-        return f"const ig_{kind} {self.name(value)} = {text};"
+    def _body(self) -> tuple[Statement, ...]:
+        values = Values()
+        body: list[Statement] = []
+        for value in self.loads:
+            values.add_literal(value)
+        for place, (value, _) in enumerate(self.reads):
+            is_copy = not self.nodes and value.dtype.name in HALVES
+            type = "u16" if is_copy else scalar_type(value.dtype)
+            body.append(Load(values.add(value, type).name, type, f"x{place}"))
+        body += [values.statement(node) for node in self.nodes]
+        first = len(self.reads)
+        body += [Store(f"x{first + place}", values[value]) for place, value in enumerate(self.stores)]
+        return tuple(body)
 
 
-def accumulator_kind(node: Node) -> str:
-    """The kind of register that a reduction adds up in: the mean of integers is that of their full sum."""
-    kind = register_kind(node.output.dtype)
-    return f"{kind[0]}64" if node.op.name == "ReduceMean" and kind[0] in "iu" else kind
+class Values:
+    """What stands for each value of a graph in a kernel: v0, v1 and so on as they are added, or a literal."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, Expr] = {}
+        self._count = 0
+
+    def __getitem__(self, value: Value) -> Expr:
+        return self._known[value]
+
+    def add_given(self, value: Value, expression: Expr) -> None:
+        """Let an expression stand for a value."""
+        self._known[value] = expression
+
+    def add(self, value: Value, type: str) -> Name:
+        """A name for a value that is loaded or computed."""
+        name = Name(f"v{self._count}", type)
+        self._count += 1
+        self._known[value] = name
+        return name
+
+    def add_literal(self, value: Value) -> Number | None:
+        """A literal for a constant that one can stand for."""
+        number = scalar_constant(value)
+        if number is None:
+            return None
+        literal = Number(number, scalar_type(value.dtype))
+        self._known[value] = literal
+        return literal
+
+    def statement(self, node: Node) -> Statement:
+        """What computes a node."""
+        arguments = [self[value] for value in reads(node)]
+        if node.op.name in REDUCTIONS:
+            type = scalar_type(node.output.dtype)
+            is_wide = node.op.name == "ReduceMean" and type[0] in "iu"  # the mean of integers is that of their full sum
+            total = f"{type[0]}64" if is_wide else type
+            name = self.add(node.output, type).name
+            return Reduce(name, type, REDUCTIONS[node.op.name], arguments[0], total, rounding(node))
+        value = translate(node, arguments)
+        return Let(self.add(node.output, value.type).name, value)
 
 
 def reads(node: Node) -> list[Value]:
@@ -99,11 +158,14 @@ def reads(node: Node) -> list[Value]:
     return [value for value in node.inputs if value is not None]
 
 
-def identity_of(node: Node, kind: str) -> str:
-    """What a reduction of nothing gives, in a register of the kind that it adds up in."""
-    _, identity = REDUCTIONS[node.op.name]
-    if node.output.dtype.kind == "bool":
-        identity = {"lowest": "0", "highest": "1"}[identity]
-    if identity in ("lowest", "highest"):
-        return f"ig_set_{kind}(ig_{identity}_{kind})"
-    return literal(int(identity), kind)
+def _step(name: str, stride: Dim, sizes: dict[str, Dim]) -> Step:
+    if stride == 0 or stride == 1:
+        return 0 if stride == 0 else 1
+    sizes[name] = stride
+    return name
+
+
+def _short(operators: Sequence[str]) -> str:
+    names = [name.lower() for name in operators]
+    text = "_".join(names[:4]) + (f"_and_{len(names) - 4}_more" if len(names) > 4 else "")
+    return "".join(c if c.isalnum() else "_" for c in text)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.backend import Anchor, LateSizes
 from intaglio.kernels.context import Context
-from intaglio.kernels.loops import loop_call
 from intaglio.kernels.plan import Call
 from intaglio.kernels.program import Program
-from intaglio.kernels.transpose import transpose_call
 from intaglio.kernels.view import View
+from intaglio.targets.c.printing.loops import loop_call
+from intaglio.targets.c.printing.transpose import transpose_call
 from intaglio.targets.c.target import Target
 
 

@@ -10,8 +10,8 @@ from intaglio.ir.dim import Dim, product
 from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
-from intaglio.kernels.register import MEMORY, with_headers
 from intaglio.kernels.view import View
+from intaglio.targets.c.printing.register import MEMORY, with_headers
 
 TASK_BYTES = 16384
 """About what one task writes where an output is cut into blocks of rows."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from intaglio.ir.dim import Dim
-from intaglio.ir.graph import Node
-from intaglio.kernels.epilogue import Epilogue, EpilogueCode
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.view import View
+from intaglio.targets.c.printing.epilogue import EpilogueCode, printed_epilogue
+from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.structured.source import StructuredKernel
 
 
@@ -44,6 +47,9 @@ def structured_call(
     )
 
 
-def epilogue_code(kernel: StructuredKernel, epilogue: Epilogue, **bias: object) -> EpilogueCode:
+def epilogue_code(
+    kernel: StructuredKernel, epilogue: Epilogue, bias: Value | None = None, bias_view: View | None = None
+) -> EpilogueCode:
     """The epilogue printed for its place behind a kernel's own buffers and sizes."""
-    return epilogue.code(len(kernel.buffers), len(kernel.sizes), **bias)  # pyright: ignore[reportArgumentType]
+    kind = register_kind(epilogue.result.dtype)
+    return printed_epilogue(epilogue.kernel(bias, bias_view), kind, len(kernel.buffers), len(kernel.sizes))

@@ -12,12 +12,13 @@ from intaglio.ir.dim import Dim, ceildiv, compare, floordiv, product
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
 from intaglio.kernels.context import Context, as_array
-from intaglio.kernels.epilogue import Epilogue, EpilogueCode
+from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.layout import ChannelsLast, to_first, to_last
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.ops.window import Window
 from intaglio.targets.c.backend import machine
+from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, packed_blocks, widened

@@ -8,12 +8,13 @@ from intaglio.ir.dim import Dim, floordiv, product
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
-from intaglio.kernels.epilogue import Epilogue, EpilogueCode
+from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand, Size, SizeTerm
-from intaglio.kernels.register import register_kind
 from intaglio.kernels.view import View, whole
 from intaglio.ops.window import Window
 from intaglio.targets.c.backend import machine
+from intaglio.targets.c.printing.epilogue import EpilogueCode
+from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.routine import ROWS, Parameter, Routine, disagreement, memory_type, reads, row_blocks, writes
 from intaglio.targets.c.rules.channels import MIX_HELPERS, MOST_AXES, channels_last, give_last, result_last
 from intaglio.targets.c.rules.fold import window_sizes

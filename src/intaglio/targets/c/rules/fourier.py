@@ -15,10 +15,10 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.register import MEMORY
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.signal import known_scalar, signal_sizes
+from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import AT_LEAST_ONE, Parameter, Routine, memory_type, reads, writes
 from intaglio.targets.c.rules.late import bind_numbers
 from intaglio.targets.c.rules.table import anchor, late_sizes

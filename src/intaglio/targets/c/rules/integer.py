@@ -12,10 +12,11 @@ from intaglio.ir.dim import Dim, product
 from intaglio.ir.dtype import UINT8
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
-from intaglio.kernels.epilogue import Epilogue, EpilogueCode
+from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.targets.c.backend import machine
+from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.linear import as_matrix, batch_shape, batches_are_known, copied, folded, levels_of
 from intaglio.targets.c.rules.table import anchor

@@ -11,11 +11,12 @@ from intaglio.ir.dim import Dim, product, symbol
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
+from intaglio.kernels.elements import OPAQUE
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.register import MEMORY, OPAQUE, register_kind
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import known_integers, known_length, resolve_axis
+from intaglio.targets.c.printing.register import MEMORY, register_kind
 from intaglio.targets.c.routine import ROWS, Routine, bits_type, memory_type, reads, row_blocks, writes
 from intaglio.targets.c.rules.table import anchor, late_sizes
 from intaglio.targets.c.rules.widen import side_by_side

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from intaglio.ir.graph import Node
 from intaglio.ir.types import TensorType
-from intaglio.kernels.register import HALVES
+from intaglio.kernels.elements import HALVES
 from intaglio.targets.c.rules.table import ANCHORS
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
-from intaglio.kernels.epilogue import Epilogue, EpilogueCode
+from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.view import View, row_major, whole
 from intaglio.targets.c.backend import machine
+from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, widened

@@ -7,8 +7,8 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.register import MEMORY
 from intaglio.kernels.view import whole
+from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import ROWS, Routine, memory_type, reads, row_blocks, writes
 from intaglio.targets.c.rules.table import anchor, late_sizes
 

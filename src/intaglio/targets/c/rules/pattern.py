@@ -9,8 +9,8 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.register import MEMORY, register_kind
 from intaglio.kernels.view import whole
+from intaglio.targets.c.printing.register import MEMORY, register_kind
 from intaglio.targets.c.routine import ROWS, Routine, bits_type, reads, row_blocks, writes
 from intaglio.targets.c.rules.table import anchor
 

@@ -8,9 +8,9 @@ from intaglio.ir.dim import Dim, compare, product
 from intaglio.ir.dtype import INT64, DType
 from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context
+from intaglio.kernels.elements import is_computable
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand, Size, SizeTerm
-from intaglio.kernels.register import is_computable
 from intaglio.kernels.view import whole
 from intaglio.ops.window import Window
 from intaglio.targets.c.routine import Parameter, Routine, memory_type

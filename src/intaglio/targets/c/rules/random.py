@@ -11,10 +11,10 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.register import MEMORY
 from intaglio.kernels.view import whole
 from intaglio.ops.random import key_of, uniform_bits
 from intaglio.targets.c.backend import machine
+from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import (
     AT_LEAST_ONE,
     ROWS,

@@ -14,12 +14,13 @@ from intaglio.ir.dtype import FLOAT32, DType
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
-from intaglio.kernels.epilogue import Epilogue, EpilogueCode
-from intaglio.kernels.loops import loop_call
+from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand, Size, SizeTerm
 from intaglio.kernels.program import Program
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.targets.c.backend import machine
+from intaglio.targets.c.printing.epilogue import EpilogueCode
+from intaglio.targets.c.printing.loops import loop_call
 from intaglio.targets.c.routine import Parameter, Routine
 from intaglio.targets.c.routine import reads as read
 from intaglio.targets.c.routine import writes as written

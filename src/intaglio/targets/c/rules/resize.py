@@ -14,13 +14,13 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.loops import loop_call
 from intaglio.kernels.plan import Operand, Size, SizeTerm
 from intaglio.kernels.program import Program
-from intaglio.kernels.register import MEMORY
 from intaglio.kernels.view import Buffer, View, row_major, whole
 from intaglio.ops.indices import known, resolve_axes
 from intaglio.ops.operand import cast
+from intaglio.targets.c.printing.loops import loop_call
+from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import Parameter, Routine, bits_type, memory_type, part_type, reads, writes
 from intaglio.targets.c.rules.late import bind_wanted
 from intaglio.targets.c.rules.table import anchor, late_sizes

@@ -9,8 +9,8 @@ from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import SizeTerm
-from intaglio.kernels.register import register_kind
 from intaglio.ops.vision_nn import CORNER_LIMIT, POINT_LIMIT
+from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.routine import ROWS, Routine, disagreement, memory_type, reads, row_blocks, writes
 from intaglio.targets.c.rules.channels import channels_last, give_last, result_last
 from intaglio.targets.c.rules.places import PLACE, inputs_of

@@ -8,7 +8,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.register import register_kind
+from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.routine import ROWS, Routine, disagreement, memory_type, part_type, reads, row_blocks, writes
 from intaglio.targets.c.rules.channels import MIX_HELPERS, MOST_AXES, channels_last, give_last, result_last
 from intaglio.targets.c.rules.table import anchor

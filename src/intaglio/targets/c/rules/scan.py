@@ -7,9 +7,9 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.register import MEMORY, register_kind
 from intaglio.ops.indices import known_integers
 from intaglio.targets.c.backend import machine
+from intaglio.targets.c.printing.register import MEMORY, register_kind
 from intaglio.targets.c.routine import (
     AT_LEAST_ONE,
     ROWS,

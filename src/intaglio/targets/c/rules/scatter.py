@@ -12,8 +12,8 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.register import MEMORY
 from intaglio.ops.indices import resolve_axis
+from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import (
     AT_LEAST_ONE,
     ROWS,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
+from intaglio.kernels.elements import BITS
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
-from intaglio.kernels.register import BITS, MEMORY, register_kind
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
+from intaglio.targets.c.printing.register import MEMORY, register_kind
 from intaglio.targets.c.routine import (
     AT_LEAST_ONE,
     ROWS,

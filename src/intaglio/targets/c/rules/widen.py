@@ -10,10 +10,10 @@ from intaglio.ir.dtype import FLOAT32, DType
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
-from intaglio.kernels.loops import loop_call
 from intaglio.kernels.program import Program
 from intaglio.kernels.view import View, whole
 from intaglio.ops.operand import cast
+from intaglio.targets.c.printing.loops import loop_call
 
 HALVES = frozenset({"float16", "bfloat16"})
 """The element types that are computed in float32 and rounded once."""

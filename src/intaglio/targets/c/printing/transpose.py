@@ -13,8 +13,8 @@ from string import Template
 from intaglio.ir.dim import product
 from intaglio.ir.graph import Value
 from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
-from intaglio.kernels.register import with_headers
 from intaglio.kernels.view import Loops, View, collapse
+from intaglio.targets.c.printing.register import with_headers
 
 SIDE = 64
 """Elements along each side of a tile, where both sides of the matrix are that long."""

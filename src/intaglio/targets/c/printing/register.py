@@ -1,10 +1,8 @@
 """What generated code holds: elements in memory, vectors of them in registers, and how C spells both.
 
-A register holds IG_LANES elements of one type. Its `kind` names the vector type behind `ig_`: f32, f64, i8 to i64, u8
-to u64; float16 and bfloat16 are computed as f32 and rounded at the end of each ONNX node. A boolean register is a mask:
-lanes of 0 or -1 as wide as the operands that were compared (`mask` is that width in bits), or 0 and 1 in bytes as in
-memory (`mask` is 0). Of opaque types, the floats and integers of few bits and complex numbers, registers hold the bits
-as they are in memory: most operators only move them, and a cast takes them apart.
+A register holds IG_LANES elements of one scalar type. Its `kind` names the vector type behind `ig_`. A boolean
+register is a mask: lanes of 0 or -1 as wide as the operands that were compared (`mask` is that width in bits), or 0 and
+1 in bytes as in memory (`mask` is 0).
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from intaglio.ir.dtype import DType
+from intaglio.kernels.elements import BITS, FLOATS, NARROW_FLOATS, NARROW_INTEGERS, scalar_type
 
 MEMORY: dict[str, tuple[str, str]] = {
     "float32": ("float", "f32"),
@@ -35,35 +34,7 @@ MEMORY: dict[str, tuple[str, str]] = {
 }
 """The C type of an element in memory and the suffix of the functions that load and store it."""
 
-NARROW_FLOATS = {
-    "float8e4m3fn": "e4m3fn",
-    "float8e4m3fnuz": "e4m3fnuz",
-    "float8e5m2": "e5m2",
-    "float8e5m2fnuz": "e5m2fnuz",
-    "float8e8m0": "e8m0",
-    "float6e2m3": "e2m3",
-    "float6e3m2": "e3m2",
-    "float4e2m1": "e2m1",
-}
-"""The floats of at most 8 bits, and how functions of ig_narrow.h name them."""
-
-NARROW_INTEGERS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
-"""The integers of less than 8 bits, and how many they have."""
-
 MEMORY.update(dict.fromkeys((*NARROW_FLOATS, *NARROW_INTEGERS), ("uint8_t", "u8")))
-
-OPAQUE = frozenset({*NARROW_FLOATS, *NARROW_INTEGERS, "complex64", "complex128"})
-"""The types whose registers hold bits instead of numbers."""
-
-BITS = {"f32": 32, "f64": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
-BITS["u128"] = 64
-"""How wide a mask of each kind of register is."""
-
-HALVES = frozenset({"float16", "bfloat16"})
-"""The floats of 16 bits, which are computed as f32."""
-
-FLOATS = frozenset({"f32", "f64"})
-"""The kinds of registers that hold floating-point numbers."""
 
 
 @dataclass(frozen=True)
@@ -82,34 +53,12 @@ class Register:
 
 def register_kind(dtype: DType) -> str:
     """The kind of register that computes an element type, or holds its bits."""
-    return "f32" if dtype.name in HALVES else MEMORY[dtype.name][1]
+    return kind_of(scalar_type(dtype))
 
 
-def is_computable(dtype: DType) -> bool:
-    """Whether generated code can hold the element type at all."""
-    return dtype.name in MEMORY
-
-
-def number_kind(dtype: DType) -> str:
-    """The kind of register that holds numbers of an element type."""
-    if dtype.name in NARROW_FLOATS:
-        return "f32"
-    return ("i8" if dtype.kind == "int" else "u8") if dtype.name in NARROW_INTEGERS else register_kind(dtype)
-
-
-def decoded(x: Register, dtype: DType) -> Register:
-    """The numbers behind the bits of a narrow type; what is in a register of another type is returned as it is."""
-    if dtype.name in NARROW_FLOATS:
-        return Register(f"ig_f32_from_{NARROW_FLOATS[dtype.name]}({x.text})", "f32")
-    if dtype.name not in NARROW_INTEGERS:
-        return x
-    text = f"ig_i8_from_{dtype.name}({x.text})" if dtype.kind == "int" else low_bits(x.text, dtype)
-    return Register(text, number_kind(dtype))
-
-
-def low_bits(text: str, dtype: DType) -> str:
-    """The bits that an integer of few bits has."""
-    return f"({text} & {(1 << NARROW_INTEGERS[dtype.name]) - 1})"
+def kind_of(type: str) -> str:
+    """The kind of register for values of a scalar type: truth values that somebody named are bytes."""
+    return "u8" if type == "bool" else type
 
 
 def with_headers(source: str) -> str:
@@ -141,9 +90,13 @@ def bool_register(text: str, bits: int) -> Register:
     return Register(text, f"i{bits}", bits)
 
 
+MASKS = {**BITS, "u128": 64}
+"""How wide a mask of each kind of register is."""
+
+
 def select(condition: Register, yes: Register, no: Register) -> Register:
     """The lanes of one vector where a condition holds, those of another elsewhere."""
-    bits = BITS[yes.kind]
+    bits = MASKS[yes.kind]
     return Register(f"ig_select_{yes.kind}({mask_of(condition, bits)}, {yes.text}, {no.text})", yes.kind)
 
 
@@ -179,8 +132,3 @@ def combine(function: str, kind: str, left: str, right: str) -> str:
     if function in _ARITHMETIC and not kind.startswith("i"):
         return f"({left} {_ARITHMETIC[function]} {right})"
     return f"ig_{function}_{kind}({left}, {right})"
-
-
-def converted(x: Register, kind: str) -> str:
-    """The numbers of a register in one of another kind."""
-    return x.text if x.kind == kind else f"ig_cast_{x.kind}_{kind}({x.text})"

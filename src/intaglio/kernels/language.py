@@ -1,0 +1,223 @@
+"""The language of kernels: what one computes, over which loops, on which elements; nothing in it belongs to a target.
+
+A kernel has loops, outermost first: those that are kept, then those that it reduces along. Its parameters are buffers;
+each says how far apart its elements lie along every loop: 0, 1, or a size by name. Its body is a list of statements,
+each of which gives a value of one scalar type for every step of the loops that it depends on. Whoever prints a kernel
+decides about the order of loops, vectors, tiles, and what is kept in between.
+
+`language_text` writes and reads kernels as text, `language_check` finds broken ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from intaglio.ir.dtype import DType
+
+Step = int | str
+"""How far apart elements lie along a loop: nothing, side by side, or a size by name."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A literal."""
+
+    value: float | int
+    type: str
+
+
+@dataclass(frozen=True)
+class Name:
+    """What a statement before gives."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A function of values; FUNCTIONS has all of them."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+    type: str
+    options: tuple[str, ...] = ()
+
+
+Expr = Number | Name | Apply
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop: its name is also that of its extent among the sizes."""
+
+    name: str
+    is_reduced: bool = False
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A buffer of elements in memory, with its steps along the loops."""
+
+    name: str
+    dtype: DType
+    steps: tuple[Step, ...]
+    is_written: bool = False
+
+
+@dataclass(frozen=True)
+class Load:
+    """An element of a buffer: as a number, or its bits where the type is an integer that is none of its own."""
+
+    name: str
+    type: str
+    parameter: str
+
+
+@dataclass(frozen=True)
+class Let:
+    """A value computed from others."""
+
+    name: str
+    value: Expr
+
+    @property
+    def type(self) -> str:
+        """The scalar type of the value."""
+        return self.value.type
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """A value combined along all reduced loops: sum, mean, product, max or min.
+
+    `total` is the type in which it is combined, and `round` the format to which the result is rounded, if any.
+    """
+
+    name: str
+    type: str
+    function: str
+    value: Expr
+    total: str
+    round: str = ""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A value written to a buffer."""
+
+    parameter: str
+    value: Expr
+
+
+Definition = Load | Let | Reduce
+Statement = Load | Let | Reduce | Store
+
+
+@dataclass(frozen=True)
+class LoopKernel:
+    """A kernel. Where it `checks`, reducing nothing is a fault of the run that the kernel reports."""
+
+    name: str
+    about: str
+    loops: tuple[Loop, ...]
+    parameters: tuple[Parameter, ...]
+    body: tuple[Statement, ...]
+    checks: bool = False
+
+    @property
+    def kept(self) -> tuple[Loop, ...]:
+        """The loops that are not reduced."""
+        return tuple(loop for loop in self.loops if not loop.is_reduced)
+
+    @property
+    def reduced(self) -> tuple[Loop, ...]:
+        """The loops that are reduced."""
+        return tuple(loop for loop in self.loops if loop.is_reduced)
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The sizes by name: extents of loops, then steps of parameters."""
+        steps = (step for each in self.parameters for step in each.steps if isinstance(step, str))
+        return tuple(dict.fromkeys((*(loop.name for loop in self.loops), *steps)))
+
+    @property
+    def has_reduction(self) -> bool:
+        """Whether anything is reduced, be it along loops of one step."""
+        return any(isinstance(each, Reduce) for each in self.body)
+
+    @property
+    def stores(self) -> dict[str, Expr]:
+        """What is written to each parameter."""
+        return {each.parameter: each.value for each in self.body if isinstance(each, Store)}
+
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        """The statements that give values, by the name of the value."""
+        return {each.name: each for each in self.body if not isinstance(each, Store)}
+
+
+FUNCTIONS: dict[str, str] = {
+    # the same type as the operands, which all have one
+    **dict.fromkeys(("abs", "neg", "sign", "add", "sub", "mul", "div", "min", "max", "mod", "fmod", "pow"), "same"),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right", "low_bits"), "same"),
+    **dict.fromkeys(("ceil", "floor", "rint", "sqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos"), "float"),
+    **dict.fromkeys(("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf"), "float"),
+    **dict.fromkeys(("relu", "round"), "float"),
+    "power": "same",
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "is_nan"), "compare"),
+    **dict.fromkeys(("and", "or", "xor", "not"), "logic"),
+    "select": "select",
+    **dict.fromkeys(("cast", "decode", "encode", "round_to_odd", "quantize", "magnitude"), "convert"),
+}  # fmt: skip
+"""Every function and how its result's type follows from its operands: `same` and `float` (the same, and floating
+point), `compare` (bool), `logic` (bool of bools), `select` (that of the second and third), `convert` (told with it).
+
+relu is the greater of 0 and a number, NaN staying NaN; rint rounds halves to even; round rounds to the numbers of a
+narrower format, which is its option; power is modulo 2**64, magnitude an int64 without its sign; low_bits keeps as many
+bits as its option says; decode and encode go between numbers and the bits of the format in their first option."""
+
+_CHEAP = frozenset(
+    {"add", "sub", "mul", "neg", "abs", "relu", "cast", "min", "max", "select", "and", "or", "xor", "not", "quantize",
+     "eq", "ne", "lt", "le", "gt", "ge", "is_nan", "bit_and", "bit_or", "bit_xor", "bit_not", "round", "low_bits",
+     "round_to_odd"}
+)  # fmt: skip
+"""Functions that cost less than keeping their result in memory."""
+
+_MEDIUM = frozenset({"div", "sqrt", "rint", "floor", "ceil"})
+
+
+def parts(value: Expr) -> Iterator[Expr]:
+    """An expression and all expressions in it."""
+    yield value
+    if isinstance(value, Apply):
+        for argument in value.arguments:
+            yield from parts(argument)
+
+
+def names_in(value: Expr) -> list[str]:
+    """The names that an expression reads, in order, each once."""
+    return list(dict.fromkeys(each.name for each in parts(value) if isinstance(each, Name)))
+
+
+def reads_of(statement: Statement) -> list[str]:
+    """The names that a statement reads."""
+    return [] if isinstance(statement, Load) else names_in(statement.value)
+
+
+def is_cheap(statement: Statement) -> bool:
+    """Whether computing a statement again costs less than keeping its result in memory."""
+    if not isinstance(statement, Let):
+        return False
+    return all(each.function in _CHEAP for each in parts(statement.value) if isinstance(each, Apply))
+
+
+def nanoseconds(statement: Statement) -> float:
+    """What one element of a statement costs, roughly, on one core."""
+    if isinstance(statement, (Load, Store)):
+        return 0.0
+    if isinstance(statement, Reduce):
+        return 0.6
+    functions = [each.function for each in parts(statement.value) if isinstance(each, Apply)]
+    return max((0.05 if f in _CHEAP else 0.1 if f in _MEDIUM else 0.6 for f in functions), default=0.05)

@@ -1,0 +1,154 @@
+"""The kernel language: text in, text out; what is broken is told; and every kernel of sampled graphs is whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from intaglio.errors import GraphError
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import symbol
+from intaglio.ir.dtype import BOOL, DTYPES, FLOAT16, FLOAT32, INT64
+from intaglio.ir.graph import Graph
+from intaglio.ir.types import TensorType
+from intaglio.kernels.elements import SCALARS, is_computable, scalar_type
+from intaglio.kernels.language import FUNCTIONS, LoopKernel, Name, Number
+from intaglio.kernels.language_check import check_kernel
+from intaglio.kernels.language_text import format_expression, format_kernel, parse_expression, parse_kernel
+from intaglio.kernels.lower import lower
+from intaglio.targets.c.backend import CBackend
+from intaglio.targets.c.target import TARGETS
+
+SOFTMAX = """\
+kernel reducemax_sub_exp_reducesum_and_1_more
+about ReduceMax, Sub, Exp, ReduceSum, Div
+loops n0, m0 reduced
+in x0: float32[n0: x0.n0, m0: 1]
+out x1: float32[n0: x1.n0, m0: 1]
+  v0: f32 = load x0
+  v1: f32 = reduce max v0
+  v2: f32 = sub(v0, v1)
+  v3: f32 = exp(v2)
+  v4: f32 = reduce sum v3
+  v5: f32 = div(v3, v4)
+  store x1, v5
+"""
+
+
+def kernels_of(graph: Graph) -> list[LoopKernel]:
+    found = [kernel.code for kernel in lower(graph, CBackend(TARGETS["avx2"])).kernels]
+    return [code for code in found if code is not None]
+
+
+def graph_of(build: Any, *types: TensorType) -> Graph:
+    graph = Graph("g")
+    inputs = [graph.add_input(f"x{i}", type) for i, type in enumerate(types)]
+    builder = Builder(graph)
+    with builder.active():
+        result = build(builder, *inputs)
+    graph.set_outputs(list(result) if isinstance(result, tuple) else [result])
+    return graph
+
+
+def test_softmax_is_this_kernel() -> None:
+    (kernel,) = kernels_of(
+        graph_of(lambda b, x: b.Softmax(x, axis=-1), TensorType(FLOAT32, (symbol("n"), symbol("m"))))
+    )
+    assert format_kernel(kernel) == SOFTMAX
+
+
+def test_text_is_read_as_it_was_written() -> None:
+    kernel = parse_kernel(SOFTMAX)
+    check_kernel(kernel)
+    assert format_kernel(kernel) == SOFTMAX
+    assert kernel.sizes == ("n0", "m0", "x0.n0", "x1.n0")
+    assert [loop.name for loop in kernel.kept] == ["n0"]
+
+
+def test_halves_are_rounded_where_an_operator_ends() -> None:
+    def build(b: Any, x: Any, y: Any) -> Any:
+        return b.Mul(b.Add(x, y), b.constant(2.0, FLOAT16))
+
+    half = TensorType(FLOAT16, (symbol("n"),))
+    (kernel,) = kernels_of(graph_of(build, half, half))
+    assert "round[f16](add(v0, v1))" in format_kernel(kernel)
+    assert "v3: f32 = mul(v2, 2.0:f32)\n  store x2, v3" in format_kernel(kernel)  # a store rounds by itself
+
+
+def test_a_copy_of_halves_moves_bits() -> None:
+    half = TensorType(FLOAT16, (symbol("n"), 3))
+    (kernel,) = kernels_of(graph_of(lambda b, x: b.Slice(x, [0], [3], [1], [2]), half))
+    assert "v0: u16 = load x0" in format_kernel(kernel)
+
+
+CASES = [
+    lambda b, x, y, c, i: b.Where(c, b.Exp(x), b.LeakyRelu(y, alpha=0.1)),
+    lambda b, x, y, c, i: b.Cast(b.Clip(x, b.constant(-1.5, FLOAT32), b.constant(7.0, FLOAT32)), to=1),
+    lambda b, x, y, c, i: b.And(c, b.Not(b.IsInf(x))),
+    lambda b, x, y, c, i: b.Pow(i, b.constant(-3, INT64)),
+    lambda b, x, y, c, i: b.ReduceMean(i, b.constant([1], INT64), keepdims=1),
+    lambda b, x, y, c, i: b.Cast(x, to=17),
+    lambda b, x, y, c, i: b.Cast(b.Cast(i, to=22), to=1),
+    lambda b, x, y, c, i: b.LayerNormalization(b.Add(x, y), b.constant(np.ones(7), FLOAT32), axis=-1),
+    lambda b, x, y, c, i: b.ReduceMax(c, b.constant([0], INT64)),
+    lambda b, x, y, c, i: (b.Sum(x, y, x), b.Mod(i, b.constant(3, INT64)), b.Sigmoid(b.Mul(x, y))),
+]
+
+
+@pytest.mark.parametrize("build", CASES)
+def test_kernels_are_whole_and_their_text_reads_back(build: Any) -> None:
+    shape = (symbol("n"), 7)
+    types = [TensorType(dtype, shape) for dtype in (FLOAT32, FLOAT32, BOOL, INT64)]
+    kernels = kernels_of(graph_of(build, *types))
+    assert kernels
+    for kernel in kernels:
+        check_kernel(kernel)
+        assert parse_kernel(format_kernel(kernel)) == kernel
+
+
+BROKEN = {
+    "v2 is read before it is defined": ("v2: f32 = sub(v0, v1)\n  ", ""),
+    "x1 is no buffer to read": ("load x0", "load x1"),
+    "v0 is defined twice": ("v5: f32 = div(v3, v4)\n  store x1, v5", "v0: f32 = div(v3, v4)\n  store x1, v0"),
+    "x1 holds f32 and is given bool": ("store x1, v5", "store x1, lt(v5, v5)"),
+    "middle is no reduction": ("reduce max", "reduce middle"),
+    "x0 has 1 steps for 2 loops": ("x0: float32[n0: x0.n0, m0: 1]", "x0: float32[n0: x0.n0]"),
+    "a kept loop stands inside": ("n0, m0 reduced", "n0 reduced, m0"),
+}
+
+
+@pytest.mark.parametrize("problem", BROKEN)
+def test_what_is_broken_is_told(problem: str) -> None:
+    text = SOFTMAX.replace(*BROKEN[problem])
+    if problem.startswith("v2"):
+        text = SOFTMAX
+        kernel = parse_kernel(text)
+        kernel = replace(kernel, body=tuple(s for s in kernel.body if getattr(s, "name", "") != "v2"))
+    else:
+        kernel = parse_kernel(text)
+    with pytest.raises(GraphError, match=problem):
+        check_kernel(kernel)
+
+
+@pytest.mark.parametrize("text", ["v9: f32 = exp(v0", "v9: f32 = unheard(v0)", "v9 = 3", "v9: f32 = exp(nothing)"])
+def test_lines_that_are_none(text: str) -> None:
+    with pytest.raises(GraphError, match="no line of a kernel"):
+        parse_kernel(SOFTMAX + f"  {text}\n")
+
+
+def test_numbers_keep_every_bit() -> None:
+    for number in (0.1, -0.0, 1e-45, 3.4028234663852886e38, float("inf"), -7.25):
+        value = Number(number, "f32")
+        again = parse_expression(format_expression(value), {})
+        assert repr(again) == repr(value)
+    assert parse_expression("-5:i8", {}) == Number(-5, "i8")
+    assert parse_expression("v0", {"v0": "f64"}) == Name("v0", "f64")
+
+
+def test_every_element_type_has_a_scalar_type() -> None:
+    assert {scalar_type(dtype) for dtype in DTYPES.values() if is_computable(dtype)} <= set(SCALARS)
+    assert [name for name, dtype in DTYPES.items() if not is_computable(dtype)] == ["string"]
+    assert set(FUNCTIONS.values()) == {"same", "float", "compare", "logic", "select", "convert"}
