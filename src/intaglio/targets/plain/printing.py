@@ -1,0 +1,297 @@
+"""Kernels of the neutral language as plain C11 functions: one loop for each loop, one line for each value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from intaglio.errors import UnsupportedError
+from intaglio.ir.dtype import DType
+from intaglio.kernels.elements import HALVES, OPAQUE, scalar_type
+from intaglio.kernels.language import (
+    Expr,
+    Let,
+    Load,
+    LoopKernel,
+    Parameter,
+    Reduce,
+    Statement,
+    Store,
+    names_in,
+    reads_of,
+)
+from intaglio.targets.plain.expression import TYPES, Helpers, expression
+
+INDENT = "    "
+_COMBINE = {"sum": "+", "mean": "+", "product": "*"}
+
+
+def plain_function(
+    kernel: LoopKernel,
+    name: str,
+    helpers: Helpers,
+    sizes: Mapping[str, int] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> str:
+    """A kernel as a C function.
+
+    Its parameters are the kernel's buffers in their order, then the sizes that `sizes` does not tell as numbers.
+    `names` gives buffers other names, which must be C identifiers. The small functions that it uses are added to
+    `helpers`. Raises UnsupportedError where plain C cannot say what the kernel computes.
+    """
+    return _Printer(kernel, name, helpers, dict(sizes or {}), dict(names or {})).text()
+
+
+def parameter_sizes(kernel: LoopKernel, sizes: Mapping[str, int] | None = None) -> list[str]:
+    """The sizes that a printed function is given, in order."""
+    return [name for name in kernel.sizes if name not in (sizes or {})]
+
+
+def memory_type(dtype: DType) -> str:
+    """The C type of an element in memory."""
+    if dtype.name in OPAQUE:
+        raise UnsupportedError(f"plain C has no {dtype}")
+    return "uint16_t" if dtype.name in HALVES else TYPES[scalar_type(dtype)]
+
+
+@dataclass
+class _Printer:
+    kernel: LoopKernel
+    name: str
+    helpers: Helpers
+    sizes: dict[str, int]
+    names: dict[str, str]
+    lines: list[str] = field(default_factory=list[str])
+    depth: int = 1
+
+    def text(self) -> str:
+        self._emit_loops()
+        buffers = [self._declared(each) for each in self.kernel.parameters]
+        given = [f"int64_t {self._size(name)}" for name in parameter_sizes(self.kernel, self.sizes)]
+        head = f"static void {self.name}({', '.join([*buffers, *given])})"
+        return "\n".join([f"/* {self.kernel.about} */", *_wrapped(head), "{", *self.lines, "}", ""])
+
+    def _declared(self, parameter: Parameter) -> str:
+        constant = "" if parameter.is_written else "const "
+        return f"{constant}{memory_type(parameter.dtype)} *{self._buffer(parameter.name)}"
+
+    def _buffer(self, name: str) -> str:
+        return self.names.get(name, name)
+
+    def _size(self, name: str) -> str:
+        return str(self.sizes[name]) if name in self.sizes else re.sub(r"\W", "_", name)
+
+    def _line(self, text: str) -> None:
+        self.lines.append(INDENT * self.depth + text)
+
+    def _emit_loops(self) -> None:
+        kept = self.kernel.kept
+        self._open([loop.name for loop in kept])
+        if self.kernel.has_reduction:
+            self._emit_row()
+        else:
+            self._emit_statements(self.kernel.body)
+        self._close(len(kept))
+
+    def _open(self, names: list[str]) -> None:
+        for name in names:
+            index = _index(name)
+            self._line(f"for (int64_t {index} = 0; {index} < {self._size(name)}; {index}++) {{")
+            self.depth += 1
+
+    def _close(self, count: int) -> None:
+        for _ in range(count):
+            self.depth -= 1
+            self._line("}")
+
+    def _emit_row(self) -> None:
+        """Values of the row alone once, and a loop over its elements for each level of reductions and for stores."""
+        rows, levels = self._row_values(), self._levels()
+        done: set[str] = set()
+        self._emit_statements([each for each in self.kernel.body if _name(each) in rows and isinstance(each, Load)])
+        done |= {each.name for each in self.kernel.body if isinstance(each, Load) and each.name in rows}
+        for level in range(max(levels.values(), default=0) + 1):
+            for each in self.kernel.body:
+                if isinstance(each, Let) and each.name in rows and levels[each.name] == level:
+                    self._emit_statements([each])
+                    done.add(each.name)
+            reductions = [
+                each for each in self.kernel.body if isinstance(each, Reduce) and levels[each.name] == level + 1
+            ]
+            if reductions:
+                self._emit_reductions(reductions, done)
+        stores = [each for each in self.kernel.body if isinstance(each, Store)]
+        inner = [each for each in stores if not set(names_in(each.value)) <= rows]
+        self._emit_statements([each for each in stores if each not in inner])
+        if inner:
+            self._emit_elements(inner, [each.value for each in inner], done)
+
+    def _emit_reductions(self, reductions: list[Reduce], done: set[str]) -> None:
+        for each in reductions:
+            self._line(f"{TYPES[each.total]} {each.name}_total = {self._nothing(each)};")
+        self._emit_elements(reductions, [each.value for each in reductions], done)
+        for each in reductions:
+            self._line(f"const {TYPES[each.type]} {each.name} = {self._finished(each)};")
+            done.add(each.name)
+
+    def _emit_elements(self, last: list[Reduce] | list[Store], values: list[Expr], done: set[str]) -> None:
+        """A loop over the elements of the row in which some statements come last, behind all that they need."""
+        loops = [loop.name for loop in self.kernel.reduced]
+        needed = set(self._needed(values, done))
+        self._open(loops)
+        if not loops:
+            self._line("{")
+            self.depth += 1
+        self._emit_statements([each for each in self.kernel.body if _name(each) in needed])
+        for each in last:
+            if isinstance(each, Reduce):
+                self._line(f"{each.name}_total = {self._combined(each)};")
+            else:
+                self._emit_statements([each])
+        self._close(max(1, len(loops)))
+
+    def _needed(self, values: list[Expr], done: set[str]) -> Iterator[str]:
+        waiting = [name for value in values for name in names_in(value)]
+        definitions, seen = self.kernel.definitions, set(done)
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                yield name
+                waiting += reads_of(definitions[name])
+
+    def _row_values(self) -> set[str]:
+        found: set[str] = set()
+        kept = len(self.kernel.kept)
+        steps = {each.name: each.steps[kept:] for each in self.kernel.parameters}
+        for each in self.kernel.body:
+            if isinstance(each, Load):
+                is_row = all(step == 0 for step in steps[each.parameter])
+            else:
+                is_row = isinstance(each, Reduce) or all(name in found for name in reads_of(each))
+            if is_row and not isinstance(each, Store):
+                found.add(each.name)
+        return found
+
+    def _levels(self) -> dict[str, int]:
+        levels: dict[str, int] = {}
+        for each in self.kernel.body:
+            if not isinstance(each, Store):
+                below = max((levels[name] for name in reads_of(each)), default=0)
+                levels[each.name] = below + isinstance(each, Reduce)
+        return levels
+
+    def _emit_statements(self, statements: tuple[Statement, ...] | list[Statement]) -> None:
+        for each in statements:
+            if isinstance(each, Load):
+                self._line(f"const {TYPES[each.type]} {each.name} = {self._load(each)};")
+            elif isinstance(each, Let):
+                self._line(f"const {TYPES[each.type]} {each.name} = {self._text(each.value)};")
+            elif isinstance(each, Store):
+                self._line(self._store(each))
+
+    def _text(self, value: Expr) -> str:
+        text = expression(value, lambda name: name, self.helpers)
+        is_whole = text.startswith("(") and _closing(text) == len(text) - 1
+        return text[1:-1] if is_whole else text
+
+    def _element(self, name: str) -> str:
+        parameter = next(each for each in self.kernel.parameters if each.name == name)
+        terms: list[str] = []
+        for loop, step in zip(self.kernel.loops, parameter.steps, strict=True):
+            if step != 0:
+                terms.append(_index(loop.name) + ("" if step == 1 else f" * {self._size(str(step))}"))
+        return f"{self._buffer(name)}[{' + '.join(terms) or '0'}]"
+
+    def _format(self, name: str, type: str) -> str:
+        """The 16-bit format of a buffer, whose elements are to be read or written as numbers; else nothing."""
+        dtype = next(each.dtype for each in self.kernel.parameters if each.name == name)
+        return HALVES[dtype.name] if dtype.name in HALVES and type == "f32" else ""
+
+    def _load(self, load: Load) -> str:
+        element, format = self._element(load.parameter), self._format(load.parameter, load.type)
+        if format:
+            self.helpers.half(format)
+        return f"f32_from_{format}({element})" if format else element
+
+    def _store(self, store: Store) -> str:
+        text, format = self._text(store.value), self._format(store.parameter, store.value.type)
+        if format:
+            self.helpers.half(format)
+        return f"{self._element(store.parameter)} = " + (f"{format}_from_f32({text});" if format else f"{text};")
+
+    def _nothing(self, reduction: Reduce) -> str:
+        """What a reduction of nothing gives."""
+        type, function = reduction.total, reduction.function
+        if function in _COMBINE:
+            return "1" if function == "product" else "0"
+        if type in ("f32", "f64"):
+            return "-INFINITY" if function == "max" else "INFINITY"
+        if type == "bool":
+            return "false" if function == "max" else "true"
+        name = TYPES[type].removesuffix("_t").upper()
+        return ("0" if type[0] == "u" else f"{name}_MIN") if function == "max" else f"{name}_MAX"
+
+    def _combined(self, reduction: Reduce) -> str:
+        total, type = f"{reduction.name}_total", reduction.total
+        value = self._text(reduction.value)
+        if type == "bool":
+            return f"{total} {'||' if reduction.function == 'max' else '&&'} {value}"
+        if reduction.function in ("max", "min"):
+            return f"{self.helpers.function(reduction.function, type)}({total}, {value})"
+        sign = _COMBINE[reduction.function]
+        if type in ("f32", "f64"):
+            return f"{total} {sign} {value}"
+        return f"({TYPES[type]})((uint64_t){total} {sign} (uint64_t){value})"
+
+    def _finished(self, reduction: Reduce) -> str:
+        total = f"{reduction.name}_total"
+        if reduction.function == "mean":
+            count = " * ".join(self._size(loop.name) for loop in self.kernel.reduced) or "1"
+            if reduction.total in ("f32", "f64"):
+                total = f"{total} / ({TYPES[reduction.total]})({count})"
+            else:
+                total = f"{self.helpers.function('div', reduction.total)}({total}, ({TYPES[reduction.total]})({count}))"
+        if reduction.type != reduction.total:
+            total = f"({TYPES[reduction.type]})({total})"
+        if not reduction.round:
+            return total
+        self.helpers.half(reduction.round)
+        return f"f32_from_{reduction.round}({reduction.round}_from_f32({total}))"
+
+
+def _name(statement: Statement) -> str:
+    return "" if isinstance(statement, Store) else statement.name
+
+
+def _index(loop: str) -> str:
+    return f"i{loop.removeprefix('n')}" if loop.startswith("n") else f"j{loop.removeprefix('m')}"
+
+
+def _closing(text: str) -> int:
+    """Where the parenthesis closes that a text begins with."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth == 0:
+            return place
+    return -1
+
+
+def _wrapped(head: str, width: int = 110) -> list[str]:
+    """A function's head on as many lines as it needs."""
+    if len(head) <= width:
+        return [head]
+    opening = head.index("(") + 1
+    lines, line = list[str](), head[:opening]
+    for item in head[opening:].split(", "):
+        if len(line) + len(item) > width:
+            lines.append(line.rstrip())
+            line = " " * opening
+        line += item + ("" if item.endswith(")") else ", ")
+    return [*lines, line]
+
+
+HEADERS = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
+"""What printed functions include."""
