@@ -178,3 +178,40 @@ def test_what_a_loop_stacks_meets_other_sizes(rounds: int, sizes: tuple[int, int
         ]
         for got, expected in zip(engine.run(inputs), evaluate(graph, inputs), strict=True):
             np.testing.assert_array_equal(got, expected)
+
+
+SOURCES = {
+    "element of a sequence": "k = Identity(two)  q = SplitToSequence<axis = 0>(x, k)  h = SequenceAt(q, zero)",
+    "text": "t = Cast<to = 8>(x)  h = Cast<to = 1>(t)",
+    "optional": "q = Optional(x)  h = OptionalGetElement(q)",
+    "chosen rows": "s = ReduceSum<keepdims = 0>(x, one)  k = Greater(s, low)  h = Compress<axis = 0>(x, k)",
+    "a part": "h = Slice(x, first, last)",
+}
+"""Values whose sizes only the run tells, some of them by the host."""
+ELEMENTS = {
+    "alone": "e = Neg(h)",
+    "with an input": "e = Mul(h, x)",
+    "with another input": "e = Add(h, y)",
+    "turned": "o = Mul(h, x)  e = Transpose(o)",
+    "joined": "o = Mul(h, x)  e = Concat<axis = 0>(o, x)",
+    "summed": "o = Sub(h, y)  e = ReduceSum<keepdims = 1>(o, one)",
+}
+"""What is stacked, made of such a value."""
+
+
+@pytest.mark.parametrize("element", sorted(ELEMENTS))
+@pytest.mark.parametrize("source", sorted(SOURCES))
+def test_a_captured_value_whose_sizes_the_run_tells(source: str, element: str) -> None:
+    text = f"""agraph (float[N,M] x, float[A,B] y, int64 m) => (float[N,M] z, s) {{
+      zero = Constant<value_int = 0>()  two = Constant<value_int = 2>()  one = Constant<value_ints = [1]>()
+      first = Constant<value_ints = [0]>()
+      last = Constant<value_ints = [1000]>()  low = Constant<value_float = -1e9>()
+      {SOURCES[source]}
+      z, s = Loop (m, "", x) <body = body (int64 i, bool c, float[N,M] v) => (bool d, float[N,M] w, float[?,?] e) {{
+        d = Less(i, zero)  w = Neg(v)
+        {ELEMENTS[element]} }}> }}"""
+    proto = parser.parse_model(HEADER + text)
+    for rounds, columns in [(0, 3), (1, 3), (0, 1)]:
+        x = np.arange(1, 2 * columns + 1, dtype=F).reshape(2, columns)
+        check(proto, (x, np.full((2, 1), 2, F), np.array(rounds)))
+        check(proto, (x, np.full((2, columns), 2, F), np.array(rounds)))

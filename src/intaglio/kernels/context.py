@@ -298,7 +298,8 @@ class Context:
 
     def add_host(self, node: Node, reason: str) -> None:
         """Add a host node; the segment must have been closed."""
-        self.steps.append(HostStep(node, reason))
+        inferred = {value: self.inferred[value] for value in node.outputs if value in self.inferred}
+        self.steps.append(HostStep(node, reason, inferred))
 
     def close_segment(self, needed: Callable[[Value], bool], results: Sequence[Value] = ()) -> None:
         """End the segment: values that are needed later become its outputs, and it starts afresh.

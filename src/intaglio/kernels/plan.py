@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -277,6 +277,8 @@ class HostStep:
 
     node: Node
     reason: str
+    inferred: Mapping[Value, tuple[Dim, ...]] = field(default_factory=dict[Value, tuple[Dim, ...]])
+    """Shapes of results as the node's own rule gives them, where the plan assumes something else for their sizes."""
 
 
 Step = NativeStep | HostStep

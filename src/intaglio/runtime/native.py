@@ -9,8 +9,8 @@ import numpy as np
 
 from intaglio.errors import CompileError, LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import evaluate, symbols
-from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.graph import Graph, Value
 from intaglio.ir.limits import check_time, current, most_bytes
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
@@ -359,7 +359,7 @@ class NativeEngine:
             deadline.check()
         for step in self.steps:
             if isinstance(step, HostStep):
-                self._run_host(step.node, known, bindings, deadline)
+                self._run_host(step, known, bindings, deadline)
             else:
                 places = [targets.get(value) for value in step.step.outputs] if targets else None
                 self._run_native(step, known, bindings, deadline, inputs, places)
@@ -473,22 +473,27 @@ class NativeEngine:
         return outputs
 
     def _run_host(
-        self, node: Node, known: dict[Value, Any], bindings: dict[str, int], deadline: Deadline | None
+        self, step: HostStep, known: dict[Value, Any], bindings: dict[str, int], deadline: Deadline | None
     ) -> None:
         self.host_runs += 1
+        node = step.node
         bodies = self.bodies.get(node)
         run_body = None if bodies is None else bodies.runner(known, deadline)
         results = run_node(node, known, None if deadline is None else deadline.check, run_body)
         for value, result in zip(node.outputs, results, strict=False):
             known[value] = result
             if isinstance(value.type, TensorType) and result is not None:
-                self._bind_result(value, result, bindings)
+                self._bind_result(value, step.inferred.get(value), result, bindings)
         self._check_assumptions(bindings)
 
-    def _bind_result(self, value: Value, result: Any, bindings: dict[str, int]) -> None:
+    def _bind_result(
+        self, value: Value, inferred: tuple[Dim, ...] | None, result: Any, bindings: dict[str, int]
+    ) -> None:
         assert isinstance(value.type, TensorType)
         try:
             bind(value.type.shape, result.shape, bindings, value.name)
+            if inferred is not None:
+                bind(inferred, result.shape, bindings, value.name)
         except ShapeError:
             if self.plan.assumptions:
                 raise _AssumptionError from None

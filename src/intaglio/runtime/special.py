@@ -7,6 +7,7 @@ rarely change, so there is one plan for each value met, up to a limit, and behin
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence, Set
 from typing import Any
 
@@ -91,13 +92,31 @@ def with_parameters(graph: Graph, positions: Sequence[int], inputs: Sequence[Any
 
 
 def _infer(graph: Graph) -> None:
+    _infer_nodes(graph)
+    simplify(graph, pipeline=SIZE_PASSES)
+
+
+def _infer_nodes(graph: Graph) -> None:
     for node in graph.nodes:
         try:
             infer_node(node)
+            if _infer_bodies(node):
+                infer_node(node)
             _check_sizes(node)
         except (LimitError, OperatorError, ShapeError) as error:
             raise type(error)(f"{describe(node)}: {error}") from None
-    simplify(graph, pipeline=SIZE_PASSES)
+
+
+def _infer_bodies(node: Node) -> bool:
+    """Infer what stands in the bodies of a node, which read values of the graph around them; whether there are any.
+
+    A body that does not fit the sizes at hand is left as it is: it may never run, and says so itself where it does.
+    """
+    bodies = [body for _, body in node.op.subgraphs()]
+    for body in bodies:
+        with contextlib.suppress(LimitError, OperatorError, ShapeError):
+            _infer_nodes(body)
+    return bool(bodies)
 
 
 def _check_sizes(node: Node) -> None:
