@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import signal
 import sys
 import time
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .generators import KINDS
-from .hunting import FOLDER, Record, hunt, variants_of
+from .hunting import FOLDER, Record, be_strict, hunt, variants_of
 from .judging import Variant
 from .minimise import Minimiser, faults, sort_of, test_of
 
@@ -32,7 +31,7 @@ def seeds_of(text: str) -> tuple[int, int]:
 
 def minimise(kind: str, seed: int) -> int:
     """Print a test for each way to run a seed's model that shows a fault."""
-    os.environ.setdefault("INTAGLIO_POISON", "1")
+    be_strict()
     problem = KINDS[kind](seed)
     ways: list[Variant | None] = [*variants_of(kind, seed), None]
     shown = 0

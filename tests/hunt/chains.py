@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from .anchors import ANCHORS, shape_for
 from .dice import Dice
-from .draft import Draft, Rejected
+from .draft import Draft
 from .growth import POINTS, VIEWS, Grower, Proposal, outputs_of, residual
 from .problem import Problem
 
 CHAINS = 6
+GRAPHS = 4
 TYPES = ("float32",) * 9 + ("float64", "float16")
 
 
@@ -56,18 +57,26 @@ def chain(g: Grower, anchor: Proposal) -> None:
 
 
 def graphs(seed: int) -> Problem:
-    """A whole graph of all kinds of nodes."""
+    """Some graphs of all kinds of nodes in one model, which share nothing but names of sizes."""
     dice = Dice(3, seed)
     bindings = dice.of((1, 2, 3, 3))
     draft = Draft(dice, bindings, is_static=bindings == 1)
     draft.wild = dice.chance(0.05)
-    g = Grower(draft, dice.of(TYPES))
+    outputs: list[str] = []
+    for _ in range(GRAPHS):
+        before = len(draft.nodes)
+        g = Grower(draft, dice.of(TYPES))
+        grow_graph(g)
+        outputs += outputs_of(g, 0.15, draft.nodes[before:])
+    return draft.problem(outputs, GRAPHS)
+
+
+def grow_graph(g: Grower) -> None:
+    """One graph, from two or three inputs that fit an anchor."""
+    dice = g.dice
     start = dice.subset(ANCHORS, 2, 3)
     while len(g.pool) < len(start):
         for anchor in start:
             g.attempt(lambda grower, anchor=anchor: [grower.input(*shape_for(anchor, grower))])
     mixed = (*POINTS, *((p, w / 2) for p, w in VIEWS), *((anchor, 0.35) for anchor in ANCHORS))
     g.grow(mixed, dice.integer(8, 24))
-    if not draft.nodes:
-        raise Rejected("nothing grew")
-    return draft.problem(outputs_of(g, 0.15), 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import os
 import pickle
 import resource
@@ -106,6 +107,7 @@ def _be_child(work: Callable[[Callable[[str], None]], Any], writer: int, stack: 
 
     code = 1
     try:
+        gc.disable()  # the process ends soon
         os.setpgid(0, 0)
         _end_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 
 from .dice import EDGES, SMALL, Dice
 from .draft import Dim, Draft, Rejected, zero_dimensional
@@ -286,10 +287,11 @@ VIEWS = ((transpose, 2.0), (reshape, 2.0), (cut, 2.0), (split, 1.0), (expand, 1.
 POINTS = ((unary, 5.0), (binary, 6.0), (residual, 3.0), (variadic, 0.6), (select, 0.8), (clip, 0.6), (cast, 0.4))
 
 
-def outputs_of(g: Grower, share: float = 0.25) -> list[str]:
-    """What nobody reads, and some of what others read."""
-    read = {name for node in g.draft.nodes for name in node.input}
-    made = [name for node in g.draft.nodes for name in node.output]
+def outputs_of(g: Grower, share: float = 0.25, nodes: Sequence[NodeProto] | None = None) -> list[str]:
+    """What nobody reads, and some of what others read; of all nodes unless some are named."""
+    nodes = g.draft.nodes if nodes is None else nodes
+    read = {name for node in nodes for name in node.input}
+    made = [name for node in nodes for name in node.output]
     chosen = [name for name in made if name not in read or g.dice.chance(share)]
     return chosen or made[-1:]
 

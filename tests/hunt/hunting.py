@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import sys
 import time
 from collections import Counter
@@ -12,12 +14,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import intaglio
+from intaglio.c.compiler import find_compiler
+
 from . import generators
 from .children import Outcome, run_many
+from .compiling import compile_plainly, is_optimised
 from .dice import Dice
 from .judging import Finding, Variant, Verdict, examine
 
 FOLDER = Path("build/hunt")
+IMPORTED = tuple(f"intaglio.{name}" for name in ("ir", "ops", "onnx", "passes", "c", "kernels", "runtime"))
 SECONDS = 240.0
 """How long one seed may take."""
 
@@ -47,8 +54,10 @@ def variants_of(kind: str, seed: int) -> list[Variant]:
 
 
 def look(kind: str, seed: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Make a seed's problem and examine it."""
+    """Make a seed's problem and examine it, in a process of its own."""
     tell("generating")
+    if not is_optimised(seed):
+        compile_plainly()
     began = time.monotonic()
     problem = generators.KINDS[kind](seed)
     made = time.monotonic()
@@ -92,9 +101,24 @@ def jobs_of(plan: Iterable[tuple[str, int]], end: float) -> Iterator[tuple[tuple
         yield (kind, seed), lambda tell, kind=kind, seed=seed: look(kind, seed, tell)
 
 
+def be_strict() -> None:
+    """Poison memory before runs, and let faults of our own be errors, which users are only told of."""
+    os.environ.setdefault("INTAGLIO_POISON", "1")
+    os.environ.setdefault("INTAGLIO_FAULTS", "raise")
+
+
+def import_all() -> None:
+    """Import here what every child would import for itself, and ask the compiler for its version."""
+    for module in pkgutil.walk_packages(intaglio.__path__, "intaglio."):
+        if module.name.startswith(IMPORTED):
+            importlib.import_module(module.name)
+    find_compiler()
+
+
 def hunt(plan: Iterable[tuple[str, int]], jobs: int, end: float, record: Record, show: bool = True) -> Tally:
     """Hunt until the plan is done or the time is over; an interrupt ends it too, and what was done is kept."""
-    os.environ.setdefault("INTAGLIO_POISON", "1")
+    be_strict()
+    import_all()
     tally = Tally()
     try:
         for (kind, seed), outcome in run_many(jobs_of(plan, end), jobs, SECONDS):

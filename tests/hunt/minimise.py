@@ -40,6 +40,8 @@ def sort_of(finding: Finding) -> str:
     for beginning in ("loading raised ", "running raised "):
         if text.startswith(beginning):
             return text[len(beginning) :].partition(":")[0]
+    if text.startswith("raised "):  # by the examination itself, such as on a model that cannot be read
+        return text.rstrip().rpartition("\n")[2].partition(":")[0]
     return "crash" if "process ended" in text else "hang" if "no result after" in text else "difference"
 
 

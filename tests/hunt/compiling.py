@@ -1,0 +1,60 @@
+"""Cheaper compiles for most of the hunt: the same C, without the compiler's optimisation.
+
+What the hunt looks for stands in the C that is printed, and that does not depend on the level at which it is compiled.
+An optimising compile takes four fifths of the time of a seed. So most seeds are compiled at `-O0`, all functions in one
+unit; every `SHARE`th, and all seeds of the tests, are compiled as users have it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from intaglio.c import cache
+from intaglio.c.compiler import Compiler, RunningCompilers
+from intaglio.c.target import Target
+from intaglio.errors import CompileError
+
+SHARE = 16
+PLAIN = "-O0"
+
+_flags, _compile_unit = Compiler.flags, Compiler.compile_unit
+
+
+def is_optimised(seed: int) -> bool:
+    """Whether a seed is compiled as users have it."""
+    return seed % SHARE == 0
+
+
+def compile_plainly() -> None:
+    """Have this process compile without optimisation from now on; before it has compiled anything."""
+    Compiler.flags = _plain_flags
+    Compiler.compile_unit = _compile_plainly
+    cache.partition = lambda functions, cores: [functions]
+
+
+def _plain_flags(self: Compiler, target: Target, optimize: str = "-O3") -> tuple[str, ...]:
+    _, *others = _flags(self, target, optimize)
+    return (PLAIN, *others)
+
+
+def _compile_plainly(
+    self: Compiler,
+    source: str,
+    output: Path,
+    target: Target,
+    optimize: str = "-O3",
+    running: RunningCompilers | None = None,
+) -> None:
+    try:
+        _compile_unit(self, source, output, target, optimize, running)
+    except CompileError:  # some versions of gcc fail inside at -O0, on C that they take at any other level
+        optimised: Any = _Optimised(self.command, self.version, self.kind)
+        _compile_unit(optimised, source, output, target, optimize, running)
+
+
+class _Optimised(Compiler):
+    """The compiler with its own flags."""
+
+    def flags(self, target: Target, optimize: str = "-O3") -> tuple[str, ...]:
+        return _flags(self, target, optimize)
