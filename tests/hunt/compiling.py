@@ -13,6 +13,7 @@ from typing import Any
 from intaglio.c import cache
 from intaglio.c.compiler import Compiler, RunningCompilers
 from intaglio.c.target import Target
+
 from intaglio.errors import CompileError
 
 SHARE = 16

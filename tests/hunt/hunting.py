@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import intaglio
 from intaglio.c.compiler import find_compiler
+
+import intaglio
 
 from . import generators
 from .children import Outcome, run_many

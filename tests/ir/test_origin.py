@@ -13,6 +13,7 @@ from intaglio.ir.clone import clone
 from intaglio.ir.expand import expand_until
 from intaglio.ir.graph import Graph
 from intaglio.ir.origin import CLASS_HIERARCHY, NAME_SCOPES, Origin
+from intaglio.ir.text import format_graph, parse_graph
 from intaglio.onnx.functions import walk_nodes
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
@@ -112,3 +113,25 @@ def test_derived_origins_keep_their_modules() -> None:
     assert derived != origin
     assert origin
     assert not Origin()
+
+
+def test_what_is_computed_once_more_says_so_and_not_by_its_name() -> None:
+    again = Origin("a (Exp)", "Exp", 13).recomputed()
+    assert again.is_recomputed
+    assert again.recomputed() is again
+    assert again.renamed("b").is_recomputed
+    assert pickle.loads(pickle.dumps(again)) == again != Origin(again.path, "Exp", 13, base=again.base)
+    assert not Origin(again.path).is_recomputed
+
+
+@pytest.mark.parametrize(("mark", "left"), [("", 1), (" again", 2)])
+def test_only_what_is_computed_once_more_is_not_merged(mark: str, left: int) -> None:
+    text = f"""graph "g" (%x: float32[n]) -> (%a, %b) {{
+  %a: float32[n] = Exp(%x) @"recomputed: a"{mark}
+  %b: float32[n] = Exp(%x) @"b"
+}}
+"""
+    graph = parse_graph(text)
+    assert format_graph(graph).strip() == text.strip()
+    simplify(graph)
+    assert [node.op.name for node in graph.nodes].count("Exp") == left

@@ -11,7 +11,9 @@ from intaglio.errors import LimitError
 from intaglio.ir.build import Builder, EagerBuilder
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.limits import Limits, within
 from intaglio.ir.op import OPERATORS, Op
+from intaglio.ir.text import parse_graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
 
@@ -77,3 +79,19 @@ def test_an_eager_builder_runs_operators_with_subgraphs() -> None:
     last, all_sums = b.Scan(np.float32(0), items, body=body, num_scan_inputs=1, outputs=2)
     assert last.constant == 60
     assert all_sums.constant.tolist() == [10, 30, 60]
+
+
+@pytest.mark.parametrize("names", [("outer", "inner"), ("one", "one"), ("", "")])
+def test_a_loop_with_too_many_rounds_names_itself_once_and_what_is_around_it(names: tuple[str, str]) -> None:
+    outer, inner = (f' @"{name}"' if name else "" for name in names)
+    graph = parse_graph(f"""graph "g" (%x: float32[]) -> (%y) {{
+      %y = Loop(int64[] {{2}}, _, %x; body=graph "b" (%i: int64[], %c: bool[], %p: float32[]) -> (%c, %r) {{
+        %r = Loop(int64[] {{5}}, _, %p; body=graph "c" (%j: int64[], %d: bool[], %q: float32[]) -> (%d, %s) {{
+          %s = Neg(%q)
+        }}){inner}
+      }}){outer}
+    }}""")
+    with within(Limits(loop_iterations=3)), pytest.raises(LimitError) as caught:
+        evaluate(graph, [np.float32(2)])
+    titles = [f"Loop at {name}" if name else "Loop" for name in names]
+    assert str(caught.value) == f"{titles[0]}: {titles[1]} runs more than 3 rounds, the limit on loop_iterations"

@@ -288,8 +288,8 @@ def test_a_size_that_nobody_tells(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plan_that_reads_what_nobody_computes_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     real = lower.form_groups
 
-    def forgets(nodes: Any, kinds: Any, reasons: Any, faults: Any, target: Any) -> Any:
-        groups = real(nodes, kinds, reasons, faults, target)
+    def forgets(nodes: Any, kinds: Any, faults: Any, backend: Any) -> Any:
+        groups = real(nodes, kinds, faults, backend)
         return [group for group in groups if faults.is_plain or len(group.nodes) == 1]
 
     monkeypatch.setattr(lower, "form_groups", forgets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from intaglio.ir.graph import RECOMPUTED, Graph, Node, Value
+from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ops.activation import Activation
 from intaglio.ops.elementwise import Elementwise
 from intaglio.ops.logic import Where
@@ -79,8 +79,7 @@ def _missing(inputs: Sequence[Value | None], again: set[Value], copies: dict[Val
 
 def _copy(graph: Graph, node: Node, copies: dict[Value, Value], before: Node) -> Value:
     inputs = [None if value is None else copies.get(value, value) for value in node.inputs]
-    origin = node.origin if node.is_recomputed else node.origin.renamed(f"{RECOMPUTED}{node.origin}")
-    copy, (old,) = Node(node.op, inputs, origin), node.outputs
+    copy, (old,) = Node(node.op, inputs, node.origin.recomputed()), node.outputs
     result = Value(graph.unique_name(f"{old.name}.again"), old.type, copy)
     result.contents = old.contents
     copy.outputs = (result,)

@@ -25,7 +25,7 @@ from onnx.backend.test import BackendTest
 from intaglio.backend import IntaglioBackend, IntaglioBackendRep
 from intaglio.conformance.result import Outcome, Result, Usage
 from intaglio.conformance.ulp import scaled, steps, worst
-from intaglio.errors import CompileError, InputError, UnsupportedError
+from intaglio.errors import CompileError, InputError
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
 from intaglio.runtime.batch import compile_together
@@ -296,8 +296,6 @@ def reason_of(error: BaseException) -> str:
     text = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
     if isinstance(error, unittest.SkipTest):
         return f"declined: {text[0]}"[:180]
-    if isinstance(error, UnsupportedError) and "cannot be read" in text[0]:
-        return "operator missing: " + ", ".join(line.partition(": ")[0] for line in text[1:])
     if isinstance(error, AssertionError):
         differing = [line for line in text if line.startswith(("Mismatched", "Max abs", "Output"))]
         return "wrong result: " + "; ".join(differing or text[:2])[:160]

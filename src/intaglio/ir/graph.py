@@ -18,10 +18,6 @@ CONTENTS_LIMIT = 256
 """Integer tensors of at most this many elements carry their symbolic contents."""
 
 
-RECOMPUTED = "recomputed: "
-"""What the path of a node begins with that computes a value once more, so as not to keep it in memory."""
-
-
 class Value:
     """One value: a graph input, a node's output or a constant.
 
@@ -178,7 +174,7 @@ class Node:
     @property
     def is_recomputed(self) -> bool:
         """Whether the node is there to compute a value once more; it is not merged with the one that does so first."""
-        return self.origin.path.startswith(RECOMPUTED)
+        return self.origin.is_recomputed
 
     @property
     def inputs(self) -> tuple[Value | None, ...]:

@@ -31,10 +31,11 @@ class Origin:
     `path` names it in messages, and `str` gives it too; `operator` and `version` are what the file says, before older
     versions are translated; `metadata` are the properties that an exporter attached. `outer` is the call of the
     function that the node stood in, or the place of its subgraph, and `base` the origin of a node that this one was
-    derived from. An origin is never changed, and nodes that replace others share it.
+    derived from; `is_recomputed` says that the node is there to compute a value once more. An origin is never changed,
+    and nodes that replace others share it.
     """
 
-    __slots__ = ("base", "metadata", "operator", "outer", "path", "version")
+    __slots__ = ("base", "is_recomputed", "metadata", "operator", "outer", "path", "version")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Origin:
         metadata: Mapping[str, str] | None = None,
         outer: Origin | None = None,
         base: Origin | None = None,
+        is_recomputed: bool = False,
     ) -> None:
         self.path = path
         self.operator = operator
@@ -51,10 +53,19 @@ class Origin:
         self.metadata = dict(metadata) if metadata else _NOTHING
         self.outer = outer
         self.base = base
+        self.is_recomputed = is_recomputed
 
     def renamed(self, path: str) -> Origin:
         """The same origin under another path, for nodes that were derived from it."""
-        return Origin(path, self.operator, self.version, self.metadata, self.outer, self.base or self)
+        base = self.base or self
+        return Origin(path, self.operator, self.version, self.metadata, self.outer, base, self.is_recomputed)
+
+    def recomputed(self) -> Origin:
+        """The origin of a node that computes the same once more."""
+        if self.is_recomputed:
+            return self
+        path = f"recomputed: {self.path}"
+        return Origin(path, self.operator, self.version, self.metadata, self.outer, self.base or self, True)
 
     @property
     def name(self) -> str:
@@ -100,10 +111,11 @@ class Origin:
         return hash(self.path)
 
     def _key(self) -> tuple[object, ...]:
-        return self.path, self.operator, self.version, self.metadata, self.outer, self.base
+        return self.path, self.operator, self.version, self.metadata, self.outer, self.base, self.is_recomputed
 
     def __reduce__(self) -> tuple[type[Origin], tuple[object, ...]]:
-        return Origin, (self.path, self.operator, self.version, dict(self.metadata), self.outer, self.base)
+        own = self.path, self.operator, self.version, dict(self.metadata), self.outer, self.base, self.is_recomputed
+        return Origin, own
 
 
 UNKNOWN = Origin()

@@ -227,7 +227,7 @@ class _Reader:
         return place, name, self.type() if self.accept(":") else None
 
     def node(self, graph: Graph, targets: list[tuple[int, str, Type | None]]) -> None:
-        """Operator(inputs; attributes) @"path of its origin" """
+        """Operator(inputs; attributes) @"path of its origin" again"""
         place = self.start
         cls = self.operator()
         self.expect("(")
@@ -241,7 +241,7 @@ class _Reader:
             attributes = dict(self.listing(lambda: self.keyword(cls, graph), ")"))
         else:
             self.expect(")")
-        origin = Origin(self.string()) if self.accept("@") else UNKNOWN
+        origin = Origin(self.string(), is_recomputed=self.accept("again")) if self.accept("@") else UNKNOWN
         self.append(graph, self.make(cls, attributes, len(targets), place), inputs, targets, origin, place)
 
     def operator(self) -> type[Op]:

@@ -153,7 +153,7 @@ class _Printer:
         attributes = list(_attributes(node.op, len(node.outputs)))
         plain = [f"{name}={self.attribute(value)}" for name, value in attributes if not isinstance(value, Graph)]
         graphs = [(name, value) for name, value in attributes if isinstance(value, Graph)]
-        origin = f" @{quote(node.origin.path)}" if node.origin else ""
+        origin = f" @{quote(node.origin.path)}{' again' if node.is_recomputed else ''}" if node.origin else ""
         head = f"{outputs} = {_operator_name(node.op)}({inputs}{'; ' if plain else ''}{', '.join(plain)}"
         if not graphs:
             yield Line(depth, f"{head}){origin}", node)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.plan import Call
 from intaglio.kernels.program import Program
+from intaglio.kernels.refusal import Refusal
 from intaglio.kernels.view import View
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ def all_inputs(node: Node) -> Sequence[Value]:
 class Anchor:
     """How a structured operator is lowered.
 
-    `refuse(node)` gives the reason why the rule does not apply, or None. `reads` are the inputs that the kernels read
+    `refuse(node)` says why the rule does not apply, or None. `reads` are the inputs that the kernels read
     (others only steer types). `lower(context, node, epilogue)` emits the calls; where `fuses`, elementwise nodes that
     follow are handed over as the epilogue, else it is empty and the rule allocates the outputs itself.
     """
 
     lower: Callable[[Context, Node, Epilogue], None]
-    refuse: Callable[[Node], str | None] = lambda node: None
+    refuse: Callable[[Node], Refusal | None] = lambda node: None
     reads: Callable[[Node], Sequence[Value]] = all_inputs
     fuses: Callable[[Node], bool] = lambda node: False
 
@@ -45,7 +46,7 @@ class LateSizes:
     """
 
     bind: Callable[[Context, Node], None]
-    refuse: Callable[[Node], str | None] = lambda node: None
+    refuse: Callable[[Node], Refusal | None] = lambda node: None
     reads: Callable[[Node], Sequence[Value]] = all_inputs
 
 

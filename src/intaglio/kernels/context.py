@@ -33,6 +33,7 @@ from intaglio.kernels.plan import (
     Size,
     Step,
 )
+from intaglio.kernels.refusal import Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.memory.constants import drop_pages, share
 from intaglio.processor import usable_cores
@@ -296,10 +297,10 @@ class Context:
         """Add an action to the block under way before the one that stands at a place."""
         self.actions.insert(place, action)
 
-    def add_host(self, node: Node, reason: str) -> None:
+    def add_host(self, node: Node, refusal: Refusal) -> None:
         """Add a host node; the segment must have been closed."""
         inferred = {value: self.inferred[value] for value in node.outputs if value in self.inferred}
-        self.steps.append(HostStep(node, reason, inferred))
+        self.steps.append(HostStep(node, refusal, inferred))
 
     def close_segment(self, needed: Callable[[Value], bool], results: Sequence[Value] = ()) -> None:
         """End the segment: values that are needed later become its outputs, and it starts afresh.

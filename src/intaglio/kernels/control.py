@@ -30,6 +30,7 @@ from intaglio.kernels.plan import (
     operands_of,
     walk,
 )
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.ops.indices import known, resolve_axis
 
@@ -39,7 +40,7 @@ LowerBody = Callable[[Graph], object]
 CONTROL = ("If", "Loop", "Scan")
 
 
-def refuse_control(node: Node) -> str | None:
+def refuse_control(node: Node) -> Refusal | None:
     """Why a node's own values (its subgraphs aside) cannot be handled in C, or None."""
     bodies = [graph for _, graph in node.op.subgraphs()]
     values = [*node.inputs, *node.outputs, *(v for graph in bodies for v in (*graph.inputs, *graph.outputs))]
@@ -47,14 +48,14 @@ def refuse_control(node: Node) -> str | None:
         if value is None:
             continue
         if not isinstance(value.type, TensorType):
-            return f"{value.name} is {value.type}, which is not a tensor"
+            return Refusal(Cause.ELEMENTS, f"{value.name} is {value.type}, which is not a tensor")
         if value.type.shape is None:
-            return f"the rank of {value.name} is not known before the run"
+            return Refusal(Cause.SHAPE, f"the rank of {value.name} is not known before the run")
         if not is_computable(value.dtype):
-            return f"{value.dtype} is not compiled"
+            return Refusal(Cause.ELEMENTS, f"{value.dtype} is not compiled")
     flags = [product(value.shape) for value in _flags(node) if value is not None]
     if any(compare(size, 1) in (-1, 1) or (size != 1 and node.op.name != "If") for size in flags):
-        return "a condition or a count that may have more than one element is not compiled"
+        return Refusal(Cause.FORM, "a condition or a count that may have more than one element is not compiled")
     return _refuse_sizes(node)
 
 
@@ -65,13 +66,13 @@ def _flags(node: Node) -> Sequence[Value | None]:
     return [*node.inputs[:2], node.op.body.outputs[0]] if node.op.name == "Loop" else []
 
 
-def _refuse_sizes(node: Node) -> str | None:
+def _refuse_sizes(node: Node) -> Refusal | None:
     if node.op.name == "If":
         return None
     inner, returned, _ = _carried(node)
     for value, result in zip(inner, returned, strict=True):
         if value.rank != result.rank or value.dtype != result.dtype:
-            return f"{value.name} changes its rank or type from round to round"
+            return Refusal(Cause.FORM, f"{value.name} changes its rank or type from round to round")
     return None
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from intaglio.errors import GraphError, IntaglioError
 from intaglio.ir.graph import Node
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.version import __version__
 
 NODE_LIMIT = 8
@@ -93,13 +94,13 @@ class Faults:
     is_hosted: bool = False
     """Whether the host runs everything."""
     _apart: set[str] = field(default_factory=set[str])
-    _hosted: dict[str, str] = field(default_factory=dict[str, str])
+    _hosted: dict[str, Refusal] = field(default_factory=dict[str, Refusal])
 
     def is_apart(self, node: Node) -> bool:
         """Whether a node is to have a kernel of its own."""
         return self.is_plain or _name(node) in self._apart
 
-    def host_reason(self, node: Node) -> str | None:
+    def refusal(self, node: Node) -> Refusal | None:
         """Why the host is to run a node; None where it is not."""
         return self._hosted.get(_name(node)) or self._hosted.get(_operator(node))
 
@@ -108,18 +109,18 @@ class Faults:
         if is_raising():
             raise error
         text = _text(error)
-        remedy = self._plan(nodes, f"a bug in Intaglio: {text}")
+        remedy = self._plan(nodes, Refusal(Cause.FAULT, f"a bug in Intaglio: {text}"))
         self.met.append(Fault(tuple(map(shown, nodes)), text, remedy))
 
-    def _plan(self, nodes: Sequence[Node], reason: str) -> Remedy:
+    def _plan(self, nodes: Sequence[Node], refusal: Refusal) -> Remedy:
         names = {_name(node) for node in nodes}
         if len(self.met) < FAULT_LIMIT:
             if len(nodes) > 1 and not self.is_plain and not names <= self._apart:
                 self._apart |= names
                 return APART
-            if nodes and not all(map(self.host_reason, nodes)):
+            if nodes and not all(map(self.refusal, nodes)):
                 keys = names if len(self.met) < NODE_LIMIT else {_operator(node) for node in nodes}
-                self._hosted.update(dict.fromkeys(keys, reason))
+                self._hosted.update(dict.fromkeys(keys, refusal))
                 return HOSTED
             if not self.is_plain:
                 self.is_plain = True

@@ -33,7 +33,6 @@ class Group:
     kind: Kind
     nodes: list[Node]
     position: int
-    reason: str = ""
     apart: str = ""
     """Why the first node was not computed together with what it reads."""
     shape: tuple[Dim, ...] = ()
@@ -65,9 +64,7 @@ def reduction_axes(node: Node) -> tuple[int, ...] | None:
     return tuple(range(data.rank)) or None
 
 
-def form_groups(
-    nodes: list[Node], kind_of: dict[Node, Kind], reasons: dict[Node, str], faults: Faults, backend: Backend
-) -> list[Group]:
+def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], faults: Faults, backend: Backend) -> list[Group]:
     """The groups of all nodes in the order in which they run."""
     order = _Order(nodes)
     group_of: dict[Value, Group] = {}
@@ -77,7 +74,7 @@ def form_groups(
         candidates = _candidates(node, group_of) if kind_of[node] == "loop" and not is_apart else []
         group = next((g for g in candidates if _can_join(g, node) and order.is_unread(g.nodes, place)), None)
         if group is None:
-            group = _new_group(node, place, kind_of[node], reasons.get(node, ""), backend)
+            group = _new_group(node, place, kind_of[node], backend)
             group.apart = _why_apart(candidates, node, order, place)
             groups.append(group)
         else:
@@ -142,8 +139,8 @@ def _merge(group: Group, other: Group, order: _Order) -> None:
     group.reduced = group.reduced or other.reduced
 
 
-def _new_group(node: Node, place: int, kind: Kind, reason: str, backend: Backend) -> Group:
-    group = Group(kind, [node], place, reason, values=set(node.outputs))
+def _new_group(node: Node, place: int, kind: Kind, backend: Backend) -> Group:
+    group = Group(kind, [node], place, values=set(node.outputs))
     if kind == "loop":
         is_reduction = node.op.name in REDUCTIONS
         group.shape = reads(node)[0].shape if is_reduction else node.output.shape

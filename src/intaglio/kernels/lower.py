@@ -25,6 +25,7 @@ from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node, open
 from intaglio.kernels.layout import choose_layouts
 from intaglio.kernels.plan import Fill, Operand, Plan, Size
 from intaglio.kernels.program import REDUCTIONS, Program, reads
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.require import Requirements, find_requirements
 from intaglio.kernels.reuse import replaceable
 from intaglio.kernels.view import View
@@ -41,8 +42,6 @@ CLEANUP = tuple(
     if each.name in ("dead-code", "fold-shapes", "fold-constants", "remove-noops", "common-subexpressions")
 )
 """What expansions and layouts leave behind is tidied by the passes that change no rounding."""
-
-UNKNOWN_RANK = "is not known before the run"
 
 ROUNDS_ONCE = (Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU)
 """Operators whose reference rounds narrow floats once and whose expansion computes in the type that it is given."""
@@ -100,7 +99,7 @@ def legalise(graph: Graph, faults: Faults, backend: Backend) -> None:
     """Expand every node that no rule handles, until only handled nodes and leaves without expansion remain."""
 
     def is_composite(node: Node) -> bool:
-        return faults.host_reason(node) is None and _must_expand(node, backend)
+        return faults.refusal(node) is None and _must_expand(node, backend)
 
     def handles(node: Node) -> bool:
         return not (_has_late_axes(node) or is_composite(node) or _drops_known_axes(node))
@@ -199,6 +198,12 @@ def _all_known(node: Node) -> bool:
     return all(value.contents is not None for value in node.outputs) and not node.op.is_random
 
 
+def _no_rule(node: Node) -> Refusal:
+    if node.op.host_reason:
+        return Refusal(Cause.USER, node.op.host_reason)
+    return Refusal(Cause.OPERATOR, f"{node.op.name} is not compiled yet")
+
+
 class _Lowering:
     """The lowering of a graph; that of a subgraph emits into the segment of the graph around."""
 
@@ -210,7 +215,7 @@ class _Lowering:
         self.requirements = requirements
         self.is_body = bound is not None
         self.kinds: dict[Node, Kind] = {}
-        self.reasons: dict[Node, str] = {}
+        self.refusals: dict[Node, Refusal] = {}
         self.binders: dict[str, Node] = {}
         self.late: set[Node] = set()
         self.bodies: dict[Graph, _Lowering] = {}
@@ -238,7 +243,7 @@ class _Lowering:
     def lower_groups(self) -> int:
         """Emit all groups, and say how many there were."""
         nodes = self._demanded()
-        groups = form_groups(nodes, self.kinds, self.reasons, self.context.faults, self.context.backend)
+        groups = form_groups(nodes, self.kinds, self.context.faults, self.context.backend)
         self._find_last_readers(groups)
         around = self.context.require(self._needs(), is_body=self.is_body)
         for index, group in enumerate(groups):
@@ -251,81 +256,84 @@ class _Lowering:
         """Decide for each node how it runs, and who finds out the sizes that only data tells."""
         for node in self.graph.nodes:
             with blaming((node,)):
-                kind, reason = self._kind(node)
+                kind = self._kind(node)
             unknown = set[str]().union(*(self._size_symbols(value) for value in node.outputs)) - self.bound
-            if unknown and kind not in ("host", "control"):
-                kind, reason = self._late_kind(node, kind, unknown)
-            if unknown and kind != "host":
+            if unknown and not isinstance(kind, Refusal) and kind != "control":
+                kind = self._late_kind(node, kind, unknown)
+            if unknown and not isinstance(kind, Refusal):
                 self.context.late_symbols |= unknown
             self.bound |= unknown
             self.binders.update(dict.fromkeys(unknown, node))
-            self.kinds[node], self.reasons[node] = kind, reason
+            if isinstance(kind, Refusal):
+                self.kinds[node], self.refusals[node] = "host", kind
+            else:
+                self.kinds[node] = kind
 
     def _size_symbols(self, value: Value) -> set[str]:
         """The symbols of a value's size, those included that are assumed to be something else."""
         inferred = self.context.inferred.get(value, ())
         return _symbols_of(value).union(*(symbols(dim) for dim in inferred))
 
-    def _late_kind(self, node: Node, kind: Kind, unknown: set[str]) -> tuple[Kind, str]:
+    def _late_kind(self, node: Node, kind: Kind, unknown: set[str]) -> Kind | Refusal:
         """How a node runs of which some sizes depend on data."""
         rule = late_rule(self.context.backend, node)
         if rule is None:
-            return "host", f"the size {', '.join(sorted(unknown))} depends on data"
+            return Refusal(Cause.DATA, f"the size {', '.join(sorted(unknown))} depends on data")
         refusal = rule.refuse(node)
-        if refusal is not None:
-            return "host", refusal
-        self.late.add(node)
-        return kind, ""
+        if refusal is None:
+            self.late.add(node)
+        return refusal or kind
 
-    def host_reason(self) -> str | None:
+    def refusal(self) -> Refusal | None:
         """Why this subgraph cannot be C: its first node that is to run on the host."""
         for node in self._demanded():
             if self.kinds[node] == "host":
-                return f"{node.op.name} in its body: {self.reasons[node]}"
+                return self.refusals[node].inside(node.op.name)
         return None
 
-    def _control_kind(self, node: Node) -> tuple[Kind, str]:
+    def _control_kind(self, node: Node) -> Kind | Refusal:
         refusal = refuse_control(node)
         if refusal is not None:
-            return "host", refusal
+            return refusal
         own = body_symbols(node, self.bound)
         bound, bodies = self.bound | own, [graph for _, graph in node.op.subgraphs()]
         inner = [_Lowering(body, self.context, self.requirements, bound) for body in bodies]
         for body in inner:
             body.classify()
-            reason = body.host_reason()
-            if reason is not None:
-                return "host", reason
+            refusal = body.refusal()
+            if refusal is not None:
+                return refusal
         self.context.late_symbols |= own
         self.bodies.update((body.graph, body) for body in inner)
-        return "control", ""
+        return "control"
 
-    def _kind(self, node: Node) -> tuple[Kind, str]:
-        if (bug := self.context.faults.host_reason(node)) is not None:
-            return "host", bug
+    def _kind(self, node: Node) -> Kind | Refusal:
+        if (bug := self.context.faults.refusal(node)) is not None:
+            return bug
         if _all_known(node):
-            return "fill", ""
+            return "fill"
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
         for value in values:
             if not isinstance(value.type, TensorType):
-                return "host", f"{value.name} is {value.type}, which is not a tensor"
+                return Refusal(Cause.ELEMENTS, f"{value.name} is {value.type}, which is not a tensor")
             if value.type.shape is None:
-                return "host", f"the rank of {value.name} {UNKNOWN_RANK}"
+                return Refusal(Cause.SHAPE, f"the rank of {value.name} is not known before the run")
         if not all(is_computable(value.dtype) for value in (*node.outputs, *self._read_by(node))):
             names = sorted({str(v.dtype) for v in values if not is_computable(v.dtype)})
-            return "host", f"{', '.join(names)} is not compiled yet"
+            return Refusal(Cause.ELEMENTS, f"{', '.join(names)} is not compiled yet")
         if node.op.name in CONTROL and node.op.domain == "":
             return self._control_kind(node)
         if is_view(node):
-            return "view", ""
+            return "view"
         if is_loop_node(node):
-            return "loop", ""
+            return "loop"
         rule = own_rule(self.context.backend, node)
         if rule is None:
-            return "host", node.op.host_reason or f"{node.op.name} is not compiled yet"
+            return _no_rule(node)
         opaque = sorted({str(v.dtype) for v in (*node.outputs, *rule.reads(node)) if not handles(node, v.dtype)})
-        refusal = f"{node.op.name} of {', '.join(opaque)} is not compiled yet" if opaque else rule.refuse(node)
-        return ("anchor", "") if refusal is None else ("host", refusal)
+        if opaque:
+            return Refusal(Cause.ELEMENTS, f"{node.op.name} of {', '.join(opaque)} is not compiled yet")
+        return rule.refuse(node) or "anchor"
 
     def _read_by(self, node: Node) -> Sequence[Value]:
         """The inputs whose elements the node's kernel reads."""
@@ -386,7 +394,7 @@ class _Lowering:
             lower_control(self.context, node, lambda graph: self.bodies[graph].lower_groups())
         elif group.kind == "host":
             self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= index)
-            self.context.add_host(node, group.reason)
+            self.context.add_host(node, self.refusals[node])
             self.context.awaited -= {name for name, binder in self.binders.items() if binder is node}
         elif group.kind == "fill":
             self._lower_fill(node)

@@ -11,6 +11,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
 from intaglio.kernels.faults import Fault
 from intaglio.kernels.language import LoopKernel
+from intaglio.kernels.refusal import Refusal
 from intaglio.kernels.view import Buffer
 
 CANCELLED, ROUNDS, ASSUMPTION, REQUIREMENT, OVERFLOW, FAULT = 1, 2, 3, 4, 5, 16
@@ -276,7 +277,7 @@ class HostStep:
     """A node that the reference engine runs, and why."""
 
     node: Node
-    reason: str
+    refusal: Refusal
     inferred: Mapping[Value, tuple[Dim, ...]] = field(default_factory=dict[Value, tuple[Dim, ...]])
     """Shapes of results as the node's own rule gives them, where the plan assumes something else for their sizes."""
 

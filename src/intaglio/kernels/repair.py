@@ -11,6 +11,7 @@ from intaglio.kernels.backend import Backend
 from intaglio.kernels.faults import Faults, LoweringError, is_fault
 from intaglio.kernels.lower import lower
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.segment_sizes import unbound_uses
 
 
@@ -60,8 +61,8 @@ def _read_by_host(node: Node) -> Iterable[Value | None]:
 
 def _hosted_plan(graph: Graph, faults: Faults) -> Plan:
     """The plan in which the host runs every node."""
-    reason = f"a bug in Intaglio: {faults.met[-1].error}"
-    steps = [HostStep(node, reason) for node in graph.nodes]
+    refusal = Refusal(Cause.FAULT, f"a bug in Intaglio: {faults.met[-1].error}")
+    steps = [HostStep(node, refusal) for node in graph.nodes]
     return Plan([*steps], [], list(graph.inputs), list(graph.outputs), faults=faults.met)
 
 

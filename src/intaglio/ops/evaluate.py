@@ -101,7 +101,8 @@ def run_node(
     except (OperatorError, ShapeError) as error:
         raise type(error)(f"{describe(node)}: {error}") from None
     except LimitError as error:
-        raise LimitError(str(error) if describe(node) in str(error) else f"{describe(node)}: {error}") from None
+        is_own = isinstance(error, _RoundsError) and error.node is node
+        raise LimitError(str(error) if is_own else f"{describe(node)}: {error}") from None
     except IntaglioError:
         raise
     except MemoryError as error:
@@ -137,6 +138,14 @@ def _check_sizes(node: Node, results: Sequence[Any]) -> None:
             raise LimitError(f"{text}; the limit on memory is {limit}")
 
 
+class _RoundsError(LimitError):
+    """A loop runs too many rounds."""
+
+    def __init__(self, node: Node, limit: int) -> None:
+        super().__init__(f"{describe(node)} runs more than {limit} rounds, the limit on loop_iterations")
+        self.node = node
+
+
 def _counted(run: RunBody, node: Node) -> RunBody:
     """A runner of bodies that stops a loop after too many rounds."""
     limit, rounds = current().loop_iterations, 0
@@ -145,7 +154,7 @@ def _counted(run: RunBody, node: Node) -> RunBody:
         nonlocal rounds
         rounds += 1
         if rounds > limit:
-            raise LimitError(f"{describe(node)} runs more than {limit} rounds, the limit on loop_iterations")
+            raise _RoundsError(node, limit)
         return run(graph, inputs)
 
     return counted

@@ -96,7 +96,7 @@ class Blueprint:
     def _refuse_host(self, engine: NativeEngine) -> None:
         if self.options.strict and engine.plan.host_steps:
             reasons = "\n".join(
-                f"  {step.node.op.name} at {step.node.origin}: {step.reason}" for step in engine.plan.host_steps
+                f"  {step.node.op.name} at {step.node.origin}: {step.refusal}" for step in engine.plan.host_steps
             )
             raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
 

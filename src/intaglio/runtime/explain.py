@@ -142,7 +142,9 @@ def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None
     for step in plan.steps:
         if isinstance(step, HostStep):
             node = step.node
-            calls.append(ExplainedCall("host", _node_title(node, sizes), nodes=(describe(node),), reason=step.reason))
+            calls.append(
+                ExplainedCall("host", _node_title(node, sizes), nodes=(describe(node),), reason=step.refusal.text)
+            )
         else:
             calls += _explain_block(step.actions, 0, sizes)
     segments = len(plan.steps) - len(plan.host_steps)

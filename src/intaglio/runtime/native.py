@@ -15,7 +15,6 @@ from intaglio.ir.limits import check_time, current, most_bytes
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
 from intaglio.kernels.faults import Fault, Faults, is_fault, is_raising, tell
-from intaglio.kernels.lower import UNKNOWN_RANK
 from intaglio.kernels.overflow import fits, safe_limit
 from intaglio.kernels.plan import (
     ASSUMPTION,
@@ -30,6 +29,7 @@ from intaglio.kernels.plan import (
     Plan,
     walk,
 )
+from intaglio.kernels.refusal import Cause
 from intaglio.kernels.repair import lower_safely, nodes_of_driver, nodes_of_kernels
 from intaglio.kernels.reuse import layout
 from intaglio.kernels.segment_sizes import given_dims, segment_symbols
@@ -170,7 +170,7 @@ class NativeEngine:
         check_files(graph)
         self._fitting = Fitting(self.plan.requirements)
         self._parameters = [] if self.is_special else parameter_positions(graph, self.plan)
-        is_open = any(UNKNOWN_RANK in step.reason for step in self.plan.host_steps)
+        is_open = any(step.refusal.cause is Cause.SHAPE for step in self.plan.host_steps)
         self._depends_on_shapes = is_open and not self.is_special
         self.bodies = {
             step.node: Bodies(step.node, lambda body: NativeEngine(body, self.threads, self.target, self.exact))

@@ -50,7 +50,9 @@ class Segment:
     def __post_init__(self) -> None:
         plan = self.engine.plan
         if len(plan.steps) != 1 or isinstance(plan.steps[0], HostStep):
-            raise NotAlone(", ".join(f"{host.node.op.name}: {host.reason}" for host in plan.host_steps) or "no segment")
+            raise NotAlone(
+                ", ".join(f"{host.node.op.name}: {host.refusal}" for host in plan.host_steps) or "no segment"
+            )
         for value, array in zip(plan.inputs, self.inputs, strict=True):
             if value in self.step.inputs:
                 assert isinstance(value.type, TensorType)

@@ -10,6 +10,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.routine import Parameter, Routine
@@ -50,31 +51,35 @@ def _keys(node: Node) -> Dim:
     return fresh if past is None else past.shape[2] + fresh
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     op, q, k = node.op, _unpacked_shape(node, 0), _unpacked_shape(node, 1)
     if any(computed(node.needed(i).dtype) != FLOAT32 for i in range(3)):
-        return f"Attention of {node.input.dtype} is not compiled as one kernel"
+        return Refusal(Cause.ELEMENTS, f"Attention of {node.input.dtype} is not compiled as one kernel")
     if op.left_window_size >= 0 or op.right_window_size >= 0 or node.optional(6) is not None:
-        return "windows and lengths of keys are not compiled as one kernel"
+        return Refusal(Cause.FORM, "windows and lengths of keys are not compiled as one kernel")
     if op.softmax_precision not in (None, 1) or (len(node.outputs) > 3 and _is_read(node.outputs[3])):
-        return "the scores' precision or the scores themselves are asked for"
+        return Refusal(Cause.FORM, "the scores' precision or the scores themselves are asked for")
     if not all(isinstance(shape[1], int) and isinstance(shape[3], int) for shape in (q, k)):
-        return "its heads are not known before the run"
+        return Refusal(Cause.SHAPE, "its heads are not known before the run")
     if q[0] != k[0]:
-        return "its batch may or may not be broadcast"
+        return Refusal(Cause.FORM, "its batch may or may not be broadcast")
     return _refuse_mask(node, q)
 
 
-def _refuse_mask(node: Node, q: Shape) -> str | None:
+def _refuse_mask(node: Node, q: Shape) -> Refusal | None:
     mask = node.optional(3)
     if mask is None:
         return None
     if mask.dtype.name not in ("bool", "float32") or mask.rank > 4:
-        return f"a mask of type {mask.type} is not compiled as one kernel"
+        return Refusal(Cause.ELEMENTS, f"a mask of type {mask.type} is not compiled as one kernel")
     full = (*q[:3], _keys(node))
     missing = 4 - mask.rank
     is_even = all(dim in (1, full[missing + axis]) for axis, dim in enumerate(mask.shape[:-1]))
-    return None if is_even and mask.shape[-1:] == full[3:] else "its mask may be broadcast or shorter than the keys"
+    return (
+        None
+        if is_even and mask.shape[-1:] == full[3:]
+        else Refusal(Cause.FORM, "its mask may be broadcast or shorter than the keys")
+    )
 
 
 @anchor("Attention", refuse=_refuse)

@@ -12,6 +12,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Fill, Operand, Size
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, row_major
 from intaglio.ops.indices import known_length
 from intaglio.targets.c.routine import memory_type
@@ -121,9 +122,13 @@ for (int64_t axis = 0, place = 0; axis < $rank && !fault; axis++)
 """
 
 
-def _refuse_length(node: Node) -> str | None:
+def _refuse_length(node: Node) -> Refusal | None:
     axes = node.needed(1)
-    return f"how many axes {axes.name} has is not known before the run" if known_length(axes) is None else None
+    return (
+        Refusal(Cause.SHAPE, f"how many axes {axes.name} has is not known before the run")
+        if known_length(axes) is None
+        else None
+    )
 
 
 @late_sizes("Squeeze", "Unsqueeze", refuse=_refuse_length)

@@ -15,6 +15,7 @@ from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.layout import ChannelsLast, to_first, to_last
 from intaglio.kernels.plan import Operand
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.ops.window import Window
 from intaglio.targets.c.backend import machine
@@ -85,13 +86,13 @@ def _op(node: Node) -> ChannelsLast:
     return node.op
 
 
-def _refuse_last(node: Node) -> str | None:
+def _refuse_last(node: Node) -> Refusal | None:
     op = _op(node)
     if op.inner.name not in ("MaxPool", "AveragePool"):
         return None
     windows: Sequence[Window] = op.inner.windows(op.first_type(node.input).dims[2:])  # pyright: ignore
     is_known = all(compare(window.kernel, 0) == 1 for window in windows)
-    return None if is_known else "its window's size is not known before the run"
+    return None if is_known else Refusal(Cause.SHAPE, "its window's size is not known before the run")
 
 
 INNER: dict[str, Callable[[Context, Node, Epilogue], None]] = {}
@@ -116,16 +117,16 @@ def channels_last(context: Context, node: Node, epilogue: Epilogue) -> None:
         _convolve(context, layer)
 
 
-def _refuse_first(node: Node) -> str | None:
+def _refuse_first(node: Node) -> Refusal | None:
     x, w = node.input, node.needed(1)
     if computed(x.dtype).name not in ("float32", "float64"):
-        return f"{node.op.name} of {x.dtype} is not compiled yet"
+        return Refusal(Cause.ELEMENTS, f"{node.op.name} of {x.dtype} is not compiled yet")
     return _refuse_shapes(x, w)
 
 
-def _refuse_shapes(x: Value, w: Value) -> str | None:
+def _refuse_shapes(x: Value, w: Value) -> Refusal | None:
     if not 3 <= x.rank <= 5:
-        return f"a convolution of rank {x.rank} is not compiled yet"
+        return Refusal(Cause.FORM, f"a convolution of rank {x.rank} is not compiled yet")
     return None
 
 

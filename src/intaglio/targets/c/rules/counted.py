@@ -11,6 +11,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import known_integers, resolve_axis
 from intaglio.targets.c.routine import ROWS, Routine, bits_type, part_type, reads, row_blocks, three_parts, writes
@@ -168,10 +169,10 @@ _COMPRESS = f"""
 """
 
 
-def _refuse_unique(node: Node) -> str | None:
+def _refuse_unique(node: Node) -> Refusal | None:
     dtype = part_type(node.input.dtype)
     if dtype.name not in ("float16", "bfloat16", "float32", "float64", "bool") and dtype.kind not in ("int", "uint"):
-        return f"Unique of {dtype} is not compiled"
+        return Refusal(Cause.ELEMENTS, f"Unique of {dtype} is not compiled")
     return None
 
 

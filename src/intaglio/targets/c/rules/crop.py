@@ -9,6 +9,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.indices import known, known_length, resolve_axes
 from intaglio.targets.c.routine import memory_type
 from intaglio.targets.c.rules.late import bind_wanted
@@ -21,9 +22,11 @@ def _is_late(node: Node) -> bool:
     return known(inputs_of(node)[1]) is None
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     is_counted = known_length(inputs_of(node)[1]) is not None
-    return None if is_counted else "how many sizes its target shape has is not known before the run"
+    return (
+        None if is_counted else Refusal(Cause.SHAPE, "how many sizes its target shape has is not known before the run")
+    )
 
 
 def _reads(node: Node) -> list[Value]:

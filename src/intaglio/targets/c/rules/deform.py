@@ -10,6 +10,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.window import Window
 from intaglio.targets.c.backend import machine
@@ -26,9 +27,9 @@ from intaglio.targets.c.structured.pack import pack_b
 from intaglio.targets.c.structured.source import Element, plain_epilogue
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     rank = node.input.rank
-    return None if 3 <= rank <= MOST_AXES + 2 else f"DeformConv of rank {rank} is not compiled"
+    return None if 3 <= rank <= MOST_AXES + 2 else Refusal(Cause.FORM, f"DeformConv of rank {rank} is not compiled")
 
 
 @anchor("DeformConv", refuse=_refuse)

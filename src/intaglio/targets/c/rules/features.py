@@ -11,6 +11,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import whole
 from intaglio.targets.c.routine import (
     ROWS,
@@ -43,11 +44,15 @@ def _constant(context: Context, name: str, array: Array, element: str) -> Parame
     return reads(name, whole(context.constant(held), held.shape), element)
 
 
-def _refuse_lookup(node: Node) -> str | None:
+def _refuse_lookup(node: Node) -> Refusal | None:
     tables = _inputs(node)[1:]
     if any(value.constant is None for value in tables):
-        return "its table is not constant"
-    return "a 16-bit float as a key is not compiled" if tables[0].dtype.name in ("float16", "bfloat16") else None
+        return Refusal(Cause.CONSTANT, "its table is not constant")
+    return (
+        Refusal(Cause.ELEMENTS, "a 16-bit float as a key is not compiled")
+        if tables[0].dtype.name in ("float16", "bfloat16")
+        else None
+    )
 
 
 @anchor("Lookup", refuse=_refuse_lookup, reads=lambda node: _inputs(node)[:1])
@@ -233,11 +238,11 @@ _COUPLED = f"""
 """
 
 
-def _refuse_grams(node: Node) -> str | None:
+def _refuse_grams(node: Node) -> Refusal | None:
     (data,) = _inputs(node)
     if data.dtype.name not in ("int32", "int64"):
-        return f"TfIdfVectorizer of {data.dtype} is not compiled"
-    return "too many n-grams" if len(node.op.pool_int64s or ()) >= 1 << 30 else None
+        return Refusal(Cause.ELEMENTS, f"TfIdfVectorizer of {data.dtype} is not compiled")
+    return Refusal(Cause.FORM, "too many n-grams") if len(node.op.pool_int64s or ()) >= 1 << 30 else None
 
 
 @anchor("TfIdfVectorizer", refuse=_refuse_grams)

@@ -12,6 +12,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.indices import known, known_length
 from intaglio.ops.window import Window, resolve_windows
 from intaglio.targets.c.routine import (
@@ -54,8 +55,12 @@ def _is_late(node: Node) -> bool:
     return any(known(value) is None for value in inputs_of(node)[1:])
 
 
-def _refuse(node: Node) -> str | None:
-    return "how many axes its blocks have is not known, or they do not fit" if _windows(node) is None else None
+def _refuse(node: Node) -> Refusal | None:
+    return (
+        Refusal(Cause.FORM, "how many axes its blocks have is not known, or they do not fit")
+        if _windows(node) is None
+        else None
+    )
 
 
 def _reads(node: Node) -> list[Value]:

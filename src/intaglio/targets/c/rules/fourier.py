@@ -15,6 +15,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.signal import known_scalar, signal_sizes
@@ -107,18 +108,18 @@ class _Lines:
         return self.parts == 1 or (self.is_inverse and self.is_half)
 
 
-def _refuse_dft(node: Node) -> str | None:
+def _refuse_dft(node: Node) -> Refusal | None:
     length = node.optional(1)
     if length is not None and length.dtype.kind not in ("int", "uint"):
-        return f"its length is {length.dtype}"
+        return Refusal(Cause.ELEMENTS, f"its length is {length.dtype}")
     return _refuse_sizes(node.input.shape[-1], _dft_length(node))
 
 
-def _refuse_sizes(parts: Dim, length: Dim | None) -> str | None:
+def _refuse_sizes(parts: Dim, length: Dim | None) -> Refusal | None:
     if not isinstance(parts, int):
-        return "whether its numbers are complex is not known before the run"
+        return Refusal(Cause.SHAPE, "whether its numbers are complex is not known before the run")
     if isinstance(length, int) and not 1 <= length < LONGEST:
-        return f"its length is {length}"
+        return Refusal(Cause.FORM, f"its length is {length}")
     return None
 
 
@@ -224,13 +225,13 @@ value[3] = length;
 value[4] = bins;"""
 
 
-def _refuse_frames(node: Node) -> str | None:
+def _refuse_frames(node: Node) -> Refusal | None:
     step, length = known_scalar(node.inputs[1]), _frame_length(node)
     if isinstance(step, int) and step < 1:
-        return f"its step is {step}"
+        return Refusal(Cause.FORM, f"its step is {step}")
     parts = signal_sizes(node.input.shape)[2]
     if node.op.onesided and parts == 2:
-        return "a one-sided transform needs a real signal"
+        return Refusal(Cause.FORM, "a one-sided transform needs a real signal")
     return _refuse_sizes(parts, length)
 
 

@@ -14,6 +14,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.printing.epilogue import EpilogueCode
@@ -63,19 +64,19 @@ def integer_operands(node: Node) -> IntegerOperands:
     return IntegerOperands(node.input, node.needed(1), node.optional(2), node.optional(3))
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     given = integer_operands(node)
     if not batches_are_known(given.a, given.b, node.output):
-        return "its batch dimensions may or may not be broadcast"
+        return Refusal(Cause.FORM, "its batch dimensions may or may not be broadcast")
     batch, own = node.output.shape[: max(given.a.rank, given.b.rank, 2) - 2], given.b.shape[:-2]
     if len(batch) > 2 and own != batch and any(dim != 1 for dim in own):
-        return "its right operand is repeated along some of more than two batch axes"
+        return Refusal(Cause.FORM, "its right operand is repeated along some of more than two batch axes")
     has_rows = given.a_zero is not None and given.a.rank == 2 and given.a_zero.shape == given.a.shape[:1]
     if not is_single(given.a_zero) and not has_rows:
-        return "its left zero points are neither one nor one for each row of a matrix"
+        return Refusal(Cause.FORM, "its left zero points are neither one nor one for each row of a matrix")
     has_columns = given.b_zero is not None and given.b.rank > 1 and given.b_zero.shape == given.b.shape[-1:]
     if not is_single(given.b_zero) and not has_columns:
-        return "its right zero points are neither one nor one for each column"
+        return Refusal(Cause.FORM, "its right zero points are neither one nor one for each column")
     return None
 
 

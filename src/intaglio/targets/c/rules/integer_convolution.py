@@ -13,6 +13,7 @@ from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.layout import ChannelsLast, to_first, to_last
 from intaglio.kernels.plan import Operand
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.ops.convolution import Conv
 from intaglio.targets.c.backend import machine
@@ -41,14 +42,14 @@ from intaglio.targets.c.structured.integer_tile import integer_tile
 from intaglio.targets.c.structured.source import StructuredKernel
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     given = integer_operands(node)
     if not 3 <= given.a.rank <= 5 or not isinstance(given.a.shape[1], int):
-        return f"ConvInteger of {given.a.type} is computed in double precision"
+        return Refusal(Cause.FORM, f"ConvInteger of {given.a.type} is computed in double precision")
     if given.b.constant is None or (given.b_zero is not None and given.b_zero.constant is None):
-        return "its kernels are not known before the run"
+        return Refusal(Cause.CONSTANT, "its kernels are not known before the run")
     if not is_single(given.a_zero):
-        return "its input has more than one zero point"
+        return Refusal(Cause.FORM, "its input has more than one zero point")
     return None
 
 

@@ -14,6 +14,7 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.elements import OPAQUE
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import known_integers, known_length, resolve_axis
 from intaglio.targets.c.printing.register import MEMORY, register_kind
@@ -29,10 +30,10 @@ def _integer_operand(context: Context, name: str, value: Value) -> tuple[str, st
 def _refuse_integers(place: int):
     """Refuse a parameter whose number of elements is not known."""
 
-    def refuse(node: Node) -> str | None:
+    def refuse(node: Node) -> Refusal | None:
         value = node.needed(place)
         if known_length(value) is None or value.dtype.kind not in ("int", "uint"):
-            return f"how many numbers {value.name} has is not known before the run"
+            return Refusal(Cause.SHAPE, f"how many numbers {value.name} has is not known before the run")
         return None
 
     return refuse
@@ -41,9 +42,11 @@ def _refuse_integers(place: int):
 def _refuse_fractions(place: int):
     """Refuse a parameter that is not of an integer type."""
 
-    def refuse(node: Node) -> str | None:
+    def refuse(node: Node) -> Refusal | None:
         value = node.needed(place)
-        return None if value.dtype.kind in ("int", "uint") else f"{value.name} is {value.dtype}"
+        return (
+            None if value.dtype.kind in ("int", "uint") else Refusal(Cause.ELEMENTS, f"{value.name} is {value.dtype}")
+        )
 
     return refuse
 
@@ -259,9 +262,11 @@ for (int64_t i = 0; i < $rank; i++)
 """
 
 
-def _refuse_split(node: Node) -> str | None:
+def _refuse_split(node: Node) -> Refusal | None:
     return (
-        _refuse_fractions(1)(node) if len(node.inputs) > 1 and node.inputs[1] is not None else "its sizes are unknown"
+        _refuse_fractions(1)(node)
+        if len(node.inputs) > 1 and node.inputs[1] is not None
+        else Refusal(Cause.DATA, "its sizes are unknown")
     )
 
 
@@ -301,10 +306,10 @@ def top_k_sizes(context: Context, node: Node) -> None:
     _bind_count(context, node, 1, "count < 0 || count > extent", [("extent", extent)], extent)
 
 
-def _refuse_depth(node: Node) -> str | None:
+def _refuse_depth(node: Node) -> Refusal | None:
     depth = node.needed(1)
     if depth.dtype.name not in MEMORY or depth.dtype.name in OPAQUE:
-        return f"a depth of {depth.dtype} that is known only in the run is not compiled"
+        return Refusal(Cause.ELEMENTS, f"a depth of {depth.dtype} that is known only in the run is not compiled")
     return None
 
 

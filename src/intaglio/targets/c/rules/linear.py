@@ -12,6 +12,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, row_major, whole
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.printing.epilogue import EpilogueCode
@@ -34,11 +35,15 @@ def _operands(node: Node) -> tuple[Value, Value]:
     return node.input, node.needed(1)
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     a, b = _operands(node)
     if computed(a.dtype).name not in ELEMENTS:
-        return f"MatMul of {a.dtype} is not compiled yet"
-    return None if batches_are_known(a, b, node.output) else "its batch dimensions may or may not be broadcast"
+        return Refusal(Cause.ELEMENTS, f"MatMul of {a.dtype} is not compiled yet")
+    return (
+        None
+        if batches_are_known(a, b, node.output)
+        else Refusal(Cause.FORM, "its batch dimensions may or may not be broadcast")
+    )
 
 
 def batches_are_known(a: Value, b: Value, out: Value) -> bool:

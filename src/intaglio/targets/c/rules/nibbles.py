@@ -11,6 +11,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.linear import copied, folded
@@ -22,15 +23,17 @@ def _inputs(node: Node) -> tuple[Value, Value, Value, Value | None]:
     return node.input, node.needed(1), node.needed(2), node.optional(3)
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     op: Any = node.op
     a, b, scales, zeros = _inputs(node)
     if op.bits != 4 or op.block_size % 8 or a.dtype.name != "float32" or a.rank < 2:
-        return f"only products of float32 matrices with weights of four bits are computed so, not {a.type}"
+        return Refusal(
+            Cause.FORM, f"only products of float32 matrices with weights of four bits are computed so, not {a.type}"
+        )
     if any(value is not None for value in node.inputs[4:]):
-        return "its columns are assigned to blocks one by one"
+        return Refusal(Cause.FORM, "its columns are assigned to blocks one by one")
     if b.constant is None or scales.constant is None or (zeros is not None and zeros.constant is None):
-        return "its weights are not known before the run"
+        return Refusal(Cause.CONSTANT, "its weights are not known before the run")
     return None
 
 

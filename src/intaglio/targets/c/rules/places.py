@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.plan import Size
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import row_major
 
 PLACE = """
@@ -24,10 +25,14 @@ def inputs_of(node: Node) -> list[Value]:
     return [value for value in node.inputs if value is not None]
 
 
-def refuse_unknown_tuples(node: Node) -> str | None:
+def refuse_unknown_tuples(node: Node) -> Refusal | None:
     """The reason where the length of the index tuples is known only at run time."""
     length = inputs_of(node)[1].shape[-1]
-    return None if isinstance(length, int) else "the length of its index tuples is not known before the run"
+    return (
+        None
+        if isinstance(length, int)
+        else Refusal(Cause.SHAPE, "the length of its index tuples is not known before the run")
+    )
 
 
 def tuple_length(indices: Value) -> int:

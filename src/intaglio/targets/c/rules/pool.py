@@ -11,6 +11,7 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import whole
 from intaglio.ops.window import Window
 from intaglio.targets.c.routine import Parameter, Routine, memory_type
@@ -25,14 +26,14 @@ def _windows(node: Node) -> tuple[Window, ...]:
     return node.op.windows(node.input.shape[2:])
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     data = node.input
     if not 3 <= data.rank <= 5 or not is_computable(data.dtype):
-        return f"{node.op.name} of {data.type} is not compiled yet"
+        return Refusal(Cause.ELEMENTS, f"{node.op.name} of {data.type} is not compiled yet")
     if node.op.name == "LpPool" and data.dtype.name == "float32" and not node.op.ceil_mode:
-        return "it is expanded to a mean of powers, whose kernel is faster"
+        return Refusal(Cause.FORM, "it is expanded to a mean of powers, whose kernel is faster")
     is_known = all(compare(window.kernel, 0) == 1 for window in _windows(node))
-    return None if is_known else "its window's size is not known before the run"
+    return None if is_known else Refusal(Cause.SHAPE, "its window's size is not known before the run")
 
 
 def _lowest(dtype: DType) -> str:

@@ -11,6 +11,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import whole
 from intaglio.ops.random import key_of, uniform_bits
 from intaglio.targets.c.backend import machine
@@ -217,9 +218,9 @@ _NORMAL = f"""
 """
 
 
-def _refuse_mask(node: Node) -> str | None:
+def _refuse_mask(node: Node) -> Refusal | None:
     seed = node.op.seed
-    return None if seed is None or 0 <= seed < 1 << 32 else f"the seed {seed} is not below 2^32"
+    return None if seed is None or 0 <= seed < 1 << 32 else Refusal(Cause.FORM, f"the seed {seed} is not below 2^32")
 
 
 @anchor("DropoutMask", refuse=_refuse_mask, reads=lambda node: [v for v in node.inputs[1:] if v is not None])

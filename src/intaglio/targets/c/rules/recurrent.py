@@ -17,6 +17,7 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand, Size, SizeTerm
 from intaglio.kernels.program import Program
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.printing.epilogue import EpilogueCode
@@ -100,11 +101,15 @@ class _Layer:
         return (shape[0], shape[1]) if self.op.layout else (shape[1], shape[0])
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     layer = _Layer(node)
     if layer.dtype.name not in _KINDS:
-        return f"{node.op.name} of {layer.given(0).dtype} is not compiled yet"
-    return None if isinstance(layer.given(2).shape[2], int) else "its hidden size is not known before the run"
+        return Refusal(Cause.ELEMENTS, f"{node.op.name} of {layer.given(0).dtype} is not compiled yet")
+    return (
+        None
+        if isinstance(layer.given(2).shape[2], int)
+        else Refusal(Cause.SHAPE, "its hidden size is not known before the run")
+    )
 
 
 @anchor("LSTM", "GRU", "RNN", refuse=_refuse)

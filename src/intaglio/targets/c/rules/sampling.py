@@ -8,6 +8,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.routine import ROWS, Routine, disagreement, memory_type, part_type, reads, row_blocks, writes
 from intaglio.targets.c.rules.channels import MIX_HELPERS, MOST_AXES, channels_last, give_last, result_last
@@ -21,9 +22,13 @@ def _inputs(node: Node) -> tuple[Value, Value]:
     return node.input, node.needed(1)
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     image, _ = _inputs(node)
-    return None if 3 <= image.rank <= MOST_AXES + 2 else f"GridSample of rank {image.rank} is not compiled"
+    return (
+        None
+        if 3 <= image.rank <= MOST_AXES + 2
+        else Refusal(Cause.FORM, f"GridSample of rank {image.rank} is not compiled")
+    )
 
 
 def _computed(image: Value) -> DType:

@@ -7,6 +7,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.indices import known_integers
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.printing.register import MEMORY, register_kind
@@ -38,8 +39,8 @@ def _is_late(node: Node) -> bool:
     return known_integers(node.inputs[1]) is None
 
 
-def _refuse_scan(node: Node) -> str | None:
-    return None if _is_late(node) or _scan_axis(node) is not None else "its axis is out of range"
+def _refuse_scan(node: Node) -> Refusal | None:
+    return None if _is_late(node) or _scan_axis(node) is not None else Refusal(Cause.FORM, "its axis is out of range")
 
 
 def _scan_reads(node: Node) -> list[Value]:

@@ -12,6 +12,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.indices import resolve_axis
 from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import (
@@ -149,14 +150,18 @@ $line
 """
 
 
-def _refuse_scatter_nd(node: Node) -> str | None:
+def _refuse_scatter_nd(node: Node) -> Refusal | None:
     data, indices, updates = inputs_of(node)
-    reason = refuse_unknown_tuples(node)
-    if reason is not None:
-        return reason
+    refusal = refuse_unknown_tuples(node)
+    if refusal is not None:
+        return refusal
     length = tuple_length(indices)
     is_fitting = length <= data.rank and updates.rank == indices.rank - 1 + data.rank - length
-    return None if is_fitting else f"updates of {updates.type} do not fit {data.type} and {indices.type}"
+    return (
+        None
+        if is_fitting
+        else Refusal(Cause.FORM, f"updates of {updates.type} do not fit {data.type} and {indices.type}")
+    )
 
 
 @anchor("ScatterND", refuse=_refuse_scatter_nd)
@@ -261,11 +266,11 @@ _TENSOR_SCATTER = """
 """
 
 
-def _refuse_one_hot(node: Node) -> str | None:
+def _refuse_one_hot(node: Node) -> Refusal | None:
     indices, _, values = inputs_of(node)
     if indices.dtype.name not in MEMORY or indices.dtype.name == "bool":
-        return f"OneHot of {indices.dtype} indices is not compiled yet"
-    return None if values.shape == (2,) else "OneHot needs two values"
+        return Refusal(Cause.ELEMENTS, f"OneHot of {indices.dtype} indices is not compiled yet")
+    return None if values.shape == (2,) else Refusal(Cause.FORM, "OneHot needs two values")
 
 
 @anchor("OneHot", refuse=_refuse_one_hot, reads=lambda node: [inputs_of(node)[0], inputs_of(node)[2]])

@@ -8,6 +8,7 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.elements import BITS
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
 from intaglio.targets.c.printing.register import MEMORY, register_kind
@@ -181,8 +182,8 @@ _ARG_ROWS = f"""{_ARG_FAULT}\
 """
 
 
-def _refuse_top(node: Node) -> str | None:
-    return None if len(node.outputs) == 2 else "TopK needs two outputs"
+def _refuse_top(node: Node) -> Refusal | None:
+    return None if len(node.outputs) == 2 else Refusal(Cause.FORM, "TopK needs two outputs")
 
 
 @anchor("TopK", refuse=_refuse_top, reads=lambda node: [node.input])

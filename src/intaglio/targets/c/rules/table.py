@@ -9,6 +9,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.backend import Anchor, LateSizes, all_inputs
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.refusal import Refusal
 
 ANCHORS: dict[str, Anchor] = {}
 """The structured operators by name."""
@@ -19,7 +20,7 @@ LATE: dict[str, LateSizes] = {}
 
 def late_sizes(
     *names: str,
-    refuse: Callable[[Node], str | None] = lambda node: None,
+    refuse: Callable[[Node], Refusal | None] = lambda node: None,
     reads: Callable[[Node], Sequence[Value]] = all_inputs,
 ) -> Callable[[Callable[[Context, Node], None]], Callable[[Context, Node], None]]:
     """Register what binds the sizes of operators' outputs."""
@@ -36,7 +37,7 @@ def late_sizes(
 
 def anchor(
     *names: str,
-    refuse: Callable[[Node], str | None] = lambda node: None,
+    refuse: Callable[[Node], Refusal | None] = lambda node: None,
     reads: Callable[[Node], Sequence[Value]] = all_inputs,
     fuses: Callable[[Node], bool] = lambda node: False,
 ) -> Callable[[Callable[[Context, Node, Epilogue], None]], Callable[[Context, Node, Epilogue], None]]:

@@ -12,6 +12,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.ml.trees import MODES
 from intaglio.targets.c.routine import AT_LEAST_ONE, Routine, memory_type, reads, writes
@@ -57,13 +58,13 @@ def _trees(node: Node) -> _Trees:
     return _Trees(*(as_array(value) for value in _inputs(node)[1:8]))
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     if any(value.constant is None for value in _inputs(node)[1:]):
-        return "its trees are not constant"
+        return Refusal(Cause.CONSTANT, "its trees are not constant")
     trees = _trees(node)
     if trees.features.max(initial=0) >= 1 << FLAGS or max(len(trees.nodes), trees.weights.size) >= 1 << 30:
-        return "its trees are too large"
-    return None if _ends(trees) else f"its trees form a cycle or are deeper than {LEVELS} levels"
+        return Refusal(Cause.FORM, "its trees are too large")
+    return None if _ends(trees) else Refusal(Cause.FORM, f"its trees form a cycle or are deeper than {LEVELS} levels")
 
 
 def _ends(trees: _Trees) -> bool:

@@ -12,6 +12,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import row_major, whole
 from intaglio.ops.indices import known
 from intaglio.targets.c.routine import AT_LEAST_ONE, Parameter, Routine, bits_type, disagreement, reads, writes
@@ -26,12 +27,16 @@ def _pooled(node: Node) -> tuple[Dim, ...]:
     return op.sizes(inputs_of(node)[0].shape)
 
 
-def _refuse(node: Node) -> str | None:
+def _refuse(node: Node) -> Refusal | None:
     data, _, *shape = inputs_of(node)
     sizes = known(shape[0]) if shape else None
     if shape and sizes is None:
-        return "its output shape is not known before the run"
-    return None if sizes is None or len(sizes) == data.rank else f"{len(sizes)} sizes for rank {data.rank}"
+        return Refusal(Cause.SHAPE, "its output shape is not known before the run")
+    return (
+        None
+        if sizes is None or len(sizes) == data.rank
+        else Refusal(Cause.FORM, f"{len(sizes)} sizes for rank {data.rank}")
+    )
 
 
 def _reads(node: Node) -> list[Value]:
