@@ -31,6 +31,7 @@ PUBLIC = [
     "ShapeError",
     "State",
     "StatefulModel",
+    "TrainingError",
     "UnsupportedError",
     "__version__",
     "autodiff",
@@ -48,6 +49,7 @@ PUBLIC = [
     "pullback",
     "schema",
     "stateful",
+    "train",
     "value_and_grad",
     "vjp",
 ]

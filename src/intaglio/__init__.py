@@ -21,13 +21,14 @@ from intaglio.errors import (
     OperatorError,
     RunTimeoutError,
     ShapeError,
+    TrainingError,
     UnsupportedError,
 )
 from intaglio.ir.limits import Limits
 from intaglio.version import __version__
 
 if TYPE_CHECKING:
-    from intaglio import autodiff, ops
+    from intaglio import autodiff, ops, train
     from intaglio.autodiff.rules import pullback
     from intaglio.compat import InferenceSession
     from intaglio.kernels.faults import FaultWarning
@@ -59,6 +60,7 @@ __all__ = [
     "ShapeError",
     "State",
     "StatefulModel",
+    "TrainingError",
     "UnsupportedError",
     "__version__",
     "autodiff",
@@ -76,6 +78,7 @@ __all__ = [
     "pullback",
     "schema",
     "stateful",
+    "train",
     "value_and_grad",
     "vjp",
 ]
@@ -111,7 +114,7 @@ def __getattr__(name: str) -> Any:
     """A public name at its first use."""
     if name in _HOMES:
         globals()[name] = getattr(import_module(f"intaglio.{_HOMES[name]}"), name)
-    elif name in ("autodiff", "backend", "compat", "ops"):
+    elif name in ("autodiff", "backend", "compat", "ops", "train"):
         import_module(f"intaglio.{name}")
     else:
         raise AttributeError(f"module 'intaglio' has no attribute {name!r}")

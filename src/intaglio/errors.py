@@ -51,3 +51,7 @@ class RunTimeoutError(IntaglioError, TimeoutError):
 
 class CompileError(IntaglioError, RuntimeError):
     """The C compiler is missing, failed or was killed; the text holds the command and its first messages."""
+
+
+class TrainingError(IntaglioError, ArithmeticError):
+    """Training cannot go on: a loss is not finite; the text tells the step and the tensor that was the first."""

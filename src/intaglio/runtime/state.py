@@ -42,6 +42,8 @@ class State(Mapping[str, Array]):
     def __init__(self, arrays: Mapping[str, Any]) -> None:
         self._front: dict[str, Array] = {name: np.array(array, order="C") for name, array in arrays.items()}
         self._back: dict[str, Array] = {}
+        self.lock = threading.RLock()
+        """Held while a run reads and changes the state."""
 
     def __getitem__(self, name: str) -> Array:
         return self.held(name).copy()
@@ -136,7 +138,6 @@ class StatefulModel:
         self._fed = [(types[name], self._reads.get(name)) for name in model.fed]
         self._results = [item.name for item in model.outputs]
         self._turned = [self._writes[name] for name in self._results if name in self._writes]
-        self._lock = threading.RLock()
 
     @property
     def inputs(self) -> tuple[Signature, ...]:
@@ -176,7 +177,7 @@ class StatefulModel:
         """
         self._check_feeds(feeds)
         given = {item.name: as_input(item, feeds[item.name]) for item, source in self._fed if source is None}
-        with self._lock:
+        with self.state.lock:
             values = [given[item.name] if source is None else self.state.held(source) for item, source in self._fed]
             into = [self.state.spare(self._writes[n]) if n in self._writes else None for n in self._results]
             found = dict(zip(self._results, self.model.run_into(values, into), strict=True))
@@ -200,7 +201,7 @@ class StatefulModel:
 
     def load_state_dict(self, tensors: Mapping[str, Any], strict: bool = True) -> None:
         """Take over tensors by name; see `State.load_state_dict`."""
-        with self._lock:
+        with self.state.lock:
             self.state.load_state_dict(tensors, strict)
 
     def save_state(self, path: str | os.PathLike[str]) -> None:
@@ -209,7 +210,7 @@ class StatefulModel:
 
     def load_state(self, path: str | os.PathLike[str], strict: bool = True) -> None:
         """Take the state over from a file of safetensors."""
-        with self._lock:
+        with self.state.lock:
             self.state.load(path, strict)
 
     def frozen_graph(self) -> Graph:
