@@ -50,9 +50,7 @@ class _Narrowing:
 
     def _copy(self, node: Node) -> None:
         if any(node.op.subgraphs()):
-            raise UnsupportedError(
-                f"precision='bfloat16': {describe(node)} has bodies, which stay as they are"
-            )
+            raise UnsupportedError(f"precision='bfloat16': {describe(node)} has bodies, which stay as they are")
         self._builder.origin = node.origin
         count = len(node.outputs)
         kept = _KEPT.get(node.op.name, ())
