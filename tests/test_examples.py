@@ -1,4 +1,4 @@
-"""The examples of gradients run, and find what they say."""
+"""The examples of gradients and training run, and find what they say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "examples"
 
 
-@pytest.mark.parametrize("name", ["adversarial", "ode_parameter"])
+@pytest.mark.parametrize("name", ["adversarial", "fine_tune", "mlp_from_scratch", "ode_parameter"])
 def test_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
     assert len(source.splitlines()) <= 40

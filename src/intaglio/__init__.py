@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from intaglio.compat import InferenceSession
     from intaglio.kernels.faults import FaultWarning
     from intaglio.onnx.schema_objects import Schema, has_operator, schema
-    from intaglio.runtime.builder import ModelBuilder, build
+    from intaglio.runtime.builder import ModelBuilder, build, extend
     from intaglio.runtime.custom import op
     from intaglio.runtime.derivatives import grad, hessian_vector_product, jacobian, jvp, value_and_grad, vjp
     from intaglio.runtime.implementations import get_operator, implementation
@@ -65,6 +65,7 @@ __all__ = [
     "__version__",
     "autodiff",
     "build",
+    "extend",
     "get_operator",
     "grad",
     "has_operator",
@@ -92,6 +93,7 @@ _HOMES = {
     "State": "runtime.state",
     "StatefulModel": "runtime.state",
     "build": "runtime.builder",
+    "extend": "runtime.builder",
     "get_operator": "runtime.implementations",
     "grad": "runtime.derivatives",
     "has_operator": "onnx.schema_objects",

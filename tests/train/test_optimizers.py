@@ -163,6 +163,11 @@ def test_a_schedule_drives_the_updates() -> None:
     assert [after(step) for step in range(6)] == [0.0, 0.5, 1.0, 1.0, 0.5, 0.5]
 
 
+def test_a_learning_rate_beside_an_optimizer_counts() -> None:
+    trainer = train.Trainer(line(), "mse", train.SGD(9.0, momentum=0.9, dampening=0.2), lr=0.1)
+    check(trainer, judged(CASES["momentum"][1], 3))
+
+
 def test_wrong_settings() -> None:
     for make, text in [
         (lambda: train.Adam(lr=-1), "lr of Adam is -1"),

@@ -21,6 +21,7 @@ from intaglio.cli.options import Function, Group, Parser, UsageError, build_pars
 from intaglio.cli.run import run
 from intaglio.cli.shells import ShellArgument
 from intaglio.cli.terminal import print_json, tell, tell_error
+from intaglio.cli.train import train
 from intaglio.errors import IntaglioError
 from intaglio.version import __version__
 
@@ -41,6 +42,7 @@ COMMANDS: tuple[tuple[str, Function] | Group, ...] = (
     ("check", check),
     ("compile", compile_model),
     ("explain", explain),
+    ("train", train),
     ("demo", demo),
     ("doctor", doctor),
     ("conformance", conformance),
@@ -52,7 +54,7 @@ COMMANDS: tuple[tuple[str, Function] | Group, ...] = (
 def make_parser() -> Parser:
     """The parser of the command line."""
     parser = build_parser(
-        "intaglio", "Cuts ONNX models into native code: run, check, explain and compile them.", COMMANDS
+        "intaglio", "Cuts ONNX models into native code: run, check, explain, compile and train them.", COMMANDS
     )
     parser.add_argument("--version", action="version", version=f"intaglio {__version__}")
     return parser

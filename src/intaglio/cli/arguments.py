@@ -51,7 +51,7 @@ def read_inputs(model: Model, texts: Iterable[str], norm: Norm | None = None) ->
     for text in texts:
         name, given = _split(text, names)
         if name is None and Path(given).suffix == ".npz":
-            feeds.update(_read_archive(given))
+            feeds.update(read_archive(given))
             continue
         target = name if name is not None else next((n for n in names if n not in feeds), None)
         if target is None:
@@ -114,7 +114,8 @@ def _with_keys(type: Type, value: Any) -> Any:
     return value
 
 
-def _read_archive(given: str) -> dict[str, Any]:
+def read_archive(given: str) -> dict[str, Any]:
+    """The arrays of an .npz file by name."""
     found = _load(given, None)
     if isinstance(found, np.ndarray):
         raise InputError(f"{given!r} holds one array and not several by name; write NAME={given}")

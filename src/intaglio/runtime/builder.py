@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from intaglio.autodiff.reverse import remove_unread
 from intaglio.errors import GraphError, InputError, IntaglioError
 from intaglio.ir.build import Builder
+from intaglio.ir.clone import clone
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import OPERATORS, Op
 from intaglio.ir.origin import Origin
@@ -29,7 +31,11 @@ from intaglio.ir.verify import verify
 from intaglio.onnx.reader import ModelProto
 from intaglio.onnx.writer import save_model, write_model
 from intaglio.ops.functions import add_to
-from intaglio.runtime.model import Model, load
+from intaglio.runtime.limits import settled
+from intaglio.runtime.model import Model, import_source, load
+
+if TYPE_CHECKING:
+    from intaglio.onnx.reader import Source
 
 
 def build(name: str = "model", inputs: Mapping[str, str | Type] | None = None, doc: str = "") -> ModelBuilder:
@@ -39,6 +45,17 @@ def build(name: str = "model", inputs: Mapping[str, str | Type] | None = None, d
     an expression in symbols: `float32[N, 3, 2*H]`; `float32[]` is a scalar, `float32[...]` has any rank.
     """
     return ModelBuilder(Graph(name), inputs or {}, doc)
+
+
+def extend(model: Model | Source | Graph, **options: Any) -> ModelBuilder:
+    """Begin with a copy of a model: `g["features"]` is any tensor of it, and it is given new outputs.
+
+    What the new outputs do not need is left out. `model` is a Model, or what `load` reads; `limits` may bound reading.
+    """
+    source = model.graph if isinstance(model, Model) else import_source(model, settled(options.get("limits"))).graph
+    graph = clone(source)
+    graph.set_outputs(())
+    return ModelBuilder(graph, {}, graph.doc, is_copy=True)
 
 
 class _NamingBuilder(Builder):
@@ -67,8 +84,9 @@ class _NamingBuilder(Builder):
 class ModelBuilder:
     """A model under construction; `graph` is what it holds so far."""
 
-    def __init__(self, graph: Graph, inputs: Mapping[str, str | Type], doc: str = "") -> None:
+    def __init__(self, graph: Graph, inputs: Mapping[str, str | Type], doc: str = "", *, is_copy: bool = False) -> None:
         self.graph = graph
+        self._given = {v.name: v for v in (*graph.constants(), *graph.values())} if is_copy else {}
         self.graph.doc = doc
         self._builder = _NamingBuilder(graph)
         self._contexts: list[ExitStack] = []
@@ -87,14 +105,14 @@ class ModelBuilder:
         self._contexts.pop().close()
 
     def __getitem__(self, name: str) -> Value:
-        """The input of that name; raises InputError where there is none."""
-        for value in self.graph.inputs:
-            if value.name == name:
-                return value
-        names = [value.name for value in self.graph.inputs]
-        near = get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the inputs are {', '.join(map(repr, names)) or 'none'}"
-        raise InputError(f"there is no input {name!r}; {hint}")
+        """The input of that name, or any tensor of an extended model; raises InputError where there is none."""
+        known = self._given | {value.name: value for value in self.graph.inputs}
+        if name in known:
+            return known[name]
+        near = get_close_matches(name, known, 1)
+        names = ", ".join(repr(value.name) for value in self.graph.inputs)
+        hint = f"did you mean {near[0]!r}?" if near else f"the inputs are {names or 'none'}"
+        raise InputError(f"there is no {'tensor' if self._given else 'input'} {name!r}; {hint}")
 
     def input(self, name: str, type: str | Type, default: Any = None) -> Value:
         """Add an input; with a `default` it may be left out when the model is run."""
@@ -138,6 +156,8 @@ class ModelBuilder:
         """Raise GraphError where the model is not complete: no outputs, or values of another model."""
         if not self.graph.outputs:
             raise GraphError(f"{self.graph.name!r} has no outputs: say `g.output(y=...)`")
+        if self._given:
+            remove_unread(self.graph, self.graph.outputs)
         verify(self.graph)
 
     def model(self, **options: Any) -> Model:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from intaglio.errors import InputError
@@ -199,6 +200,4 @@ def as_optimizer(optimizer: Any, lr: float | None) -> Optimizer:
     if not isinstance(optimizer, Optimizer):
         made = named(optimizer, OPTIMIZERS, "optimizer")
         return made() if lr is None else made(lr=lr)
-    if lr is None:
-        return optimizer
-    return type(optimizer)(**{name: getattr(optimizer, name) for name in optimizer.__dataclass_fields__} | {"lr": lr})
+    return optimizer if lr is None else replace(optimizer, lr=lr)

@@ -48,8 +48,8 @@ class Trainer:
 
     `loss` is a name (`"cross_entropy"`), a loss of `intaglio.train`, the name of an output that is the loss itself, or
     a function that computes it with `intaglio.ops` from the outputs and from `targets`, whose types are given by name.
-    `output` names the outputs that the loss is given, by default the only one. `optimizer` is a name or an optimizer,
-    `lr` its learning rate, `schedule` a function of `intaglio.train.schedules`.
+    `output` names the tensors that the loss is given, by default the only output. `optimizer` is a name or an
+    optimizer, `lr` its learning rate, `schedule` a function of `intaglio.train.schedules`.
 
     All weights are trained that the loss depends on: constants of floating-point numbers that are no scalars.
     `trainable` and `frozen` choose by patterns of names; `groups` gives some of them another learning rate or weight
@@ -97,7 +97,7 @@ class Trainer:
         source = model.graph if isinstance(model, Model) else import_source(model, settled(options.get("limits"))).graph
         self._options = (own_options(model) if isinstance(model, Model) else {}) | options
         self.graph = with_weights(source, initialize, seed)
-        self._outputs = _chosen_outputs(self.graph, output)
+        self._whole, self._outputs = _with_outputs(self.graph, output)
         self._loss = _resolve_loss(self.graph, loss, targets)
         if isinstance(self._loss, Loss) and len(self._outputs) != 1:
             names = ", ".join(repr(value.name) for value in self.graph.outputs)
@@ -160,7 +160,7 @@ class Trainer:
 
     def _differentiated(self, weights: Any) -> tuple[Forward, StepBuilder, Value, dict[str, Value]]:
         """The forward pass with its loss and the gradients of all weights that this depends on."""
-        forward = Forward(self.graph, weights)
+        forward = Forward(self._whole, weights)
         if self.settings.precision is not None:
             in_precision(forward)
         step = StepBuilder(forward.graph, self.settings)
@@ -355,13 +355,13 @@ class Trainer:
             raise InputError("there are no moving averages: the trainer was made without ema")
 
     def _with_state(self, held: Callable[[str], str]) -> StatefulModel:
-        graph, reads = self._opened(held)
+        graph, reads = self._opened(self.graph, held)
         return StatefulModel(load(graph, **self._options), self.state, reads, {})
 
-    def _opened(self, held: Callable[[str], str]) -> tuple[Graph, dict[str, str]]:
-        """The model's graph with the state as inputs."""
-        graph, values = clone_with_values(self.graph)
-        for value in self.graph.constants():
+    def _opened(self, source: Graph, held: Callable[[str], str]) -> tuple[Graph, dict[str, str]]:
+        """A copy of a graph with the state as inputs."""
+        graph, values = clone_with_values(source)
+        for value in source.constants():
             if value.name in self._tensors:
                 values[value].constant = None
                 graph.inputs.append(values[value])
@@ -369,7 +369,7 @@ class Trainer:
 
     @cached_property
     def _scorer(self) -> StatefulModel:
-        graph, reads = self._opened(lambda name: name)
+        graph, reads = self._opened(self._whole, lambda name: name)
         step = StepBuilder(graph, self.settings)
         with step.builder.active():
             outputs = [graph.outputs[place] for place in self._outputs]
@@ -430,14 +430,15 @@ class Trainer:
         return f"<Trainer of {self.graph.name!r}: {made}>"
 
 
-def _chosen_outputs(graph: Graph, output: str | Sequence[str] | None) -> list[int]:
-    """The places of the outputs that the loss is given."""
-    names = [value.name for value in graph.outputs]
+def _with_outputs(graph: Graph, output: str | Sequence[str] | None) -> tuple[Graph, list[int]]:
+    """The graph with all tensors that the loss is given among its outputs, and their places there."""
     if output is None:
-        return list(range(len(names)))
-    places = {name: place for place, name in enumerate(names)}
-    wanted = [output] if isinstance(output, str) else list(output)
-    return [named(name, places, "output") for name in wanted]
+        return graph, list(range(len(graph.outputs)))
+    whole, _ = clone_with_values(graph)
+    known = {value.name: value for value in (*whole.values(), *whole.outputs)}
+    wanted = [named(name, known, "tensor") for name in ([output] if isinstance(output, str) else output)]
+    whole.set_outputs([*whole.outputs, *(value for value in wanted if value not in whole.outputs)])
+    return whole, [whole.outputs.index(value) for value in wanted]
 
 
 def _resolve_loss(graph: Graph, loss: Any, targets: Mapping[str, Any] | None) -> Any:
