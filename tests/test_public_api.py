@@ -36,6 +36,7 @@ PUBLIC = [
     "__version__",
     "autodiff",
     "build",
+    "export",
     "extend",
     "get_operator",
     "grad",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from intaglio import autodiff, ops, train
     from intaglio.autodiff.rules import pullback
     from intaglio.compat import InferenceSession
+    from intaglio.emit import export
     from intaglio.kernels.faults import FaultWarning
     from intaglio.onnx.schema_objects import Schema, has_operator, schema
     from intaglio.runtime.builder import ModelBuilder, build, extend
@@ -65,6 +66,7 @@ __all__ = [
     "__version__",
     "autodiff",
     "build",
+    "export",
     "extend",
     "get_operator",
     "grad",
@@ -93,6 +95,7 @@ _HOMES = {
     "State": "runtime.state",
     "StatefulModel": "runtime.state",
     "build": "runtime.builder",
+    "export": "emit",
     "extend": "runtime.builder",
     "get_operator": "runtime.implementations",
     "grad": "runtime.derivatives",

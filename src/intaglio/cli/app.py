@@ -16,6 +16,7 @@ from intaglio.cli.conformance import conformance
 from intaglio.cli.demo import demo
 from intaglio.cli.doctor import doctor
 from intaglio.cli.explain import explain
+from intaglio.cli.export import export_model
 from intaglio.cli.info import info
 from intaglio.cli.options import Function, Group, Parser, UsageError, build_parser
 from intaglio.cli.run import run
@@ -43,6 +44,7 @@ COMMANDS: tuple[tuple[str, Function] | Group, ...] = (
     ("compile", compile_model),
     ("explain", explain),
     ("train", train),
+    ("export", export_model),
     ("demo", demo),
     ("doctor", doctor),
     ("conformance", conformance),
@@ -54,7 +56,7 @@ COMMANDS: tuple[tuple[str, Function] | Group, ...] = (
 def make_parser() -> Parser:
     """The parser of the command line."""
     parser = build_parser(
-        "intaglio", "Cuts ONNX models into native code: run, check, explain, compile and train them.", COMMANDS
+        "intaglio", "Cuts ONNX models into native code: run, check, explain, compile, train and export them.", COMMANDS
     )
     parser.add_argument("--version", action="version", version=f"intaglio {__version__}")
     return parser

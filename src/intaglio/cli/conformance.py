@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from intaglio.cli.options import Option, UsageError
-from intaglio.cli.terminal import STANDARD, counting, print_json, print_text, tell
+from intaglio.cli.terminal import STANDARD, counting, print_json, print_table, print_text, tell
 from intaglio.conformance.report import Report, markdown, to_dict
 from intaglio.errors import InputError
 
@@ -47,6 +47,10 @@ def conformance(
             help="Write the report as JSON; without a file, print it.",
         ),
     ] = None,
+    export: Annotated[
+        list[str] | None,
+        Option("--export", metavar="LANGUAGE", help="Test exported source instead, such as python; may be repeated."),
+    ] = None,
     support_file: Annotated[
         str | None, Option("--support", metavar="FILE", help="Write the table of operators, and run nothing.")
     ] = None,
@@ -59,6 +63,8 @@ def conformance(
     if support_file is not None:
         _write_support(support_file)
         return 0
+    if export:
+        return _show_exports(export, _matching(pattern), jobs)
     reports = _reports(_chosen(engine, backend), _matching(pattern), jobs)
     if markdown_file is not None:
         _write(markdown_file, markdown(reports))
@@ -66,6 +72,29 @@ def conformance(
         _write(json_file, json.dumps(to_dict(reports), indent=2, allow_nan=False) + "\n")
     print_json(to_dict(reports)) if json_file == STANDARD else _show(reports, with_table)
     return 0 if all(report.is_right for report in reports) else 1
+
+
+def _show_exports(languages: Sequence[str], names: list[str], jobs: int) -> int:
+    """The table of languages; whether all models that one can say give what is expected."""
+    from intaglio.conformance.exported import UNSAID, export_row, export_subject
+    from intaglio.conformance.workers import run_cases
+    from intaglio.emit import LANGUAGES
+
+    rows: list[tuple[str, ...]] = []
+    is_right = True
+    for language in languages:
+        if language not in LANGUAGES:
+            raise UsageError(f"argument --export: {language!r} is none of {', '.join(LANGUAGES)}")
+        with counting() as bar:
+            results = run_cases(names, partial(export_subject, language), jobs, bar(f"{language}: running"))
+        rows.append(tuple(map(str, export_row(language, results))))
+        for result in results:
+            is_wrong = result.outcome == "failed" and not result.reason.startswith(UNSAID)
+            is_right = is_right and not is_wrong
+            if result.outcome == "failed":
+                print_text(f"{language}: {result.name}: {result.reason}")
+    print_table("exported source", ("language", "#passed", "#sayable", "#total"), rows)
+    return 0 if is_right else 1
 
 
 def _chosen(engine: Engines, backend: str | None) -> list[tuple[str, bool]]:

@@ -1,0 +1,55 @@
+"""`intaglio export`: a model as source that people read, change and own."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from intaglio.cli.options import Option
+from intaglio.cli.session import DisableOption, source_of
+from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_pairs, tell
+
+
+class Language(StrEnum):
+    """What the option `--to` takes."""
+
+    python = "python"
+
+
+class WeightsFormat(StrEnum):
+    """What the option `--weights` takes."""
+
+    npz = "npz"
+    safetensors = "safetensors"
+
+
+def export_model(
+    model: ModelArgument,
+    output: Annotated[str, Option("--output", "-o", metavar="FOLDER", help="Write the files into this folder.")],
+    to: Annotated[Language, Option("--to", help="The language.")] = Language.python,
+    weights: Annotated[
+        WeightsFormat | None, Option("--weights", help="The format of the weights; default: what suits the language.")
+    ] = None,
+    simplify: Annotated[bool, Option("--simplify/--no-simplify", help="Simplify the model first.")] = True,
+    disable: DisableOption = None,
+    debug: Annotated[bool, Option("--debug", help="Write the graph after each phase beside the source.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a model as source: python is one module that needs NumPy alone."""
+    from intaglio.emit import export
+
+    found = export(
+        source_of(model),
+        to.value,
+        output,
+        simplify=simplify,
+        disable=tuple(disable or ()),
+        weights=None if weights is None else weights.value,
+        debug=debug,
+    )
+    for note in found.notes:
+        tell(f"note: {note}")
+    if as_json:
+        print_json({"model": model, "to": to.value, "folder": str(found.folder), "files": found.files})
+        return
+    print_pairs([("folder", str(found.folder)), *(("", name) for name in found.files)])

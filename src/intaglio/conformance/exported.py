@@ -1,0 +1,84 @@
+"""Exported source under ONNX's own tests: what a language can say, and whether it is right."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+
+from intaglio.conformance.result import Result
+from intaglio.conformance.suite import Subject
+from intaglio.emit import export
+
+_NUMBERS = count()
+
+UNSAID = "UnsupportedError"
+"""What the reason of a test begins with whose model a language has no words for."""
+
+
+class _Exported:
+    """A model that was exported, imported again and loaded."""
+
+    def __init__(self, language: str, model: Any) -> None:
+        self.language = language
+        self.model = model
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs for arrays."""
+        found = self.model(*inputs)
+        return [_checked(item) for item in (found if isinstance(found, tuple) else (found,))]
+
+
+def _checked(item: Any) -> Any:
+    """An output as the suite compares it, which takes a NumPy scalar for an array that it is not."""
+    assert not isinstance(item, np.generic), f"a scalar {type(item).__name__}, expected an array"
+    return item
+
+
+class ExportBackend:
+    """An ONNX backend that writes each model as source and runs that."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+
+    def prepare(self, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> _Exported:
+        """Export a model and load what was written."""
+        del device, options
+        with tempfile.TemporaryDirectory(prefix="intaglio-export-") as folder:
+            export(model, self.language, folder)
+            return _Exported(self.language, import_exported(Path(folder)).load())
+
+
+def import_exported(folder: Path) -> ModuleType:
+    """The module `model.py` of an exported folder, under a name of its own."""
+    name = f"intaglio_exported_{next(_NUMBERS)}"
+    spec = importlib.util.spec_from_file_location(name, folder / "model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    return module
+
+
+def export_subject(language: str) -> Subject:
+    """A language to be tested."""
+    return Subject(f"exported {language}", ExportBackend(language))
+
+
+def export_row(language: str, results: Sequence[Result]) -> tuple[str, int, int, int]:
+    """A line of the table: the language, tests passed (random ones included), sayable models, and all tests."""
+    passed = sum(result.outcome in ("passed", "random") for result in results)
+    unsaid = sum(result.outcome == "failed" and result.reason.startswith(UNSAID) for result in results)
+    return language, passed, len(results) - unsaid, len(results)

@@ -1,0 +1,136 @@
+"""`export`: from a model to a folder of source, weights and a README."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from intaglio.emit.names import comment
+from intaglio.emit.pythonic.block import UnsayableError
+from intaglio.emit.weights import Format, write_weights
+from intaglio.errors import InputError, UnsupportedError
+from intaglio.ir.clone import clone
+from intaglio.ir.expand import expand_until
+from intaglio.ir.graph import Graph, Node
+from intaglio.ir.op import Array
+from intaglio.ir.text import summary
+from intaglio.onnx.reader import read_model
+from intaglio.passes import simplify as simplify_graph
+from intaglio.runtime.sources import as_source
+
+LANGUAGES: dict[str, str] = {"python": "intaglio.emit.python.module"}
+"""The languages, and the modules that write them."""
+
+
+@dataclass
+class Exported:
+    """What was written: the folder, its files, and what should be known about it."""
+
+    folder: Path
+    language: str
+    files: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Source:
+    """What a language makes of a graph: files by name, and the arrays of the weights."""
+
+    files: dict[str, str]
+    weights: Mapping[str, Array]
+    readme: str
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Wish:
+    """What a language is asked for: the graph, its name, and the file of weights."""
+
+    graph: Graph
+    name: str
+    weights: Format
+
+
+def export(
+    model: Any,
+    to: str,
+    folder: str | os.PathLike[str],
+    *,
+    simplify: bool = True,
+    disable: Collection[str] = (),
+    weights: Format | None = None,
+    debug: bool = False,
+    base_folder: str | os.PathLike[str] | None = None,
+) -> Exported:
+    """Write a model as source of a language into a folder, and tell what was written.
+
+    `model` is what `intaglio.load` takes, or a loaded model. `to` is "python" (one module that needs NumPy) or "torch"
+    (modules of PyTorch). `simplify=False` writes the model as it is in its file, `disable` leaves out passes by name.
+    `weights` is "npz" or "safetensors". With `debug`, the graph after each phase is written beside the source. Raises
+    UnsupportedError with all nodes that the language has no words for.
+    """
+    if to not in LANGUAGES:
+        raise InputError(f"there is no language {to!r}; expected {', '.join(LANGUAGES)}")
+    target = Path(folder)
+    graph, name = _graph_of(model, base_folder)
+    module = importlib.import_module(LANGUAGES[to])
+    phases = {"imported": summary(graph)} if debug else {}
+    if simplify:
+        left_out = [*disable, *(each for each in module.LEFT_OUT if each not in disable)]
+        simplify_graph(graph, disable=left_out)
+        phases |= {"simplified": summary(graph)} if debug else {}
+    source: Source = module.write(Wish(graph, name, weights or module.WEIGHTS))
+    phases |= {"written": summary(graph)} if debug else {}
+    return _write(target, to, source, weights or module.WEIGHTS, phases)
+
+
+def _graph_of(model: Any, base_folder: str | os.PathLike[str] | None) -> tuple[Graph, str]:
+    """A graph of its own that may be changed, and the name of the model."""
+    held = getattr(model, "graph", None)
+    if isinstance(model, Graph):
+        graph = clone(model)
+    elif isinstance(held, Graph):
+        graph = clone(held)
+    else:
+        graph = read_model(as_source(model), base_folder=base_folder).graph
+    is_path = isinstance(model, (str, os.PathLike))
+    return graph, comment(Path(model).stem if is_path else graph.name)
+
+
+def _write(target: Path, language: str, source: Source, weights: Format, phases: Mapping[str, str]) -> Exported:
+    files = {**source.files, "README.md": source.readme}
+    files |= {f"graph.{number}-{name}.txt": text for number, (name, text) in enumerate(phases.items())}
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (target / name).write_text(text, encoding="utf-8")
+        names = list(files)
+        if source.weights:
+            names.append(f"weights.{weights}")
+            write_weights(target / names[-1], source.weights, weights)
+    except OSError as error:
+        raise InputError(f"{str(target)!r} cannot be written: {error.strerror or error}") from None
+    return Exported(target, language, names, source.notes)
+
+
+def make_sayable(graph: Graph, write: Callable[[Node], object]) -> None:
+    """Expand what a language has no words for; raises UnsupportedError with all nodes for which nothing helps."""
+
+    def handles(node: Node) -> bool:
+        try:
+            write(node)
+        except UnsayableError:
+            return False
+        return True
+
+    refused = expand_until(graph, handles, bodies=True)
+    if not refused:
+        return
+    lines = [f"{len(refused)} nodes cannot be said:"]
+    for node, reason in list(refused.items())[:20]:
+        lines.append(f"  {node.op.name} at {comment(str(node.origin))}: {comment(reason)}")
+    raise UnsupportedError("\n".join(lines))

@@ -1,0 +1,290 @@
+"""Operators that move, cut, join, gather and scatter, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from intaglio.emit.python.words import (
+    says,
+)
+from intaglio.emit.pythonic.block import (
+    Site,
+    UnsayableError,
+    literal,
+    quoted,
+)
+from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import FLOAT32, INT64, STRING
+from intaglio.ops.indices import resolve_axes
+
+
+@says("Transpose")
+def _transpose(site: Site) -> str:
+    perm = site.op.perm
+    if perm is None or tuple(perm) == tuple(range(len(perm)))[::-1]:
+        return f"{site.x(0)}.T"
+    return f"{site.x(0)}.transpose({', '.join(map(str, perm))})"
+
+
+@says("Reshape")
+def _reshape(site: Site) -> str:
+    return _reshaped(site, site.node.output.tensor.shape) or site.call(
+        "reshape", site.x(0), site.x(1), allow_zero=True if site.op.allowzero else None
+    )
+
+
+def _reshaped(site: Site, shape: Sequence[Dim] | None) -> str | None:
+    """The operand in a shape that is known; None where it is not."""
+    if shape is None:
+        return None
+    open_sizes = [size for size in shape if not isinstance(size, int)]
+    if len(open_sizes) == 1 and 0 not in shape:
+        sizes = [size if isinstance(size, int) else -1 for size in shape]
+        return f"{site.x(0)}.reshape({', '.join(map(str, sizes))})"
+    try:
+        sizes = site.writer.sizes(shape)
+    except UnsayableError:
+        return None
+    return f"{site.x(0)}.reshape({sizes if len(shape) < 2 else sizes[1:-1]})"
+
+
+@says("Flatten", "Squeeze", "Unsqueeze")
+def _same_elements(site: Site) -> str:
+    op = site.op
+    if op.name == "Unsqueeze":
+        if site.dims(1) is None:
+            return f"xp.expand_dims({site.x(0)}, tuple({site.x(1)}.tolist()))"
+        axes = site.ints(1)
+        text = str(axes[0]) if len(axes) == 1 else f"({', '.join(map(str, axes))})"
+        return f"xp.expand_dims({site.x(0)}, {text})"
+    if op.name == "Squeeze":
+        if not site.has(1):
+            return f"xp.squeeze({site.x(0)})"
+        axes = f"tuple({site.x(1)}.tolist())" if site.dims(1) is None else str(tuple(site.ints(1)))
+        return f"xp.squeeze({site.x(0)}, axis={axes})"
+    found = _reshaped(site, site.node.output.tensor.shape)
+    if found is None:
+        raise UnsayableError("the sizes are not known")
+    return found
+
+
+@says("Shape")
+def _shape(site: Site) -> str:
+    op = site.op
+    part = "" if op.start == 0 and op.end is None else f"[{op.start or ''}:{'' if op.end is None else op.end}]"
+    return f"xp.asarray({site.x(0)}.shape{part}, dtype=xp.int64)"
+
+
+@says("Size")
+def _size(site: Site) -> str:
+    return f"xp.asarray({site.x(0)}.size, dtype=xp.int64)"
+
+
+@says("Expand")
+def _expand(site: Site) -> str:
+    try:
+        return f"xp.broadcast_to({site.x(0)}, {site.shape(site.node.output)})"
+    except UnsayableError:
+        x = site.x(0)
+        return f"xp.broadcast_to({x}, np.broadcast_shapes({x}.shape, tuple({site.listing(1)})))"
+
+
+@says("Tile")
+def _tile(site: Site) -> str:
+    return f"xp.tile({site.x(0)}, {site.listing(1)})"
+
+
+@says("ConstantOfShape")
+def _constant_of_shape(site: Site) -> str:
+    fill = np.zeros(1, np.float32) if site.op.value is None else site.op.value.array
+    dtype = site.node.output.dtype
+    if dtype.is_narrow:
+        raise UnsayableError("a constant of a narrow type")
+    value = literal(fill.reshape(()))
+    if value in ("0", "0.0", "False"):
+        return f"xp.zeros({site.listing(0)}, dtype={site.dtype(dtype)})"
+    return f"xp.full({site.listing(0)}, {value}, dtype={site.dtype(dtype)})"
+
+
+@says("Range")
+def _range(site: Site) -> str:
+    dtype = site.node.output.dtype
+    if dtype == INT64:
+        ends = [site.dims(position) for position in range(3)]
+        if all(end is not None for end in ends):
+            try:
+                numbers = [site.writer.size(end[0]) for end in ends if end]
+                return f"xp.arange({', '.join(numbers)}, dtype=xp.int64)"
+            except UnsayableError:
+                pass
+    compute = FLOAT32 if dtype.is_float and dtype.bits == 16 and site.op.stash_type == 1 else dtype
+    return site.call("count_range", "xp", site.x(0), site.x(1), site.x(2), site.dtype(compute))
+
+
+@says("EyeLike")
+def _eye_like(site: Site) -> str:
+    rows, columns = (site.writer.size(size) for size in site.value(0).shape)
+    k = f", k={site.op.k}" if site.op.k else ""
+    return f"xp.eye({rows}, {columns}{k}, dtype={site.dtype(site.node.output.dtype)})"
+
+
+@says("Concat")
+def _concat(site: Site) -> str:
+    parts = ", ".join(site.x(position) for position in range(len(site.node.inputs)))
+    return f"xp.concatenate([{parts}], axis={site.op.axis})"
+
+
+@says("Split")
+def _split(site: Site) -> str:
+    x, axis, count = site.x(0), site.op.axis, len(site.node.outputs)
+    if count == 1:
+        return x
+    if site.has(1):
+        return site.call("split", "xp", x, site.listing(1), str(axis))
+    if any(value.tensor.shape is None for value in site.node.outputs):
+        return f"xp.array_split({x}, {count}, axis={axis})"
+    sizes = [value.shape[axis] for value in site.node.outputs]
+    if len(set(sizes)) == 1:
+        return f"xp.split({x}, {count}, axis={axis})"
+    return site.call("split", "xp", x, site.writer.sizes(sizes), str(axis))
+
+
+@says("Slice")
+def _slice(site: Site) -> str:
+    try:
+        return _plain_slice(site)
+    except UnsayableError:
+        pass
+    axes = site.listing(3) if site.has(3) else "None"
+    steps = site.listing(4) if site.has(4) else "None"
+    return site.call("cut", site.x(0), site.listing(1), site.listing(2), axes, steps)
+
+
+def _plain_slice(site: Site) -> str:
+    """x[:, 1:-1], where all of it is known and means the same in Python."""
+    starts, ends = site.ints(1), site.ints(2)
+    rank = site.rank()
+    axes = resolve_axes(site.ints(3) if site.has(3) else range(len(starts)), rank)
+    steps = site.ints(4) if site.has(4) else [1] * len(starts)
+    if any(step < 1 for step in steps):
+        raise UnsayableError("a slice backwards")
+    places = [":"] * rank
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        size = site.value(0).shape[axis]
+        last = "" if end >= 2**31 - 1 or end == size else str(end)
+        places[axis] = f"{start or ''}:{last}" + (f":{step}" if step != 1 else "")
+    while places and places[-1] == ":":
+        places.pop()
+    return f"{site.x(0)}[{', '.join(places)}]" if places else site.x(0)
+
+
+@says("Pad")
+def _pad(site: Site) -> str:
+    dtype = site.value(0).dtype
+    value = site.x(2) if site.has(2) else ("''" if dtype == STRING else "0")
+    axes = site.listing(3) if site.has(3) else "None"
+    mode = {"constant": None}.get(site.op.mode, site.op.mode)
+    return site.call("pad", "xp", site.x(0), site.listing(1), value, axes, mode=mode)
+
+
+@says("CenterCropPad")
+def _center_crop_pad(site: Site) -> str:
+    axes = site.op.axes or tuple(range(site.rank()))
+    return site.call("center_crop_pad", "xp", site.x(0), site.listing(1), str(tuple(axes)))
+
+
+@says("Gather")
+def _gather(site: Site) -> str:
+    return f"xp.take({site.x(0)}, {site.x(1)}, axis={site.op.axis})"
+
+
+@says("GatherElements")
+def _gather_elements(site: Site) -> str:
+    return site.call("gather_elements", "xp", site.x(0), site.x(1), str(site.op.axis))
+
+
+@says("GatherND")
+def _gather_nd(site: Site) -> str:
+    return site.call("gather_nd", "xp", site.x(0), site.x(1), batch=site.op.batch_dims or None)
+
+
+@says("ScatterElements")
+def _scatter_elements(site: Site) -> str:
+    reduction = None if site.op.reduction == "none" else site.op.reduction
+    return site.call("scatter_elements", "xp", site.x(0), site.x(1), site.x(2), str(site.op.axis), reduction=reduction)
+
+
+@says("ScatterND")
+def _scatter_nd(site: Site) -> str:
+    reduction = None if site.op.reduction == "none" else site.op.reduction
+    return site.call("scatter_nd", "xp", site.x(0), site.x(1), site.x(2), reduction=reduction)
+
+
+@says("TensorScatter")
+def _tensor_scatter(site: Site) -> str:
+    is_circular = str(site.op.mode == "circular")
+    return site.call("tensor_scatter", "xp", site.x(0), site.x(1), site.optional(2), str(site.op.axis), is_circular)
+
+
+@says("NonZero")
+def _non_zero(site: Site) -> str:
+    return f"xp.stack(xp.nonzero({site.x(0)}))"
+
+
+@says("Compress")
+def _compress(site: Site) -> str:
+    axis = site.op.axis
+    x = f"{site.x(0)}.reshape(-1)" if axis is None else site.x(0)
+    return f"xp.take({x}, xp.flatnonzero({site.x(1)}), axis={axis or 0})"
+
+
+@says("Unique")
+def _unique(site: Site) -> str:
+    found = site.call("unique", site.x(0), str(site.op.axis), str(bool(site.op.sorted)))
+    return (
+        found
+        if len(site.node.outputs) == 4
+        else f"{found}[{f':{len(site.node.outputs)}' if len(site.node.outputs) > 1 else 0}]"
+    )
+
+
+@says("TopK")
+def _top_k(site: Site) -> str:
+    found = site.call(
+        "top_k", "xp", site.x(0), f"int({site.listing(1)}[0])", str(site.op.axis), str(bool(site.op.largest))
+    )
+    return found if len(site.node.outputs) == 2 else f"{found}[0]"
+
+
+@says("ArgMax", "ArgMin")
+def _arg_extreme(site: Site) -> str:
+    op = site.op
+    flags = [str(bool(op.keepdims)), str(bool(op.select_last_index))]
+    return site.call("arg_extreme", "xp", site.x(0), quoted(op.name.lower()), str(op.axis), *flags)
+
+
+@says("OneHot")
+def _one_hot(site: Site) -> str:
+    return site.call("one_hot", "xp", site.x(0), f"int({site.x(1)}.reshape(()))", site.x(2), str(site.op.axis))
+
+
+@says("Trilu")
+def _trilu(site: Site) -> str:
+    k = f"int({site.x(1)}.reshape(()))" if site.has(1) else "0"
+    return site.call("triangle", "xp", site.x(0), k, str(bool(site.op.upper)))
+
+
+@says("ReverseSequence")
+def _reverse_sequence(site: Site) -> str:
+    return site.call("reverse_sequence", "xp", site.x(0), site.x(1), str(site.op.time_axis), str(site.op.batch_axis))
+
+
+@says("NonMaxSuppression")
+def _suppress(site: Site) -> str:
+    def scalar(position: int, kind: str, default: str) -> str:
+        return f"{kind}({site.x(position)}.reshape(()))" if site.has(position) else default
+
+    limits = [scalar(2, "int", "0"), scalar(3, "float", "0.0"), scalar(4, "float", "None")]
+    return site.call("suppress", site.x(0), site.x(1), *limits, str(bool(site.op.center_point_box)))

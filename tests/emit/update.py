@@ -1,0 +1,25 @@
+"""`python -m tests.emit.update`: write the snapshots of exported source anew."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from tests.emit.models import MODELS
+
+import intaglio
+from intaglio.emit import LANGUAGES
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def main() -> None:
+    for language in LANGUAGES:
+        for name, make in MODELS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                intaglio.export(make(), language, folder)
+                (SNAPSHOTS / f"{name}.{language}.txt").write_text((Path(folder) / "model.py").read_text())
+
+
+if __name__ == "__main__":
+    main()
