@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import parser
 
 from intaglio.errors import IntaglioError
 from intaglio.ir.build import Builder
@@ -307,3 +308,36 @@ def test_sizes_that_become_the_same_stand_for_themselves(pairs: list[tuple[Dim, 
         sizes.assume(pair, False)
     for left, right in pairs:
         assert sizes.apply(left) == sizes.apply(right)
+
+
+FITTING = {
+    "channels": "w = Constant<value = float[2,1,1] {1,2}>()  r = Unsqueeze(y, two)  z = Conv(r, w)",
+    "window": "z = Conv(long, y3)",
+    "product": "w = Constant<value = float[1,3] {1,2,3}>()  z = MatMul(y, w)",
+    "scaled product": "w = Constant<value = float[3,1] {1,2,3}>()  z = Gemm<transB = 1>(y, w)",
+    "sum of products": 'w = Constant<value = float[1,3] {1,2,3}>()  z = Einsum<equation = "ij,jk->ik">(y, w)',
+    "new shape": "s = Constant<value_ints = [2,1]>()  z = Reshape(y, s)",
+    "fewer axes": "s = Constant<value_ints = [1]>()  z = Squeeze(y, s)",
+    "expanded": "s = Constant<value_ints = [2,5]>()  z = Expand(y, s)",
+    "joined": "w = Constant<value = float[1,1] {1}>()  z = Concat<axis = 0>(y, w)",
+    "normalised": "w = Constant<value = float[1] {2}>()  z = LayerNormalization<axis = -1>(y, w)",
+}
+"""Operators that take a y of sizes [2, d] only where d is 1; a window may also be shorter than the axis."""
+
+
+@pytest.mark.parametrize("is_before", [True, False], ids=["broadcast first", "broadcast last"])
+@pytest.mark.parametrize("fitting", sorted(FITTING))
+def test_what_may_be_broadcast_is_not_assumed_against_what_must_fit(fitting: str, is_before: bool) -> None:
+    """A size that meets 7 in a sum, and that another node takes only where it is 1."""
+    lines = ["q = Add(x, y)", FITTING[fitting]]
+    model = parser.parse_model(f"""
+        <ir_version: 10, opset_import: ["" : 21]>
+        g (float[2,7] x, float[2,d] y, float[1,1,d] y3, float[1,1,5] long) => (q, z) {{
+            two = Constant<value_ints = [2]>()
+            {"  ".join(lines if is_before else lines[::-1])}
+        }}""")
+    generator = np.random.default_rng(0)
+    feeds = [generator.standard_normal(shape).astype(np.float32) for shape in [(2, 7), (2, 1), (1, 1, 1), (1, 1, 5)]]
+    native, reference = (load(model, engine=engine)(*feeds) for engine in ("native", "reference"))
+    for got, expected in zip(native, reference, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)

@@ -50,9 +50,12 @@ class Assumptions:
             rewrite_sizes(graph, self._sizes.apply)
 
     def _find(self, graph: Graph) -> bool:
-        """Go through the graph once for pairs that have a meaning outside of subgraphs; whether there were any."""
+        """Go through the graph once for pairs that have a meaning outside of subgraphs; whether there were any.
+
+        What must be equal comes first: what may be is not assumed against it.
+        """
         count = len(self.pairs)
-        for pair, must_be in chain(_broadcast_pairs(graph), _equal_pairs(graph)):
+        for pair, must_be in chain(_equal_pairs(graph), _broadcast_pairs(graph)):
             if len(self.pairs) < LIMIT and all(symbols(dim) <= self._sizes.when.keys() for dim in pair):
                 self.pairs += self._sizes.assume(pair, must_be)
         return len(self.pairs) > count

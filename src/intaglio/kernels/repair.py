@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from intaglio.errors import GraphError
+from intaglio.errors import GraphError, ShapeError
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.kernels.backend import Backend
 from intaglio.kernels.faults import Faults, LoweringError, is_fault
@@ -18,7 +18,11 @@ from intaglio.kernels.segment_sizes import unbound_uses
 def lower_safely(
     make: Callable[[], Graph], backend: Backend, faults: Faults, *, assume: bool = True, exact: bool = False
 ) -> Plan:
-    """The plan of the graph that `make` gives, each time a fresh one; what `faults` knows of runs in a simpler way."""
+    """The plan of the graph that `make` gives, each time a fresh one; what `faults` knows of runs in a simpler way.
+
+    Sizes that fit no operator may be those of an assumption, such as a window that is longer than its axis: then nothing
+    is assumed.
+    """
     while not faults.is_hosted:
         try:
             plan = lower(make(), backend, assume=assume, exact=exact, faults=faults)
@@ -26,13 +30,19 @@ def lower_safely(
             plan.faults = faults.met
             return plan
         except LoweringError as error:
-            if not error.is_ours:
+            if assume and isinstance(error.error, ShapeError):
+                assume = False
+            elif not error.is_ours:
                 raise error.error from error.error.__cause__
-            faults.add(error.error, error.nodes)
+            else:
+                faults.add(error.error, error.nodes)
         except Exception as error:
-            if not is_fault(error):
+            if assume and isinstance(error, ShapeError):
+                assume = False
+            elif not is_fault(error):
                 raise
-            faults.add(error)
+            else:
+                faults.add(error)
     return _hosted_plan(make(), faults)
 
 
