@@ -161,7 +161,7 @@ def _newer(model: ModelProto, opsets: Mapping[str, int]) -> tuple[str, ...]:
 
 def _info(model: ModelProto, opsets: Mapping[str, int], path: Path | None, warnings: list[str]) -> ModelInfo:
     if len(model.training_info):
-        warnings = [*warnings, "the model's training information is not read"]
+        warnings = [*warnings, "the model has training information, which intaglio.train.training_step runs"]
     if any(node.domain == BLOCKED for node in model.graph.node):
         warnings = [*warnings, _BLOCKED_WARNING]
     newer = _newer(model, opsets)

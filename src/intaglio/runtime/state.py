@@ -314,6 +314,8 @@ def _open(graph: Graph, state: str | Sequence[str] | Mapping[str, Any]) -> dict[
         arrays = {name: np.asarray(weights[name].constant) for name in names}
     for name in names:
         if name in weights:
+            if weights[name].dtype.is_integer:  # sizes may have been worked out with its elements
+                raise InputError(f"the weight {name!r} is {weights[name].type}: only an input of integers can be state")
             weights[name].constant = None
             graph.inputs.append(weights[name])
     return arrays

@@ -25,3 +25,4 @@ from intaglio.train.optimizers import Optimizer as Optimizer
 from intaglio.train.optimizers import RMSprop as RMSprop
 from intaglio.train.step import Group as Group
 from intaglio.train.trainer import Trainer as Trainer
+from intaglio.train.training_info import training_step as training_step
