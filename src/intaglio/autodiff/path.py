@@ -14,11 +14,6 @@ from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 Region = Callable[[], Iterable[Node]]
 """The nodes to differentiate, in order; asked for anew after some of them were expanded."""
 
-_CARRIERS = frozenset(
-    {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Concat", "Add", "Sub", "Cast"}
-)
-"""Operators that carry quantized numbers from where they were quantized to where they are scaled back."""
-
 
 class NotDifferentiableError(UnsupportedError):
     """Nodes on the way that have no gradient; `missing` tells the reason of each."""
@@ -71,7 +66,7 @@ def _is_carried(node: Node, value: Value, varied: set[Value]) -> bool:
     """Whether an integer output stands for a number that was quantized."""
     if node.op.has("straight_through"):
         return value is node.output
-    carries = node.op.name in _CARRIERS or node.op.has("expand")
+    carries = node.op.carries_quantized or node.op.has("expand")
     return carries and any(v in varied and is_quantized(v) for v in node.inputs if v) and is_quantized(value)
 
 

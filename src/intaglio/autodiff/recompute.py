@@ -5,13 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.ops.activation import Activation
-from intaglio.ops.elementwise import Elementwise
-from intaglio.ops.logic import Where
-
-_CHEAP = frozenset(
-    ("Cast", "CastLike", "Clip", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-)
 
 
 def recompute_elementwise(graph: Graph, first: Node) -> int:
@@ -53,8 +46,7 @@ def _computable(graph: Graph, forward: Iterable[Node], read: set[Value]) -> set[
 
 
 def _is_cheap(node: Node) -> bool:
-    is_elementwise = isinstance(node.op, (Elementwise, Activation, Where))
-    return (is_elementwise or (node.op.domain == "" and node.op.name in _CHEAP)) and len(node.outputs) == 1
+    return (node.op.is_elementwise or node.op.is_view) and len(node.outputs) == 1
 
 
 def _copied(graph: Graph, value: Value, again: set[Value], copies: dict[Value, Value], before: Node) -> Value:

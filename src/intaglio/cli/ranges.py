@@ -5,7 +5,6 @@ from __future__ import annotations
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
 
-_PASSING = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand", "Slice"})
 _INDEXING = frozenset({"Gather", "GatherElements"})
 
 
@@ -18,10 +17,15 @@ def index_limit(value: Value) -> int | None:
         for node in current.readers:
             if node.op.name in _INDEXING and len(node.inputs) > 1 and node.inputs[1] is current:
                 limits += _extent(node)
-            elif node.op.name in _PASSING and current in node.inputs[:1] and node.outputs[0] not in seen:
+            elif current in node.inputs[: _passed_on(node)] and node.outputs[0] not in seen:
                 seen.add(node.outputs[0])
                 waiting.append(node.outputs[0])
     return min(limits, default=None)
+
+
+def _passed_on(node: Node) -> int:
+    """How many operands there are whose numbers come out again."""
+    return 1 if node.op.name == "Cast" else node.op.chooses_from
 
 
 def _extent(node: Node) -> list[int]:

@@ -29,6 +29,7 @@ import ctypes
 import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import MISSING, Field, field, fields, replace
+from enum import Enum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, dataclass_transform
 
@@ -87,6 +88,19 @@ def _is_float(annotation: str) -> bool:
     return annotation in ("float", "<class 'float'>", "float | None", "tuple[float, ...]", "tuple[float, ...] | None")
 
 
+class Work(Enum):
+    """How long the reference takes, as far as the sizes of what it reads and makes tell."""
+
+    UNKNOWN = "it may take long"
+    SHORT = "linear in the data, and no longer than moving it"
+    LINEAR = "linear in the data"
+    UNBOUNDED = "not bounded by the sizes of the data"
+
+
+ALL_OPERANDS = 1 << 31
+"""A number of operands that no node has."""
+
+
 class Parameter(Record):
     """A formal input of an operator."""
 
@@ -113,6 +127,36 @@ class Op(Record):
     """Whether two evaluations may differ; such a node is never folded or merged."""
     host_reason: ClassVar[str] = ""
     """Why the operator is not compiled, where `reference` is a user's function; its results are then checked."""
+    is_elementwise: ClassVar[bool] = False
+    """Whether each element of the result depends on one element of each operand, as broadcasting pairs them."""
+    is_view: ClassVar[bool] = False
+    """Whether the results can be the data itself, in other sizes, strides and offsets."""
+    keeps_order: ClassVar[bool] = False
+    """Whether the result has all elements of the data in their order, in other sizes at most."""
+    moves_only: ClassVar[bool] = False
+    """Whether the elements of the results are those of operands or fixed ones, whatever their bits mean."""
+    number_operand: ClassVar[int | None] = None
+    """Which operand of an operator that moves is read as numbers, such as indices."""
+    chooses_from: ClassVar[int] = 0
+    """Of how many operands, the first ones, each element of the first result is one; 0 where others come in."""
+    is_exact: ClassVar[bool] = False
+    """Whether the result needs no rounding where the operands need none."""
+    is_cheap: ClassVar[bool] = False
+    """Whether computing an element costs less than keeping it in memory."""
+    takes_narrow_apart: ClassVar[bool] = False
+    """Whether the operator reads or makes numbers of few bits as such, and does not only move them."""
+    takes_complex_as_pairs: ClassVar[bool] = False
+    """Whether the operator treats a complex number as it would two real ones."""
+    carries_quantized: ClassVar[bool] = False
+    """Whether integers that stand for quantized numbers go in and come out as such."""
+    never_fails: ClassVar[bool] = False
+    """Whether no data makes it fail whose types fit, so that it may run where it need not."""
+    work: ClassVar[Work] = Work.UNKNOWN
+    """How long the reference takes."""
+    is_bounded: ClassVar[bool] = False
+    """Whether a result whose size only data tells is no larger than a few times the data."""
+    repeats: ClassVar[bool] = False
+    """Whether results that are larger than the data are made in less time than they are read."""
     _floats: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:

@@ -21,36 +21,17 @@ from intaglio.kernels.elements import (
 )
 from intaglio.kernels.language import Apply, Expr, Number
 
-_MOVING = frozenset(
-    {"BitCast", "CenterCropPad", "Compress", "Concat", "ConstantOfShape", "Expand", "EyeLike", "Gather",
-     "GatherElements", "GatherND", "Identity", "If", "Loop", "OneHot", "Pad", "Reshape", "ReverseSequence", "Scan",
-     "ScatterElements", "ScatterND", "Slice", "Split", "Squeeze", "TensorScatter", "Tile", "Trilu", "Unsqueeze",
-     "Where"}
-)  # fmt: skip
-"""Operators that may only move their operands, where they are more than views."""
-
-_INDICES = {
-    "Gather": 1, "GatherElements": 1, "GatherND": 1, "OneHot": 0, "ReverseSequence": 1, "ScatterElements": 1,
-    "ScatterND": 1, "TensorScatter": 2, "Trilu": 1,
-}  # fmt: skip
-"""Which operand of a moving operator is read as numbers."""
-
-_DECODING = frozenset({"Cast", "CastLike", "IsInf", "IsNaN"})
-"""Operators that take narrow numbers apart or make them."""
-
-_PAIRING = frozenset({"Col2Im", "GridSample", "NonZero", "Resize", "Unique"})
-"""Operators that take complex numbers for pairs of real ones."""
-
 
 def handles(node: Node, dtype: DType) -> bool:
     """Whether the operator, where it is not a view, makes sense of an element type: not all do of opaque ones."""
     if dtype.name not in OPAQUE:
         return is_computable(dtype)
-    index = node.inputs[_INDICES.get(node.op.name, len(node.inputs)) :][:1]
+    place = node.op.number_operand
+    index = () if place is None else node.inputs[place : place + 1]
     is_indexed = any(value is not None and value.dtype.name in OPAQUE for value in index)
     combined = ("none", "add", "mul") if dtype.kind == "complex" else ("none",)
-    is_moving = node.op.name in _MOVING and getattr(node.op, "reduction", "none") in combined and not is_indexed
-    return is_moving or node.op.name in (_PAIRING if dtype.kind == "complex" else _DECODING)
+    is_moving = node.op.moves_only and getattr(node.op, "reduction", "none") in combined and not is_indexed
+    return is_moving or (node.op.takes_complex_as_pairs if dtype.kind == "complex" else node.op.takes_narrow_apart)
 
 
 Translation = Callable[[Node, Sequence[Expr]], Expr]
@@ -87,10 +68,6 @@ def rounded(value: Expr, node: Node) -> Expr:
     return Apply("round", (value,), value.type, (format,)) if format and value.type in FLOATS else value
 
 
-_EXACT = frozenset({"Abs", "Neg", "Sign", "Relu", "Identity", "Min", "Max", "Clip", "Where", "Ceil", "Floor", "Round"})
-"""Operators whose result needs no rounding where their operands need none."""
-
-
 def rounding(node: Node) -> str:
     """The format to which a node's result is rounded before other nodes read it, if any.
 
@@ -98,7 +75,7 @@ def rounding(node: Node) -> str:
     reference does, and where the expansion has a cast.
     """
     dtype, producers = node.output.dtype.name, [value.producer for value in node.inputs if value is not None]
-    is_exact = node.op.name in _EXACT and not any(_is_one_node(producer, node) for producer in producers)
+    is_exact = node.op.is_exact and not any(_is_one_node(producer, node) for producer in producers)
     if dtype not in HALVES or is_exact:
         return ""
     if node.op.name != "Cast" and all(_is_one_node(node, reader) for reader in node.output.readers):
@@ -394,12 +371,6 @@ _GUARDS: dict[str, Callable[[Node], bool]] = {
     "Reciprocal": lambda node: node.output.dtype.is_float,
     "Relu": lambda node: node.output.dtype.kind != "uint",
 }
-
-CHEAP = frozenset(
-    {"Add", "Sub", "Mul", "Neg", "Abs", "Relu", "Cast", "Min", "Max", "Where", "Clip", "Identity", "And", "Or", "Not",
-     "QuantizeLinear", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
-)  # fmt: skip
-"""Operators that an epilogue, which runs between products, may compute on another operand as well."""
 
 
 def scalar_constant(value: Value) -> float | None:

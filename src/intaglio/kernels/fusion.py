@@ -13,7 +13,7 @@ from typing import Literal
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.backend import Backend
-from intaglio.kernels.elementwise import CHEAP, can_translate, handles
+from intaglio.kernels.elementwise import can_translate, handles
 from intaglio.kernels.epilogue import rows_and_columns
 from intaglio.kernels.faults import Faults
 from intaglio.kernels.program import REDUCTIONS, reads
@@ -216,7 +216,7 @@ def _reads_rows(group: Group, node: Node) -> bool:
 
 def _is_cheap(node: Node) -> bool:
     """Whether an epilogue, which runs between products, may compute the node on another operand as well."""
-    return node.op.name in CHEAP
+    return node.op.is_cheap
 
 
 def _fits_epilogue(group: Group, node: Node, other: Group | None = None) -> bool:

@@ -20,8 +20,8 @@ def lower_safely(
 ) -> Plan:
     """The plan of the graph that `make` gives, each time a fresh one; what `faults` knows of runs in a simpler way.
 
-    Sizes that fit no operator may be those of an assumption, such as a window that is longer than its axis: then nothing
-    is assumed.
+    Sizes that fit no operator may be those of an assumption, such as a window that is longer than its axis: then
+    nothing is assumed.
     """
     while not faults.is_hosted:
         try:

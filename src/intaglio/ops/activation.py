@@ -14,7 +14,7 @@ import numpy as np
 from intaglio.errors import ShapeError
 from intaglio.ir.dtype import FLOAT64, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import Shape, Type
 from intaglio.ops.cast import convert
 from intaglio.ops.elementwise import (
@@ -33,6 +33,10 @@ Gradients = Sequence[Value | None]
 class Relu(UnaryX):
     """The value where it is above zero, else zero; NaN stays NaN."""
 
+    is_exact = True
+    is_cheap = True
+    never_fails = True
+    work = Work.SHORT
     kinds: ClassVar[tuple[str, ...]] = NUMBERS
 
     def compute(self, X: Array) -> Any:
@@ -45,6 +49,9 @@ class Relu(UnaryX):
 class Sigmoid(UnaryX):
     """1 / (1 + exp(-x)), without overflow."""
 
+    never_fails = True
+    work = Work.LINEAR
+
     def compute(self, X: Array) -> Any:
         small = np.exp(-np.abs(X))
         return np.where(X >= 0, np.ones((), X.dtype), small) / (small + 1)
@@ -55,6 +62,9 @@ class Sigmoid(UnaryX):
 
 class Softplus(UnaryX):
     """log(1 + exp(x)), without overflow."""
+
+    never_fails = True
+    work = Work.LINEAR
 
     def compute(self, X: Array) -> Any:
         return np.maximum(X, np.zeros((), X.dtype)) + np.log1p(np.exp(-np.abs(X)))
@@ -68,6 +78,8 @@ class Softplus(UnaryX):
 
 class Activation(Op, abstract=True):
     """A composite function of the float X: a subclass gives `compute` on wide arrays, and `expand`."""
+
+    is_elementwise = True
 
     def infer(self, X: Value) -> Type:
         check_kind(self.name, X.dtype, FLOATS)
@@ -84,6 +96,8 @@ class Activation(Op, abstract=True):
 class LeakyRelu(Activation):
     """The value, times `alpha` where it is below zero."""
 
+    never_fails = True
+    work = Work.LINEAR
     alpha: float = float(np.float32(0.01))
 
     def compute(self, X: Array) -> Any:
@@ -96,6 +110,8 @@ class LeakyRelu(Activation):
 class Elu(Activation):
     """The value, or alpha * (exp(x) - 1) where it is below zero."""
 
+    never_fails = True
+    work = Work.LINEAR
     alpha: float = 1.0
 
     def compute(self, X: Array) -> Any:
@@ -113,6 +129,8 @@ def _exp_below_zero(b: Any, X: Value) -> Value:
 class Selu(Activation):
     """gamma * x, or gamma * alpha * (exp(x) - 1) where x is not above zero."""
 
+    never_fails = True
+    work = Work.LINEAR
     alpha: float = float(np.float32(1.67326319217681884765625))
     gamma: float = float(np.float32(1.05070102214813232421875))
 
@@ -126,6 +144,7 @@ class Selu(Activation):
 class Celu(Activation):
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
 
+    work = Work.LINEAR
     alpha: float = 1.0
 
     def compute(self, X: Array) -> Any:
@@ -139,6 +158,7 @@ class Celu(Activation):
 class ThresholdedRelu(Activation):
     """The value where it is above `alpha`, else zero."""
 
+    work = Work.LINEAR
     alpha: float = 1.0
 
     def compute(self, X: Array) -> Any:
@@ -150,6 +170,9 @@ class ThresholdedRelu(Activation):
 
 class PRelu(Op):
     """The value, times `slope` where it is below zero; the slope is broadcast to the shape of X."""
+
+    is_elementwise = True
+    never_fails = True
 
     def infer(self, X: Value, slope: Value) -> Type:
         check_kind("PRelu", same_dtype(X, slope), NUMBERS)
@@ -173,6 +196,8 @@ def _is_stretched(shape: Shape, result: Shape) -> bool:
 class HardSigmoid(Activation):
     """alpha * x + beta, limited to the range from 0 to 1."""
 
+    never_fails = True
+    work = Work.LINEAR
     alpha: float = float(np.float32(0.2))
     beta: float = 0.5
 
@@ -186,6 +211,9 @@ class HardSigmoid(Activation):
 class HardSwish(Activation):
     """x * max(0, min(1, x / 6 + 0.5))."""
 
+    never_fails = True
+    work = Work.LINEAR
+
     def compute(self, X: Array) -> Any:
         return X * np.clip(X / 6 + 0.5, 0, 1)
 
@@ -195,6 +223,9 @@ class HardSwish(Activation):
 
 class Softsign(Op):
     """x / (1 + |x|)."""
+
+    is_elementwise = True
+    work = Work.LINEAR
 
     def infer(self, input: Value) -> Type:
         check_kind("Softsign", input.dtype, FLOATS)
@@ -210,6 +241,8 @@ class Softsign(Op):
 class Gelu(Activation):
     """x times the normal distribution function of x, exact or with the `tanh` approximation."""
 
+    never_fails = True
+    work = Work.LINEAR
     approximate: str = "none"
 
     def infer(self, X: Value) -> Type:
@@ -233,6 +266,9 @@ class Gelu(Activation):
 class Mish(Activation):
     """x * tanh(softplus(x))."""
 
+    never_fails = True
+    work = Work.LINEAR
+
     def compute(self, X: Array) -> Any:
         return X * np.tanh(Softplus().compute(X))
 
@@ -243,6 +279,8 @@ class Mish(Activation):
 class Swish(Activation):
     """x * sigmoid(alpha * x)."""
 
+    never_fails = True
+    work = Work.LINEAR
     alpha: float = 1.0
 
     def compute(self, X: Array) -> Any:
@@ -278,6 +316,7 @@ class Shrink(Op):
     Integers are computed as floats and rounded towards zero.
     """
 
+    is_elementwise = True
     bias: float = 0.0
     lambd: float = 0.5
 

@@ -17,7 +17,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.cast import convert
 from intaglio.ops.control import Scan, scan_slice
@@ -40,6 +40,10 @@ Gradients = Sequence[Value | None]
 class Add(Binary):
     """A + B."""
 
+    is_cheap = True
+    carries_quantized = True
+    never_fails = True
+    work = Work.SHORT
     symbolic: ClassVar[bool] = True
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -55,6 +59,10 @@ class Add(Binary):
 class Sub(Binary):
     """A - B."""
 
+    is_cheap = True
+    carries_quantized = True
+    never_fails = True
+    work = Work.SHORT
     symbolic: ClassVar[bool] = True
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -70,6 +78,9 @@ class Sub(Binary):
 class Mul(Binary):
     """A * B."""
 
+    is_cheap = True
+    never_fails = True
+    work = Work.SHORT
     symbolic: ClassVar[bool] = True
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -85,6 +96,8 @@ class Mul(Binary):
 class Div(Binary):
     """A / B; of integers the quotient rounded towards zero, and 0 where B is 0."""
 
+    never_fails = True
+    work = Work.SHORT
     symbolic: ClassVar[bool] = True
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -112,6 +125,7 @@ def truncated_quotient(A: Array, B: Array) -> Array:
 class Mod(Binary):
     """The remainder of A / B with the sign of B, or with that of A where `fmod` is 1; 0 for an integer B of 0."""
 
+    work = Work.LINEAR
     fmod: int = 0
     symbolic: ClassVar[bool] = True
 
@@ -136,6 +150,10 @@ class Pow(Op):
     Powers of integers with integer exponents are exact and wrap around; a negative exponent gives the reciprocal
     rounded towards zero, and 0 for the base 0.
     """
+
+    is_elementwise = True
+    never_fails = True
+    work = Work.LINEAR
 
     def infer(self, X: Value, Y: Value) -> Type:
         check_kind("Pow", X.dtype, NUMBERS)
@@ -190,6 +208,10 @@ def _integer_power(X: Array, Y: Array) -> Array:
 class Min(Variadic):
     """The least of the operands; NaN where one of them is NaN."""
 
+    is_exact = True
+    is_cheap = True
+    never_fails = True
+    work = Work.LINEAR
     symbolic: ClassVar[bool] = True
 
     def compute(self, *data_0: Array) -> Any:
@@ -205,6 +227,10 @@ class Min(Variadic):
 class Max(Variadic):
     """The greatest of the operands; NaN where one of them is NaN."""
 
+    is_exact = True
+    is_cheap = True
+    never_fails = True
+    work = Work.LINEAR
     symbolic: ClassVar[bool] = True
 
     def compute(self, *data_0: Array) -> Any:
@@ -227,6 +253,8 @@ def _shared_by_attaining(b: Any, inputs: Sequence[Any], output: Value, bar: Valu
 class Sum(Variadic):
     """The sum of the operands."""
 
+    never_fails = True
+    work = Work.LINEAR
     kinds: ClassVar[tuple[str, ...]] = FLOATS
 
     def compute(self, *data_0: Array) -> Any:
@@ -242,6 +270,7 @@ class Sum(Variadic):
 class Mean(Variadic):
     """The arithmetic mean of the operands."""
 
+    work = Work.LINEAR
     kinds: ClassVar[tuple[str, ...]] = FLOATS
 
     def compute(self, *data_0: Array) -> Any:
@@ -281,6 +310,7 @@ class BitShift(Elementwise):
 class BitwiseAnd(Binary):
     """The bits that are set in both operands."""
 
+    work = Work.SHORT
     no_gradient = "its results are integers"
     kinds: ClassVar[tuple[str, ...]] = INTEGERS
 
@@ -291,6 +321,7 @@ class BitwiseAnd(Binary):
 class BitwiseOr(Binary):
     """The bits that are set in at least one operand."""
 
+    work = Work.SHORT
     no_gradient = "its results are integers"
     kinds: ClassVar[tuple[str, ...]] = INTEGERS
 
@@ -301,6 +332,7 @@ class BitwiseOr(Binary):
 class BitwiseXor(Binary):
     """The bits that are set in exactly one operand."""
 
+    work = Work.SHORT
     no_gradient = "its results are integers"
     kinds: ClassVar[tuple[str, ...]] = INTEGERS
 
@@ -349,6 +381,8 @@ def _axis_number(axis: Array, rank: int, error: type[IntaglioError] = OperatorEr
 
 class CumSum(Cumulative):
     """The running sum along an axis."""
+
+    work = Work.LINEAR
 
     def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
         bar = b.CumSum(output_bars[0], inputs[1], reverse=1 - self.reverse, exclusive=self.exclusive)

@@ -12,7 +12,7 @@ from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import BOOL, FLOAT8E8M0, INT32, STRING, DType, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import Type
 from intaglio.ops.elementwise import map_sizes
 from intaglio.ops.indices import numbered_dtype
@@ -167,6 +167,12 @@ class Cast(Op):
     `saturate` and `round_mode` matter for 8-bit floats only.
     """
 
+    is_elementwise = True
+    is_cheap = True
+    takes_narrow_apart = True
+    carries_quantized = True
+    never_fails = True
+    work = Work.SHORT
     round_mode: str = "up"
     saturate: int = 1
     to: int
@@ -205,6 +211,9 @@ def _cast_sizes(input: Value, dtype: DType) -> Array | None:
 class CastLike(Op):
     """The elements in the type of `target_type`."""
 
+    is_elementwise = True
+    takes_narrow_apart = True
+    work = Work.SHORT
     round_mode: str = "up"
     saturate: int = 1
     symbolic: ClassVar[bool] = True
@@ -225,6 +234,8 @@ class CastLike(Op):
 class BitCast(Op):
     """The same bits as elements of another type of the same width; as bool, whether any is set."""
 
+    is_elementwise = True
+    moves_only = True
     no_gradient = "it reads the bits of numbers as those of another type"
     to: int
 

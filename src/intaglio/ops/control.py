@@ -24,6 +24,7 @@ from intaglio.ops.unrun import known_sizes, size_of
 class If(Op):
     """The outputs of `then_branch` where `cond` is true, else those of `else_branch`."""
 
+    moves_only = True
     variadic_outputs: ClassVar[bool] = True
     else_branch: Graph
     then_branch: Graph
@@ -47,6 +48,7 @@ class If(Op):
 class Loop(Op):
     """`body` repeated up to `M` times while its condition holds; carried values pass from one round to the next."""
 
+    moves_only = True
     variadic_outputs: ClassVar[bool] = True
     body: Graph
     output_count: int = output_count()
@@ -101,6 +103,7 @@ class Loop(Op):
 class Scan(Op):
     """`body` for each slice of the scanned inputs; states pass on from slice to slice, other outputs are stacked."""
 
+    moves_only = True
     variadic_outputs: ClassVar[bool] = True
     body: Graph
     num_scan_inputs: int

@@ -14,7 +14,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import INT32, INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import check_size, same_dtype
 from intaglio.ops.indices import wide as widen
@@ -82,6 +82,7 @@ def _check_output(text: str, operands: tuple[tuple[str, ...], ...], output: tupl
 class Einsum(Op):
     """The sum of products that the equation tells."""
 
+    work = Work.UNBOUNDED
     equation: str
 
     def infer(self, *Inputs: Value) -> TensorType:

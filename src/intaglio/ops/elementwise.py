@@ -69,6 +69,7 @@ class Elementwise(Op, abstract=True):
     any: the gradients of the operands before they are summed back to the operands' shapes.
     """
 
+    is_elementwise = True
     kinds: ClassVar[tuple[str, ...]] = NUMBERS
 
     def compute(self, *arrays: Array) -> Any:

@@ -12,7 +12,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
     check_indices,
@@ -35,6 +35,10 @@ Gradients = tuple[Value | None, ...]
 class Gather(Op):
     """The slices of `data` along `axis` at `indices`."""
 
+    moves_only = True
+    number_operand = 1
+    chooses_from = 1
+    work = Work.SHORT
     symbolic = True
     axis: int = 0
 
@@ -77,6 +81,9 @@ class Gather(Op):
 class GatherElements(Op):
     """For each position of `indices` the element of `data` there, with the index taken along `axis`."""
 
+    moves_only = True
+    number_operand = 1
+    work = Work.LINEAR
     symbolic = True
     axis: int = 0
 
@@ -111,6 +118,9 @@ def element_places(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 class GatherND(Op):
     """The elements or slices of `data` at the index tuples in the last axis of `indices`."""
 
+    moves_only = True
+    number_operand = 1
+    work = Work.LINEAR
     symbolic = True
     batch_dims: int = 0
 
@@ -194,6 +204,8 @@ def _check_reduction(reduction: str, dtype: DType) -> None:
 class ScatterElements(Op):
     """`data` with the elements at `indices` along `axis` replaced by, or combined with, `updates`."""
 
+    moves_only = True
+    number_operand = 1
     symbolic = True
     axis: int = 0
     reduction: str = "none"
@@ -221,6 +233,8 @@ class ScatterElements(Op):
 class ScatterND(Op):
     """`data` with the elements or slices at the index tuples replaced by, or combined with, `updates`."""
 
+    moves_only = True
+    number_operand = 1
     symbolic = True
     reduction: str = "none"
 
@@ -287,6 +301,8 @@ def _product_gradients(b: Builder, data: Value, updates: Value, bar: Value, scat
 class TensorScatter(Op):
     """A cache with `update` written along `axis`, in each batch from `write_indices[batch]` on."""
 
+    moves_only = True
+    number_operand = 2
     axis: int = -2
     mode: str = "linear"
 
@@ -337,6 +353,8 @@ class TensorScatter(Op):
 class OneHot(Op):
     """A new axis of size `depth` that holds values[1] at each index and values[0] elsewhere."""
 
+    moves_only = True
+    number_operand = 0
     axis: int = -1
 
     def infer(self, indices: Value, depth: Value, values: Value) -> TensorType:

@@ -35,6 +35,8 @@ def multiply(left: Array, right: Array) -> Array:
 class MatMul(Op):
     """The matrix product of the last two axes; the others are broadcast."""
 
+    never_fails = True
+
     def infer(self, A: Value, B: Value) -> TensorType:
         dtype = same_dtype(A, B)
         left, right = known_shape(A, least=1), known_shape(B, least=1)
@@ -68,6 +70,7 @@ class Gemm(Op):
     Integers with a factor that is no whole number are scaled in double precision, and the result is truncated.
     """
 
+    never_fails = True
     alpha: float = 1.0
     beta: float = 1.0
     transA: int = 0

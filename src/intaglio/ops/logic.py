@@ -11,7 +11,7 @@ from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import BOOL, DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.elementwise import BOOLS, NUMBERS, Binary, Elementwise, broadcast_shape, map_sizes
 from intaglio.ops.gradient import unbroadcast
@@ -30,6 +30,9 @@ class Comparison(Binary, abstract=True):
 class Equal(Comparison):
     """Whether A and B are equal; also of strings and truth values."""
 
+    is_cheap = True
+    never_fails = True
+    work = Work.LINEAR
     no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool", "string")
 
@@ -43,6 +46,9 @@ class Equal(Comparison):
 class Less(Comparison):
     """Whether A < B."""
 
+    is_cheap = True
+    never_fails = True
+    work = Work.LINEAR
     no_gradient = "its results are truth values"
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -55,6 +61,9 @@ class Less(Comparison):
 class LessOrEqual(Comparison):
     """Whether A <= B."""
 
+    is_cheap = True
+    never_fails = True
+    work = Work.LINEAR
     no_gradient = "its results are truth values"
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -67,6 +76,9 @@ class LessOrEqual(Comparison):
 class Greater(Comparison):
     """Whether A > B."""
 
+    is_cheap = True
+    never_fails = True
+    work = Work.LINEAR
     no_gradient = "its results are truth values"
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -79,6 +91,9 @@ class Greater(Comparison):
 class GreaterOrEqual(Comparison):
     """Whether A >= B."""
 
+    is_cheap = True
+    never_fails = True
+    work = Work.LINEAR
     no_gradient = "its results are truth values"
 
     def compute(self, A: Array, B: Array) -> Any:
@@ -91,6 +106,9 @@ class GreaterOrEqual(Comparison):
 class And(Comparison):
     """Whether both are true."""
 
+    is_cheap = True
+    never_fails = True
+    work = Work.LINEAR
     no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = BOOLS
 
@@ -104,6 +122,9 @@ class And(Comparison):
 class Or(Comparison):
     """Whether at least one is true."""
 
+    is_cheap = True
+    never_fails = True
+    work = Work.LINEAR
     no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = BOOLS
 
@@ -117,6 +138,8 @@ class Or(Comparison):
 class Xor(Comparison):
     """Whether exactly one is true."""
 
+    never_fails = True
+    work = Work.LINEAR
     no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = BOOLS
 
@@ -130,6 +153,9 @@ class Xor(Comparison):
 class Not(Elementwise):
     """The opposite truth value."""
 
+    is_cheap = True
+    never_fails = True
+    work = Work.SHORT
     no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = BOOLS
     symbolic: ClassVar[bool] = True
@@ -147,6 +173,12 @@ class Not(Elementwise):
 class Where(Op):
     """The element of X where the condition is true, else that of Y; of any element type."""
 
+    is_elementwise = True
+    moves_only = True
+    is_exact = True
+    is_cheap = True
+    never_fails = True
+    work = Work.SHORT
     symbolic: ClassVar[bool] = True
 
     def infer(self, condition: Value, X: Value, Y: Value) -> Type:
@@ -169,6 +201,11 @@ class Where(Op):
 class Clip(Op):
     """The value limited to the range from `min` to `max`; `max` wins where the range is empty, NaN stays NaN."""
 
+    is_elementwise = True
+    is_exact = True
+    is_cheap = True
+    never_fails = True
+    work = Work.SHORT
     symbolic: ClassVar[bool] = True
 
     def infer(self, input: Value, min: Value | None = None, max: Value | None = None) -> Type:
@@ -203,6 +240,16 @@ def _scalar(b: Any, bound: Value) -> Value:
 class Identity(Op):
     """The value itself, of any type."""
 
+    is_elementwise = True
+    is_view = True
+    keeps_order = True
+    moves_only = True
+    chooses_from = 1
+    is_exact = True
+    is_cheap = True
+    carries_quantized = True
+    never_fails = True
+    work = Work.SHORT
     symbolic: ClassVar[bool] = True
 
     def infer(self, input: Value) -> Type:

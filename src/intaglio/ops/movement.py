@@ -13,7 +13,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, output_count
+from intaglio.ir.op import ALL_OPERANDS, Array, Op, Work, output_count
 from intaglio.ir.requirements import need_at_most, need_equal
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
@@ -46,6 +46,12 @@ FAR = 2**31 - 1
 class Transpose(Op):
     """The tensor with its axes in the order `perm`, reversed by default."""
 
+    is_view = True
+    moves_only = True
+    chooses_from = 1
+    carries_quantized = True
+    never_fails = True
+    work = Work.SHORT
     symbolic = True
     perm: tuple[int, ...] | None = None
 
@@ -71,6 +77,11 @@ class Transpose(Op):
 class Concat(Op):
     """The tensors one behind the other along `axis`."""
 
+    moves_only = True
+    chooses_from = ALL_OPERANDS
+    carries_quantized = True
+    never_fails = True
+    work = Work.SHORT
     symbolic = True
     axis: int
 
@@ -106,6 +117,10 @@ class Concat(Op):
 class Split(Op):
     """Parts of the tensor along `axis`: of the sizes `split`, or `num_outputs` equal ones with a smaller last one."""
 
+    is_view = True
+    moves_only = True
+    never_fails = True
+    work = Work.SHORT
     symbolic = True
     variadic_outputs: ClassVar[bool] = True
     axis: int = 0
@@ -168,6 +183,11 @@ def even_parts(total: Dim, count: int) -> list[Dim]:
 class Slice(Op):
     """The elements from `starts` to `ends` in `steps` along `axes`; what lies outside is cut off."""
 
+    is_view = True
+    moves_only = True
+    chooses_from = 1
+    never_fails = True
+    work = Work.SHORT
     symbolic = True
 
     def infer(
@@ -284,6 +304,9 @@ def _from_front(position: Dim, size: Dim, step: int) -> Dim | None:
 class Pad(Op):
     """The tensor with elements put before and behind it: constant, reflected, repeated from the edge or wrapped."""
 
+    moves_only = True
+    work = Work.SHORT
+    repeats = True
     mode: str = "constant"
 
     def infer(
@@ -385,6 +408,9 @@ def pad_sources(size: int, before: int, behind: int, mode: str) -> Array:
 class DepthToSpace(Op):
     """Blocks of channels laid out as `blocksize` x `blocksize` squares of the image."""
 
+    moves_only = True
+    chooses_from = 1
+    work = Work.LINEAR
     blocksize: int
     mode: str = "DCR"
 
@@ -402,6 +428,9 @@ class DepthToSpace(Op):
 class SpaceToDepth(Op):
     """`blocksize` x `blocksize` squares of the image laid out as channels: the inverse of DepthToSpace."""
 
+    moves_only = True
+    chooses_from = 1
+    work = Work.LINEAR
     blocksize: int
     mode: str = "DCR"
 
@@ -426,6 +455,8 @@ def _image_sizes(b: Builder, image: Value, blocksize: int, mode: str) -> tuple[V
 class ReverseSequence(Op):
     """Each sequence of a batch with its first `sequence_lens[i]` elements in reverse order."""
 
+    moves_only = True
+    number_operand = 1
     batch_axis: int = 1
     time_axis: int = 0
 
@@ -456,6 +487,9 @@ class ReverseSequence(Op):
 class Trilu(Op):
     """The upper or lower triangle of the last two axes from diagonal `k` on, zero elsewhere."""
 
+    moves_only = True
+    number_operand = 1
+    work = Work.LINEAR
     upper: int = 1
 
     def infer(self, input: Value, k: Value | None = None) -> TensorType:
@@ -477,6 +511,7 @@ class Trilu(Op):
 class CenterCropPad(Op):
     """The middle of the tensor, cut or padded with zeros to the sizes `shape` along `axes`."""
 
+    moves_only = True
     axes: tuple[int, ...] | None = None
 
     def infer(self, input_data: Value, shape: Value) -> TensorType:

@@ -10,7 +10,7 @@ from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import BOOL, FLOAT64, DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.requirements import need_multiple
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import resolve_axes, resolve_axis, same_dtype
@@ -49,6 +49,7 @@ def _mean(x: Array, axes: tuple[int, ...]) -> Array:
 class BatchNormalization(Op):
     """X normalized per channel, by given statistics or (`training_mode`) by its own, then scaled and shifted."""
 
+    work = Work.LINEAR
     output_names = ("Y", "running_mean", "running_var")
     epsilon: float = EPSILON
     momentum: float = float(np.float32(0.9))
@@ -111,6 +112,8 @@ def _stage_one(stash_type: int, dtype: DType) -> DType:
 class LayerNormalization(Op):
     """X normalized over the axes from `axis` on, then scaled and shifted."""
 
+    never_fails = True
+    work = Work.LINEAR
     output_names = ("Y", "Mean", "InvStdDev")
     axis: int = -1
     epsilon: float = EPSILON
@@ -190,6 +193,7 @@ def _check_channels(x: Value, scale: Value, bias: Value) -> TensorType:
 class InstanceNormalization(Op):
     """Each channel of each instance normalized over its spatial axes, then scaled and shifted."""
 
+    work = Work.LINEAR
     epsilon: float = EPSILON
 
     def infer(self, input: Value, scale: Value, B: Value) -> TensorType:
@@ -204,6 +208,7 @@ class InstanceNormalization(Op):
 class GroupNormalization(Op):
     """Each group of channels of each instance normalized, then scaled and shifted by channel."""
 
+    work = Work.LINEAR
     epsilon: float = EPSILON
     num_groups: int
     stash_type: int = 1
@@ -226,6 +231,7 @@ class GroupNormalization(Op):
 class LpNormalization(Op):
     """The input divided by its p-norm along `axis`; zero where the norm is zero."""
 
+    work = Work.LINEAR
     axis: int = -1
     p: int = 2
 
@@ -248,6 +254,7 @@ class LpNormalization(Op):
 class MeanVarianceNormalization(Op):
     """X normalized over `axes` by its own mean and standard deviation."""
 
+    work = Work.LINEAR
     axes: tuple[int, ...] = (0, 2, 3)
 
     def infer(self, X: Value) -> TensorType:

@@ -55,6 +55,7 @@ def kernel_axes(windows: Sequence[Window]) -> tuple[int, ...]:
 class MaxPool(_Pool):
     """The maximum of each window, and its place in X flattened (by columns where `storage_order` is 1)."""
 
+    chooses_from = 1
     output_names = ("Y", "Indices")
     storage_order: int = 0
 

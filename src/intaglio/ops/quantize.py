@@ -10,7 +10,7 @@ from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import FLOAT8E8M0, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT8, DType, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.requirements import need_stretch
 from intaglio.ir.types import Shape, TensorType, Type
 from intaglio.ops.cast import convert, integer_limits
@@ -106,6 +106,9 @@ class QuantizeLinear(Granular):
     The division is rounded to the type of the scale, or to `precision`.
     """
 
+    is_elementwise = True
+    is_cheap = True
+    work = Work.LINEAR
     no_gradient = "it rounds; with `straight_through` it counts as if it did not"
     output_dtype: int = 0
     precision: int = 0
@@ -197,6 +200,7 @@ def requantize(b: Any, quotient: Value, zero_point: Value | None, target: DType)
 class DequantizeLinear(Granular):
     """(x - x_zero_point) * x_scale, in the type of the scale or in `output_dtype`."""
 
+    work = Work.SHORT
     output_dtype: int = 0
 
     def infer(self, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Type:

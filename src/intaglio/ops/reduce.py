@@ -13,7 +13,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT64, INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.arithmetic import truncated_quotient
 from intaglio.ops.indices import known, known_integers, resolve_axes, resolve_axis, unknown_shape
@@ -86,6 +86,9 @@ class _Primitive(Reduction, abstract=True):
 class ReduceSum(_Primitive):
     """The sum along `axes`."""
 
+    never_fails = True
+    work = Work.LINEAR
+
     def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
         return np.sum(data, axis=axes, keepdims=bool(self.keepdims), dtype=data.dtype)
 
@@ -96,6 +99,8 @@ class ReduceSum(_Primitive):
 
 class ReduceProd(_Primitive):
     """The product along `axes`."""
+
+    work = Work.LINEAR
 
     def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
         return np.prod(data, axis=axes, keepdims=bool(self.keepdims), dtype=data.dtype)
@@ -121,6 +126,8 @@ class ReduceProd(_Primitive):
 class ReduceMean(_Primitive):
     """The mean along `axes`; that of integers is truncated."""
 
+    never_fails = True
+    work = Work.LINEAR
     symbolic = False
 
     def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
@@ -159,6 +166,9 @@ def _highest(dtype: np.dtype[Any]) -> Any:
 class ReduceMax(_Extreme):
     """The maximum along `axes`; that of nothing is the lowest value of the type."""
 
+    never_fails = True
+    work = Work.LINEAR
+
     def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
         if data.dtype == object:
             return np.frompyfunc(dims.maximum, 2, 1).reduce(data, axis=axes, keepdims=bool(self.keepdims))
@@ -167,6 +177,9 @@ class ReduceMax(_Extreme):
 
 class ReduceMin(_Extreme):
     """The minimum along `axes`; that of nothing is the highest value of the type."""
+
+    never_fails = True
+    work = Work.LINEAR
 
     def combine(self, data: Array, axes: tuple[int, ...]) -> Any:
         if data.dtype == object:
@@ -185,12 +198,16 @@ class _Composite(Reduction, abstract=True):
 class ReduceL1(_Composite):
     """The sum of absolute values along `axes`."""
 
+    work = Work.LINEAR
+
     def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
         return cast(b, self.sum(b, b.Abs(wide(b, data)), axes), data.dtype)
 
 
 class ReduceL2(_Composite):
     """The square root of the sum of squares along `axes`; the root of an integer sum is taken in double precision."""
+
+    work = Work.LINEAR
 
     def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
         x = wide(b, data)
@@ -209,6 +226,8 @@ class ReduceL2(_Composite):
 class ReduceLogSum(_Composite):
     """The logarithm of the sum along `axes`."""
 
+    work = Work.LINEAR
+
     def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
         total = self.sum(b, wide(b, data), axes)
         return cast(b, b.Log(total if total.dtype.is_float else cast(b, total, FLOAT64)), data.dtype)
@@ -216,6 +235,8 @@ class ReduceLogSum(_Composite):
 
 class ReduceLogSumExp(_Composite):
     """The logarithm of the sum of exponentials along `axes`, computed without overflow."""
+
+    work = Work.LINEAR
 
     def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
         x = wide(b, data) if data.dtype.is_float else cast(b, data, FLOAT64)
@@ -229,6 +250,8 @@ class ReduceLogSumExp(_Composite):
 
 class ReduceSumSquare(_Composite):
     """The sum of squares along `axes`."""
+
+    work = Work.LINEAR
 
     def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
         x = wide(b, data)
@@ -325,6 +348,7 @@ class _ArgExtreme(Op, abstract=True):
 class ArgMax(_ArgExtreme):
     """The index of the maximum along `axis`."""
 
+    work = Work.LINEAR
     no_gradient = "its results are integers"
 
     def place(self, x: Array, axis: int) -> Any:
@@ -334,6 +358,7 @@ class ArgMax(_ArgExtreme):
 class ArgMin(_ArgExtreme):
     """The index of the minimum along `axis`."""
 
+    work = Work.LINEAR
     no_gradient = "its results are integers"
 
     def place(self, x: Array, axis: int) -> Any:

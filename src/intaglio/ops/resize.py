@@ -62,6 +62,8 @@ class Resize(Op):
     have it; ONNX Runtime takes the rounded size there.
     """
 
+    takes_complex_as_pairs = True
+    repeats = True
     antialias: int = 0
     axes: tuple[int, ...] | None = None
     coordinate_transformation_mode: str = "half_pixel"

@@ -29,6 +29,8 @@ from intaglio.ops.indices import (
 class NonZero(Op):
     """The indices of the elements that are not zero, one column each."""
 
+    takes_complex_as_pairs = True
+    is_bounded = True
     no_gradient = "its results are integers"
 
     def infer(self, X: Value) -> TensorType:
@@ -45,6 +47,8 @@ class NonZero(Op):
 class Compress(Op):
     """The slices along `axis` where `condition` is true; without an axis those of the flattened input."""
 
+    moves_only = True
+    is_bounded = True
     axis: int | None = None
 
     def infer(self, input: Value, condition: Value) -> TensorType:
@@ -73,6 +77,8 @@ class Compress(Op):
 class Unique(Op):
     """The different elements, or slices along `axis`, with their first places, each element's number, and counts."""
 
+    takes_complex_as_pairs = True
+    is_bounded = True
     output_names: ClassVar[tuple[str, ...]] = ("Y", "indices", "inverse_indices", "counts")
     pullback_outputs: ClassVar[int] = 2
     axis: int | None = None

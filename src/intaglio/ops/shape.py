@@ -15,7 +15,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT32, INT64, STRING
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, Tensor
+from intaglio.ir.op import Array, Op, Tensor, Work
 from intaglio.ir.types import Shape as ShapeTuple
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
@@ -42,6 +42,13 @@ Gradients = tuple[Value | None, ...]
 class Reshape(Op):
     """The same elements in another shape; in `shape` a 0 copies a dimension and one -1 is computed."""
 
+    is_view = True
+    keeps_order = True
+    moves_only = True
+    chooses_from = 1
+    carries_quantized = True
+    never_fails = True
+    work = Work.SHORT
     symbolic = True
     allowzero: int = 0
 
@@ -102,6 +109,13 @@ def _need_plain_sizes(given: ShapeTuple, wanted: list[Dim], allowzero: bool) -> 
 class Squeeze(Op):
     """The tensor without the dimensions of size 1 at `axes`, or without all of them."""
 
+    is_view = True
+    keeps_order = True
+    moves_only = True
+    chooses_from = 1
+    carries_quantized = True
+    never_fails = True
+    work = Work.SHORT
     symbolic = True
 
     def infer(self, data: Value, axes: Value | None = None) -> TensorType:
@@ -137,6 +151,13 @@ def squeezed(shape: ShapeTuple, axes: list[int]) -> ShapeTuple:
 class Unsqueeze(Op):
     """The tensor with dimensions of size 1 put in, at the positions `axes` of the result."""
 
+    is_view = True
+    keeps_order = True
+    moves_only = True
+    chooses_from = 1
+    carries_quantized = True
+    never_fails = True
+    work = Work.SHORT
     symbolic = True
 
     def infer(self, data: Value, axes: Value) -> TensorType:
@@ -165,6 +186,13 @@ def unsqueezed(shape: ShapeTuple, axes: list[int]) -> ShapeTuple:
 class Flatten(Op):
     """A matrix: the dimensions before `axis` as rows, the others as columns."""
 
+    is_view = True
+    keeps_order = True
+    moves_only = True
+    chooses_from = 1
+    carries_quantized = True
+    never_fails = True
+    work = Work.SHORT
     symbolic = True
     axis: int = 1
 
@@ -190,6 +218,8 @@ class Flatten(Op):
 class Shape(Op):
     """The dimensions `start` to `end` of a tensor."""
 
+    never_fails = True
+    work = Work.SHORT
     no_gradient = "its result depends on sizes only"
     symbolic = True
     start: int = 0
@@ -210,6 +240,8 @@ class Shape(Op):
 class Size(Op):
     """The number of elements of a tensor."""
 
+    never_fails = True
+    work = Work.SHORT
     no_gradient = "its result depends on sizes only"
     symbolic = True
 
@@ -227,6 +259,12 @@ class Size(Op):
 class Expand(Growing):
     """The tensor broadcast with `shape`."""
 
+    is_view = True
+    moves_only = True
+    chooses_from = 1
+    never_fails = True
+    work = Work.SHORT
+    repeats = True
     symbolic = True
 
     def infer(self, input: Value, shape: Value) -> TensorType:
@@ -254,6 +292,9 @@ class Expand(Growing):
 class Tile(Growing):
     """The tensor repeated `repeats[i]` times along each axis i."""
 
+    moves_only = True
+    work = Work.SHORT
+    repeats = True
     symbolic = True
 
     def infer(self, input: Value, repeats: Value) -> TensorType:
@@ -290,6 +331,8 @@ class Tile(Growing):
 class ConstantOfShape(Growing):
     """A tensor of the shape `input` filled with the one element of `value` (float32 zero by default)."""
 
+    moves_only = True
+    repeats = True
     no_gradient = "its result depends on sizes only"
     symbolic = True
     value: Tensor | None = None
@@ -314,6 +357,7 @@ class ConstantOfShape(Growing):
 class Range(Growing):
     """The numbers from `start` in steps of `delta` up to, but without, `limit`."""
 
+    repeats = True
     symbolic = True
     stash_type: int = 1
 
@@ -370,6 +414,7 @@ class Range(Growing):
 class Constant(Op):
     """The tensor that its one attribute holds; a sparse value is given in its dense form."""
 
+    work = Work.SHORT
     no_gradient = "it has no input that changes smoothly"
     value: Tensor | None = None
     sparse_value: Tensor | None = None
@@ -401,6 +446,7 @@ class Constant(Op):
 class EyeLike(Op):
     """A matrix of the input's shape with ones on diagonal `k` and zeros elsewhere."""
 
+    moves_only = True
     no_gradient = "its result depends on sizes only"
     dtype: int | None = None
     k: int = 0

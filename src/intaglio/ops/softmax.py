@@ -9,7 +9,7 @@ import numpy as np
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT32
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.indices import wide as widen
@@ -39,6 +39,9 @@ class _AlongAxis(Op, abstract=True):
 class Softmax(_AlongAxis):
     """exp(x) divided by its sum along `axis`."""
 
+    never_fails = True
+    work = Work.LINEAR
+
     def along(self, x: Array, axis: int) -> Array:
         weight = np.exp(x - np.max(x, axis, keepdims=True))
         return weight / np.sum(weight, axis, keepdims=True)
@@ -55,6 +58,9 @@ class Softmax(_AlongAxis):
 
 class LogSoftmax(_AlongAxis):
     """The logarithm of Softmax along `axis`."""
+
+    never_fails = True
+    work = Work.LINEAR
 
     def along(self, x: Array, axis: int) -> Array:
         shifted = x - np.max(x, axis, keepdims=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from intaglio.ir import dim as dims
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array
+from intaglio.ir.op import Array, Work
 from intaglio.ir.types import Type
 from intaglio.ops.elementwise import INTEGERS, NUMBERS, Predicate, UnaryInput, UnaryX
 
@@ -20,6 +20,10 @@ Gradients = Sequence[Value | None]
 class Abs(UnaryX):
     """The absolute value; that of the least signed integer is itself, as in two's complement."""
 
+    is_exact = True
+    is_cheap = True
+    never_fails = True
+    work = Work.SHORT
     kinds: ClassVar[tuple[str, ...]] = NUMBERS
     symbolic: ClassVar[bool] = True
 
@@ -36,6 +40,10 @@ class Abs(UnaryX):
 class Neg(UnaryX):
     """The negated value; that of the least signed integer is itself, as in two's complement."""
 
+    is_exact = True
+    is_cheap = True
+    never_fails = True
+    work = Work.SHORT
     kinds: ClassVar[tuple[str, ...]] = NUMBERS
     symbolic: ClassVar[bool] = True
 
@@ -52,6 +60,9 @@ class Neg(UnaryX):
 class Ceil(UnaryX):
     """The least integer that is not smaller."""
 
+    is_exact = True
+    never_fails = True
+    work = Work.SHORT
     no_gradient = "it is constant between steps, so its gradient is zero"
 
     def compute(self, X: Array) -> Any:
@@ -61,6 +72,9 @@ class Ceil(UnaryX):
 class Floor(UnaryX):
     """The greatest integer that is not larger."""
 
+    is_exact = True
+    never_fails = True
+    work = Work.SHORT
     no_gradient = "it is constant between steps, so its gradient is zero"
 
     def compute(self, X: Array) -> Any:
@@ -70,6 +84,9 @@ class Floor(UnaryX):
 class Round(UnaryX):
     """The nearest integer, halves to the even one."""
 
+    is_exact = True
+    never_fails = True
+    work = Work.LINEAR
     no_gradient = "it is constant between steps, so its gradient is zero"
 
     def compute(self, X: Array) -> Any:
@@ -79,6 +96,9 @@ class Round(UnaryX):
 class Sign(UnaryInput):
     """-1, 0 or 1, as the value is less than, equal to or greater than zero; NaN stays NaN."""
 
+    is_exact = True
+    never_fails = True
+    work = Work.SHORT
     no_gradient = "it is constant between steps, so its gradient is zero"
     kinds: ClassVar[tuple[str, ...]] = NUMBERS
 
@@ -88,6 +108,9 @@ class Sign(UnaryInput):
 
 class Reciprocal(UnaryX):
     """One divided by the value."""
+
+    never_fails = True
+    work = Work.SHORT
 
     def compute(self, X: Array) -> Any:
         return np.reciprocal(X)
@@ -99,6 +122,9 @@ class Reciprocal(UnaryX):
 class Sqrt(UnaryX):
     """The square root; NaN below zero."""
 
+    never_fails = True
+    work = Work.SHORT
+
     def compute(self, X: Array) -> Any:
         return np.sqrt(X)
 
@@ -108,6 +134,9 @@ class Sqrt(UnaryX):
 
 class Exp(UnaryInput):
     """The exponential function."""
+
+    never_fails = True
+    work = Work.SHORT
 
     def compute(self, input: Array) -> Any:
         return np.exp(input)
@@ -119,6 +148,9 @@ class Exp(UnaryInput):
 class Log(UnaryInput):
     """The natural logarithm; minus infinity at zero, NaN below."""
 
+    never_fails = True
+    work = Work.SHORT
+
     def compute(self, input: Array) -> Any:
         return np.log(input)
 
@@ -128,6 +160,9 @@ class Log(UnaryInput):
 
 class Sin(UnaryInput):
     """The sine of an angle in radians."""
+
+    never_fails = True
+    work = Work.LINEAR
 
     def compute(self, input: Array) -> Any:
         return np.sin(input)
@@ -139,6 +174,9 @@ class Sin(UnaryInput):
 class Cos(UnaryInput):
     """The cosine of an angle in radians."""
 
+    never_fails = True
+    work = Work.LINEAR
+
     def compute(self, input: Array) -> Any:
         return np.cos(input)
 
@@ -148,6 +186,8 @@ class Cos(UnaryInput):
 
 class Tan(UnaryInput):
     """The tangent of an angle in radians."""
+
+    work = Work.LINEAR
 
     def compute(self, input: Array) -> Any:
         return np.tan(input)
@@ -159,6 +199,8 @@ class Tan(UnaryInput):
 class Asin(UnaryInput):
     """The angle whose sine is the value."""
 
+    work = Work.LINEAR
+
     def compute(self, input: Array) -> Any:
         return np.arcsin(input)
 
@@ -168,6 +210,8 @@ class Asin(UnaryInput):
 
 class Acos(UnaryInput):
     """The angle whose cosine is the value."""
+
+    work = Work.LINEAR
 
     def compute(self, input: Array) -> Any:
         return np.arccos(input)
@@ -179,6 +223,8 @@ class Acos(UnaryInput):
 class Atan(UnaryInput):
     """The angle whose tangent is the value."""
 
+    work = Work.LINEAR
+
     def compute(self, input: Array) -> Any:
         return np.arctan(input)
 
@@ -188,6 +234,8 @@ class Atan(UnaryInput):
 
 class Sinh(UnaryInput):
     """The hyperbolic sine."""
+
+    work = Work.LINEAR
 
     def compute(self, input: Array) -> Any:
         return np.sinh(input)
@@ -199,6 +247,8 @@ class Sinh(UnaryInput):
 class Cosh(UnaryInput):
     """The hyperbolic cosine."""
 
+    work = Work.LINEAR
+
     def compute(self, input: Array) -> Any:
         return np.cosh(input)
 
@@ -208,6 +258,9 @@ class Cosh(UnaryInput):
 
 class Tanh(UnaryInput):
     """The hyperbolic tangent."""
+
+    never_fails = True
+    work = Work.LINEAR
 
     def compute(self, input: Array) -> Any:
         return np.tanh(input)
@@ -219,6 +272,8 @@ class Tanh(UnaryInput):
 class Asinh(UnaryInput):
     """The inverse of the hyperbolic sine."""
 
+    work = Work.LINEAR
+
     def compute(self, input: Array) -> Any:
         return np.arcsinh(input)
 
@@ -228,6 +283,8 @@ class Asinh(UnaryInput):
 
 class Acosh(UnaryInput):
     """The inverse of the hyperbolic cosine; NaN below one."""
+
+    work = Work.LINEAR
 
     def compute(self, input: Array) -> Any:
         return np.arccosh(input)
@@ -239,6 +296,8 @@ class Acosh(UnaryInput):
 class Atanh(UnaryInput):
     """The inverse of the hyperbolic tangent; NaN outside of -1 to 1."""
 
+    work = Work.LINEAR
+
     def compute(self, input: Array) -> Any:
         return np.arctanh(input)
 
@@ -249,6 +308,8 @@ class Atanh(UnaryInput):
 class Erf(UnaryInput):
     """The Gauss error function."""
 
+    never_fails = True
+    work = Work.LINEAR
     kinds: ClassVar[tuple[str, ...]] = NUMBERS
 
     def compute(self, input: Array) -> Any:
@@ -261,6 +322,7 @@ class Erf(UnaryInput):
 class BitwiseNot(UnaryX):
     """All bits flipped."""
 
+    work = Work.SHORT
     no_gradient = "its results are integers"
     kinds: ClassVar[tuple[str, ...]] = INTEGERS
 
@@ -271,6 +333,9 @@ class BitwiseNot(UnaryX):
 class IsNaN(Predicate):
     """Whether the value is not a number."""
 
+    takes_narrow_apart = True
+    never_fails = True
+    work = Work.LINEAR
     no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = ("float",)
 
@@ -284,6 +349,8 @@ class IsNaN(Predicate):
 class IsInf(Predicate):
     """Whether the value is infinite, of the signs that are asked for."""
 
+    takes_narrow_apart = True
+    work = Work.LINEAR
     no_gradient = "its results are truth values"
     kinds: ClassVar[tuple[str, ...]] = ("float",)
     detect_negative: int = 1

@@ -58,6 +58,7 @@ def reflect(place: Array, low: float, high: float) -> Array:
 class GridSample(Op):
     """X interpolated at the places of a grid, whose coordinates run from -1 to 1 along each axis, innermost first."""
 
+    takes_complex_as_pairs = True
     align_corners: int = 0
     mode: str = "linear"
     padding_mode: str = "zeros"
@@ -371,6 +372,7 @@ def sample_linear(image: Array, places: Sequence[Array]) -> Array:
 class Col2Im(Op):
     """Columns of blocks put back into an image, overlapping elements summed."""
 
+    takes_complex_as_pairs = True
     dilations: tuple[int, ...] | None = None
     pads: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None

@@ -12,6 +12,7 @@ import numpy as np
 from intaglio.errors import IntaglioError
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
+from intaglio.ir.op import Work
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.evaluate import run_node
 from intaglio.passes.driver import ANY, Refusal, Result, rule
@@ -28,32 +29,6 @@ GROWN = 64 << 20
 """Bytes that the results of one graph may have beyond those of `GROWTH`."""
 BYTES_A_SECOND, OPERATIONS_A_SECOND = 2e8, 1e9
 """What the reference engine is estimated to do: bytes read and written, multiplications."""
-# fmt: off
-LINEAR = frozenset({
-    "Abs", "Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip",
-    "Concat", "Constant", "DequantizeLinear", "Div", "Exp", "Expand", "Flatten", "Floor", "Gather", "Identity",
-    "Log", "Mul", "Neg", "Not", "Pad", "Reciprocal", "Relu", "Reshape", "Shape", "Sign", "Size", "Slice", "Split",
-    "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
-})
-"""Operators whose time is linear in their data and short, so that large constants may always be folded through them."""
-COUNTED = frozenset({
-    "Acos", "Acosh", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "Celu", "Cos",
-    "Cosh", "CumSum", "DepthToSpace", "Elu", "Equal", "Erf", "GatherElements", "GatherND", "Gelu", "Greater",
-    "GreaterOrEqual", "GroupNormalization", "HardSigmoid", "HardSwish", "InstanceNormalization", "IsInf", "IsNaN",
-    "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "LogSoftmax", "LpNormalization", "Max", "Mean",
-    "MeanVarianceNormalization", "Min", "Mish", "Mod", "Or", "Pow", "QuantizeLinear", "ReduceL1", "ReduceL2",
-    "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
-    "ReduceSumSquare", "Round", "Selu", "Sigmoid", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "SpaceToDepth",
-    "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "Xor",
-})
-# fmt: on
-"""Operators whose time is linear in their data, and counted."""
-BOUNDED = frozenset({"NonZero", "Unique", "Compress"})
-"""Operators whose output depends on data but is no larger than a few times their input."""
-COSTLY = frozenset({"Einsum"})
-"""Operators whose time is not bounded by the sizes of their inputs and outputs."""
-REPEATING = frozenset({"ConstantOfShape", "Expand", "Pad", "Range", "Resize", "Tile"})
-"""Operators whose larger results are made in less time than they are read."""
 
 
 class Budget:
@@ -104,14 +79,14 @@ def _spend(node: Node, inputs: Sequence[Value], left: Budget) -> str:
     given = sum(value.constant.nbytes for value in inputs if value.constant is not None)
     sizes = [size_in_bytes(value.type) for value in node.outputs]
     made = [size for size in sizes if size is not None]
-    if len(made) < len(sizes) and node.op.name not in BOUNDED:
+    if len(made) < len(sizes) and not node.op.is_bounded:
         return "the size of the result is not known"
-    seconds = 0.0 if given <= SMALL and node.op.name not in COSTLY else _seconds(node, given + sum(made))
+    seconds = 0.0 if given <= SMALL and node.op.work is not Work.UNBOUNDED else _seconds(node, given + sum(made))
     largest = max(made, default=0)
     grown = largest if largest > max(SMALL, GROWTH * given) else 0
     if seconds == math.inf:
         return f"{node.op.name} of {given} bytes may take long"
-    if largest > LARGEST or grown > (0 if node.op.name in REPEATING else left.bytes):
+    if largest > LARGEST or grown > (0 if node.op.repeats else left.bytes):
         return (
             f"the result would have {largest} bytes, from {given}; {left.bytes} of {GROWN} are left for larger results"
         )
@@ -124,9 +99,9 @@ def _spend(node: Node, inputs: Sequence[Value], left: Budget) -> str:
 
 def _seconds(node: Node, moved: int) -> float:
     """The estimated time that counts, for so many bytes read and written; infinite where it is not known."""
-    if node.op.name in LINEAR:
+    if node.op.work is Work.SHORT:
         return 0.0
-    if node.op.name in COUNTED and not node.op.domain:
+    if node.op.work is Work.LINEAR:
         return moved / BYTES_A_SECOND
     operations = _multiplications(node)
     return math.inf if operations is None else moved / BYTES_A_SECOND + operations / OPERATIONS_A_SECOND

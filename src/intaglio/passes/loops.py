@@ -15,18 +15,6 @@ from intaglio.ops.control import seen
 from intaglio.passes.driver import Event, Outcome, Stays, infer_graph, nothing_stays, remove_dead, replace_value
 from intaglio.passes.match import produced
 
-# fmt: off
-CERTAIN = frozenset({
-    "Abs", "Add", "And", "Cast", "Ceil", "Clip", "Concat", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Expand",
-    "Flatten", "Floor", "Gelu", "Gemm", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsNaN",
-    "LayerNormalization", "LeakyRelu", "Less", "LessOrEqual", "Log", "LogSoftmax", "MatMul", "Max", "Min", "Mish",
-    "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum",
-    "Relu", "Reshape", "Round", "Selu", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice", "Softmax", "Softplus",
-    "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tanh", "Transpose", "Unsqueeze", "Where", "Xor",
-})
-# fmt: on
-"""Operators that no data makes fail, so that they may run where the loop around them would not."""
-
 
 def simplify_loops(graph: Graph, stays: Stays = nothing_stays) -> Outcome:
     """Take unchanged states, work that is the same in each round and sequences that only grow out of loops.
@@ -119,7 +107,7 @@ def _hoist(model: Graph, graph: Graph, node: Node) -> Found:
 
 def _is_certain(node: Node) -> bool:
     """Whether a node cannot fail, whatever the data and the sizes are, and has no sizes of its own."""
-    if node.op.domain or node.op.name not in CERTAIN or not node.inputs:
+    if not node.op.never_fails or not node.inputs:
         return False
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
     if any(not isinstance(value.type, TensorType) or value.type.shape is None for value in values):

@@ -20,10 +20,6 @@ SUM_LIMIT = 2**31 - 1
 PRODUCT_LIMIT = 255 * 255
 """The greatest product of two bytes less their zero points."""
 
-_MOVERS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Gather", "Expand", "Identity",
-           "DepthToSpace", "SpaceToDepth", "MaxPool", "Concat")  # fmt: skip
-"""Operators that only choose among the elements of their first input, or of all inputs for Concat."""
-
 
 class Quantized(NamedTuple):
     """What a DequantizeLinear reads: integers with constant scales and zero points."""
@@ -241,14 +237,14 @@ def rectified(b: Builder, node: Node) -> Result:
 def moved(b: Builder, node: Node) -> Result:
     """quantize(move(dequantize(x, s, z)), s, z) -> move(x), where elements are only chosen and put in order"""
     scale, zero = _parameters(node)
-    mover = produced(node.input, *_MOVERS)
-    if scale is None or zero is None or mover is None or len(node.input.uses) > 1:
+    mover = node.input.producer
+    if scale is None or zero is None or mover is None or mover.output is not node.input or len(node.input.uses) > 1:
         return None
     if any(value.uses for value in mover.outputs[1:]):
         return None
-    count = len(mover.inputs) if mover.op.name == "Concat" else 1
+    count = mover.op.chooses_from
     found = [_dequantized(value) for value in mover.inputs[:count]]
-    if not all(item is not None and _matches(item, scale, zero) for item in found):
+    if not found or not all(item is not None and _matches(item, scale, zero) for item in found):
         return None
     data = [item.x for item in found if item is not None]
     return b.add(mover.op, [*data, *mover.inputs[count:]])[0]

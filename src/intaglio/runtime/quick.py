@@ -15,10 +15,6 @@ from intaglio.kernels.plan import HostStep, Plan
 from intaglio.ops.control import seen
 from intaglio.runtime.segment import LoadedSegment, Ready
 
-PLAIN = frozenset({"Flatten", "Gather", "Identity", "Lookup", "Reshape", "Squeeze", "Unsqueeze", "ZipMap"})
-"""Operators on strings, and makers of maps, whose results have sizes that follow from those of their inputs."""
-
-
 _TEXT = frozenset({str})
 
 
@@ -97,13 +93,7 @@ class QuickRun:
 
 def _is_view(value: Value) -> bool:
     """Whether a result may be another array in other sizes."""
-    return value.producer is not None and value.producer.op.name in (
-        "Flatten",
-        "Identity",
-        "Reshape",
-        "Squeeze",
-        "Unsqueeze",
-    )
+    return value.producer is not None and value.producer.op.keeps_order
 
 
 def quick_run(plan: Plan, outputs: Sequence[Value]) -> QuickRun | None:
@@ -121,7 +111,7 @@ def quick_run(plan: Plan, outputs: Sequence[Value]) -> QuickRun | None:
 
 def _is_plain(node: Node) -> bool:
     """Whether a host node gives one result, which has sizes that follow from its inputs."""
-    if node.op.name not in PLAIN or node.op.domain not in ("", "ai.onnx.ml", "intaglio") or len(node.outputs) != 1:
+    if not (node.op.keeps_order or node.op.has("prepare")) or len(node.outputs) != 1:
         return False
     values = [value for value in node.inputs if value is not None]
     if any(not isinstance(value.type, TensorType) for value in values):
