@@ -70,7 +70,7 @@ def test_what_follows_is_fused(judge):
         )
     native = judge(model, feeds, exact=False)
     assert _is_columns(native)
-    assert native.c_source().count("void IG_FUNCTION(") == 1
+    assert native.c_source().count("static void kernel_") == 1
 
 
 def test_what_comes_before_is_fused(judge):
@@ -90,7 +90,7 @@ def test_what_comes_before_is_fused(judge):
         )
     native = judge(model, feeds, exact=False)
     assert _is_columns(native)
-    assert native.c_source().count("void IG_FUNCTION(") == 1
+    assert native.c_source().count("static void kernel_") == 1
 
 
 def test_sums_that_depend_on_sums_walk_along_rows(judge):

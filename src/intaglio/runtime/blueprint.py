@@ -126,10 +126,10 @@ class Blueprint:
         return memory_of_graph(self.graph, graph_of(main), dict(sizes))
 
     def c_source(self, main: Variant) -> str:
-        """The generated C of a variant."""
+        """The generated C of a variant, as one file that compiles alone."""
         if not isinstance(main.engine, NativeEngine):
             raise CompileError("the model runs on the reference engine, for which no C is generated")
-        return "\n".join(function.source for function in main.engine.functions())
+        return main.engine.source_file(self.graph.name)
 
     def save_compiled(self, main: Variant, info: ModelInfo, path: str | os.PathLike[str]) -> int:
         """Write a variant with its machine code to a file; returns its size."""

@@ -489,7 +489,7 @@ class Model:
         return self._blueprint.memory_plan(self._whole(), {**(sizes or {}), **named})
 
     def c_source(self) -> str:
-        """The generated C of the model: every kernel, then the drivers that call them."""
+        """The generated C of the model as one file that compiles alone: the kernels, and the drivers that call them."""
         return self._blueprint.c_source(self._whole())
 
     def to_onnx(self, opset: int | None = None) -> ModelProto:

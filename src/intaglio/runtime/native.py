@@ -67,6 +67,7 @@ from intaglio.targets.c.backend import CBackend
 from intaglio.targets.c.cache import CFunction
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.driver import driver_source
+from intaglio.targets.c.source_file import source_file
 from intaglio.targets.c.target import Target, host_target
 from intaglio.targets.c.toolchain import RefusedError
 
@@ -222,6 +223,11 @@ class NativeEngine:
         places = {kernel: index for index, kernel in enumerate(self.plan.kernels)}
         found = [kernel_function(kernel) for kernel in self.plan.kernels]
         return found + [driver_function(driver_source(step, places)) for step in self._native_steps()]
+
+    def source_file(self, title: str) -> str:
+        """All C of the model as one file that compiles alone, that of compiled bodies of host nodes included."""
+        plans = [engine.plan for engine in (self, *self._body_engines())]
+        return source_file(title, plans, self.target)
 
     def all_engines(self) -> list[NativeEngine]:
         """This engine and those that runs have added: for parameters and sizes that need plans of their own."""

@@ -1,0 +1,108 @@
+"""All the C of a model as one file that compiles alone, for people to read."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from intaglio.kernels.plan import Call, Kernel, NativeStep, Plan, walk
+from intaglio.targets.c.driver import comment, driver_source
+from intaglio.targets.c.target import Target
+from intaglio.targets.c.toolchain import RUNTIME_FOLDER
+
+HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
+"""What every kernel may use."""
+
+_INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)
+
+_QUIET = ("unused-parameter", "unused-variable", "unused-but-set-variable", "unused-function", "psabi", "pragmas")
+"""Warnings that mean nothing here: all kernels have the same parameters, and not every one needs them all."""
+
+
+def source_file(title: str, plans: Sequence[Plan], target: Target) -> str:
+    """The C of some plans: what it is, contents, the headers' text, the kernels, and the driver of each segment."""
+    kernels = list(dict.fromkeys(kernel for plan in plans for kernel in plan.kernels))
+    names = dict(zip(kernels, _function_names(kernels), strict=True))
+    steps = [(plan, step) for plan in plans for step in plan.steps if isinstance(step, NativeStep)]
+    drivers = [f"run_segment_{place}" if len(steps) > 1 else "run" for place in range(len(steps))]
+    parts = [
+        _head(title, plans, names, drivers),
+        _settings(target),
+        *_headers(kernels),
+        *(_kernel_text(kernel, names[kernel]) for kernel in kernels),
+        *(_driver_text(plan, step, name, names) for (plan, step), name in zip(steps, drivers, strict=True)),
+    ]
+    return "\n".join(parts)
+
+
+def _function_names(kernels: Sequence[Kernel]) -> Iterator[str]:
+    """A name for each kernel after what it does; the second of the same name has a number behind it."""
+    taken: set[str] = set()
+    for kernel in kernels:
+        name, number = kernel.hint, 2
+        while name in taken:
+            name, number = f"{kernel.hint}_{number}", number + 1
+        taken.add(name)
+        yield f"kernel_{name}"
+
+
+def _head(title: str, plans: Sequence[Plan], names: dict[Kernel, str], drivers: Sequence[str]) -> str:
+    served: dict[Kernel, list[str]] = {}
+    for plan in plans:
+        for step in plan.steps:
+            for call in walk(step.actions) if isinstance(step, NativeStep) else ():
+                if isinstance(call, Call):
+                    paths = dict.fromkeys(node.origin.path for node in call.nodes if node.origin)
+                    served.setdefault(call.kernel, []).append(", ".join(paths) or call.title)
+    lines = [f"{title} as C: {', '.join(drivers)} runs it.", "", "Contents:"]
+    for kernel, name in names.items():
+        lines.append(f"  {name}: {'; '.join(dict.fromkeys(served.get(kernel, ())))}")
+    lines += [f"  {name}: runs the kernels of a segment in order" for name in drivers]
+    wrapped = [part for line in lines for part in textwrap.wrap(line, 112, subsequent_indent="      ") or [""]]
+    return "/* " + "\n   ".join(map(comment, wrapped)).replace("\n   \n", "\n\n") + " */\n"
+
+
+def _settings(target: Target) -> str:
+    """What the compiler is otherwise told by its options."""
+    options = [flag.removeprefix("-m") for flag in target.flags if flag.startswith("-m")]
+    defined = [flag.removeprefix("-D") for flag in target.flags if flag.startswith("-D")]
+    lines = ["#ifdef __GNUC__", *(f'#pragma GCC diagnostic ignored "-W{name}"' for name in _QUIET), "#endif"]
+    if options and target.name != "wasm":
+        lines += [
+            "#if defined(__GNUC__) && !defined(__clang__)",
+            f'#pragma GCC target("{",".join(options)}")',
+            "#endif",
+        ]
+    lines += [f"#define IG_LANES {target.lanes}", *(f"#define {name} 1" for name in defined)]
+    return "\n".join([*lines, ""])
+
+
+def _headers(kernels: Sequence[Kernel]) -> Iterator[str]:
+    """The text of every header that is used, each once, behind those that it includes itself."""
+    wanted = [*HEADERS, *(name for kernel in kernels for name in _INCLUDE.findall(kernel.source))]
+    done: set[str] = set()
+
+    def text(name: str) -> Iterator[str]:
+        if name in done:
+            return
+        done.add(name)
+        content = (RUNTIME_FOLDER / name).read_text(encoding="utf-8")
+        for inner in _INCLUDE.findall(content):
+            yield from text(inner)
+        yield _INCLUDE.sub("", content)
+
+    for name in wanted:
+        yield from text(name)
+
+
+def _kernel_text(kernel: Kernel, name: str) -> str:
+    text = _INCLUDE.sub("", kernel.source).replace("IG_FUNCTION", name)
+    return re.sub(rf"^void {name}\(", f"static void {name}(", text, flags=re.MULTILINE)
+
+
+def _driver_text(plan: Plan, step: NativeStep, name: str, names: dict[Kernel, str]) -> str:
+    source = driver_source(step, {kernel: place for place, kernel in enumerate(plan.kernels)})
+    text = re.sub(r"call->kernel\[(\d+)\]", lambda found: names[plan.kernels[int(found[1])]], source)
+    head = f"int32_t {name}(const ig_call *call)"
+    return text.replace("IG_FUNCTION", name).replace(f"{head}\n", f"{head};\n{head}\n", 1)
