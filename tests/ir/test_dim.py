@@ -168,3 +168,62 @@ def test_a_quotient_of_polynomials() -> None:
     assert dims.floordiv(whole * (n * 2 + m), whole) == n * 2 + m
     assert str(dims.floordiv(whole * 8 + 1, whole * 2)).startswith("floordiv(")
     assert str(dims.floordiv(whole * 3, whole * 2)).startswith("floordiv(")
+
+
+def _choose(drawn: tuple[str, Term, Term, Term, Term]) -> Term:
+    name, a, b, yes, no = drawn
+    compare, holds = {
+        "less": (dims.less, lambda x, y: x < y),
+        "at_most": (dims.at_most, lambda x, y: x <= y),
+        "equal": (dims.equal, lambda x, y: x == y),
+    }[name]
+    condition = compare(a.dim, b.dim)
+    return Term(
+        dims.select(condition, yes.dim, no.dim) + condition,
+        lambda bindings: (
+            (yes if holds(a.compute(bindings), b.compute(bindings)) else no).compute(bindings)
+            + holds(a.compute(bindings), b.compute(bindings))
+        ),
+    )
+
+
+choices_strategy = st.tuples(
+    st.sampled_from(["less", "at_most", "equal"]), terms_strategy, terms_strategy, terms_strategy, terms_strategy
+).map(_choose)
+
+
+@given(choices_strategy, bindings_strategy)
+def test_choices_are_those_of_python(term: Term, bindings: dict[str, int]) -> None:
+    value = term.compute(bindings)
+    assert dims.evaluate(term.dim, bindings) == value
+    assert dims.substitute(term.dim, bindings) == value
+    assert dims.parse(str(term.dim)) == term.dim
+    half = dims.substitute(term.dim, {"N": bindings["N"], "batch": bindings["batch"]})
+    assert dims.evaluate(half, bindings) == value
+    low, high = dims.bounds(term.dim)
+    assert (low is None or low <= value) and (high is None or value <= high)
+
+
+@given(terms_strategy, terms_strategy, bindings_strategy, st.integers(1, 64))
+def test_quotients_by_sizes_and_threads(left: Term, right: Term, bindings: dict[str, int], threads: int) -> None:
+    divisor = dims.maximum(right.dim, 1) * dims.THREADS
+    number = max(right.compute(bindings), 1) * threads
+    up = dims.ceildiv(left.dim, divisor)
+    assert dims.evaluate(up, bindings, threads) == -(-left.compute(bindings) // number)
+    total = dims.maximum(left.dim, 0)
+    for size in (divisor, 7):
+        amount = number if size is divisor else 7
+        assert dims.evaluate(dims.pieces(total, size), bindings, threads) == -(-max(left.compute(bindings), 0) // amount)
+    assert dims.parse(str(up)) == up
+
+
+def test_what_is_not_chosen_needs_no_value() -> None:
+    n = dims.symbol("N")
+    share = dims.select(dims.less(0, n), dims.floordiv(100, n), 7)
+    assert [dims.evaluate(share, {"N": size}) for size in (0, 1, 30)] == [7, 100, 3]
+    assert [dims.substitute(share, {"N": size}) for size in (0, 1, 30)] == [7, 100, 3]
+    with pytest.raises(GraphError, match=r"threads\(\)"):
+        dims.evaluate(dims.THREADS + 1, {})
+    assert not dims.symbols(dims.THREADS)
+    assert dims.has_choice(share * 2 + 1)
+    assert not dims.has_choice(dims.maximum(n, 3))

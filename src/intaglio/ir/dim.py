@@ -1,9 +1,9 @@
 """Symbolic integers: the dimensions of tensors.
 
 A dimension is an `int` or an `Expr`: a polynomial with integer coefficients over atoms, and an atom is a symbol or a
-call of floor division, remainder, minimum, maximum or `broadcast`. Every symbol stands for a number of at least zero.
-Expressions are canonical, so structural equality is `==`; what two different expressions are to each other is a matter
-of `compare`, which may not know.
+call of floor division, remainder, minimum, maximum, `broadcast`, a comparison (0 or 1), a selection by one, or
+`threads`. Every symbol stands for a number of at least zero. Expressions are canonical, so structural equality is `==`;
+what two different expressions are to each other is a matter of `compare`, which may not know.
 """
 
 from __future__ import annotations
@@ -31,22 +31,35 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Call:
-    """An atom that is a function of two dimensions: `floordiv`, `mod`, `min`, `max` or `broadcast`."""
+    """An atom that is a function of dimensions.
+
+    Of two: `floordiv`, `ceildiv`, `mod`, `min`, `max`, `broadcast`, `less` and `equal`; of three: `select`; of none:
+    `threads`, the number of threads of a run.
+    """
 
     function: str
-    left: Dim
-    right: Dim
+    operands: tuple[Dim, ...]
+
+    @property
+    def left(self) -> Dim:
+        """The first of two operands."""
+        return self.operands[0]
+
+    @property
+    def right(self) -> Dim:
+        """The second of two operands."""
+        return self.operands[1]
 
     @cached_property
     def _text(self) -> str:
-        return f"{self.function}({self.left}, {self.right})"
+        return f"{self.function}({', '.join(map(str, self.operands))})"
 
     def __str__(self) -> str:
         return self._text
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.function, self.left, self.right))
+        return hash((self.function, self.operands))
 
     def __hash__(self) -> int:
         return self._hash
@@ -88,6 +101,10 @@ class Expr:
     @cached_property
     def _bounds(self) -> tuple[int | None, int | None]:
         return _sum_bounds(self)
+
+    @cached_property
+    def _has_choice(self) -> bool:
+        return any(_is_choice(atom) for monomial, _ in self.terms for atom in monomial)
 
     def __hash__(self) -> int:
         return self._hash
@@ -202,7 +219,7 @@ def floordiv(left: Dim, right: Dim) -> Dim:
         rest = left - whole * right
         if whole != 0 and rest != left:
             return whole + floordiv(rest, right)
-    return _atom(Call("floordiv", left, right))
+    return _atom(Call("floordiv", (left, right)))
 
 
 def _exact_quotient(left: Dim, right: Dim) -> Dim | None:
@@ -242,12 +259,28 @@ def mod(left: Dim, right: Dim) -> Dim:
         return left % right
     if _exact_quotient(left, right) is not None:
         return 0
-    return _atom(Call("mod", left, right))
+    return _atom(Call("mod", (left, right)))
 
 
 def ceildiv(left: Dim, right: Dim) -> Dim:
-    """left / right, rounded up."""
-    return -floordiv(-left, right)
+    """left / right, rounded up.
+
+    >>> ceildiv(symbol("N"), symbol("M") + 1)
+    ceildiv(N, M + 1)
+    """
+    if isinstance(right, int):
+        return -floordiv(-left, right)
+    quotient = _exact_quotient(left, right)
+    return _atom(Call("ceildiv", (left, right))) if quotient is None else quotient
+
+
+def pieces(total: Dim, size: Dim) -> Dim:
+    """How many pieces of at most a size, which is at least 1, make up a total of at least 0.
+
+    >>> pieces(symbol("N"), 16)
+    floordiv(N + 15, 16)
+    """
+    return floordiv(total + size - 1, size) if isinstance(size, int) else ceildiv(total, size)
 
 
 def minimum(left: Dim, right: Dim) -> Dim:
@@ -277,7 +310,7 @@ def _join(function: str, left: Dim, right: Dim) -> Dim:
         operands = [operand for operand in operands if not _is_surpassed(function, operand, operands)]
     result = operands[0]
     for operand in operands[1:]:
-        result = _atom(Call(function, result, operand))
+        result = _atom(Call(function, (result, operand)))
     return result
 
 
@@ -313,6 +346,52 @@ def broadcast(left: Dim, right: Dim) -> Dim:
     if isinstance(right, int):
         return right
     return _join("broadcast", left, right)
+
+
+_THREADS = Call("threads", ())
+THREADS = _atom(_THREADS)
+"""The number of threads of a run, at least 1: what a model calls its sizes cannot be taken for it."""
+
+
+def less(left: Dim, right: Dim) -> Dim:
+    """1 where left < right, else 0.
+
+    >>> less(symbol("N"), 3), less(2, symbol("N") + 3)
+    (less(N, 3), 1)
+    """
+    low, high = bounds(left - right)
+    if high is not None and high < 0:
+        return 1
+    return 0 if low is not None and low >= 0 else _atom(Call("less", (left, right)))
+
+
+def at_most(left: Dim, right: Dim) -> Dim:
+    """1 where left <= right, else 0."""
+    return less(left, right + 1)
+
+
+def equal(left: Dim, right: Dim) -> Dim:
+    """1 where left == right, else 0."""
+    if left == right:
+        return 1
+    order = compare(left, right)
+    if order is not None:
+        return int(order == 0)
+    first, second = sorted((left, right), key=str)
+    return _atom(Call("equal", (first, second)))
+
+
+def select(condition: Dim, yes: Dim, no: Dim) -> Dim:
+    """`yes` where the condition is not zero, else `no`; only the one that is chosen must have a value.
+
+    >>> select(less(symbol("N"), 3), 1, symbol("N"))
+    select(less(N, 3), 1, N)
+    """
+    if yes == no:
+        return yes
+    if isinstance(condition, int):
+        return yes if condition else no
+    return _atom(Call("select", (condition, yes, no)))
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -355,7 +434,13 @@ def _monomial_bounds(monomial: Monomial) -> tuple[int | None, int | None]:
 def _atom_bounds(atom: Atom) -> tuple[int | None, int | None]:
     if isinstance(atom, Symbol):
         return 0, None
-    (a, b), (c, d) = bounds(atom.left), bounds(atom.right)
+    if atom.function in ("less", "equal"):
+        return 0, 1
+    if atom.function == "threads":
+        return 1, None
+    (a, b), (c, d) = bounds(atom.operands[-2]), bounds(atom.operands[-1])
+    if atom.function == "select":
+        return _both(min, a, c), _both(max, b, d)
     if atom.function == "min":
         return _both(min, a, c), min((x for x in (b, d) if x is not None), default=None)
     if atom.function == "max":
@@ -401,13 +486,20 @@ def decide_equal(left: Dim, right: Dim) -> bool:
     raise UndecidableError(f"whether {left} == {right} depends on their symbols")
 
 
-_FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
+_FUNCTIONS: dict[str, Callable[..., Dim]] = {
     "floordiv": floordiv,
+    "ceildiv": ceildiv,
     "mod": mod,
     "min": minimum,
     "max": maximum,
     "broadcast": broadcast,
+    "less": less,
+    "equal": equal,
+    "select": select,
+    "threads": lambda: THREADS,
 }
+_ARITIES = {"select": 3, "threads": 0}
+"""Of how many operands functions are that are not of two."""
 
 
 def substitute(value: Dim, bindings: Mapping[str, Dim]) -> Dim:
@@ -455,20 +547,31 @@ def _rebuilt_atom(
         return Expr((((atom,), 1),))
     key = _atom(atom)
     if key not in memo:
-        left, right = (_rebuilt(side, atoms, memo, broadcast) for side in (atom.left, atom.right))
-        is_same = left == atom.left and right == atom.right
-        function = broadcast if atom.function == "broadcast" else _FUNCTIONS[atom.function]
-        result = key if is_same else function(left, right)
+        result = _rebuilt_call(atom, atoms, memo, broadcast)
         found = lone_atom(result)
         memo[key] = result if found is None else atoms.get(found, result)
     return memo[key]
+
+
+def _rebuilt_call(
+    call: Call, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim], broadcast: Callable[[Dim, Dim], Dim]
+) -> Dim:
+    if call.function == "select":  # what is not chosen need not have a value: it may divide by zero
+        condition = _rebuilt(call.operands[0], atoms, memo, broadcast)
+        if isinstance(condition, int):
+            return _rebuilt(call.operands[1 if condition else 2], atoms, memo, broadcast)
+    operands = tuple([_rebuilt(operand, atoms, memo, broadcast) for operand in call.operands])
+    if operands == call.operands:
+        return _atom(call)
+    function = broadcast if call.function == "broadcast" else _FUNCTIONS[call.function]
+    return function(*operands)
 
 
 def contains(value: Dim, atom: Atom) -> bool:
     """Whether an atom stands somewhere in the dimension."""
     inner = (each for monomial, _ in _terms(value) for each in monomial)
     return any(
-        each == atom or (isinstance(each, Call) and (contains(each.left, atom) or contains(each.right, atom)))
+        each == atom or (isinstance(each, Call) and any(contains(operand, atom) for operand in each.operands))
         for each in inner
     )
 
@@ -480,12 +583,23 @@ def lone_atom(value: Dim) -> Atom | None:
     return None
 
 
-def evaluate(value: Dim, bindings: Mapping[str, int]) -> int:
+def has_choice(value: Dim) -> bool:
+    """Whether a selection or a comparison stands somewhere in the dimension."""
+    return isinstance(value, Expr) and value._has_choice
+
+
+def _is_choice(atom: Atom) -> bool:
+    if isinstance(atom, Symbol):
+        return False
+    return atom.function in ("select", "less", "equal") or any(map(has_choice, atom.operands))
+
+
+def evaluate(value: Dim, bindings: Mapping[str, int], threads: int | None = None) -> int:
     """The value once all symbols are bound; raises GraphError naming those that are not."""
     try:
-        return _evaluated(value, bindings, {})
+        return _evaluated(value, bindings, {} if threads is None else {_THREADS: threads})
     except KeyError:
-        missing = sorted(symbols(value) - set(bindings))
+        missing = sorted(symbols(value) - set(bindings)) or ["threads()"]
         raise GraphError(f"the dimension {value} needs a value for {', '.join(missing)}") from None
 
 
@@ -501,12 +615,18 @@ def _evaluated(value: Dim, bindings: Mapping[str, int], memo: dict[Call, int]) -
 
 
 def _evaluated_call(call: Call, bindings: Mapping[str, int], memo: dict[Call, int]) -> int:
-    if call not in memo:
-        left, right = _evaluated(call.left, bindings, memo), _evaluated(call.right, bindings, memo)
-        result = _FUNCTIONS[call.function](left, right)
+    if call in memo:
+        return memo[call]
+    if call.function == "select":
+        chosen = call.operands[1 if _evaluated(call.operands[0], bindings, memo) else 2]
+        result = _evaluated(chosen, bindings, memo)
+    elif call.function == "threads":
+        raise KeyError(call.function)
+    else:
+        result = _FUNCTIONS[call.function](*[_evaluated(operand, bindings, memo) for operand in call.operands])
         assert isinstance(result, int)
-        memo[call] = result
-    return memo[call]
+    memo[call] = result
+    return result
 
 
 def symbols(value: Dim) -> frozenset[str]:
@@ -515,7 +635,12 @@ def symbols(value: Dim) -> frozenset[str]:
 
 
 def _atom_symbols(atom: Atom) -> frozenset[str]:
-    return frozenset((atom.name,)) if isinstance(atom, Symbol) else symbols(atom.left) | symbols(atom.right)
+    return frozenset((atom.name,)) if isinstance(atom, Symbol) else call_symbols(atom)
+
+
+def call_symbols(call: Call) -> frozenset[str]:
+    """The names of all symbols in a call."""
+    return frozenset[str]().union(*map(symbols, call.operands))
 
 
 def parse(text: str) -> Dim:
@@ -549,8 +674,8 @@ def _parse_node(node: ast.expr) -> Dim:
             return -_parse_node(operand)
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
             return _OPERATORS[type(operator)](_parse_node(left), _parse_node(right))
-        case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](_parse_node(left), _parse_node(right))
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _FUNCTIONS and len(args) == _ARITIES.get(name, 2):
+            return _FUNCTIONS[name](*map(_parse_node, args))
         case _:
             raise GraphError(f"{ast.unparse(node)!r} is not a dimension")
 

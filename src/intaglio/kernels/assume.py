@@ -186,8 +186,8 @@ def _broadcasts(dim: Dim) -> Iterator[Assumption]:
             if isinstance(atom, Call):
                 if atom.function == "broadcast":
                     yield atom.left, atom.right
-                yield from _broadcasts(atom.left)
-                yield from _broadcasts(atom.right)
+                for operand in atom.operands:
+                    yield from _broadcasts(operand)
 
 
 def _unequal_operands(node: Node) -> Iterator[Assumption]:

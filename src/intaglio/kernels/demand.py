@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from intaglio.ir.dim import Atom, Dim, Expr, Symbol, UndecidableError, floordiv, maximum, minimum, substitute, symbols
+from intaglio.ir.dim import (
+    THREADS,
+    Atom,
+    Dim,
+    Expr,
+    Symbol,
+    UndecidableError,
+    ceildiv,
+    floordiv,
+    maximum,
+    minimum,
+    substitute,
+    symbols,
+)
 from intaglio.kernels.lifetimes import lifetimes
 from intaglio.kernels.plan import Action, Assign, Bind, Call, NativeStep, Repeat, walk
 from intaglio.kernels.segment_sizes import late_buffers
@@ -142,13 +155,16 @@ class Bounds:
     def _atom(self, atom: Atom, under_way: frozenset[Dim]) -> Dim | None:
         if isinstance(atom, Symbol):
             return self._symbol(atom.name, under_way)
-        left, right = self.most(atom.left, under_way), self.most(atom.right, under_way)
+        if atom.function in ("less", "equal", "threads"):
+            return 1 if atom.function != "threads" else THREADS
+        left, right = (self.most(operand, under_way) for operand in atom.operands[-2:])
         if atom.function == "min":
             return right if left is None else left if right is None else minimum(left, right)
         if left is None or right is None or atom.function == "mod":
             return right if atom.function == "mod" else None
-        if atom.function == "floordiv":
-            return floordiv(left, atom.right) if symbols(atom.right).isdisjoint(self.late) else left
+        if atom.function in ("floordiv", "ceildiv"):
+            divide = floordiv if atom.function == "floordiv" else ceildiv
+            return divide(left, atom.right) if symbols(atom.right).isdisjoint(self.late) else left
         return maximum(left, right)
 
     def _symbol(self, name: str, under_way: frozenset[Dim]) -> Dim | None:

@@ -7,11 +7,14 @@ the driver itself binds is checked by the driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 
 from intaglio.ir.dim import Atom, Dim, Expr, Symbol
 from intaglio.ir.dim import Call as DimCall
+
+MOST_THREADS = 2**16
+"""No run has more threads."""
 
 LARGEST = 2**62
 """Sizes up to this are safe; the rest of the range is left for what kernels add to them."""
@@ -47,9 +50,21 @@ class _Bounds:
         if isinstance(atom, Symbol):
             return (0, 1)
         if atom not in self._known:
-            left, right = self.of(atom.left), self.of(atom.right)
-            self._known[atom] = (left[0] + 1, *left[1:]) if atom.function == "floordiv" else _maximum(left, right)
+            self._known[atom] = self._call(atom.function, [self.of(operand) for operand in atom.operands])
         return self._known[atom]
+
+    def _call(self, function: str, operands: Sequence[_Polynomial]) -> _Polynomial:
+        match function:
+            case "threads":
+                return (MOST_THREADS,)
+            case "less" | "equal":
+                return (1,)
+            case "select":
+                return _maximum(operands[1], operands[2])
+            case "floordiv" | "ceildiv":
+                return (operands[0][0] + 1, *operands[0][1:])
+            case _:
+                return _maximum(*operands)
 
 
 def _maximum(left: _Polynomial, right: _Polynomial) -> _Polynomial:
@@ -110,17 +125,22 @@ def _atom_value(atom: Atom, bindings: Mapping[str, int], known: dict[DimCall, in
     if isinstance(atom, Symbol):
         return bindings[atom.name]
     if atom not in known:
-        left, right = (_value(side, bindings, known) for side in (atom.left, atom.right))
-        known[atom] = _checked(_FUNCTIONS[atom.function](left, right))
+        operands = [_value(operand, bindings, known) for operand in atom.operands]
+        known[atom] = _checked(_FUNCTIONS[atom.function](*operands))
     return known[atom]
 
 
-_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+_FUNCTIONS: dict[str, Callable[..., int]] = {
     "floordiv": lambda left, right: left // right if right else 0,
+    "ceildiv": lambda left, right: -(-left // right) if right else 0,
     "mod": lambda left, right: left % right if right else 0,
     "min": min,
     "max": max,
     "broadcast": lambda left, right: right if left == 1 else left,
+    "less": lambda left, right: int(left < right),
+    "equal": lambda left, right: int(left == right),
+    "select": lambda condition, yes, no: yes if condition else no,
+    "threads": lambda: MOST_THREADS,
 }
 """What drivers compute, where nothing is divided by nothing."""
 

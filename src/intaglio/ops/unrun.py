@@ -58,6 +58,6 @@ def _is_known(size: Dim, sizes: Mapping[Atom, Dim]) -> bool:
     """Whether every part of a size is known: compiled code does not see that some part does not matter."""
     atoms = [] if isinstance(size, int) else [atom for monomial, _ in size.terms for atom in monomial]
     return all(
-        atom in sizes or (isinstance(atom, Call) and _is_known(atom.left, sizes) and _is_known(atom.right, sizes))
+        atom in sizes or (isinstance(atom, Call) and all(_is_known(operand, sizes) for operand in atom.operands))
         for atom in atoms
     )

@@ -112,11 +112,12 @@ def settled(dim: Dim) -> Dim:
 def _settled_atom(atom: dims.Atom) -> Dim:
     if isinstance(atom, dims.Symbol):
         return dims.symbol(atom.name)
-    left, right = settled(atom.left), settled(atom.right)
-    for cut, whole in ((left, right), (right, left)):
-        if atom.function == "broadcast" and any(cut == dims.minimum(bound, whole) for bound in _cuts(cut)):
-            return whole
-    return dims.substitute(dims.Expr((((dims.Call(atom.function, left, right),), 1),)), {})
+    operands = tuple(map(settled, atom.operands))
+    if atom.function == "broadcast":
+        for cut, whole in (operands, operands[::-1]):
+            if any(cut == dims.minimum(bound, whole) for bound in _cuts(cut)):
+                return whole
+    return dims.substitute(dims.Expr((((dims.Call(atom.function, operands),), 1),)), {})
 
 
 def _cuts(dim: Dim) -> list[int]:

@@ -107,7 +107,7 @@ def _name_parts(all_sizes: Sequence[Dim], found: Sizes, free: Iterator[str]) -> 
     parts = [
         call
         for call, count in counts.items()
-        if count > 1 and len(str(call)) >= LEAST_PART and not _calls(call.left) | _calls(call.right)
+        if count > 1 and len(str(call)) >= LEAST_PART and not any(map(_calls, call.operands))
     ]
     signs = {call: _sign(call) for call in parts}
     for call, sign in signs.items():
@@ -136,7 +136,7 @@ def _calls(size: Dim) -> set[Call]:
         atoms = [atom for monomial, _ in current.terms for atom in monomial] if isinstance(current, Expr) else []
         new = {atom for atom in atoms if isinstance(atom, Call)} - found
         found |= new
-        waiting += [side for call in new for side in (call.left, call.right)]
+        waiting += [operand for call in new for operand in call.operands]
     return found
 
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from intaglio.ir.dim import Atom, Dim, Expr, Symbol, product, symbols
+from intaglio.ir.dim import Atom, Dim, Expr, Symbol, call_symbols, product, symbols
 from intaglio.ir.dim import Call as DimCall
 from intaglio.kernels.plan import (
     FAULT,
@@ -72,7 +72,7 @@ class _Variables(dict[str, str]):
     def declarations(self) -> Iterator[str]:
         """All sizes, those inside of others first; what is not known at the top is computed behind `changed`."""
         for call, (name, text) in self._calls.items():
-            if self._late.isdisjoint(_call_symbols(call)):
+            if self._late.isdisjoint(call_symbols(call)):
                 yield f"const int64_t {name} = {text};"
             else:
                 yield f"int64_t {name} = 0;"
@@ -80,16 +80,12 @@ class _Variables(dict[str, str]):
     def settled(self, names: Sequence[str]) -> list[str]:
         """The statements that follow where symbols were given values."""
         changed = set(names)
-        calls = [each for call, each in self._calls.items() if not changed.isdisjoint(_call_symbols(call))]
+        calls = [each for call, each in self._calls.items() if not changed.isdisjoint(call_symbols(call))]
         return checked([f"{name} = {text};" for name, text in calls])
 
     def is_late(self, dim: Expr) -> bool:
         """Whether a size depends on a symbol that the driver binds, so that nobody has checked it before."""
         return not self._late.isdisjoint(symbols(dim))
-
-
-def _call_symbols(call: DimCall) -> frozenset[str]:
-    return symbols(call.left) | symbols(call.right)
 
 
 def checked(lines: list[str]) -> list[str]:
@@ -354,6 +350,12 @@ static __attribute__((noinline, const)) int64_t IG_FUNCTION_floordiv(int64_t a, 
         return b == 0 ? 0 : (int64_t)-(uint64_t)a;
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
+static __attribute__((noinline, const)) int64_t IG_FUNCTION_ceildiv(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return b == 0 ? 0 : (int64_t)-(uint64_t)a;
+    return a / b + (a % b != 0 && (a < 0) == (b < 0));
+}
 static __attribute__((noinline, const)) int64_t IG_FUNCTION_mod(int64_t a, int64_t b)
 {
     if (b == 0 || b == -1)
@@ -520,7 +522,18 @@ def _atom_text(atom: Atom, names: Mapping[str, str]) -> str:
 
 
 def _call_text(call: DimCall, names: Mapping[str, str]) -> str:
-    return f"IG_FUNCTION_{call.function}({dim_text(call.left, names)}, {dim_text(call.right, names)})"
+    operands = [dim_text(operand, names) for operand in call.operands]
+    match call.function:
+        case "threads":
+            return "call->threads"
+        case "less":
+            return f"({operands[0]} < {operands[1]})"
+        case "equal":
+            return f"({operands[0]} == {operands[1]})"
+        case "select":
+            return f"({operands[0]} ? {operands[1]} : {operands[2]})"
+        case _:
+            return f"IG_FUNCTION_{call.function}({', '.join(operands)})"
 
 
 def comment(text: str) -> str:
