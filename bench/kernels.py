@@ -23,12 +23,13 @@ import onnx
 import onnxruntime
 from onnx import helper
 
+from intaglio.ir.dim import evaluate
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.structured.conv import conv, pack_conv
 from intaglio.targets.c.structured.depthwise import depthwise, grouped, pack_depthwise
 from intaglio.targets.c.structured.gemm import gemm
 from intaglio.targets.c.structured.pack import pack_b
-from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue, plan_source, vector_types
+from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue, vector_types
 from intaglio.targets.c.structured.winograd import Output, pack_winograd, winograd
 from intaglio.targets.c.target import Target, host_target
 
@@ -159,10 +160,11 @@ def contest(
     """Seconds of ours and theirs, and the greatest difference over the greatest value."""
     kernel = row.kernel
     epilogue = plain_epilogue("float32", len(kernel.buffers), len(kernel.sizes))
-    compiled = Compiled(kernel.named("kernel", epilogue) + plan_source(kernel, "kernel"), target, folder)
-    size = (ctypes.c_int64 * (len(kernel.sizes) + 1))(*(row.sizes.get(n, 0) for n in kernel.sizes), row.out.shape[-1])
-    plan = (ctypes.c_int64 * 3)()
-    compiled.library.kernel_plan(size, ctypes.c_int64(threads), plan)
+    compiled = Compiled(kernel.named("kernel", epilogue), target, folder)
+    work = kernel.work({name: row.sizes.get(name, 0) for name in kernel.sizes})
+    sizes = [evaluate(dim, {}, threads) for dim in work.sizes.values()]
+    size = (ctypes.c_int64 * (len(sizes) + 1))(*sizes, row.out.shape[-1])
+    plan = (ctypes.c_int64 * 3)(*(evaluate(dim, {}, threads) for dim in (work.tasks, work.cost, work.scratch)))
     arrays = [aligned(array) for array in (*row.operands, row.out)]
     buffers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
     options = onnxruntime.SessionOptions()

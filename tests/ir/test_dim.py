@@ -201,7 +201,8 @@ def test_choices_are_those_of_python(term: Term, bindings: dict[str, int]) -> No
     half = dims.substitute(term.dim, {"N": bindings["N"], "batch": bindings["batch"]})
     assert dims.evaluate(half, bindings) == value
     low, high = dims.bounds(term.dim)
-    assert (low is None or low <= value) and (high is None or value <= high)
+    assert low is None or low <= value
+    assert high is None or value <= high
 
 
 @given(terms_strategy, terms_strategy, bindings_strategy, st.integers(1, 64))
@@ -210,10 +211,9 @@ def test_quotients_by_sizes_and_threads(left: Term, right: Term, bindings: dict[
     number = max(right.compute(bindings), 1) * threads
     up = dims.ceildiv(left.dim, divisor)
     assert dims.evaluate(up, bindings, threads) == -(-left.compute(bindings) // number)
-    total = dims.maximum(left.dim, 0)
-    for size in (divisor, 7):
-        amount = number if size is divisor else 7
-        assert dims.evaluate(dims.pieces(total, size), bindings, threads) == -(-max(left.compute(bindings), 0) // amount)
+    total, amount = dims.maximum(left.dim, 0), max(left.compute(bindings), 0)
+    for size, each in ((divisor, number), (7, 7)):
+        assert dims.evaluate(dims.pieces(total, size), bindings, threads) == -(-amount // each)
     assert dims.parse(str(up)) == up
 
 

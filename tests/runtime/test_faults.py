@@ -21,7 +21,7 @@ from intaglio.kernels import elementwise, lower, repair
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.faults import FaultWarning
-from intaglio.kernels.plan import Call, Kernel, SizeTerm
+from intaglio.kernels.plan import Call, Kernel
 from intaglio.kernels.views import VIEWS
 from intaglio.ops.control import Loop
 from intaglio.ops.evaluate import evaluate
@@ -105,7 +105,7 @@ def broken_kernel(context: Context, place: int) -> None:
 def broken_driver(context: Context, place: int) -> None:
     for action in context.actions[place:]:
         if isinstance(action, Call):
-            action.tasks = SizeTerm("False + nothing")
+            action.sizes.append(("False + nothing", 0))
 
 
 def breaks_loops(is_broken: Callable[[Any], bool]) -> Break:

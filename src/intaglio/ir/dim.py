@@ -502,9 +502,12 @@ _ARITIES = {"select": 3, "threads": 0}
 """Of how many operands functions are that are not of two."""
 
 
-def substitute(value: Dim, bindings: Mapping[str, Dim]) -> Dim:
-    """The dimension with symbols replaced; unbound symbols stay."""
-    return _rebuilt(value, {Symbol(name): dim for name, dim in bindings.items()}, {}, broadcast)
+def substitute(value: Dim, bindings: Mapping[str, Dim], threads: Dim = THREADS) -> Dim:
+    """The dimension with symbols, and the number of threads, replaced; unbound symbols stay."""
+    atoms: dict[Atom, Dim] = {Symbol(name): dim for name, dim in bindings.items()}
+    if threads is not THREADS:
+        atoms[_THREADS] = threads
+    return _rebuilt(value, atoms, {}, broadcast)
 
 
 def replace_atoms(value: Dim, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim] | None = None) -> Dim:
@@ -584,14 +587,14 @@ def lone_atom(value: Dim) -> Atom | None:
 
 
 def has_choice(value: Dim) -> bool:
-    """Whether a selection or a comparison stands somewhere in the dimension."""
+    """Whether a selection, a comparison or the number of threads stands somewhere in the dimension."""
     return isinstance(value, Expr) and value._has_choice
 
 
 def _is_choice(atom: Atom) -> bool:
     if isinstance(atom, Symbol):
         return False
-    return atom.function in ("select", "less", "equal") or any(map(has_choice, atom.operands))
+    return atom.function in ("select", "less", "equal", "threads") or any(map(has_choice, atom.operands))
 
 
 def evaluate(value: Dim, bindings: Mapping[str, int], threads: int | None = None) -> int:

@@ -11,9 +11,9 @@ from intaglio.ir.dim import (
     Dim,
     Expr,
     Symbol,
-    UndecidableError,
     ceildiv,
     floordiv,
+    has_choice,
     maximum,
     minimum,
     substitute,
@@ -22,7 +22,6 @@ from intaglio.ir.dim import (
 from intaglio.kernels.lifetimes import lifetimes
 from intaglio.kernels.plan import Action, Assign, Bind, Call, NativeStep, Repeat, walk
 from intaglio.kernels.segment_sizes import late_buffers
-from intaglio.kernels.sizes import named_sizes, size_value
 from intaglio.kernels.view import Buffer
 
 LEAST_SHARED_JOB = 4000
@@ -49,23 +48,17 @@ def scratch_of(step: NativeStep, sizes: Mapping[str, Dim], threads: int) -> list
 def _scratch(call: Call, sizes: Mapping[str, Dim], threads: int) -> Scratch:
     if call.scratch == 0:
         return Scratch(0, False)
-    names = named_sizes(call.sizes, sizes, threads)
-    try:
-        asked = size_value(call.scratch, names, sizes)
-    except (UndecidableError, KeyError):
+    asked, tasks, cost = (substitute(size, sizes, threads) for size in (call.scratch, call.tasks, call.cost))
+    if has_choice(asked):
         return Scratch(None, True)
-    return Scratch(_rounded(asked), _is_shared(call, names, sizes))
+    return Scratch(_rounded(asked), _is_shared(tasks, cost))
 
 
 def _rounded(bytes: Dim) -> Dim:
     return (bytes + SCRATCH_UNIT - 1) // SCRATCH_UNIT * SCRATCH_UNIT if isinstance(bytes, int) else bytes
 
 
-def _is_shared(call: Call, names: Mapping[str, Dim], sizes: Mapping[str, Dim]) -> bool:
-    try:
-        tasks, cost = size_value(call.tasks, names, sizes), size_value(call.cost, names, sizes)
-    except (UndecidableError, KeyError):
-        return True
+def _is_shared(tasks: Dim, cost: Dim) -> bool:
     if not isinstance(tasks, int):
         return True
     return tasks > 1 and (not isinstance(cost, int) or tasks * max(1, cost) >= LEAST_SHARED_JOB)

@@ -41,15 +41,8 @@ class Operand:
     is_written: bool = False
 
 
-@dataclass(frozen=True)
-class SizeTerm:
-    """A C expression: `template` with {0}, {1}, ... for the C text of dimensions; it may use sizes named before it."""
-
-    template: str
-    dims: tuple[Dim, ...] = ()
-
-
-Size = Dim | SizeTerm
+Size = Dim
+"""What a call is given: a dimension over the model's symbols and `threads`."""
 
 
 @dataclass(kw_only=True)
@@ -64,9 +57,9 @@ class Described:
 class Call(Described):
     """One call of a kernel by the driver.
 
-    `sizes` are named: later sizes, `tasks`, `cost` and `scratch` may use the names. `cost` is in nanoseconds a task. A
-    call that `checks` passes a pointer to a fault flag behind its other buffers; when the kernel sets it, the run stops
-    and the node's reference says what is wrong.
+    `sizes` are named, in the order in which the kernel gets them. `cost` is in nanoseconds a task, roughly; `scratch`
+    in bytes for each thread. A call that `checks` passes a pointer to a fault flag behind its other buffers; when the
+    kernel sets it, the run stops and the node's reference says what is wrong.
     """
 
     kernel: Kernel
@@ -77,8 +70,6 @@ class Call(Described):
     scratch: Size = 0
     checks: bool = False
     flops: Dim = 0
-    order: list[str] | None = None
-    """The names in the order in which the kernel gets them; all sizes in their own order where None."""
     tile: str = ""
     """What the kernel computes in registers at a time."""
     apart: str = ""

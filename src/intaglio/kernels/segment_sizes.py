@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from intaglio.ir.dim import Dim, Expr, symbols
+from intaglio.ir.dim import Dim, Expr, has_choice, symbols
 from intaglio.kernels.plan import (
     Action,
     Allocate,
@@ -21,8 +21,6 @@ from intaglio.kernels.plan import (
     Pair,
     Repeat,
     Settle,
-    Size,
-    SizeTerm,
     Swap,
     operands_of,
     walk,
@@ -42,7 +40,8 @@ def segment_symbols(step: NativeStep) -> list[str]:
 def given_dims(step: NativeStep) -> list[Expr]:
     """Every expression of the driver over symbols that it is given alone, each once."""
     late = set(step.late)
-    found = dict.fromkeys(dim for action in walk(step.actions) for dim in _dims(action) if isinstance(dim, Expr))
+    all_dims = (dim for action in walk(step.actions) for dim in _counted(action))
+    found = dict.fromkeys(dim for dim in all_dims if isinstance(dim, Expr))
     return [dim for dim in found if late.isdisjoint(symbols(dim))]
 
 
@@ -65,14 +64,21 @@ def _binds(action: Action) -> set[str]:
 
 
 def _dims(action: Action) -> list[Dim]:
+    """Every expression of an action."""
+    found = _counted(action)
+    if isinstance(action, Call):
+        found += [*(size for _, size in action.sizes), action.tasks, action.cost, action.scratch]
+    return found
+
+
+def _counted(action: Action) -> list[Dim]:
+    """The expressions of an action that say where something lies, not those that only say how work is cut."""
     found: list[Dim] = [offset_bytes(operand) for operand in operands_of(action)]
     match action:
         case Call():
-            for size in (*(size for _, size in action.sizes), action.tasks, action.cost, action.scratch):
-                found += _size_dims(size)
+            found += [size for _, size in action.sizes if not has_choice(size)]
         case Bind():
-            for _, size in action.sizes:
-                found += _size_dims(size)
+            found += [size for _, size in action.sizes]
         case Fill():
             found += action.items
         case Assign():
@@ -90,10 +96,6 @@ def _dims(action: Action) -> list[Dim]:
         case Move() | Branch() | Pair() | Swap():
             pass
     return found
-
-
-def _size_dims(size: Size) -> Sequence[Dim]:
-    return size.dims if isinstance(size, SizeTerm) else (size,)
 
 
 def offset_bytes(operand: Operand) -> Dim:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from intaglio.ir.dim import Dim
+from intaglio.ir.dim import Dim, has_choice
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.html import line, table, titled
 from intaglio.ir.types import TensorType
@@ -28,7 +28,6 @@ from intaglio.kernels.plan import (
     Plan,
     Repeat,
     Settle,
-    SizeTerm,
     Swap,
 )
 from intaglio.kernels.view import Buffer
@@ -222,7 +221,7 @@ def _sizes_of_action(action: Action) -> Iterator[Dim]:
     for node in action.nodes:
         yield from _sizes_of([*node.inputs, *node.outputs])
     if isinstance(action, Call):
-        yield from (size for _, size in action.sizes if not isinstance(size, SizeTerm))
+        yield from (size for _, size in action.sizes if not has_choice(size))
     if isinstance(action, Check):
         yield from (size for pair in action.pairs for size in pair)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from intaglio.ir.dim import Atom, Dim, Expr, Symbol, call_symbols, product, symbols
+from intaglio.ir.dim import Atom, Dim, Expr, Symbol, call_symbols, lone_atom, product, symbols
 from intaglio.ir.dim import Call as DimCall
 from intaglio.kernels.plan import (
     FAULT,
@@ -19,6 +17,7 @@ from intaglio.kernels.plan import (
     Branch,
     Call,
     Check,
+    Described,
     Fill,
     Grow,
     Kernel,
@@ -28,14 +27,11 @@ from intaglio.kernels.plan import (
     Pair,
     Repeat,
     Settle,
-    Size,
-    SizeTerm,
     Swap,
     operands_of,
     walk,
 )
 from intaglio.kernels.segment_sizes import late_buffers, offset_bytes, segment_symbols
-from intaglio.kernels.sizes import size_value
 from intaglio.kernels.view import Buffer
 
 _OVERFLOWS = "&overflow"
@@ -66,7 +62,7 @@ class _Variables(dict[str, str]):
         """The variable of a function of sizes."""
         if call not in self._calls:
             text = _call_text(call, self)  # which names those inside first
-            self._calls[call] = f"calc{len(self._calls)}", text
+            self._calls[call] = "threads" if call.function == "threads" else f"calc{len(self._calls)}", text
         return self._calls[call][0]
 
     def declarations(self) -> Iterator[str]:
@@ -127,7 +123,7 @@ class _Driver:
         for place, name in enumerate(self.step.late[: self.step.told]):
             lines.append(f"    ((int64_t *)call->output[{len(self.step.outputs)}])[{place}] = {self.names[name]};")
         lines += ["    return 0;", "}", ""]
-        return "\n".join([_HELPERS, *lines])
+        return "\n".join([_HELPERS, *(part for line in lines for part in _folded_line(line))])
 
     def _settled(self, line: str) -> Iterator[str]:
         """The statements that a marked line stands for."""
@@ -187,32 +183,35 @@ class _Driver:
 
     def _call(self, call: Call) -> list[str]:
         names = self.names
-        pointers = [_pointer(operand, names) for operand in call.operands]
-        lines = [f"{{ /* {comment(call.title)} */"]
-        if call.checks:
-            lines.append("    int64_t fault = 0;")
-            pointers.append("&fault")
-        # They are not const, since the compiler would work out and refuse what does not fit 64 bits and never runs.
-        lines += [f"    int64_t {name} = {_size_text(size, names)};" for name, size in call.sizes]
-        order = [name for name, _ in call.sizes] if call.order is None else call.order
-        lines += [f"    (void){name};" for name, _ in call.sizes]
+        pointers = [(_pointer(operand, names), operand.buffer.name) for operand in call.operands]
+        lines = ["int64_t fault = 0;"] if call.checks else []
+        pointers += [("&fault", "")] if call.checks else []
+        lines += ["void *const buffer[] = {"]
+        lines += [f"    {text}, /* {comment(name)} */" if name else f"    {text}," for text, name in pointers]
+        lines += ["};", *self._sizes(call)]
         tasks, scratch = (_size_text(size, names) for size in (call.tasks, call.scratch))
-        lines.append(f"    const int64_t all_tasks = {tasks}, all_scratch = {scratch};")
-        lines.append(f"    const double cost_ns = {_cost_text(call.cost, names)};")
-        lines.append(f"    void *const buffer[] = {{{', '.join(pointers)}}};")
-        lines.append(f"    const int64_t size[] = {{{', '.join(order) or '0'}}};")
-        if any(_OVERFLOWS in line for line in lines):
-            lines += _indented(_STOP_ON_OVERFLOW)
-        arguments = "all_tasks, IG_FUNCTION_cost(cost_ns), all_scratch"
-        place = self.kernels[call.kernel]
-        lines.append(f"    if (call->parallel(call, call->kernel[{place}], buffer, size, {arguments}))")
-        lines.append("        return 1;")
+        lines.append(f"const int64_t tasks = {tasks}, cost = {_cost_text(call.cost, names)}, scratch = {scratch};")
+        lines = checked(lines)
+        arguments = "buffer, (const int64_t *)&size, tasks, cost, scratch"
+        lines.append(f"if (call->parallel(call, call->kernel[{self.kernels[call.kernel]}], {arguments}))")
+        lines.append("    return 1;")
         if call.checks:
-            lines += ["    if (fault)", f"        return {FAULT + self.places[id(call)]};"]
-        return [*lines, "}"]
+            lines += ["if (fault)", f"    return {FAULT + self.places[id(call)]};"]
+        return [*_heading(call), "{", *_indented(lines), "}"]
+
+    def _sizes(self, call: Call) -> list[str]:
+        """The sizes of a call by name; a kernel sees them as one array in this order."""
+        if not call.sizes:
+            return ["const int64_t size = 0;"]
+        names = [name for name, _ in call.sizes]
+        values = [f".{name} = {_size_text(size, self.names)}" for name, size in call.sizes]
+        line = f"const struct {{ int64_t {', '.join(names)}; }} size = {{{', '.join(values)}}};"
+        if len(line) <= _WIDTH - 8:
+            return [line]
+        return [*_filled("const struct { int64_t ", names, "; } size = {"), *_filled("    ", values, ""), "};"]
 
     def _bind(self, bind: Bind) -> list[str]:
-        lines = [f"{{ /* {comment(bind.title)} */"]
+        lines = [*_heading(bind), "{"]
         lines.append(f"    int64_t fault = 0, value[{max(1, len(bind.symbols))}] = {{0}};")
         for name, element, operand in bind.operands:
             lines.append(f"    const {element} *const {name} = (const void *){_pointer(operand, self.names)};")
@@ -298,6 +297,48 @@ class _Driver:
         if repeat.again is not None:
             lines += _indented(_indented(checked([f"goes_on = {self._read('uint8_t', repeat.again)};"])))
         return [*lines, "    }", "}", _settle_mark([repeat.counter])]
+
+
+_WIDTH = 120
+"""Columns of the text; what stands far inside of loops is folded at its spaces."""
+
+
+def _filled(start: str, items: Sequence[str], end: str) -> list[str]:
+    """Lines of items with commas between them."""
+    lines, indent = [start], " " * 4 * (1 + (len(start) - len(start.lstrip())) // 4)
+    for place, item in enumerate(items):
+        part = item + (end if place + 1 == len(items) else ",")
+        is_first = lines[-1] in (start, indent)
+        if len(lines[-1]) + len(part) + 1 > _WIDTH - 16 and not is_first:
+            lines.append(indent if start.strip() else start)
+            is_first = True
+        lines[-1] += part if is_first else " " + part
+    return lines
+
+
+def _folded_line(line: str) -> Iterator[str]:
+    """A line in pieces of at most so many columns, cut where spaces stand."""
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    while len(line) > _WIDTH:
+        place = line.rfind(" ", len(indent), _WIDTH + 1)
+        cut = place if place >= 0 else line.rfind("(", len(indent), _WIDTH) + 1
+        if cut <= 0 or line.lstrip().startswith("#"):
+            break
+        yield line[:cut]
+        line = indent + line[cut:].lstrip()
+    yield line
+
+
+_NAMED_NODES = 6
+"""So many nodes of a call are named by their path."""
+
+
+def _heading(action: Described) -> list[str]:
+    """A comment: what an action is, and the paths of its nodes in the model."""
+    paths = dict.fromkeys(str(node.origin) for node in action.nodes if node.origin)
+    lines = [action.title, *[path for path in paths if path not in action.title][:_NAMED_NODES]]
+    *texts, last = [comment(line) for line in lines if line] or [""]
+    return ["/* " * (place == 0) + "   " * (place > 0) + line for place, line in enumerate([*texts, last + " */"])]
 
 
 def _settle_mark(names: Sequence[str]) -> str:
@@ -398,7 +439,7 @@ static inline int64_t IG_FUNCTION_place(int64_t offset, const int64_t *overflow)
 }
 static inline int64_t IG_FUNCTION_cost(double ns)
 {
-    return ns < 1e15 ? (int64_t)ns : 1000000000000000LL;
+    return ns < 1e15 ? (int64_t)ns : 1000000000000000;
 }
 """
 
@@ -432,42 +473,52 @@ def buffer_text(buffer: Buffer) -> str:
 _FAR = 2**62
 """A size beyond all that memory can hold."""
 
-_PLAIN_NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
+
+def _size_text(size: Dim, names: Mapping[str, str]) -> str:
+    """A size in C; one that is known and beyond all memory is brought near, since the compiler refuses it else."""
+    return _number_text(max(-_FAR, min(size, _FAR))) if isinstance(size, int) else dim_text(size, names)
 
 
-def _size_text(size: Size, names: Mapping[str, str]) -> str:
-    """A size in C. Every number in it has 64 bits: the product of two that are known would be one of 32 bits else."""
-    if not isinstance(size, SizeTerm):
-        return dim_text(size, names)
-    if all(isinstance(dim, int) for dim in size.dims):
-        with contextlib.suppress(KeyError):  # a name in it, which only the driver knows
-            return _long_text(max(-_FAR, min(int(size_value(size, {}, {})), _FAR)))
-    text = size.template.format(*(dim_text(dim, names) for dim in size.dims)) if size.dims else size.template
-    return text if text.isdigit() else _PLAIN_NUMBER.sub(lambda found: _long_text(int(found[0])), text)
+def _number_text(number: int) -> str:
+    return f"{int(number)}" if abs(number) < 2**31 else _long_text(number)  # a truth value is a number too
 
 
-_WORD = re.compile(r"(?<![\w>])(?:[A-Za-z_]\w*(?:->\w+)?|\d+)(?!\w)")
+_MOST_NS = 10**15
+"""More than any task takes."""
 
 
-def _cost_text(cost: Size, names: Mapping[str, str]) -> str:
+def _cost_text(cost: Dim, names: Mapping[str, str]) -> str:
     """A cost in C, computed in floating point: it is rough and must not overflow."""
-    if not isinstance(cost, SizeTerm):
-        return f"(double)({dim_text(cost, names)})"
-    template = _WORD.sub(lambda found: f"(double){found[0]}", re.sub(r"\{(\d+)\}", r"{dim_\1}", cost.template))
-    dims = {f"(double)dim_{place}": f"(double)({dim_text(dim, names)})" for place, dim in enumerate(cost.dims)}
-    for name, text in dims.items():
-        template = template.replace("{" + name + "}", text)
-    return template
+    if isinstance(cost, int):
+        return _number_text(max(0, min(cost, _MOST_NS)))
+    return f"IG_FUNCTION_cost({_rough_text(cost, names)})"
+
+
+def _rough_text(dim: Dim, names: Mapping[str, str]) -> str:
+    if isinstance(dim, int):
+        return f"{float(dim)!r}"
+    terms: list[str] = []
+    for monomial, factor in dim.terms:
+        parts = [_rough_atom(atom, names) for atom in monomial]
+        terms.append(" * ".join(parts if factor == 1 and parts else [f"{float(factor)!r}", *parts]))
+    return " + ".join(terms)
+
+
+def _rough_atom(atom: Atom, names: Mapping[str, str]) -> str:
+    if isinstance(atom, DimCall) and atom.function in ("floordiv", "ceildiv"):
+        left, right = (_rough_text(operand, names) for operand in atom.operands)
+        return f"(({left}) / ({right}))"
+    return f"(double){_atom_text(atom, names)}"
 
 
 def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
     """A dimension as a C expression over the driver's variables."""
     if not isinstance(dim, Expr):
-        return f"{int(dim)}" if abs(dim) < 2**31 else _long_text(dim)  # a truth value is a number too
+        return _number_text(dim)
     if isinstance(names, _Variables) and names.is_late(dim):
         return _checked_text(dim, names)
     terms = [_term_text(monomial, factor, names) for monomial, factor in dim.terms]
-    return "(" + " + ".join(terms) + ")"
+    return terms[0] if lone_atom(dim) is not None else "(" + " + ".join(terms) + ")"
 
 
 def _checked_text(dim: Expr, names: Mapping[str, str]) -> str:
@@ -531,7 +582,7 @@ def _call_text(call: DimCall, names: Mapping[str, str]) -> str:
         case "equal":
             return f"({operands[0]} == {operands[1]})"
         case "select":
-            return f"({operands[0]} ? {operands[1]} : {operands[2]})"
+            return f"({operands[0]} != 0 ? {operands[1]} : {operands[2]})"
         case _:
             return f"IG_FUNCTION_{call.function}({', '.join(operands)})"
 

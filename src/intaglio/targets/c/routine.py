@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from string import Template
 
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, at_most, equal, floordiv, maximum, pieces, product
 from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.plan import Call, Kernel, Operand, Size
 from intaglio.kernels.view import View
 from intaglio.targets.c.printing.register import MEMORY, with_headers
 
@@ -118,34 +118,29 @@ class Routine:
         return lines
 
 
-def row_blocks(row_bytes: str, cost: str) -> tuple[list[tuple[str, Size]], SizeTerm, SizeTerm]:
-    """Sizes, tasks and cost for a routine over `rows` rows, cut into blocks of about TASK_BYTES.
+def row_blocks(rows: Dim, row_bytes: Dim, cost: Dim) -> tuple[list[tuple[str, Size]], Dim, Dim]:
+    """Sizes, tasks and cost for a routine over a number of rows, cut into blocks of about TASK_BYTES.
 
-    `rows` is a size named before; `row_bytes` and `cost` (nanoseconds) are C expressions for one row. The body runs
-    over `ROWS`.
+    `row_bytes` and `cost` (nanoseconds) are those of one row. The body runs over `ROWS`, and finds the number of rows
+    in a size of that name.
     """
-    block = SizeTerm(f"1 + {TASK_BYTES} / ({row_bytes} + 1)")
-    return [("block", block)], SizeTerm("(rows + block - 1) / block"), SizeTerm(f"1 + block * ({cost})")
+    block = 1 + floordiv(TASK_BYTES, row_bytes + 1)
+    return [("block", block)], pieces(rows, block), 1 + block * cost
 
 
 ROWS = "int64_t row = begin * block, stop = end * block < rows ? end * block : rows; row < stop; row++"
 """The head of a loop over the rows of the given tasks."""
 
-AT_LEAST_ONE = "({0}) > 0 ? ({0}) : 1"
-"""The tasks of a routine that must run even where nothing is written, to find a fault."""
+
+def at_least_one(tasks: Dim) -> Dim:
+    """The tasks of a routine that must run even where nothing is written, to find a fault."""
+    return maximum(tasks, 1)
 
 
-def disagreement(equal: Sequence[tuple[Dim, Dim]], within: Sequence[tuple[Dim, Dim]] = ()) -> SizeTerm:
+def disagreement(pairs: Sequence[tuple[Dim, Dim]], within: Sequence[tuple[Dim, Dim]] = ()) -> Dim:
     """A flag: whether two dimensions that must be equal differ, or one exceeds the other that must hold it."""
-    terms: list[str] = []
-    dims: list[Dim] = []
-    for sign, pairs in (("!=", equal), (">", within)):
-        for left, right in pairs:
-            if left == right or (sign == ">" and isinstance(left, int) and isinstance(right, int) and left <= right):
-                continue
-            terms.append(f"({{{len(dims)}}} {sign} {{{len(dims) + 1}}})")
-            dims += [left, right]
-    return SizeTerm(" || ".join(terms) or "0", tuple(dims))
+    agrees = product([*(equal(left, right) for left, right in pairs), *(at_most(*pair) for pair in within)])
+    return 1 - agrees
 
 
 def three_parts(shape: Sequence[Dim], axis: int) -> tuple[Dim, Dim, Dim]:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from intaglio.ir.dim import evaluate
 from intaglio.processor import cpu_features
 from intaglio.targets.c.compiler import find_compiler
-from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue, plan_source, vector_types
+from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue, vector_types
 from intaglio.targets.c.target import TARGETS, Target, host_target
 
 Array = np.ndarray[Any, Any]
@@ -30,19 +31,15 @@ class Runner:
     def run(self, operands: Sequence[Array], out: Array, sizes: dict[str, int], extra: Sequence[int] = (), *,
             threads: int = 1, step: int | None = None) -> Array:  # fmt: skip
         """`out` as the kernel fills it, in pieces of `step` tasks; operands end at a page that must not be read."""
-        size = (ctypes.c_int64 * (len(self.kernel.sizes) + len(extra)))()
-        for index, name in enumerate(self.kernel.sizes):
-            size[index] = sizes.get(name, 0)
-        size[len(self.kernel.sizes) :] = list(extra)
-        plan = (ctypes.c_int64 * 3)()
-        self.library.kernel_plan(size, ctypes.c_int64(threads), plan)
-        for name in sizes.keys() & self.kernel.defaults.keys():
-            size[self.kernel.sizes.index(name)] = sizes[name]
+        work = self.kernel.work({name: sizes.get(name, 0) for name in self.kernel.sizes})
+        blocks = {name: evaluate(dim, {}, threads) for name, dim in work.sizes.items()}
+        tasks, scratch_bytes = evaluate(work.tasks, {}, threads), evaluate(work.scratch, {}, threads)
+        size = (ctypes.c_int64 * (len(blocks) + len(extra)))(*(blocks | sizes).values(), *extra)
         guarded = [Guarded(operand) for operand in (*operands, out)]
-        scratch = Guarded(np.full(plan[2] // 4 + 16, np.nan, np.float32))
+        scratch = Guarded(np.full(scratch_bytes // 4 + 16, np.nan, np.float32))
         buffers = (ctypes.c_void_p * len(guarded))(*(g.address for g in guarded))
-        for begin in range(0, plan[0], step or max(1, plan[0])):
-            end = min(plan[0], begin + (step or plan[0]))
+        for begin in range(0, tasks, step or max(1, tasks)):
+            end = min(tasks, begin + (step or tasks))
             self.library.kernel(buffers, size, ctypes.c_int64(begin), ctypes.c_int64(end), scratch.aligned)
         result = guarded[-1].array.copy()
         for g in (*guarded, scratch):
@@ -104,7 +101,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Callable[[StructuredKern
         if epilogue == "plain64":
             epilogue = plain_epilogue("float64", len(kernel.buffers), len(kernel.sizes))
         source = f'#include "ig.h"\n#pragma GCC visibility push(default)\n{vector_types(target)}'
-        source += kernel.named("kernel", epilogue) + plan_source(kernel, "kernel")
+        source += kernel.named("kernel", epilogue)
         return Runner(kernel, library(source, target.name))
 
     return build

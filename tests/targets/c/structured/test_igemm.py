@@ -13,7 +13,7 @@ import pytest
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.structured.igemm import integer_gemm, integer_pack_kernel
 from intaglio.targets.c.structured.integer_tile import integer_tile, pack_integer
-from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue, plan_source
+from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue
 from intaglio.targets.c.target import Target, host_target
 
 from .conftest import Runner
@@ -37,9 +37,7 @@ def build(kernel: StructuredKernel, target: Target, folder: Path, epilogue: str)
     """A kernel compiled with the vectors and loops that generated kernels see."""
     path = folder / f"{kernel.hint}.so"
     source = '#include "ig.h"\n#include "ig_math.h"\n#include "ig_loop.h"\n#pragma GCC visibility push(default)\n'
-    find_compiler().compile_unit(
-        source + kernel.named("kernel", epilogue) + plan_source(kernel, "kernel"), path, target
-    )
+    find_compiler().compile_unit(source + kernel.named("kernel", epilogue), path, target)
     return Runner(kernel, ctypes.CDLL(str(path)))
 
 

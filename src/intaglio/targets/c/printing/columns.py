@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, floordiv, minimum, pieces, product
 from intaglio.kernels.language import (
     Definition,
     Expr,
@@ -25,7 +25,7 @@ from intaglio.kernels.language import (
     nanoseconds,
     reads_of,
 )
-from intaglio.kernels.plan import Call, Kernel, Size, SizeTerm
+from intaglio.kernels.plan import Call, Kernel, Size
 from intaglio.targets.c.printing.register import MASKS, MEMORY, combine, kind_of, with_headers
 from intaglio.targets.c.printing.variables import COMBINE, Variables, nothing
 
@@ -130,7 +130,7 @@ class _Columns:
     def sizes(self) -> list[tuple[str, Size]]:
         sizes: list[tuple[str, Size]] = [
             ("columns", self.kept[-1]),
-            ("strips", SizeTerm(f"(columns + {STRIP - 1}) / {STRIP}")),
+            ("strips", pieces(self.kept[-1], STRIP)),
         ]
         sizes += [(f"rows{loop}", extent) for loop, extent in enumerate(self.kept[:-1])]
         sizes += [(f"walk{loop}", extent) for loop, extent in enumerate(self.walked)]
@@ -147,14 +147,15 @@ class _Columns:
         """Print the kernel and describe its call; operands and nodes are for the caller to tell."""
         loads = sum(not each.is_written for each in self.kernel.parameters)
         work = 0.02 + sum(map(nanoseconds, self.kernel.body)) + 0.05 * loads
-        cost = f"1 + (columns < {STRIP} ? columns : {STRIP}) * ({{0}}) * {max(20, int(1000 * work))} / 1000"
+        *rows, columns = self.kept
+        cost = 1 + floordiv(minimum(columns, STRIP) * product(self.walked) * max(20, int(1000 * work)), 1000)
         names = self.kernel.about.lower().split(", ")
         return Call(
             Kernel("_".join(names[:3]) + "_columns", _Printer(self).source(), self.kernel),
             [],
             self.sizes,
-            SizeTerm("({0}) * strips", (product(self.kept[:-1]),)),
-            SizeTerm(cost, (product(self.walked),)),
+            product(rows) * pieces(columns, STRIP),
+            cost,
         )
 
 

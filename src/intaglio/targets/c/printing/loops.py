@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, floordiv, maximum, minimum, pieces, product
 from intaglio.kernels.elements import scalar_type
 from intaglio.kernels.language import (
     Expr,
@@ -29,7 +29,7 @@ from intaglio.kernels.language import (
     nanoseconds,
     reads_of,
 )
-from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.plan import Call, Kernel, Operand, Size
 from intaglio.kernels.program import Program
 from intaglio.targets.c.printing.columns import columns_call
 from intaglio.targets.c.printing.register import MEMORY, combine, kind_of, with_headers
@@ -155,16 +155,12 @@ class _Emission:
         elements = 0.02 + sum(map(nanoseconds, self.kernel.body)) + 0.05 * len(self.kernel.parameters)
         picoseconds = max(20, int(1000 * elements))
         if self.kernel.has_reduction:
-            tasks, cost = rows, SizeTerm(f"1 + {{0}} * {picoseconds} / 1000", (columns,))
-            if self.kernel.checks:
-                tasks = SizeTerm("({0}) > 0 ? ({0}) : 1", (rows,))
+            tasks = maximum(rows, 1) if self.kernel.checks else rows
+            cost = 1 + floordiv(columns * picoseconds, 1000)
         else:
-            chunks = SizeTerm(f"({{0}}) * ((({{1}}) + {CHUNK - 1}) / {CHUNK})", (rows, columns))
-            tasks = chunks
-            cost = SizeTerm(f"1 + (({{0}}) < {CHUNK} ? ({{0}}) : {CHUNK}) * {picoseconds} / 1000", (columns,))
-        spill: Size = (
-            SizeTerm(f"{len(self.spilled)} * ((({{0}}) * 8 + 63) / 64 * 64)", (columns,)) if self.spilled else 0
-        )
+            tasks = rows * pieces(columns, CHUNK)
+            cost = 1 + floordiv(minimum(columns, CHUNK) * picoseconds, 1000)
+        spill = len(self.spilled) * 64 * pieces(columns * 8, 64)
         kernel = Kernel(self.kernel.name, source, self.kernel)
         return Call(kernel, [], self.sizes, tasks, cost, spill, checks=self.kernel.checks)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import cache
 from string import Template
 
-from intaglio.ir.dim import product
+from intaglio.ir.dim import Dim, floordiv, less, maximum, minimum, pieces, product, select
 from intaglio.ir.graph import Value
-from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.plan import Call, Kernel, Operand, Size
 from intaglio.kernels.view import Loops, View, collapse
 from intaglio.targets.c.printing.register import with_headers
 
@@ -28,12 +28,14 @@ def transpose_call(value: Value, view: View, target: View, vector_bytes: int) ->
         return None
     along, across = inner
     outer = [loop for loop in range(loops.rank) if loop not in inner]
+    columns, rows = loops.extents[along], loops.extents[across]
+    tile_height, tile_width = _tile(columns), _tile(rows)
+    row_tiles, column_tiles = pieces(rows, tile_height), pieces(columns, tile_width)
     sizes: list[tuple[str, Size]] = [
-        ("columns", loops.extents[along]), ("rows", loops.extents[across]),
+        ("columns", columns), ("rows", rows),
         ("in_step", loops.strides[0][along]), ("out_step", loops.strides[1][across]),
-        ("tile_height", _tile("columns")), ("tile_width", _tile("rows")),
-        ("row_tiles", SizeTerm("(rows + tile_height - 1) / tile_height")),
-        ("column_tiles", SizeTerm("(columns + tile_width - 1) / tile_width")),
+        ("tile_height", tile_height), ("tile_width", tile_width),
+        ("row_tiles", row_tiles), ("column_tiles", column_tiles),
     ]  # fmt: skip
     for number, loop in enumerate(outer):
         sizes.append((f"extent{number}", loops.extents[loop]))
@@ -43,8 +45,8 @@ def transpose_call(value: Value, view: View, target: View, vector_bytes: int) ->
         Kernel(f"transpose{itemsize}", _source(itemsize, tuple(name for name, _ in sizes), vector_bytes)),
         [Operand(view.buffer, view.offset), Operand(target.buffer, target.offset, True)],
         sizes,
-        SizeTerm("({0}) * column_tiles * row_tiles", (product(loops.extents[loop] for loop in outer),)),
-        SizeTerm("1 + (rows < tile_height ? rows : tile_height) * (columns < tile_width ? columns : tile_width) / 3"),
+        product(loops.extents[loop] for loop in outer) * column_tiles * row_tiles,
+        1 + floordiv(minimum(rows, tile_height) * minimum(columns, tile_width), 3),
         title=f"transposed copy of {value.name}",
         flops=product(view.shape),
     )
@@ -59,10 +61,9 @@ def _inner_loops(loops: Loops) -> tuple[int, int] | None:
     return (along, across[-1]) if across else None
 
 
-def _tile(other: str) -> SizeTerm:
+def _tile(other: Dim) -> Dim:
     """One side of a tile: longer where the other side of the matrix is short, so that a tile is worth its overhead."""
-    area = SIDE * SIDE
-    return SizeTerm(f"{other} >= {SIDE} ? {SIDE} : {area} / ({other} > 0 ? {other} : 1) / {SIDE} * {SIDE}")
+    return select(less(other, SIDE), floordiv(SIDE * SIDE, maximum(other, 1) * SIDE) * SIDE, SIDE)
 
 
 @cache

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, floordiv
+from intaglio.ir.dim import THREADS, Dim, floordiv, maximum, minimum, pieces
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.targets.c.backend import machine
@@ -22,7 +22,7 @@ from intaglio.targets.c.structured.attention import (
     attention_helpers,
     scratch_bytes,
 )
-from intaglio.targets.c.structured.source import maximum, minimum, register_tile
+from intaglio.targets.c.structured.source import register_tile
 
 Shape = tuple[Dim, ...]
 
@@ -199,19 +199,21 @@ def _routine(context: Context, node: Node, q: View, k: View, v: View, result: Vi
     for name, view in (("q", q), ("k", k), ("v", v), ("y", result), ("mask", mask)):
         strides: Shape = (0, 0, 0) if view is None else view.strides[:3]
         sizes += [(f"{name}_{axis}", stride) for axis, stride in zip(("batch", "head", "row"), strides, strict=True)]
-    sizes.append(("row_block", _row_block(context, batch)))
+    row_block = _row_block(context, batch * heads, queries, k.shape[2])
+    sizes.append(("row_block", row_block))
     return Routine(
         "attention", attention_body(kind, machine(context)), parameters, sizes,
-        SizeTerm("{0} * heads * ((S + row_block - 1) / row_block)", (batch,)),
-        SizeTerm("1 + row_block * T * (D + E + 20) / 20"), SizeTerm(scratch_bytes(machine(context))),
+        batch * heads * pieces(queries, row_block),
+        1 + floordiv(row_block * k.shape[2] * (size + v.shape[3] + 20), 20),
+        scratch_bytes(machine(context), row_block, k.shape[2], size),
         helpers=attention_helpers(machine(context)),
     )  # fmt: skip
 
 
-def _row_block(context: Context, batch: Dim) -> SizeTerm:
+def _row_block(context: Context, heads: Dim, queries: Dim, keys: Dim) -> Dim:
     """Queries of a task: their scores fill at most half of the second cache, and every thread has several tasks."""
     rows = register_tile(machine(context)).rows
-    resident = f"{machine(context).l2 // 8} / (T + 1)"
-    share = "(S * {0} * heads) / (4 * call->threads)"
-    block = maximum(str(rows), minimum(resident, maximum(str(4 * rows), share)))
-    return SizeTerm(maximum("1", minimum("S", block)), (batch,))
+    resident = floordiv(machine(context).l2 // 8, keys + 1)
+    share = floordiv(queries * heads, 4 * THREADS)
+    block = maximum(rows, minimum(resident, maximum(4 * rows, share)))
+    return maximum(1, minimum(queries, block))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.plan import Call, Kernel, Operand
 from intaglio.kernels.view import View
 from intaglio.targets.c.printing.epilogue import EpilogueCode, printed_epilogue
 from intaglio.targets.c.printing.register import register_kind
@@ -24,25 +24,21 @@ def structured_call(
     title: str = "",
 ) -> Call:
     """A call of a structured kernel with the sizes that are not its defaults, and its epilogue."""
-    named: list[tuple[str, Size]] = [("threads", SizeTerm("call->threads"))]
-    named += [(name, sizes[name]) for name in kernel.sizes if name not in kernel.defaults]
-    named += [(name, SizeTerm(text)) for name, text in kernel.defaults.items()]
-    order = list(kernel.sizes) + [name for name, _ in (code.sizes if code else ())]
-    named += list(code.sizes) if code else []
+    work = kernel.work(sizes)
+    named = [*work.sizes.items(), *(code.sizes if code else ())]
     text = kernel.source if code is None else code.source.replace("ig_epilogue", "IG_FUNCTION_epilogue")
     if code is not None:
         text += kernel.source.replace("ig_epilogue", "IG_FUNCTION_epilogue")
     return Call(
-        Kernel(kernel.hint, f"/* sizes: {', '.join(order)} */\n" + text),
+        Kernel(kernel.hint, f"/* sizes: {', '.join(name for name, _ in named)} */\n" + text),
         [*operands, *(code.operands if code else ())],
         named,
-        SizeTerm(kernel.tasks),
-        SizeTerm(kernel.cost),
-        SizeTerm(kernel.scratch),
+        work.tasks,
+        work.cost,
+        work.scratch,
         nodes=tuple(nodes),
         title=title or " + ".join(node.op.name for node in nodes),
         flops=flops,
-        order=order,
         tile=kernel.tile,
     )
 

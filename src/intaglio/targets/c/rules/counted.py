@@ -5,12 +5,12 @@ A first kernel finds out which and how many, the driver takes the number and all
 
 from __future__ import annotations
 
-from intaglio.ir.dim import Dim, floordiv, minimum, symbol
+from intaglio.ir.dim import Dim, floordiv, maximum, minimum, symbol
 from intaglio.ir.dtype import INT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import known_integers, resolve_axis
@@ -55,7 +55,7 @@ def _count_set(context: Context, node: Node) -> None:
     bits = bits_type(data.dtype)
     parameters = [reads("data", context.contiguous(data), bits), writes("out", counts)]
     sizes: list[tuple[str, Size]] = [("total", total), ("blocks", blocks)]
-    routine = Routine("count_nonzero", _COUNT, parameters, sizes, SizeTerm("blocks"), BLOCK // 4)
+    routine = Routine("count_nonzero", _COUNT, parameters, sizes, blocks, BLOCK // 4)
     routine.marks = {"is_set": _is_set(data.dtype, "data[i]"), "block": str(BLOCK)}
     context.emit(routine.call(node, data))
     context.notes[node] = counts
@@ -84,7 +84,7 @@ def nonzero(context: Context, node: Node, epilogue: Epilogue) -> None:
     sizes += [("found", node.output.shape[1])]
     sizes += [(f"extent{axis}", extent) for axis, extent in enumerate(data.shape)]
     parameters = [reads("data", context.contiguous(data), bits), reads("counts", counts), writes("out", result)]
-    routine = Routine("nonzero", _NONZERO, parameters, sizes, SizeTerm("blocks"), BLOCK // 2)
+    routine = Routine("nonzero", _NONZERO, parameters, sizes, counts.shape[0], BLOCK // 2)
     lines = ["int64_t rest = i;"]
     for axis in reversed(range(data.rank)):
         lines += [f"out[{axis} * found + place] = rest % extent{axis};", f"rest /= extent{axis};"]
@@ -122,7 +122,7 @@ def compress_sizes(context: Context, node: Node) -> None:
     places, count = _number(context, length, "places"), _number(context, 1, "count")
     parameters = [reads("flags", context.contiguous(condition)), writes("places", places), writes("count", count)]
     sizes: list[tuple[str, Size]] = [("length", length), ("extent", extent)]
-    routine = Routine("list_flags", _LIST, parameters, sizes, 1, SizeTerm("1 + length"), checks=True)
+    routine = Routine("list_flags", _LIST, parameters, sizes, 1, 1 + length, checks=True)
     context.emit(routine.call(node, condition))
     context.notes[node] = places
     _bind_total(context, node, count, length)
@@ -151,10 +151,10 @@ def compress(context: Context, node: Node, epilogue: Epilogue) -> None:
         axis = resolve_axis(node.op.axis, data.rank)
         outer, extent, inner = three_parts(data.shape, axis)
         kept = node.output.shape[axis]
-    bits, item = bits_type(data.dtype), data.dtype.itemsize
-    blocks, tasks, cost = row_blocks(f"inner * {item}", f"2 + inner * {item} / 16")
+    bits, row = bits_type(data.dtype), inner * data.dtype.itemsize
+    blocks, tasks, cost = row_blocks(outer * kept, row, 2 + floordiv(row, 16))
     sizes: list[tuple[str, Size]] = [("outer", outer), ("extent", extent), ("inner", inner), ("kept", kept)]
-    sizes += [("rows", SizeTerm("outer * kept")), *blocks]
+    sizes += [("rows", outer * kept), *blocks]
     parameters = [reads("data", context.contiguous(data), bits), reads("places", places)]
     parameters.append(writes("out", context.allocate(node.output), bits))
     context.emit(Routine("compress", _COMPRESS, parameters, sizes, tasks, cost).call(node))
@@ -191,7 +191,7 @@ def unique_sizes(context: Context, node: Node) -> None:
     parameters.append(writes("found", found))
     parts = data.dtype.itemsize // part.itemsize
     sizes: list[tuple[str, Size]] = [("outer", outer), ("extent", extent), ("inner", inner * parts)]
-    cost = SizeTerm("1 + extent * outer * inner * 20")
+    cost = 1 + extent * outer * inner * parts * 20
     routine = Routine("unique", _UNIQUE, parameters, sizes, 1, cost, helpers=_UNIQUE_HELPERS)
     routine.marks = {
         "bits": bits_type(part),
@@ -312,10 +312,10 @@ def unique(context: Context, node: Node, epilogue: Epilogue) -> None:
     data, (firsts, groups, counts) = node.input, context.notes[node]
     outer, extent, inner = _slices(node)
     found = node.outputs[0].shape[0 if node.op.axis is None else resolve_axis(node.op.axis, data.rank)]
-    bits, item = bits_type(data.dtype), data.dtype.itemsize
-    blocks, tasks, cost = row_blocks(f"inner * {item}", f"2 + inner * {item} / 16")
+    bits, row = bits_type(data.dtype), inner * data.dtype.itemsize
+    blocks, tasks, cost = row_blocks(outer * found, row, 2 + floordiv(row, 16))
     sizes: list[tuple[str, Size]] = [("outer", outer), ("extent", extent), ("inner", inner), ("kept", found)]
-    sizes += [("rows", SizeTerm("outer * kept")), *blocks]
+    sizes += [("rows", outer * found), *blocks]
     parameters = [reads("data", context.contiguous(data), bits), reads("places", firsts)]
     parameters.append(writes("out", context.allocate(node.outputs[0]), bits))
     context.emit(Routine("compress", _COMPRESS, parameters, sizes, tasks, cost).call(node))
@@ -343,10 +343,10 @@ def suppression_sizes(context: Context, node: Node) -> None:
         ("pairs", pairs), ("kinds", scores.shape[1]), ("count", count), ("box_count", boxes.shape[1]),
         ("box_batches", boxes.shape[0]), ("batches", scores.shape[0]), ("parts", boxes.shape[2]),
     ]  # fmt: skip
-    cost = SizeTerm("100 + count * 30")
-    routine = Routine("suppress", _SUPPRESS, parameters, sizes, SizeTerm("pairs > 0 ? pairs : 1"), cost, checks=True)
+    cost = 100 + count * 30
+    routine = Routine("suppress", _SUPPRESS, parameters, sizes, maximum(pairs, 1), cost, checks=True)
     routine.helpers = _SUPPRESS_HELPERS
-    routine.scratch = SizeTerm("(count + 1) * 56")
+    routine.scratch = (count + 1) * 56
     routine.marks = {
         "most": "0" if most is None else "(int64_t)*most",
         "overlap": "0.0f" if overlap is None else "*overlap",
@@ -429,7 +429,7 @@ def suppression(context: Context, node: Node, epilogue: Epilogue) -> None:
     pairs = scores.shape[0] * scores.shape[1]
     sizes: list[tuple[str, Size]] = [("pairs", pairs), ("kinds", scores.shape[1]), ("count", scores.shape[2])]
     parameters = [reads("chosen", chosen), reads("counts", counts), writes("out", context.allocate(node.output))]
-    cost = SizeTerm("1 + pairs * 4")
+    cost = 1 + pairs * 4
     context.emit(Routine("list_chosen", _CHOSEN, parameters, sizes, 1, cost).call(node))
 
 

@@ -9,7 +9,7 @@ from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.window import Window
@@ -57,11 +57,13 @@ def _columns(context: Context, node: Node, dtype: DType) -> View:
     shape = (product((x.shape[0], *node.output.shape[2:])), group, taps, floordiv(x.shape[1], group))
     columns = whole(context.temporary(dtype, product(shape), "columns"), shape)
     axes = len(windows)
-    blocks, tasks, cost = row_blocks(f"taps * channels * {dtype.itemsize}", "taps * (offsets * 20 + channels / 2)")
+    channels, offsets = x.shape[1], node.op.offset_group
+    row_cost = taps * (offsets * 20 + floordiv(channels, 2))
+    blocks, tasks, cost = row_blocks(shape[0], taps * channels * dtype.itemsize, row_cost)
     sizes: list[tuple[str, Size]] = [
-        ("mismatch", _mismatch(node)), ("rows", shape[0]), ("channels", x.shape[1]), ("groups", group),
-        ("offsets", node.op.offset_group), ("taps", taps), ("share", SizeTerm("channels / groups")),
-        ("moved", SizeTerm("channels / offsets")), *window_sizes(windows),
+        ("mismatch", _mismatch(node)), ("rows", shape[0]), ("channels", channels), ("groups", group),
+        ("offsets", offsets), ("taps", taps), ("share", floordiv(channels, group)),
+        ("moved", floordiv(channels, offsets)), *window_sizes(windows),
         ("windows", product(node.output.shape[2:])), *blocks,
     ]  # fmt: skip
     mask = node.optional(4)
@@ -80,7 +82,7 @@ def _columns(context: Context, node: Node, dtype: DType) -> View:
     return columns
 
 
-def _mismatch(node: Node) -> SizeTerm:
+def _mismatch(node: Node) -> Dim:
     """Whether the shapes of the operands do not fit."""
     op, x, w, offset = node.op, node.input, node.needed(1), node.needed(2)
     places = product(w.shape[2:]) * op.offset_group

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from intaglio.ir.dim import product
+from intaglio.ir.dim import floordiv, product
 from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.targets.c.routine import Routine, disagreement, memory_type, reads, writes
 from intaglio.targets.c.rules.places import inputs_of
 from intaglio.targets.c.rules.table import anchor
@@ -19,17 +19,16 @@ def determinant(context: Context, node: Node, epilogue: Epilogue) -> None:
     (data,), output = inputs_of(node), node.output
     dtype = computed(data.dtype)
     source, result = side_by_side(context, data), wide_result(context, output)
-    sizes: list[tuple[str, Size]] = [
-        ("mismatch", disagreement([(data.shape[-1], data.shape[-2])])), ("side", data.shape[-1]),
-    ]  # fmt: skip
+    side = data.shape[-1]
+    sizes: list[tuple[str, Size]] = [("mismatch", disagreement([(side, data.shape[-2])])), ("side", side)]
     routine = Routine(
         "determinant",
         _BODY,
         [reads("x", source), writes("out", result)],
         sizes,
         product(data.shape[:-2]),
-        SizeTerm("10 + side * side * (side + 8) / 8"),
-        SizeTerm(f"side * side * {dtype.itemsize}"),
+        10 + floordiv(side * side * (side + 8), 8),
+        side * side * dtype.itemsize,
         checks=True,
         helpers=_HELPERS,
         marks={"element": memory_type(dtype), "suffix": "f" if dtype.itemsize == 4 else ""},
@@ -94,17 +93,16 @@ def inverse(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Rows of the matrix and of the identity are reduced together, in double precision."""
     (data,), output = inputs_of(node), node.output
     source, result = side_by_side(context, data), wide_result(context, output)
-    sizes: list[tuple[str, Size]] = [
-        ("mismatch", disagreement([(data.shape[-1], data.shape[-2])])), ("side", data.shape[-1]),
-    ]  # fmt: skip
+    side = data.shape[-1]
+    sizes: list[tuple[str, Size]] = [("mismatch", disagreement([(side, data.shape[-2])])), ("side", side)]
     routine = Routine(
         "inverse",
         _INVERSE,
         [reads("x", source), writes("out", result)],
         sizes,
         product(data.shape[:-2]),
-        SizeTerm("10 + side * side * (side + 8) / 2"),
-        SizeTerm("side * side * 16"),
+        10 + floordiv(side * side * (side + 8), 2),
+        side * side * 16,
         checks=True,
         helpers=_HELPERS,
         marks={"element": "double", "suffix": "", "result": memory_type(computed(data.dtype))},

@@ -7,7 +7,6 @@ from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import SizeTerm
 from intaglio.kernels.view import whole
 from intaglio.targets.c.routine import Routine, reads, writes
 from intaglio.targets.c.rules.table import anchor
@@ -25,15 +24,14 @@ def dynamic_quantize(context: Context, node: Node, epilogue: Epilogue) -> None:
     blocks = (count + BLOCK - 1) // BLOCK
     ranges = whole(context.temporary(FLOAT32, blocks * 2 + 2, f"{x.name}.range"), (blocks * 2 + 2,))
     y, scale, zero_point = (context.allocate(value) for value in node.outputs)
-    tasks = SizeTerm("blocks")
     sizes = [("count", count), ("blocks", blocks)]
-    cost = SizeTerm(str(BLOCK // 8))
+    cost = BLOCK // 8
     found = [reads("x", data), writes("ranges", ranges)]
-    context.emit(Routine("range_of_blocks", _RANGES, found, sizes, tasks, cost).call(node, x))
+    context.emit(Routine("range_of_blocks", _RANGES, found, sizes, blocks, cost).call(node, x))
     chosen = [reads("ranges", ranges), writes("scale", scale), writes("zero_point", zero_point)]
-    context.emit(Routine("scale_of_range", _SCALE, chosen, sizes[1:], 1, SizeTerm("1 + blocks")).call(node))
+    context.emit(Routine("scale_of_range", _SCALE, chosen, sizes[1:], 1, 1 + blocks).call(node))
     parts = [reads("x", data), reads("scale", scale), reads("zero_point", zero_point), writes("y", y)]
-    context.emit(Routine("quantize", _QUANTIZE, parts, sizes, tasks, cost).call(node, x))
+    context.emit(Routine("quantize", _QUANTIZE, parts, sizes, blocks, cost).call(node, x))
 
 
 _RANGES = f"""

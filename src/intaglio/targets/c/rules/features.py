@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dim import product
+from intaglio.ir.dim import floordiv, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import whole
 from intaglio.targets.c.routine import (
@@ -72,7 +72,7 @@ def lookup(context: Context, node: Node, epilogue: Epilogue) -> None:
         _constant(context, "other", np.concatenate(others), bits),
         writes("out", context.allocate(node.output), bits),
     ]
-    blocks, tasks, cost = row_blocks(str(values.dtype.itemsize), "5")
+    blocks, tasks, cost = row_blocks(data.tensor.size, values.dtype.itemsize, 5)
     sizes: list[tuple[str, Size]] = [
         ("rows", data.tensor.size), ("mask", len(slots) - 1),
         ("has_default", int(default is not None)), ("has_nan", int(nan >= 0)), *blocks,
@@ -124,10 +124,11 @@ _LOOKUP = f"""
 def squared_distances(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Sums over the features for four vectors of columns at once."""
     rows, vectors = _inputs(node)
-    blocks, tasks, cost = row_blocks("count * 8", "8 + count * features / 4")
+    features, count = vectors.shape
+    blocks, tasks, cost = row_blocks(rows.shape[0], count * 8, 8 + floordiv(count * features, 4))
     mismatch = disagreement([(rows.shape[1], vectors.shape[0])])
     sizes: list[tuple[str, Size]] = [
-        ("rows", rows.shape[0]), ("features", vectors.shape[0]), ("count", vectors.shape[1]), ("mismatch", mismatch),
+        ("rows", rows.shape[0]), ("features", features), ("count", count), ("mismatch", mismatch),
         *blocks,
     ]  # fmt: skip
     parameters = [reads("data", context.contiguous(rows)), reads("vector", context.contiguous(vectors))]
@@ -183,11 +184,11 @@ def coupled_chances(context: Context, node: Node, epilogue: Epilogue) -> None:
     """The iteration of Wu, Lin and Weng for each row by itself."""
     (pairs,) = _inputs(node)
     count = node.op.count
-    blocks, tasks, cost = row_blocks(f"{count * count * 64}", f"{count * count * 20}")
+    blocks, tasks, cost = row_blocks(pairs.shape[0], count * count * 64, count * count * 20)
     sizes: list[tuple[str, Size]] = [("rows", pairs.shape[0]), ("count", count), *blocks]
     parameters = [reads("pair", context.contiguous(pairs)), writes("out", context.allocate(node.output))]
     routine = Routine("coupled_chances", _COUPLED, parameters, sizes, tasks, cost)
-    routine.scratch = SizeTerm("(2 * count * count + count) * 8")
+    routine.scratch = (2 * count * count + count) * 8
     context.emit(routine.call(node))
 
 
@@ -261,9 +262,11 @@ def count_grams(context: Context, node: Node, epilogue: Epilogue) -> None:
         writes("out", context.allocate(node.output)),
     ]
     steps = (node.op.max_skip_count + 1) * max(0, node.op.max_gram_length - node.op.min_gram_length + 1)
-    blocks, tasks, cost = row_blocks("(width * 8 + columns * 4)", f"8 + columns + width * {5 * steps + 1}")
+    rows, row_columns = product(data.shape[:-1]), node.output.shape[-1]
+    row_cost = 8 + row_columns + width * (5 * steps + 1)
+    blocks, tasks, cost = row_blocks(rows, width * 8 + row_columns * 4, row_cost)
     sizes: list[tuple[str, Size]] = [
-        ("rows", product(data.shape[:-1])), ("width", width), ("columns", node.output.shape[-1]),
+        ("rows", rows), ("width", width), ("columns", row_columns),
         ("mask", len(slots) - 1), ("shortest", node.op.min_gram_length), ("longest", node.op.max_gram_length),
         ("skips", node.op.max_skip_count), *blocks,
     ]  # fmt: skip

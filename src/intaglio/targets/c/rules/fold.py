@@ -11,14 +11,14 @@ from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.indices import known, known_length
 from intaglio.ops.window import Window, resolve_windows
 from intaglio.targets.c.routine import (
-    AT_LEAST_ONE,
     ROWS,
     Routine,
+    at_least_one,
     disagreement,
     memory_type,
     part_type,
@@ -112,18 +112,19 @@ def col2im(context: Context, node: Node, epilogue: Epilogue) -> None:
     dtype, output = computed(columns.dtype), node.output
     source, result = side_by_side(context, columns), wide_result(context, output)
     taps = product(window.kernel for window in windows)
-    blocks, tasks, cost = row_blocks(f"in{len(windows) - 1} * {4 * dtype.itemsize}", f"8 + in{len(windows) - 1} * taps")
+    rows, width = product(output.shape[:-1]), windows[-1].input
+    blocks, tasks, cost = row_blocks(rows, width * (4 * dtype.itemsize), 8 + width * taps)
     expected = [
         (columns.shape[1], output.shape[1] * taps), (columns.shape[2], product(window.output for window in windows)),
     ]  # fmt: skip
     sizes: list[tuple[str, Size]] = [("mismatch", disagreement(expected)), ("taps", taps)]
-    sizes += [("rows", product(output.shape[:-1])), *window_sizes(windows), *blocks, ("tasks", tasks)]
+    sizes += [("rows", rows), *window_sizes(windows), *blocks, ("tasks", tasks)]
     routine = Routine(
         "col2im",
         _body(windows),
         [reads("column", source, _element(dtype)), writes("out", result, _element(dtype))],
         sizes,
-        SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks")),
+        at_least_one(tasks),
         cost,
         checks=True,
         marks=_marks(dtype, len(windows)),

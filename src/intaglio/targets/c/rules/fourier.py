@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, product, symbol
+from intaglio.ir.dim import Dim, at_most, less, maximum, pieces, product, select, symbol
 from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.signal import known_scalar, signal_sizes
 from intaglio.targets.c.printing.register import MEMORY
-from intaglio.targets.c.routine import AT_LEAST_ONE, Parameter, Routine, memory_type, reads, writes
+from intaglio.targets.c.routine import Parameter, Routine, at_least_one, disagreement, memory_type, reads, writes
 from intaglio.targets.c.rules.late import bind_numbers
 from intaglio.targets.c.rules.table import anchor, late_sizes
 
@@ -274,8 +274,7 @@ def framed_transform(context: Context, node: Node, epilogue: Epilogue) -> None:
     (batch, total, parts), (_, frames, bins, _) = signal_sizes(signal.shape), node.output.shape
     assert isinstance(parts, int)
     size: Dim = length if window is None else window.shape[0]
-    is_other = "" if size == length else " || ({0}) != ({3})"
-    mismatch = SizeTerm(f"({{0}}) > ({{1}}) || ({{0}}) < 1 || ({{2}}) < 1{is_other}", (length, total, step, size))
+    mismatch = disagreement([(length, size)], [(length, total), (1, length), (1, step)])
     lines = _Lines(
         length, length, batch, frames, (total * parts, step * parts, parts), (frames * bins * 2, bins * 2, 2), bins,
         parts, False, bool(node.op.onesided), mismatch,
@@ -291,27 +290,26 @@ def _transform(context: Context, node: Node, lines: _Lines, data: View, window: 
     parameters.append(writes("out", context.allocate(node.output)))
     names = ("outer_step", "inner_step", "axis_step", "out_outer", "out_inner", "out_step")
     pair = 2 if lines.is_paired else 1
+    rows, space = pieces(lines.outer * lines.inner, pair), _space(lines.length)
+    batch = select(less(rows, LINES), maximum(rows, 1), select(at_most(space, 8192), LINES, 1))
+    tasks = pieces(rows, batch)
     sizes: list[tuple[str, Size]] = [
         ("length", lines.length), ("extent", lines.extent), ("outer", lines.outer), ("inner", lines.inner),
         *zip(names, (*lines.steps, *lines.out_steps), strict=True), ("bins", lines.bins), ("mismatch", lines.mismatch),
-        ("rows", SizeTerm(f"(outer * inner + {pair - 1}) / {pair}")),
-        ("space", _space(lines.length)),
-        ("batch", SizeTerm(f"rows < {LINES} ? (rows > 0 ? rows : 1) : space <= 8192 ? {LINES} : 1")),
-        ("tasks", SizeTerm("(rows + batch - 1) / batch")),
+        ("rows", rows), ("space", space), ("batch", batch), ("tasks", tasks),
     ]  # fmt: skip
-    at_least_one = SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks"))
-    cost = SizeTerm("1 + batch * space * 12")
+    cost = 1 + batch * space * 12
     helpers = _HELPERS + _HELPERS_ELEMENTS
-    routine = Routine("fourier", _BODY, parameters, sizes, at_least_one, cost, checks=True, helpers=helpers)
-    routine.scratch = SizeTerm(f"4 * batch * space * {kind.itemsize} + 64")
+    routine = Routine("fourier", _BODY, parameters, sizes, at_least_one(tasks), cost, checks=True, helpers=helpers)
+    routine.scratch = batch * space * (4 * kind.itemsize) + 64
     routine.marks = _marks(lines, dtype, kind, window)
     context.emit(routine.call(node))
 
 
-def _space(length: Dim) -> Size:
+def _space(length: Dim) -> Dim:
     """How many numbers a line takes while it is transformed."""
     if not isinstance(length, int):
-        return SizeTerm("length > 0 ? 4 * length : 1")
+        return select(less(0, length), 4 * length, 1)
     return length if largest_factor(length) <= LARGEST_FACTOR else smooth_length(length)
 
 
@@ -324,8 +322,8 @@ def _table(context: Context, node: Node, length: Dim, kind: DType) -> Parameter:
     view = whole(context.temporary(kind, size, "table"), (size,))
     body, helpers = (_ROOTS, "") if kind == FLOAT32 else (_TABLES, _HELPERS)
     routine = Routine("fourier_tables", body, [writes("table", view)], [("length", length)], 1, 0, helpers=helpers)
-    routine.cost = SizeTerm("1 + length * 100")
-    routine.scratch = SizeTerm("length > 0 ? length * 64 + 64 : 64")
+    routine.cost = 1 + length * 100
+    routine.scratch = maximum(length, 0) * 64 + 64
     routine.marks = {"real": "double", "largest": str(LARGEST_FACTOR), "pi": repr(np.pi)}
     context.emit(routine.call(node))
     return reads("table", view)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from intaglio.ir.dim import Dim, bounds, product
+from intaglio.ir.dim import Dim, bounds, floordiv, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.view import View, collapse
 from intaglio.ops.indices import resolve_axis
 from intaglio.targets.c.routine import (
@@ -77,18 +77,18 @@ def _gather_rows(context: Context, node: Node, axis: int) -> None:
     data, indices = inputs_of(node)
     outer, extent, inner = three_parts(data.shape, axis)
     source, outer_step, axis_step = _three_strides(context, data, axis)
-    blocks, tasks, cost = _copied_rows(data)
+    count = indices.tensor.size
+    blocks, tasks, cost = _copied_rows(outer * count, inner * data.dtype.itemsize)
     sizes: list[tuple[str, Size]] = [
-        ("outer", outer), ("count", indices.tensor.size), ("extent", extent), ("inner", inner),
-        ("outer_step", outer_step), ("axis_step", axis_step), ("rows", SizeTerm("outer * count")), *blocks,
+        ("outer", outer), ("count", count), ("extent", extent), ("inner", inner),
+        ("outer_step", outer_step), ("axis_step", axis_step), ("rows", outer * count), *blocks,
     ]  # fmt: skip
     parameters = _parameters(context, node, source)
     context.emit(Routine("gather", _GATHER, parameters, sizes, tasks, cost, checks=True, helpers=PLACE).call(node))
 
 
-def _copied_rows(data: Value) -> tuple[list[tuple[str, Size]], SizeTerm, SizeTerm]:
-    row = f"inner * {data.dtype.itemsize}"
-    return row_blocks(row, f"4 + {row} / 16")
+def _copied_rows(rows: Dim, row_bytes: Dim) -> tuple[list[tuple[str, Size]], Dim, Dim]:
+    return row_blocks(rows, row_bytes, 4 + floordiv(row_bytes, 16))
 
 
 def _parameters(context: Context, node: Node, data: View) -> list[Parameter]:
@@ -136,11 +136,12 @@ def gather_nd(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy slices from where index tuples point, batch by batch."""
     data, indices = inputs_of(node)
     batch, length = int(node.op.batch_dims), tuple_length(indices)
-    blocks, tasks, cost = _copied_rows(data)
+    rows, inner = product(indices.shape[:-1]), product(data.shape[batch + length :])
+    blocks, tasks, cost = _copied_rows(rows, inner * data.dtype.itemsize)
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement(list(zip(data.shape[:batch], indices.shape[:batch], strict=True)))),
-        ("tuples", product(indices.shape[batch:-1])), ("rows", product(indices.shape[:-1])),
-        ("batch_step", product(data.shape[batch:])), ("inner", product(data.shape[batch + length :])),
+        ("tuples", product(indices.shape[batch:-1])), ("rows", rows),
+        ("batch_step", product(data.shape[batch:])), ("inner", inner),
         *tuple_sizes(data, batch, length), *blocks,
     ]  # fmt: skip
     marks = {"tuple": tuple_text(length, "row", "row / tuples * batch_step")}
@@ -168,10 +169,11 @@ def gather_elements(context: Context, node: Node, epilogue: Epilogue) -> None:
     """One element for each index, from the same position along all axes but one; a row is a line along that one."""
     data, indices = inputs_of(node)
     axes = element_axes(indices, data, _axis(node))
-    blocks, tasks, cost = row_blocks(f"count * {data.dtype.itemsize}", "4 + count")
+    rows, count = product(axes.indices[a] for a in axes.others), axes.indices[axes.axis]
+    blocks, tasks, cost = row_blocks(rows, count * data.dtype.itemsize, 4 + count)
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement([], [(axes.indices[a], axes.data[a]) for a in axes.others])),
-        ("rows", product(axes.indices[a] for a in axes.others)), *axes.sizes, *blocks,
+        ("rows", rows), *axes.sizes, *blocks,
     ]  # fmt: skip
     parameters = _parameters(context, node, context.contiguous(data))
     routine = Routine("gather_elements", _GATHER_ELEMENTS, parameters, sizes, tasks, cost, checks=True, helpers=PLACE)

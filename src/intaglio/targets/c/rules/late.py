@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from intaglio.ir.dim import Dim, product, symbol
+from intaglio.ir.dim import Dim, floordiv, product, symbol
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.elements import OPAQUE
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import known_integers, known_length, resolve_axis
@@ -213,9 +213,10 @@ def expand(context: Context, node: Node, epilogue: Epilogue) -> None:
     if rank == 0:
         context.copy(data, view, into=result)
         return
-    blocks, tasks, cost = row_blocks(f"extent{rank - 1} * {item}", f"8 + extent{rank - 1} * {item} / 16")
+    rows, row = product(result.shape[:-1]), result.shape[-1] * item
+    blocks, tasks, cost = row_blocks(rows, row, 8 + floordiv(row, 16))
     sizes: list[tuple[str, Size]] = [*_extents("extent", result.shape), *_extents("given", given)]
-    sizes += [("rows", SizeTerm(" * ".join(["1", *(f"extent{axis}" for axis in range(rank - 1))]))), *blocks]
+    sizes += [("rows", rows), *blocks]
     bits = bits_type(data.dtype)
     parameters = [reads("data", view, bits), writes("out", result, bits)]
     routine = Routine("expand", _EXPAND, parameters, sizes, tasks, cost)

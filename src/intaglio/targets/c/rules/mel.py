@@ -6,7 +6,7 @@ from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.view import whole
 from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import ROWS, Routine, memory_type, reads, row_blocks, writes
@@ -38,11 +38,11 @@ def mel_triangles(context: Context, node: Node, epilogue: Epilogue) -> None:
     names = ("count", "length", "rate", "low", "high")
     parameters = [reads(name, context.contiguous(value)) for name, value in zip(names, inputs, strict=True)]
     sizes: list[tuple[str, Size]] = [("bins", bins), ("rows", rows)]
-    cost = SizeTerm("1 + bins * 50")
+    cost = 1 + bins * 50
     first = Routine("mel_edges", _MEL_EDGES, [*parameters, writes("edge", edges)], sizes, 1, cost, checks=True)
     first.marks = {name: MEMORY[value.dtype.name][1] for name, value in zip(names, inputs, strict=True)}
     context.emit(first.call(node))
-    blocks, tasks, cost = row_blocks("bins * 8", "4 + bins * 2")
+    blocks, tasks, cost = row_blocks(rows, bins * 8, 4 + bins * 2)
     parameters = [reads("edge", edges), writes("out", context.allocate(node.output))]
     context.emit(Routine("mel_rows", _MEL_ROWS, parameters, [*sizes, *blocks], tasks, cost).call(node))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from intaglio.ir.dim import Dim
+from intaglio.ir.dim import Dim, floordiv
 from intaglio.ir.dtype import DTYPES
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Call, Kernel, Operand, Size, SizeTerm
+from intaglio.kernels.plan import Call, Kernel, Operand, Size
 from intaglio.kernels.view import View, row_major, whole
 from intaglio.ops.indices import resolve_axis
 from intaglio.targets.c.routine import three_parts
@@ -48,11 +48,8 @@ def _concat_many(context: Context, node: Node, axis: int) -> None:
     result = context.allocate(node.output)
     rows, along, inner = three_parts(result.shape, axis)
     extents = [value.shape[axis] for value in inputs]
-    sizes: list[tuple[str, Size]] = [
-        ("count", len(inputs)),
-        ("rows", rows),
-        ("inner", inner * node.output.dtype.itemsize),
-    ]
+    bytes_behind = inner * node.output.dtype.itemsize
+    sizes: list[tuple[str, Size]] = [("count", len(inputs)), ("rows", rows), ("inner", bytes_behind)]
     sizes.append(("along", along))
     operands = [Operand(result.buffer, result.offset, True), *(Operand(view.buffer, view.offset) for view in views)]
     if all(isinstance(extent, int) for extent in extents):
@@ -61,7 +58,7 @@ def _concat_many(context: Context, node: Node, axis: int) -> None:
     else:
         sizes += [(f"extent{place}", extent) for place, extent in enumerate(extents)]
         table = "size + 4"
-    cost = SizeTerm("1 + rows * (8 + inner * along / (16 * count + 1))")
+    cost = 1 + rows * (8 + floordiv(bytes_behind * along, 16 * len(inputs) + 1))
     title = f"Concat -> {node.output.name}: {node.output.type}"
     context.emit(
         Call(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, product, symbol
+from intaglio.ir.dim import Dim, floordiv, product, symbol
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
@@ -146,9 +146,9 @@ def _copy_frame(context: Context, node: Node, view: View, result: View, frame: l
     last = len(view.shape) - 1
     if view.strides[last] != 1:
         view = context.copy(node.input, view)
-    item = node.output.dtype.itemsize
-    blocks, tasks, cost = row_blocks(f"columns * {item}", f"8 + columns * {item} / 8")
-    sizes: list[tuple[str, Size]] = [("rows", product(result.shape[:-1])), ("columns", result.shape[-1])]
+    rows, row = product(result.shape[:-1]), result.shape[-1] * node.output.dtype.itemsize
+    blocks, tasks, cost = row_blocks(rows, row, 8 + floordiv(row, 8))
+    sizes: list[tuple[str, Size]] = [("rows", rows), ("columns", result.shape[-1])]
     for axis, (before, _) in enumerate(frame):
         sizes += [(f"extent{axis}", view.shape[axis]), (f"before{axis}", before)]
         if axis != last:

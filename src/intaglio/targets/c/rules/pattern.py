@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from intaglio.ir.dim import product
+from intaglio.ir.dim import floordiv, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.view import whole
 from intaglio.targets.c.printing.register import MEMORY, register_kind
 from intaglio.targets.c.routine import ROWS, Routine, bits_type, reads, row_blocks, writes
@@ -25,7 +25,7 @@ def number_range(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Each element from its number."""
     start, delta = _ends(node)
     kind, (_, suffix) = register_kind(node.output.dtype), MEMORY[node.output.dtype.name]
-    blocks, tasks, cost = row_blocks(str(node.output.dtype.itemsize), "1")
+    blocks, tasks, cost = row_blocks(node.output.shape[0], node.output.dtype.itemsize, 1)
     sizes: list[tuple[str, Size]] = [("rows", node.output.shape[0]), *blocks]
     parameters = [reads("start", context.contiguous(start)), reads("delta", context.contiguous(delta))]
     parameters.append(writes("out", context.allocate(node.output)))
@@ -61,7 +61,8 @@ def eye_like(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Rows of zeros with a one where the diagonal crosses them."""
     shape, dtype = node.output.shape, node.output.dtype
     diagonal = int(node.op.k)
-    blocks, tasks, cost = row_blocks(f"columns * {dtype.itemsize}", f"2 + columns * {dtype.itemsize} / 16")
+    row = shape[1] * dtype.itemsize
+    blocks, tasks, cost = row_blocks(shape[0], row, 2 + floordiv(row, 16))
     sizes: list[tuple[str, Size]] = [("rows", shape[0]), ("columns", shape[1]), *blocks]
     one = whole(context.constant(np.ones(1, dtype.numpy)), (1,))
     bits = bits_type(dtype)
@@ -85,11 +86,11 @@ def trilu(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy the kept part of each row and clear the rest."""
     data, offset = node.input, node.optional(1)
     shape, bits = data.shape, bits_type(data.dtype)
-    row = f"columns * {data.dtype.itemsize}"
-    blocks, tasks, cost = row_blocks(row, f"3 + {row} / 16")
+    row, rows = shape[-1] * data.dtype.itemsize, product(shape[:-1])
+    blocks, tasks, cost = row_blocks(rows, row, 3 + floordiv(row, 16))
     sizes: list[tuple[str, Size]] = [
         ("height", shape[-2]), ("columns", shape[-1]), ("matrices", product(shape[:-2])),
-        ("rows", SizeTerm("matrices * height")), *blocks,
+        ("rows", rows), *blocks,
     ]  # fmt: skip
     parameters = [reads("data", context.contiguous(data), bits)]
     if offset is not None:

@@ -10,7 +10,7 @@ from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import whole
 from intaglio.ops.window import Window
@@ -65,10 +65,12 @@ def plain_pool(context: Context, node: Node, epilogue: Epilogue) -> None:
         Parameter("out", element, Operand(wide.buffer, wide.offset, True)),
         Parameter("indices", "int64_t", Operand(places.buffer, places.offset, True)),
     ]
+    known = dict(sizes)
+    tasks = product(data.shape[:2]) * known["out0"] * known["out1"]
+    cost = 1 + known["out2"] * known["kernel0"] * known["kernel1"] * known["kernel2"]
     routine = Routine(
-        f"plain_{kind}_pool", POOL_BODY, parameters, sizes, SizeTerm("{0} * out0 * out1", (product(data.shape[:2]),)),
-        SizeTerm("1 + out2 * kernel0 * kernel1 * kernel2"), helpers=POOL_HELPERS, marks=marks,
-    )  # fmt: skip
+        f"plain_{kind}_pool", POOL_BODY, parameters, sizes, tasks, cost, helpers=POOL_HELPERS, marks=marks
+    )
     call = routine.call(node)
     call.flops = product(output.shape) * product(window.kernel for window in _windows(node))
     context.emit(call)

@@ -6,21 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from intaglio.ir.dim import pieces
 from intaglio.ir.dtype import UINT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import whole
 from intaglio.ops.random import key_of, uniform_bits
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import (
-    AT_LEAST_ONE,
     ROWS,
     Parameter,
     Routine,
+    at_least_one,
     memory_type,
     reads,
     row_blocks,
@@ -88,10 +89,10 @@ def random_numbers(context: Context, node: Node, epilogue: Epilogue) -> None:
     parameters = [_key(context, node), writes("out", result)]
     elements = machine(context).lanes * (2 if is_normal else 1)
     row_bytes, row_cost = elements * node.output.dtype.itemsize, elements * (6 if is_normal else 3)
-    blocks, tasks, cost = row_blocks(str(row_bytes), str(row_cost))
-    sizes: list[tuple[str, Size]] = [
-        ("count", node.output.tensor.size), ("rows", SizeTerm(f"(count + {elements - 1}) / {elements}")), *blocks
-    ]  # fmt: skip
+    count = node.output.tensor.size
+    rows = pieces(count, elements)
+    blocks, tasks, cost = row_blocks(rows, row_bytes, row_cost)
+    sizes: list[tuple[str, Size]] = [("count", count), ("rows", rows), *blocks]
     helpers = PHILOX + (_NORMAL_HELPERS if is_normal else "")
     body = _NORMAL if is_normal else _UNIFORM
     routine = Routine(node.op.name.lower(), body, parameters, sizes, tasks, cost, helpers=helpers)
@@ -232,14 +233,14 @@ def dropout_mask(context: Context, node: Node, epilogue: Epilogue) -> None:
     parameters += [reads("mode", context.contiguous(training))] if training is not None else []
     parameters += [reads("ratio", context.contiguous(ratio))] if ratio is not None else []
     parameters.append(writes("out", result))
-    sizes: list[tuple[str, Size]] = [("count", node.output.tensor.size), ("rows", SizeTerm("(count + 3) / 4"))]
+    count = node.output.tensor.size
+    sizes: list[tuple[str, Size]] = [("count", count), ("rows", pieces(count, 4))]
     if is_seeded:
-        tasks: Size = 1
-        cost: Size = SizeTerm("1 + count * 8")
+        tasks, cost = 1, 1 + count * 8
     else:
-        blocks, tasks, cost = row_blocks("4", "12")
+        blocks, tasks, cost = row_blocks(pieces(count, 4), 4, 12)
         sizes += [*blocks, ("tasks", tasks)]
-        tasks = SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks"))
+        tasks = at_least_one(tasks)
     body = _MASK_HEAD + (_SEEDED_MASK if is_seeded else _MASK)
     helpers = _TWISTER if is_seeded else PHILOX
     routine = Routine("dropout_mask", body, parameters, sizes, tasks, cost, checks=True, helpers=helpers)
@@ -317,13 +318,15 @@ def multinomial(context: Context, node: Node, epilogue: Epilogue) -> None:
     (data,) = (value for value in node.inputs if value is not None)
     parameters = [_key(context, node), reads("data", context.contiguous(data))]
     parameters.append(writes("out", context.allocate(node.output)))
-    blocks, tasks, cost = row_blocks("(classes + samples) * 8", "8 + classes * 10 + samples * 20")
+    (rows, classes), samples = data.shape, node.op.sample_size
+    blocks, tasks, cost = row_blocks(rows, (classes + samples) * 8, 8 + classes * 10 + samples * 20)
     sizes: list[tuple[str, Size]] = [
-        ("rows", data.shape[0]), ("classes", data.shape[1]), ("samples", node.op.sample_size), *blocks, ("tasks", tasks)
+        ("rows", rows), ("classes", classes), ("samples", samples), *blocks, ("tasks", tasks)
     ]  # fmt: skip
-    at_least_one = SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks"))
-    routine = Routine("multinomial", _MULTINOMIAL, parameters, sizes, at_least_one, cost, checks=True, helpers=PHILOX)
-    routine.scratch = SizeTerm("(classes + 1) * 8")
+    routine = Routine(
+        "multinomial", _MULTINOMIAL, parameters, sizes, at_least_one(tasks), cost, checks=True, helpers=PHILOX
+    )
+    routine.scratch = (classes + 1) * 8
     routine.marks = {"suffix": MEMORY[data.dtype.name][1], "element": memory_type(node.output.dtype)}
     context.emit(routine.call(node))
 

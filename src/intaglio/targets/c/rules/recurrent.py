@@ -9,13 +9,13 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from intaglio.ir.build import Builder
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import THREADS, Dim, floordiv, maximum, minimum, pieces, product
 from intaglio.ir.dtype import FLOAT32, DType
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.program import Program
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
@@ -321,20 +321,18 @@ def _run_steps(context: Context, layer: _Layer, weights: _Weights, projected: Bu
     is_reverse = layer.op.direction == "reverse"
     batch, steps = layer.batch_and_steps()
     lanes, directions, hidden = weights.lanes, layer.directions, layer.hidden
-    parts = f"((call->threads + {directions - 1}) / {directions})"
-    least = row_tile(machine(context))
-    share = f"(N + {parts} - 1) / {parts}"
-    block = f"({share} < {least} ? {least} : {share} > {BATCH_BLOCK} ? {BATCH_BLOCK} : {share})"
-    sizes: list[tuple[str, Size]] = [("T", steps), ("N", batch), ("H", hidden), ("block", SizeTerm(block))]
+    share = pieces(batch, pieces(THREADS, directions))
+    block = maximum(row_tile(machine(context)), minimum(share, BATCH_BLOCK))
+    sizes: list[tuple[str, Size]] = [("T", steps), ("N", batch), ("H", hidden), ("block", block)]
     results = _results(context, layer)
     routine = Routine(
         layer.op.name.lower(),
         recurrent_body(layer.cell, is_reverse, lengths is not None),
         [*_operands(context, layer, weights, projected, extra), *_outputs(context, layer, results)],
         sizes + list(_strides(layer, weights.columns).items()),
-        SizeTerm(f"{directions} * ((N + block - 1) / block)"),
-        SizeTerm(f"1 + T * block * {layer.gates * hidden * hidden} / 16"),
-        SizeTerm(f"block * {4 * layer.dtype.itemsize * weights.blocks * lanes}"),
+        directions * pieces(batch, block),
+        1 + floordiv(steps * block * (layer.gates * hidden * hidden), 16),
+        block * (4 * layer.dtype.itemsize * weights.blocks * lanes),
         lengths is not None,
         recurrent_helpers(layer.cell, _activations(layer), machine(context)),
         _marks(layer, extras, machine(context)),

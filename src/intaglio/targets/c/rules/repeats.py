@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from intaglio.ir.dim import floordiv
 from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.targets.c.routine import Routine, reads, writes
 from intaglio.targets.c.rules.table import anchor
 
@@ -17,8 +18,8 @@ def repeat_block(context: Context, node: Node, epilogue: Epilogue) -> None:
     sizes: list[tuple[str, Size]] = [("rows", scores.shape[0]), ("length", words.shape[1]), ("count", scores.shape[1])]
     parameters = [reads("words", context.contiguous(words)), reads("scores", context.contiguous(scores))]
     parameters.append(writes("out", context.allocate(node.output)))
-    cost = SizeTerm("1 + length + count / 16")
-    routine = Routine("repeat_block", _REPEATS, parameters, sizes, SizeTerm("rows"), cost, checks=True)
+    cost = 1 + words.shape[1] + floordiv(scores.shape[1], 16)
+    routine = Routine("repeat_block", _REPEATS, parameters, sizes, scores.shape[0], cost, checks=True)
     routine.marks = {"before": str(node.op.ngram_size - 1)}
     context.emit(routine.call(node))
 

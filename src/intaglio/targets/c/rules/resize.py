@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from intaglio.ir.build import Builder
-from intaglio.ir.dim import Dim, product, symbol
+from intaglio.ir.dim import Dim, floordiv, pieces, product, symbol
 from intaglio.ir.dtype import FLOAT32, FLOAT64, INT32, INT64
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Operand, Size, SizeTerm
+from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.program import Program
 from intaglio.kernels.view import Buffer, View, row_major, whole
 from intaglio.ops.indices import known, resolve_axes
@@ -283,8 +284,8 @@ def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
         sizes.append(("taps", taps))
     body = NEAREST_TABLE if sampling.mode == "nearest" else WEIGHT_TABLE
     routine = Routine(
-        f"resize_{sampling.mode}_table", body, parameters, sizes, SizeTerm("(resized + 255) / 256"),
-        SizeTerm("1000 * ({0})", (taps,)), checks=True, helpers=TABLE_HELPERS, marks=table_marks(sampling, element),
+        f"resize_{sampling.mode}_table", body, parameters, sizes, pieces(axis.resized, 256),
+        1000 * taps, checks=True, helpers=TABLE_HELPERS, marks=table_marks(sampling, element),
     )  # fmt: skip
     call = routine.call(node)
     call.title, call.flops = f"{node.op.name} table of axis {axis.axis}", axis.resized * taps * 8
@@ -315,9 +316,9 @@ def _pass(context: Context, node: Node, view: View, pair: list[_Axis], into: Vie
         "inner": product(shape[last + 1 :]) * _parts(node),
     }  # fmt: skip
     build = _nearest if _sampling(node).mode == "nearest" else _mixed if pair[0].taps is None else _spread
-    routine = build(context, node, view, target, rows, columns)
+    routine = build(context, node, view, target, rows, columns, extents)
     routine.sizes = [*extents.items(), *routine.sizes]
-    routine.tasks = SizeTerm("{0} * out_a", (product(shape[:first]),))
+    routine.tasks = product(shape[:first]) * extents["out_a"]
     call = routine.call(node)
     call.flops = product(shape) * 4
     context.emit(call)
@@ -336,7 +337,13 @@ def _fill(context: Context, node: Node, dtype: Any) -> Buffer:
 
 
 def _nearest(
-    context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
+    context: Context,
+    node: Node,
+    view: View,
+    target: View,
+    rows: _Axis | None,
+    columns: _Axis | None,
+    extents: Mapping[str, Dim],
 ) -> Routine:
     element = bits_type(view.buffer.dtype)
     zero = context.constant(np.zeros(1, np.int32))
@@ -349,13 +356,18 @@ def _nearest(
         Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))),
     ]
     marks = {"element": element, "crops": "1" if _sampling(node).crops else "0"}
-    return Routine(
-        "resize_nearest", NEAREST_BODY, parameters, [], 1, SizeTerm("1 + out_b * (1 + inner / 16)"), marks=marks
-    )
+    cost = 1 + extents["out_b"] * (1 + floordiv(extents["inner"], 16))
+    return Routine("resize_nearest", NEAREST_BODY, parameters, [], 1, cost, marks=marks)
 
 
 def _spread(
-    context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
+    context: Context,
+    node: Node,
+    view: View,
+    target: View,
+    rows: _Axis | None,
+    columns: _Axis | None,
+    extents: Mapping[str, Dim],
 ) -> Routine:
     assert rows is not None
     element = memory_type(part_type(view.buffer.dtype))
@@ -369,12 +381,18 @@ def _spread(
     ]
     marks = {"element": element, "kind": "f64" if element == "double" else "f32", "parts": str(_parts(node))}
     marks["crops"] = "1" if _sampling(node).crops else "0"
-    cost = SizeTerm("1 + taps_a * (2 + inner / 16)")
+    cost = 1 + table.taps * (2 + floordiv(extents["inner"], 16))
     return Routine("resize_spread", SPREAD_BODY, parameters, [("taps_a", table.taps)], 1, cost, marks=marks)
 
 
 def _mixed(
-    context: Context, node: Node, view: View, target: View, rows: _Axis | None, columns: _Axis | None
+    context: Context,
+    node: Node,
+    view: View,
+    target: View,
+    rows: _Axis | None,
+    columns: _Axis | None,
+    extents: Mapping[str, Dim],
 ) -> Routine:
     element = memory_type(part_type(view.buffer.dtype))
     parameters = [
@@ -392,8 +410,10 @@ def _mixed(
             marks[f"taps_{name}"] = str(table.taps)
     marks["most"] = str(max(int(marks["taps_a"]), int(marks["taps_b"])))
     parameters.append(Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))))
+    inner = extents["inner"]
     return Routine(
         "resize_mixed", mix_body(rows is not None, columns is not None, _sampling(node).crops), parameters, [], 1,
-        SizeTerm("1 + (in_b + out_b) * (inner + 1) / 4"), SizeTerm(f"in_b * inner * {view.buffer.dtype.itemsize}"),
+        1 + floordiv((extents["in_b"] + extents["out_b"]) * (inner + 1), 4),
+        extents["in_b"] * inner * view.buffer.dtype.itemsize,
         helpers=MIX_HELPERS, marks=marks,
     )  # fmt: skip

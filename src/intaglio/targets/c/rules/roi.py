@@ -8,7 +8,6 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import SizeTerm
 from intaglio.ops.vision_nn import CORNER_LIMIT, POINT_LIMIT
 from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.routine import ROWS, Routine, disagreement, memory_type, reads, row_blocks, writes
@@ -25,11 +24,13 @@ def _emit(
     image, rois = inputs_of(node)[:2]
     dtype = computed(image.dtype)
     source, result = channels_last(context, image, dtype), result_last(context, node, dtype)
-    blocks, tasks, cost = row_blocks(f"columns * channels * {dtype.itemsize}", "columns * (50 + channels * 2)")
+    (lines, columns), channels = bins, image.shape[1]
+    rows = rois.shape[0] * lines
+    blocks, tasks, cost = row_blocks(rows, columns * channels * dtype.itemsize, columns * (50 + channels * 2))
     routine.sizes = [
-        ("mismatch", disagreement(equal)), ("images", image.shape[0]), ("channels", image.shape[1]),
-        ("height", image.shape[2]), ("width", image.shape[3]), ("lines", bins[0]), ("columns", bins[1]),
-        ("rows", SizeTerm("{0} * lines", (rois.shape[0],))), *blocks,
+        ("mismatch", disagreement(equal)), ("images", image.shape[0]), ("channels", channels),
+        ("height", image.shape[2]), ("width", image.shape[3]), ("lines", lines), ("columns", columns),
+        ("rows", rows), *blocks,
     ]  # fmt: skip
     routine.parameters = [reads("x", source), *routine.parameters, writes("out", result)]
     routine.tasks, routine.cost = tasks, cost

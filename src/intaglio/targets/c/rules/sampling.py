@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from intaglio.ir.dim import product
+from intaglio.ir.dim import floordiv, product
 from intaglio.ir.dtype import FLOAT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.routine import ROWS, Routine, disagreement, memory_type, part_type, reads, row_blocks, writes
@@ -46,11 +46,13 @@ def grid_sample(context: Context, node: Node, epilogue: Epilogue) -> None:
     places = side_by_side(context, grid)
     source, result = channels_last(context, image, dtype), result_last(context, node, dtype)
     taps = _TAPS[node.op.mode] ** axes
-    blocks, tasks, cost = row_blocks(f"channels * {dtype.itemsize}", f"20 * {axes} + {taps} * (2 + channels / 8)")
+    channels, points = image.shape[1] * parts, product(grid.shape[1:-1])
+    rows = image.shape[0] * points
+    row_cost = 20 * axes + taps * (2 + floordiv(channels, 8))
+    blocks, tasks, cost = row_blocks(rows, channels * dtype.itemsize, row_cost)
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement([(image.shape[0], grid.shape[0]), (grid.shape[-1], axes)])),
-        ("channels", image.shape[1] * parts), ("points", product(grid.shape[1:-1])),
-        ("rows", SizeTerm("{0} * points", (image.shape[0],))),
+        ("channels", channels), ("points", points), ("rows", rows),
         *((f"extent{axis}", image.shape[2 + axis]) for axis in range(axes)), *blocks,
     ]  # fmt: skip
     element = memory_type(part)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from intaglio.ir.dim import Dim, product, symbol
+from intaglio.ir.dim import Dim, floordiv, pieces, product, symbol
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.indices import known_integers
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.printing.register import MEMORY, register_kind
 from intaglio.targets.c.routine import (
-    AT_LEAST_ONE,
     ROWS,
     Routine,
+    at_least_one,
     bits_type,
     disagreement,
     memory_type,
@@ -79,10 +79,12 @@ def cumulative(context: Context, node: Node, epilogue: Epilogue) -> None:
     outer, extent, inner = _scan_parts(context, node)
     is_row = inner == 1
     lanes = 1 if is_row else machine(context).lanes
-    blocks, tasks, cost = row_blocks(f"extent * {data.dtype.itemsize * lanes}", "8 + extent")
+    vectors = pieces(inner, lanes)
+    rows = outer * vectors
+    blocks, tasks, cost = row_blocks(rows, extent * (data.dtype.itemsize * lanes), 8 + extent)
     sizes: list[tuple[str, Size]] = [
         ("outer", outer), ("extent", extent), ("inner", inner),
-        ("vectors", SizeTerm(f"(inner + {lanes - 1}) / {lanes}")), ("rows", SizeTerm("outer * vectors")), *blocks,
+        ("vectors", vectors), ("rows", rows), *blocks,
     ]  # fmt: skip
     parameters = [reads("data", context.contiguous(data)), writes("out", context.allocate(node.output))]
     routine = Routine(node.op.name.lower(), _SCAN_ROW if is_row else _SCAN_COLUMNS, parameters, sizes, tasks, cost)
@@ -141,18 +143,18 @@ def reverse_sequence(context: Context, node: Node, epilogue: Epilogue) -> None:
     data, lengths = node.input, node.needed(1)
     is_batch_first = node.op.batch_axis == 0
     batch, time = (0, 1) if is_batch_first else (1, 0)
-    row = f"inner * {data.dtype.itemsize}"
-    blocks, tasks, cost = row_blocks(row, f"4 + {row} / 16")
+    rows, inner = product(data.shape[:2]), product(data.shape[2:])
+    row = inner * data.dtype.itemsize
+    blocks, tasks, cost = row_blocks(rows, row, 4 + floordiv(row, 16))
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement([(lengths.tensor.size, data.shape[batch])])), ("steps", data.shape[time]),
-        ("batch", data.shape[batch]), ("second", data.shape[1]), ("inner", product(data.shape[2:])),
-        ("rows", product(data.shape[:2])), *blocks, ("tasks", tasks),
+        ("batch", data.shape[batch]), ("second", data.shape[1]), ("inner", inner),
+        ("rows", rows), *blocks, ("tasks", tasks),
     ]  # fmt: skip
     bits = bits_type(data.dtype)
     parameters = [reads("data", context.contiguous(data), bits), reads("length", context.contiguous(lengths))]
     parameters.append(writes("out", context.allocate(node.output), bits))
-    at_least_one = SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks"))
-    routine = Routine("reverse_sequence", _REVERSE, parameters, sizes, at_least_one, cost, checks=True)
+    routine = Routine("reverse_sequence", _REVERSE, parameters, sizes, at_least_one(tasks), cost, checks=True)
     routine.marks = {
         "batch": "first" if is_batch_first else "other",
         "time": "other" if is_batch_first else "first",

@@ -6,20 +6,20 @@ threads. Half-precision elements that are combined are rounded at each step.
 
 from __future__ import annotations
 
-from intaglio.ir.dim import product
+from intaglio.ir.dim import Dim, floordiv, minimum, pieces, product
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.indices import resolve_axis
 from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import (
-    AT_LEAST_ONE,
     ROWS,
     Parameter,
     Routine,
+    at_least_one,
     bits_type,
     disagreement,
     memory_type,
@@ -109,19 +109,19 @@ def scatter_elements(context: Context, node: Node, epilogue: Epilogue) -> None:
     data, indices, updates = inputs_of(node)
     axis = resolve_axis(node.op.axis, data.rank)
     axes = element_axes(indices, data, axis)
-    blocks, tasks, cost = row_blocks(f"count * {4 * data.dtype.itemsize}", "8 + count * 2")
+    rows, count = product(axes.indices[a] for a in axes.others), axes.indices[axes.axis]
+    blocks, tasks, cost = row_blocks(rows, count * (4 * data.dtype.itemsize), 8 + count * 2)
     sizes: list[tuple[str, Size]] = [
         ("unequal", disagreement(list(zip(indices.shape, updates.shape, strict=True)))),
         ("mismatch", disagreement([], [(axes.indices[a], axes.data[a]) for a in axes.others])),
-        ("rows", product(axes.indices[a] for a in axes.others)), *axes.sizes, *blocks,
-        ("tasks", tasks),
+        ("rows", rows), *axes.sizes, *blocks, ("tasks", tasks),
     ]  # fmt: skip
     routine = Routine(
         f"scatter_elements_{_reduction(node)}",
         _SCATTER_ELEMENTS,
         _parameters(context, node),
         sizes,
-        SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks")),
+        at_least_one(tasks),
         cost,
         checks=True,
         helpers=_combine_function(_reduction(node), data.dtype),
@@ -170,18 +170,19 @@ def scatter_nd(context: Context, node: Node, epilogue: Epilogue) -> None:
     data, indices, updates = inputs_of(node)
     length = tuple_length(indices)
     expected = (*indices.shape[:-1], *data.shape[length:])
+    tuples, inner = product(indices.shape[:-1]), product(data.shape[length:])
+    tasks = pieces(inner, COLUMNS)
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement(list(zip(updates.shape, expected, strict=True)))),
-        ("tuples", product(indices.shape[:-1])), ("inner", product(data.shape[length:])),
-        *tuple_sizes(data, 0, length), ("tasks", SizeTerm(f"(inner + {COLUMNS - 1}) / {COLUMNS}")),
+        ("tuples", tuples), ("inner", inner), *tuple_sizes(data, 0, length), ("tasks", tasks),
     ]  # fmt: skip
     routine = Routine(
         f"scatter_nd_{_reduction(node)}",
         _SCATTER_ND,
         _parameters(context, node),
         sizes,
-        SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks")),
-        SizeTerm(f"1 + tuples * (4 + (inner < {COLUMNS} ? inner : {COLUMNS}) / 8)"),
+        at_least_one(tasks),
+        1 + tuples * (4 + floordiv(minimum(inner, COLUMNS), 8)),
         checks=True,
         helpers=_combine_function(_reduction(node), data.dtype),
         marks={"tuple": tuple_text(length, "row", "0")},
@@ -217,13 +218,14 @@ def tensor_scatter(context: Context, node: Node, epilogue: Epilogue) -> None:
     if starts is not None:
         parameters.append(reads("start", context.contiguous(starts)))
     out = context.copy(cache, context.view(cache), into=context.allocate(node.output))
+    sizes = _cache_sizes(node, starts)
     routine = Routine(
         "tensor_scatter",
         _TENSOR_SCATTER,
         [*parameters, writes("out", out, bits)],
-        _cache_sizes(node, starts),
-        SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks")),
-        SizeTerm(f"1 + count * (4 + inner * {cache.dtype.itemsize} / 16)"),
+        list(sizes.items()),
+        at_least_one(sizes["tasks"]),
+        1 + sizes["count"] * (4 + floordiv(sizes["inner"] * cache.dtype.itemsize, 16)),
         checks=True,
     )
     routine.marks = {
@@ -233,17 +235,17 @@ def tensor_scatter(context: Context, node: Node, epilogue: Epilogue) -> None:
     context.emit(routine.call(node, update))
 
 
-def _cache_sizes(node: Node, starts: Value | None) -> list[tuple[str, Size]]:
+def _cache_sizes(node: Node, starts: Value | None) -> dict[str, Dim]:
     cache, update = inputs_of(node)[:2]
     axis = resolve_axis(node.op.axis, cache.rank)
     pairs = [(cache.shape[a], update.shape[a]) for a in range(cache.rank) if a != axis]
     if starts is not None:
         pairs.append((starts.tensor.size, cache.shape[0]))
     _, extent, inner = three_parts(cache.shape, axis)
-    return [
-        ("mismatch", disagreement(pairs)), ("extent", extent), ("count", update.shape[axis]), ("inner", inner),
-        ("batches", cache.shape[0]), ("middle", product(cache.shape[1:axis])), ("tasks", SizeTerm("batches * middle")),
-    ]  # fmt: skip
+    return {
+        "mismatch": disagreement(pairs), "extent": extent, "count": update.shape[axis], "inner": inner,
+        "batches": cache.shape[0], "middle": product(cache.shape[1:axis]), "tasks": product(cache.shape[:axis]),
+    }  # fmt: skip
 
 
 _TENSOR_SCATTER = """
@@ -279,8 +281,8 @@ def one_hot(context: Context, node: Node, epilogue: Epilogue) -> None:
     indices, _, values = inputs_of(node)
     axis = resolve_axis(node.op.axis, node.output.rank)
     outer, depth, inner = three_parts(node.output.shape, axis)
-    item = node.output.dtype.itemsize
-    blocks, tasks, cost = row_blocks(f"depth * inner * {item}", f"4 + depth * inner * {item} / 16 + inner")
+    row = depth * inner * node.output.dtype.itemsize
+    blocks, tasks, cost = row_blocks(outer, row, 4 + floordiv(row, 16) + inner)
     sizes: list[tuple[str, Size]] = [("rows", outer), ("depth", depth), ("inner", inner), *blocks]
     bits = bits_type(node.output.dtype)
     parameters = [

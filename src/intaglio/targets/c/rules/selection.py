@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from intaglio.ir.dim import floordiv, maximum, pieces
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.elements import BITS
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
 from intaglio.targets.c.printing.register import MEMORY, register_kind
 from intaglio.targets.c.routine import (
-    AT_LEAST_ONE,
     ROWS,
     Routine,
+    at_least_one,
     bits_type,
     memory_type,
     reads,
@@ -40,18 +41,19 @@ def arg_extreme(context: Context, node: Node, epilogue: Epilogue) -> None:
     outer, extent, inner = three_parts(shape, resolve_axis(node.op.axis, len(shape)))
     sizes: list[tuple[str, Size]] = [("outer", outer), ("extent", extent), ("inner", inner)]
     if inner == 1:
-        sizes.append(("rows", SizeTerm("outer")))
-        blocks, tasks, cost = row_blocks(f"extent * {data.dtype.itemsize}", "8 + extent / 4")
+        sizes.append(("rows", outer))
+        blocks, tasks, cost = row_blocks(outer, extent * data.dtype.itemsize, 8 + floordiv(extent, 4))
         body = _ARG_ROWS
     else:
-        sizes += [("strips", SizeTerm(f"(inner + {STRIP - 1}) / {STRIP}")), ("rows", SizeTerm("outer * strips"))]
-        blocks, tasks, cost = row_blocks(f"extent * {STRIP * data.dtype.itemsize}", f"8 + extent * {STRIP} / 4")
+        strips = pieces(inner, STRIP)
+        sizes += [("strips", strips), ("rows", outer * strips)]
+        row_bytes, row_cost = extent * (STRIP * data.dtype.itemsize), 8 + extent * (STRIP // 4)
+        blocks, tasks, cost = row_blocks(outer * strips, row_bytes, row_cost)
         body = _ARG_COLUMNS
     sizes += [*blocks, ("tasks", tasks)]
     parameters = [reads("data", context.contiguous(data)), writes("out", context.allocate(node.output))]
-    at_least_one = SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks"))
     hint = f"{node.op.name.lower()}_{'row' if inner == 1 else 'column'}"
-    routine = Routine(hint, body, parameters, sizes, at_least_one, cost, checks=True, helpers=_ARG_HELPERS)
+    routine = Routine(hint, body, parameters, sizes, at_least_one(tasks), cost, checks=True, helpers=_ARG_HELPERS)
     routine.marks = _extreme_marks(node, data.dtype)
     context.emit(routine.call(node, data))
 
@@ -192,10 +194,12 @@ def top_k(context: Context, node: Node, epilogue: Epilogue) -> None:
     data, (values, places) = node.input, node.outputs
     axis = resolve_axis(node.op.axis, data.rank)
     outer, extent, inner = three_parts(data.shape, axis)
-    blocks, tasks, cost = row_blocks(f"(extent + 4 * count) * {data.dtype.itemsize}", "20 + extent * 2 + count * 20")
+    count, rows = values.shape[axis], outer * inner
+    row_bytes = (extent + 4 * count) * data.dtype.itemsize
+    blocks, tasks, cost = row_blocks(rows, row_bytes, 20 + extent * 2 + count * 20)
     sizes: list[tuple[str, Size]] = [
-        ("extent", extent), ("count", values.shape[axis]), ("inner", inner), ("outer", outer),
-        ("rows", SizeTerm("outer * inner")), *blocks,
+        ("extent", extent), ("count", count), ("inner", inner), ("outer", outer),
+        ("rows", rows), *blocks,
     ]  # fmt: skip
     parameters = [
         reads("data", context.contiguous(data)),
@@ -203,7 +207,7 @@ def top_k(context: Context, node: Node, epilogue: Epilogue) -> None:
         writes("place", _place_view(context, places)),
     ]
     routine = Routine("top_k", _TOP_K, parameters, sizes, tasks, cost, checks=True, helpers=_TOP_K_HELPERS)
-    routine.scratch = SizeTerm(f"(count > 0 ? count : 1) * {16 if data.dtype.itemsize == 8 else 8}")
+    routine.scratch = maximum(count, 1) * (16 if data.dtype.itemsize == 8 else 8)
     routine.marks = _top_marks(data.dtype, bool(node.op.largest), "1" if inner == 1 else "inner")
     context.emit(routine.call(node, data))
 

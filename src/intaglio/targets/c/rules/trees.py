@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from intaglio.ir.dim import less, maximum, pieces, select
 from intaglio.ir.dtype import FLOAT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.ml.trees import MODES
-from intaglio.targets.c.routine import AT_LEAST_ONE, Routine, memory_type, reads, writes
+from intaglio.targets.c.routine import Routine, at_least_one, memory_type, reads, writes
 from intaglio.targets.c.rules.table import anchor
 
 Array = np.ndarray[Any, Any]
@@ -111,20 +112,22 @@ def tree_scores(context: Context, node: Node, epilogue: Epilogue) -> None:
         writes("out", context.allocate(node.output)),
         writes("is_scored", _flag_view(context, node)),
     ]
+    count = rows.shape[0]
+    block = select(less(count, 8 * ROWS), pieces(count, 64) * 8, ROWS)
+    tasks = pieces(count, maximum(block, 1))
     sizes: list[tuple[str, Size]] = [
-        ("rows", rows.shape[0]),
+        ("rows", count),
         ("columns", rows.shape[1]),
         ("trees", len(roots)),
         ("targets", trees.weights.shape[1]),
         ("first_leaf", first_leaf),
         ("needed", int(trees.features.max(initial=-1)) + 1),
-        ("block", SizeTerm(f"rows >= {8 * ROWS} ? {ROWS} : (rows + 63) / 64 * 8")),
-        ("tasks", SizeTerm("rows > 0 ? (rows + block - 1) / block : 0")),
+        ("block", block),
+        ("tasks", tasks),
     ]
-    cost = SizeTerm(f"1 + block * trees * {10 + int(np.log2(1 + first_leaf / max(1, len(roots)))) * 2}")
-    at_least_one = SizeTerm(AT_LEAST_ONE.replace("{0}", "tasks"))
-    routine = Routine("trees", _BODY, parameters, sizes, at_least_one, cost, checks=True, helpers=_HELPERS)
-    routine.scratch = SizeTerm("(block + 1) * targets * 9")
+    cost = 1 + block * len(roots) * (10 + int(np.log2(1 + first_leaf / max(1, len(roots)))) * 2)
+    routine = Routine("trees", _BODY, parameters, sizes, at_least_one(tasks), cost, checks=True, helpers=_HELPERS)
+    routine.scratch = (block + 1) * (trees.weights.shape[1] * 9)
     routine.marks = _marks(node, element, flags, is_simple)
     context.emit(routine.call(node))
 

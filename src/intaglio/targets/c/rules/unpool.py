@@ -11,11 +11,11 @@ from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Size, SizeTerm
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import row_major, whole
 from intaglio.ops.indices import known
-from intaglio.targets.c.routine import AT_LEAST_ONE, Parameter, Routine, bits_type, disagreement, reads, writes
+from intaglio.targets.c.routine import Parameter, Routine, at_least_one, bits_type, disagreement, reads, writes
 from intaglio.targets.c.rules.movement import fill_constant
 from intaglio.targets.c.rules.places import inputs_of
 from intaglio.targets.c.rules.table import anchor
@@ -56,22 +56,22 @@ def max_unpool(context: Context, node: Node, epilogue: Epilogue) -> None:
         reads("data", context.contiguous(data), bits), reads("index", context.contiguous(places)),
         writes("strays", strays), writes("out", result, bits),
     ]  # fmt: skip
-    _emit(context, node, parameters, _PLANES, SizeTerm(AT_LEAST_ONE.replace("{0}", "planes")))
+    _emit(context, node, parameters, _PLANES, at_least_one(product(data.shape[:2])))
     _emit(context, node, parameters, _AGAIN, 1)
 
 
 def _emit(context: Context, node: Node, parameters: list[Parameter], body: str, tasks: Size) -> None:
     data, places = _reads(node)
     pooled, output = _pooled(node), node.output.shape
+    planes, inner, plane = product(data.shape[:2]), product(data.shape[2:]), product(pooled[2:])
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement([(data.tensor.size, places.tensor.size)], list(zip(pooled, output, strict=True)))),
-        ("planes", product(data.shape[:2])), ("inner", product(data.shape[2:])), ("plane", product(pooled[2:])),
-        ("all", SizeTerm("planes * plane")),
+        ("planes", planes), ("inner", inner), ("plane", plane), ("all", planes * plane),
     ]  # fmt: skip
     if pooled != output:
         for axis, (extent, step) in enumerate(zip(pooled, row_major(output), strict=True)):
             sizes += [(f"extent{axis}", extent), (f"step{axis}", step)]
-    routine = Routine("max_unpool", body, parameters, sizes, tasks, SizeTerm("1 + inner * 2"), checks=True)
+    routine = Routine("max_unpool", body, parameters, sizes, tasks, 1 + inner * 2, checks=True)
     routine.marks["place"] = _place_text(pooled, output)
     context.emit(routine.call(node, data))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from string import Template
 from typing import Literal
 
+from intaglio.ir.dim import Dim, maximum, pieces
 from intaglio.targets.c.structured.gemm import dot_source
 from intaglio.targets.c.structured.pack import panel_packer
 from intaglio.targets.c.structured.source import VectorTarget, register_tile
@@ -58,13 +59,11 @@ def _masked(suffix: str, load: str) -> str:
     return f"x = ig_select_f32(-ig_cast_u8_i32({load}), x, lowest);"
 
 
-def scratch_bytes(target: VectorTarget) -> str:
-    """C expression of the bytes of scratch memory, in the sizes of the kernel."""
+def scratch_bytes(target: VectorTarget, row_block: Dim, keys: Dim, size: Dim) -> Dim:
+    """The bytes of scratch memory for blocks of queries with so many keys, each of a size."""
     columns = register_tile(target).columns
-    deepest = "(T > D ? T : D)"
-    return (
-        f"(row_block * ((T + {columns - 1}) / {columns} * {columns} + {columns} + 1) + {deepest} * {columns} + 64) * 4"
-    )
+    padded = pieces(keys, columns) * columns + columns + 1
+    return (row_block * padded + maximum(keys, size) * columns + 64) * 4
 
 
 _BIAS = {

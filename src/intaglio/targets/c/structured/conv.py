@@ -1,23 +1,25 @@
 """Direct convolution and transposed convolution of one to three spatial axes, channels last in the result."""
 
+from collections.abc import Callable
+from functools import partial
 from string import Template
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from intaglio.ir.dim import THREADS, Dim, at_most, floordiv, maximum, minimum, pieces, product, select
 from intaglio.memory.constants import allocated
 from intaglio.targets.c.structured.pack import pack_b
 from intaglio.targets.c.structured.source import (
     Element,
+    Formula,
+    Sizes,
     StructuredKernel,
     Tile,
     VectorTarget,
     c_name,
-    maximum,
-    minimum,
     own_types,
-    quotient_up,
     register_tile,
     unpack_sizes,
 )
@@ -55,7 +57,7 @@ def conv_by_taps(target: VectorTarget, element: Element = "float32", *, narrow: 
     For taps that lie far apart: nothing is copied, and nothing computed of what lies outside.
     """
     tile = register_tile(target, element, narrow=narrow)
-    return _kernel("conv_by_taps", target, tile, "nhwc", _names(target, tile, "nhwc"), (_BY_TAPS,), "0")
+    return _kernel("conv_by_taps", target, tile, "nhwc", _names(target, tile, "nhwc"), (_BY_TAPS,), lambda size: 0)
 
 
 def conv_transpose(target: VectorTarget, element: Element = "float32") -> StructuredKernel:
@@ -115,42 +117,74 @@ def _names(target: VectorTarget, tile: Tile, layout: Layout) -> dict[str, object
 
 
 def _kernel(hint: str, target: VectorTarget, tile: Tile, layout: Layout, names: dict[str, object],
-            parts: tuple[Template, ...], slab: str) -> StructuredKernel:  # fmt: skip
-    panels = quotient_up("(OC / groups)", tile.columns)
-    taps = "KD * KH * KW" + ("" if layout == "nhwc" else " * (C / groups)")
-    spatial = f"images * groups * OD * {quotient_up('OH', 'row_block')} * {quotient_up('OW', 'col_block')}"
-    most = 8 * tile.rows
+            parts: tuple[Template, ...], slab: Formula) -> StructuredKernel:  # fmt: skip
+    def scratch(size: Sizes) -> Dim:
+        taps = _taps(size) * (1 if layout == "nhwc" else _channels(size))
+        sums = size["row_block"] * size["col_block"] * tile.columns
+        return (taps + 4) * 16 + (sums + slab(size)) * tile.bytes
+
     return StructuredKernel(
         hint=hint,
         source=own_types(tile) + tile_source(tile) + "\n" + "\n".join(part.substitute(names) for part in parts),
         buffers=("x", "w"),
         sizes=_SIZES,
-        tasks=f"{spatial} * {quotient_up(panels, 'panel_block')}",
-        cost=f"1 + row_block * col_block * panel_block * KD * KH * KW * (C / groups) * {2 * tile.columns}"
-        f" / {target.vector_bytes * 2}",
-        scratch=f"({taps} + 4) * 16 + (row_block * col_block * {tile.columns} + {slab}) * {tile.bytes}",
+        tasks=lambda size: _spatial_tasks(size) * pieces(_panels(tile, size), size["panel_block"]),
+        cost=partial(_cost, target, tile),
+        scratch=scratch,
         tile=f"{tile.rows}x{tile.columns}",
-        defaults={
-            "col_block": maximum("1", minimum("OW", str(most))),
-            "row_block": maximum("1", minimum("OH", f"{most} / col_block")),
-            "panel_block": maximum(
-                "1", f"{spatial} >= 4 * threads ? {panels} : {panels} * ({spatial}) / (4 * threads)"
-            ),
-        },
+        defaults=partial(_blocks, tile),
     )
 
 
-def _slab_elements(extent: Any) -> str:
-    sides = (extent("1", "d"), extent("row_block", "h"), extent("col_block", "w"))
-    return " * ".join(("(C / groups)", *sides))
+def _channels(size: Sizes) -> Dim:
+    """Input channels of a group."""
+    return floordiv(size["C"], size["groups"])
 
 
-def _window_extent(block: str, axis: str) -> str:
-    return f"(({block} - 1) * stride_{axis} + (K{axis.upper()} - 1) * dilation_{axis} + 1)"
+def _panels(tile: Tile, size: Sizes) -> Dim:
+    return pieces(floordiv(size["OC"], size["groups"]), tile.columns)
 
 
-def _gather_extent(block: str, axis: str) -> str:
-    return f"(({block} - 1 + (K{axis.upper()} - 1) * dilation_{axis}) / stride_{axis} + 2)"
+def _taps(size: Sizes) -> Dim:
+    return size["KD"] * size["KH"] * size["KW"]
+
+
+def _spatial_tasks(size: Sizes) -> Dim:
+    """How many blocks of rows and columns of pixels there are, for each image, group and depth."""
+    rows, columns = pieces(size["OH"], size["row_block"]), pieces(size["OW"], size["col_block"])
+    return size["images"] * size["groups"] * size["OD"] * rows * columns
+
+
+def _cost(target: VectorTarget, tile: Tile, size: Sizes) -> Dim:
+    sums = size["row_block"] * size["col_block"] * size["panel_block"] * (2 * tile.columns)
+    return 1 + floordiv(sums * _taps(size) * _channels(size), target.vector_bytes * 2)
+
+
+def _blocks(tile: Tile, size: Sizes) -> dict[str, Dim]:
+    most, panels = 8 * tile.rows, _panels(tile, size)
+    col_block = maximum(1, minimum(size["OW"], most))
+    row_block = maximum(1, minimum(size["OH"], floordiv(most, col_block)))
+    tasks = _spatial_tasks({**size, "col_block": col_block, "row_block": row_block})
+    share = select(at_most(4 * THREADS, tasks), panels, floordiv(panels * tasks, 4 * THREADS))
+    return {"col_block": col_block, "row_block": row_block, "panel_block": maximum(1, share)}
+
+
+def _slab_elements(extent: Callable[[Sizes, Dim, str], Dim]) -> Formula:
+    def elements(size: Sizes) -> Dim:
+        sides = extent(size, 1, "d"), extent(size, size["row_block"], "h"), extent(size, size["col_block"], "w")
+        return _channels(size) * product(sides)
+
+    return elements
+
+
+def _window_extent(size: Sizes, block: Dim, axis: str) -> Dim:
+    reach = (size[f"K{axis.upper()}"] - 1) * size[f"dilation_{axis}"]
+    return (block - 1) * size[f"stride_{axis}"] + reach + 1
+
+
+def _gather_extent(size: Sizes, block: Dim, axis: str) -> Dim:
+    reach = (size[f"K{axis.upper()}"] - 1) * size[f"dilation_{axis}"]
+    return floordiv(block - 1 + reach, size[f"stride_{axis}"]) + 2
 
 
 _SLAB = Template("""\

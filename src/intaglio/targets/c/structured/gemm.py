@@ -1,19 +1,19 @@
 """Matrix products: C = A x B for floats and integers, batched, with a fused epilogue."""
 
+from functools import partial
 from string import Template
 from typing import Literal
 
+from intaglio.ir.dim import THREADS, Dim, at_most, floordiv, maximum, minimum, pieces, select
 from intaglio.targets.c.structured.pack import panel_packer
 from intaglio.targets.c.structured.source import (
     Element,
+    Sizes,
     StructuredKernel,
     Tile,
     VectorTarget,
     c_name,
-    maximum,
-    minimum,
     own_types,
-    quotient_up,
     register_tile,
     unpack_sizes,
     vector_name,
@@ -59,18 +59,24 @@ def gemm(
             _kernel_source(tile, sizes, a, b),
         )
     )
-    panels, row_blocks = quotient_up("N", tile.columns), quotient_up("M", "row_block")
+    packed = 0 if b == "packed" else 1
     return StructuredKernel(
         hint="gemm",
         source=source,
         buffers=("a", "b"),
         sizes=sizes,
-        tasks=f"outer * inner * {row_blocks} * {quotient_up(panels, 'panel_block')}",
-        cost=_cost(target, tile),
-        scratch=f"(row_block + {'0' if b == 'packed' else 'K'}) * {tile.columns * tile.bytes}",
-        defaults=_packed_blocks(target, tile) if b == "packed" else _unpacked_blocks(target, tile),
+        tasks=partial(matrix_tasks, tile.columns),
+        cost=partial(_cost, target, tile),
+        scratch=lambda size: (size["row_block"] + size["K"] * packed) * (tile.columns * tile.bytes),
+        defaults=partial(_packed_blocks if b == "packed" else _unpacked_blocks, target, tile),
         tile=f"{tile.rows}x{tile.columns}",
     )
+
+
+def matrix_tasks(columns: int, size: Sizes) -> Dim:
+    """A task is a block of rows by a block of panels of so many columns, of one product."""
+    panel_blocks = pieces(pieces(size["N"], columns), size["panel_block"])
+    return size["outer"] * size["inner"] * pieces(size["M"], size["row_block"]) * panel_blocks
 
 
 def _uses_dots(a: Left, b: Right) -> bool:
@@ -123,55 +129,56 @@ def _prepare_source(tile: Tile, a: Left, b: Right) -> str:
     ) + f"            {{\n{pack}            }}"
 
 
-def _cost(target: VectorTarget, tile: Tile) -> str:
+def _cost(target: VectorTarget, tile: Tile, size: Sizes) -> Dim:
     """Nanoseconds of a task: what is computed, and weights that come out of a far cache at some 20 bytes a nanosecond.
 
     A core computes, roughly, two fused vector operations in each of 2.5 cycles of a nanosecond.
     """
     flops_per_ns = max(4, target.vector_bytes // tile.bytes * 8)
     flops_per_element = flops_per_ns * tile.bytes // 20
-    return f"1 + panel_block * K * {tile.columns} * (2 * row_block + {flops_per_element}) / {flops_per_ns}"
+    weights = size["panel_block"] * size["K"] * tile.columns
+    return 1 + floordiv(weights * (2 * size["row_block"] + flops_per_element), flops_per_ns)
 
 
-def _depth_block(target: VectorTarget, tile: Tile) -> str:
+def _depth_block(target: VectorTarget, tile: Tile, size: Sizes) -> Dim:
     """As much of the depth as leaves a panel's part in the second cache; shorter parts cost more than they save."""
     limit = max(256, target.l2 // 4 // (tile.columns * tile.bytes))
-    parts = f"((K + {limit - 1}) / {limit})"
-    return f"(M <= {2 * tile.rows} || K <= {limit + limit // 2} ? {maximum('K', '1')} : (K + {parts} - 1) / {parts})"
+    depth = size["K"]
+    is_whole = maximum(at_most(size["M"], 2 * tile.rows), at_most(depth, limit + limit // 2))
+    return select(is_whole, maximum(depth, 1), pieces(depth, maximum(pieces(depth, limit), 1)))
 
 
-def _packed_blocks(target: VectorTarget, tile: Tile) -> dict[str, str]:
-    blocks = packed_blocks(target, tile.rows, tile.columns, tile.bytes)
-    return blocks | {"depth_block": _depth_block(target, tile)}
+def _packed_blocks(target: VectorTarget, tile: Tile, size: Sizes) -> dict[str, Dim]:
+    blocks = packed_blocks(target, tile.rows, tile.columns, tile.bytes, size)
+    return blocks | {"depth_block": _depth_block(target, tile, size)}
 
 
-def packed_blocks(target: VectorTarget, rows: int, columns: int, element: int) -> dict[str, str]:
+def packed_blocks(target: VectorTarget, rows: int, columns: int, element: int, size: Sizes) -> dict[str, Dim]:
     """Column panels are the tasks when there are enough of them, row blocks when the weights stay in cache.
 
     `rows` and `columns` are those of the register tile, `element` the bytes of one operand's element.
     """
-    half, most, panels = target.l2 // 2 // element, target.l2 * 3 // 4 // element, quotient_up("N", columns)
-    weights_fit = f"(K * N <= {half})"
-    resident = maximum(str(4 * rows), f"{most} / {maximum('K', '1')}")
-    share = "(M + 4 * threads - 1) / (4 * threads)"
-    is_wide = f"{panels} >= 4 * threads && (M * K <= {most} || !{weights_fit})"
-    tall_block = maximum(str(rows), minimum(f"{weights_fit} ? {8 * rows} : {resident}", share))
-    is_tall = f"{weights_fit} && {quotient_up('M', 'row_block')} >= 4 * threads"
-    return {
-        "row_block": maximum("1", f"{is_wide} ? {minimum('M', resident)} : {tall_block}"),
-        "panel_block": f"({is_tall} ? {maximum(panels, '1')} : 1)",
-    }
+    half, most = target.l2 // 2 // element, target.l2 * 3 // 4 // element
+    height, depth, panels = size["M"], size["K"], pieces(size["N"], columns)
+    weights_fit = at_most(depth * size["N"], half)
+    resident = maximum(4 * rows, floordiv(most, maximum(depth, 1)))
+    share = pieces(height, 4 * THREADS)
+    is_wide = at_most(4 * THREADS, panels) * maximum(at_most(height * depth, most), 1 - weights_fit)
+    tall_block = maximum(rows, minimum(select(weights_fit, 8 * rows, resident), share))
+    row_block = maximum(1, select(is_wide, minimum(height, resident), tall_block))
+    is_tall = weights_fit * at_most(4 * THREADS, pieces(height, row_block))
+    return {"row_block": row_block, "panel_block": select(is_tall, maximum(panels, 1), 1)}
 
 
-def _unpacked_blocks(target: VectorTarget, tile: Tile) -> dict[str, str]:
+def _unpacked_blocks(target: VectorTarget, tile: Tile, size: Sizes) -> dict[str, Dim]:
     """Each task packs its panels, so that it should have many rows."""
-    half, panels = target.l2 // 2, quotient_up("N", tile.columns)
-    resident = maximum(str(8 * tile.rows), f"{half // tile.bytes} / {maximum('K', '1')}")
-    share = f"outer * inner * {panels} >= 2 * threads ? M : (M + 4 * threads - 1) / (4 * threads)"
+    height, panels, products = size["M"], pieces(size["N"], tile.columns), size["outer"] * size["inner"]
+    resident = maximum(8 * tile.rows, floordiv(target.l2 // 2 // tile.bytes, maximum(size["K"], 1)))
+    share = select(at_most(2 * THREADS, products * panels), height, pieces(height, 4 * THREADS))
     return {
-        "row_block": maximum("1", minimum(resident, maximum(str(2 * tile.rows), share))),
-        "panel_block": f"(outer * inner >= 4 * threads ? {maximum(panels, '1')} : 1)",
-        "depth_block": _depth_block(target, tile),
+        "row_block": maximum(1, minimum(resident, maximum(2 * tile.rows, share))),
+        "panel_block": select(at_most(4 * THREADS, products), maximum(panels, 1), 1),
+        "depth_block": _depth_block(target, tile, size),
     }
 
 

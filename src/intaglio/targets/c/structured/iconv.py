@@ -1,11 +1,13 @@
 """Convolutions of bytes with exact sums in int32, channels last: windows gathered into rows, and depthwise ones."""
 
+from functools import partial
 from string import Template
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from intaglio.ir.dim import THREADS, Dim, floordiv, maximum, minimum, pieces
 from intaglio.targets.c.structured.conv import WINDOW_SIZES
 from intaglio.targets.c.structured.integer_tile import (
     Byte,
@@ -16,7 +18,7 @@ from intaglio.targets.c.structured.integer_tile import (
     pack_integer,
     pair_source,
 )
-from intaglio.targets.c.structured.source import StructuredKernel, maximum, minimum, quotient_up, unpack_sizes
+from intaglio.targets.c.structured.source import Sizes, StructuredKernel, unpack_sizes
 
 _SIZES = (*WINDOW_SIZES, "groups", "OC")
 
@@ -36,27 +38,46 @@ def integer_conv(target: IntegerTarget, left: Byte = "uint8", *, has_zero: bool 
     source = integer_tile_source(tile, has_zero=has_zero, row_zero=False)
     source += (_TAKE_BYTES if tile.quads else _TAKE_WORDS).substitute(names)
     source += _GATHER.substitute(names) + _CONV.substitute(names)
-    depth = f"((KD * KH * KW * (C / groups) + {tile.group - 1}) / {tile.group} * {tile.group})"
-    pixels = "(images * OD * OH * OW)"
     speed = target.vector_bytes * (4 if tile.quads else 2)
     return StructuredKernel(
         hint="integer_conv",
         source=source,
         buffers=("x", "w", "zero_point"),
         sizes=sizes,
-        tasks=f"groups * {quotient_up(pixels, 'row_block')}",
-        cost=f"1 + row_block * {depth} * (OC / groups + {tile.columns}) / {speed}",
-        scratch=f"{tile.block_rows * tile.columns * 4} + (row_block * 4 + 63) / 64 * 64 + row_block * {depth} * "
-        f"{tile.left_bytes} + 64",
-        defaults={"row_block": _row_block(target, tile, depth, pixels)},
+        tasks=lambda size: size["groups"] * pieces(_pixels(size), size["row_block"]),
+        cost=lambda size: (
+            1
+            + floordiv(
+                size["row_block"] * _depth(tile, size) * (floordiv(size["OC"], size["groups"]) + tile.columns), speed
+            )
+        ),
+        scratch=partial(_scratch, tile),
+        defaults=partial(_row_block, target, tile),
     )
 
 
-def _row_block(target: IntegerTarget, tile: IntegerTile, depth: str, pixels: str) -> str:
+def _pixels(size: Sizes) -> Dim:
+    return size["images"] * size["OD"] * size["OH"] * size["OW"]
+
+
+def _depth(tile: IntegerTile, size: Sizes) -> Dim:
+    """Values of a window, filled up to what one instruction multiplies."""
+    channels = floordiv(size["C"], size["groups"])
+    return pieces(size["KD"] * size["KH"] * size["KW"] * channels, tile.group) * tile.group
+
+
+def _scratch(tile: IntegerTile, size: Sizes) -> Dim:
+    rows = size["row_block"]
+    sums = tile.block_rows * tile.columns * 4
+    return sums + pieces(rows * 4, 64) * 64 + rows * _depth(tile, size) * tile.left_bytes + 64
+
+
+def _row_block(target: IntegerTarget, tile: IntegerTile, size: Sizes) -> dict[str, Dim]:
     """Whole tiles of windows that stay in the second cache, and enough of them for all threads."""
-    resident = f"{target.l2 // 4 // tile.left_bytes} / ({depth} + 1) / {tile.block_rows} * {tile.block_rows}"
-    share = quotient_up(pixels, f"(4 * threads * {tile.block_rows})") + f" * {tile.block_rows}"
-    return maximum(str(tile.block_rows), minimum(str(8 * tile.block_rows), minimum(resident, share)))
+    rows, depth = tile.block_rows, _depth(tile, size)
+    resident = floordiv(target.l2 // 4 // tile.left_bytes, (depth + 1) * rows) * rows
+    share = pieces(_pixels(size), 4 * rows * THREADS) * rows
+    return {"row_block": maximum(rows, minimum(8 * rows, minimum(resident, share)))}
 
 
 def pack_integer_conv(weights: npt.NDArray[Any], zero: Any, groups: int, tile: IntegerTile) -> npt.NDArray[np.uint8]:
@@ -116,8 +137,8 @@ def _window_kernel(
         source=functions + _WINDOW.substitute(names, **common, sizes=unpack_sizes(_SIZES)),
         buffers=buffers,
         sizes=_SIZES,
-        tasks="images * OD * OH",
-        cost=f"1 + OW * C * KD * KH * KW / {2 * lanes}",
+        tasks=lambda size: size["images"] * size["OD"] * size["OH"],
+        cost=lambda size: 1 + floordiv(size["OW"] * size["C"] * size["KD"] * size["KH"] * size["KW"], 2 * lanes),
     )
 
 

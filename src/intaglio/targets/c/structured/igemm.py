@@ -1,8 +1,10 @@
 """Matrix products of bytes with exact sums in int32, and the packing of right operands at run time."""
 
+from functools import partial
 from string import Template
 
-from intaglio.targets.c.structured.gemm import packed_blocks
+from intaglio.ir.dim import THREADS, Dim, floordiv, maximum, minimum, pieces
+from intaglio.targets.c.structured.gemm import matrix_tasks, packed_blocks
 from intaglio.targets.c.structured.integer_tile import (
     Byte,
     IntegerTarget,
@@ -11,7 +13,7 @@ from intaglio.targets.c.structured.integer_tile import (
     integer_tile,
     integer_tile_source,
 )
-from intaglio.targets.c.structured.source import StructuredKernel, maximum, minimum, quotient_up, unpack_sizes
+from intaglio.targets.c.structured.source import Sizes, StructuredKernel, unpack_sizes
 
 _SIZES = ("M", "N", "K", "outer", "inner", "a_step", "a_outer", "a_inner", "b_outer", "b_inner", "zero_step")
 _PACK_SIZES = ("N", "K", "outer", "inner", "k_step", "n_step", "b_outer", "b_inner", "zero_step")
@@ -36,32 +38,37 @@ def integer_gemm(
         takes_sums="1" if has_zero else "0",
         chunk=str(tile.block_rows) if tile.matrices else "rows",
     )
-    panels, row_blocks = quotient_up("N", tile.columns), quotient_up("M", "row_block")
-    widened = "0" if tile.quads else f"row_block * ((K + {tile.group - 1}) / {tile.group} * {tile.group}) * 2"
+    speed = target.vector_bytes * (4 if tile.quads else 2)
     return StructuredKernel(
         hint="integer_gemm",
         source=source,
         buffers=("a", "b", "zero_point"),
         sizes=sizes,
-        tasks=f"outer * inner * {row_blocks} * {quotient_up(panels, 'panel_block')}",
-        cost=f"1 + row_block * panel_block * K * {tile.columns} / {target.vector_bytes * (4 if tile.quads else 2)}",
-        scratch=f"{tile.block_rows * tile.columns * 4} + (row_block * 4 + 63) / 64 * 64 + {widened}",
-        defaults=_matrix_blocks(target, tile)
+        tasks=partial(matrix_tasks, tile.columns),
+        cost=lambda size: 1 + floordiv(size["row_block"] * size["panel_block"] * size["K"] * tile.columns, speed),
+        scratch=partial(_scratch, tile),
+        defaults=partial(_matrix_blocks, target, tile)
         if tile.matrices
-        else packed_blocks(target, tile.rows, tile.columns, tile.left_bytes),
+        else partial(packed_blocks, target, tile.rows, tile.columns, tile.left_bytes),
         tile=f"{tile.block_rows}x{tile.columns}",
     )
 
 
-def _matrix_blocks(target: IntegerTarget, tile: IntegerTile) -> dict[str, str]:
+def _scratch(tile: IntegerTile, size: Sizes) -> Dim:
+    """The sums of a tile, a number for each row, and the rows where they are widened."""
+    widened = 0 if tile.quads else size["row_block"] * pieces(size["K"], tile.group) * (tile.group * 2)
+    return tile.block_rows * tile.columns * 4 + pieces(size["row_block"] * 4, 64) * 64 + widened
+
+
+def _matrix_blocks(target: IntegerTarget, tile: IntegerTile, size: Sizes) -> dict[str, Dim]:
     """As many panels as the second cache holds, read in order for each block of rows; enough tasks for all threads."""
-    panels, depth = quotient_up("N", tile.columns), maximum("K", "1")
-    resident = f"{target.l2 // 2} / ({depth} * {tile.columns})"
-    share = quotient_up(panels, "(4 * threads)")
-    rows = maximum(str(8 * tile.block_rows), f"{target.l2 // 4} / {depth} / {tile.block_rows} * {tile.block_rows}")
+    panels, depth = pieces(size["N"], tile.columns), maximum(size["K"], 1)
+    resident = floordiv(target.l2 // 2, depth * tile.columns)
+    share = pieces(panels, 4 * THREADS)
+    rows = maximum(8 * tile.block_rows, floordiv(target.l2 // 4, depth * tile.block_rows) * tile.block_rows)
     return {
-        "row_block": maximum("1", minimum("M", rows)),
-        "panel_block": maximum("1", minimum(resident, share)),
+        "row_block": maximum(1, minimum(size["M"], rows)),
+        "panel_block": maximum(1, minimum(resident, share)),
     }
 
 
@@ -92,8 +99,8 @@ def integer_pack_kernel(target: IntegerTarget, left: Byte, right: Byte) -> Struc
         source=source,
         buffers=("b", "zero_point", "packed"),
         sizes=_PACK_SIZES,
-        tasks=f"outer * inner * {quotient_up('N', tile.columns)}",
-        cost=f"1 + K * {tile.columns}",
+        tasks=lambda size: size["outer"] * size["inner"] * pieces(size["N"], tile.columns),
+        cost=lambda size: 1 + size["K"] * tile.columns,
     )
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from intaglio.targets.c.structured.source import StructuredKernel, VectorTarget, quotient_up, unpack_sizes
+from intaglio.ir.dim import floordiv, pieces
+from intaglio.targets.c.structured.source import StructuredKernel, VectorTarget, unpack_sizes
 
 _SIZES = ("M", "N", "K", "a_step", "block")
 _GROUP = 8
@@ -42,9 +43,9 @@ def nibble_gemm(target: VectorTarget, *, has_zero: bool) -> StructuredKernel:
         source=source,
         buffers=("a", "w", "scales", "zeros"),
         sizes=_SIZES,
-        tasks=quotient_up("N", columns),
-        cost=f"1 + (M + 2) * K * {columns} / {target.vector_bytes}",
-        scratch=str(rows * columns * 4),
+        tasks=lambda size: pieces(size["N"], columns),
+        cost=lambda size: 1 + floordiv((size["M"] + 2) * size["K"] * columns, target.vector_bytes),
+        scratch=lambda size: rows * columns * 4,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from intaglio.ir.dim import floordiv, pieces
 from intaglio.memory.constants import allocated
 from intaglio.targets.c.structured.source import (
     Element,
@@ -13,7 +14,6 @@ from intaglio.targets.c.structured.source import (
     Tile,
     VectorTarget,
     c_name,
-    quotient_up,
     register_tile,
     unpack_sizes,
     vector_name,
@@ -52,8 +52,8 @@ def pack_kernel(target: VectorTarget, element: Element = "float32", b: Unpacked 
         source=source,
         buffers=("b", "packed"),
         sizes=_SIZES,
-        tasks=f"batch * {quotient_up('N', tile.columns)}",
-        cost=f"1 + K * {tile.columns} / 4",
+        tasks=lambda size: size["batch"] * pieces(size["N"], tile.columns),
+        cost=lambda size: 1 + floordiv(size["K"] * tile.columns, 4),
     )
 
 

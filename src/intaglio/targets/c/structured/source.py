@@ -1,8 +1,11 @@
 """What every structured kernel is made of: its description, its vector types, its epilogue."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from string import Template
 from typing import Literal, Protocol
+
+from intaglio.ir.dim import Dim
 
 Element = Literal["float32", "float64", "int32", "uint32", "int64", "uint64"]
 
@@ -48,26 +51,54 @@ class VectorTarget(Protocol):
         ...
 
 
+Sizes = Mapping[str, Dim]
+Formula = Callable[[Sizes], Dim]
+
+
+def _nothing(sizes: Sizes) -> Dim:
+    return 0
+
+
+def _no_defaults(sizes: Sizes) -> dict[str, Dim]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Work:
+    """The sizes of a call in the kernel's order, its tasks, nanoseconds of a task, and bytes of scratch memory."""
+
+    sizes: dict[str, Dim]
+    tasks: Dim
+    cost: Dim
+    scratch: Dim
+
+
 @dataclass(frozen=True)
 class StructuredKernel:
     """C source of one kernel, and how to call it.
 
     `buffers` and `sizes` name the entries of the kernel's two arguments in order; an epilogue finds its own behind
-    them, from `buffer[len(buffers)]` and `size[len(sizes)]` on. `defaults` gives, for sizes that only steer the
-    blocking, a C expression in the sizes before them and `threads`. `tasks`, `cost` (nanoseconds of a task, roughly)
-    and `scratch` (bytes for a thread, 64-byte aligned) are C expressions in the named sizes, of int64_t or literals.
+    them, from `buffer[len(buffers)]` and `size[len(sizes)]` on. `defaults` works out, of the other sizes by name, those
+    that only steer the blocking. `tasks`, `cost` (nanoseconds of a task, roughly) and `scratch` (bytes for a thread,
+    64-byte aligned) are worked out of all sizes by name.
     """
 
     hint: str
     source: str
     buffers: tuple[str, ...]
     sizes: tuple[str, ...]
-    tasks: str
-    cost: str
-    scratch: str = "0"
-    defaults: dict[str, str] = field(default_factory=dict[str, str])
+    tasks: Formula
+    cost: Formula
+    scratch: Formula = _nothing
+    defaults: Callable[[Sizes], dict[str, Dim]] = _no_defaults
     tile: str = ""
     """What is computed in registers at a time, for people."""
+
+    def work(self, given: Sizes) -> Work:
+        """All sizes of a call, and how its work is cut, for the sizes that have no default."""
+        blocks = self.defaults(given)
+        sizes = {name: blocks[name] if name in blocks else given[name] for name in self.sizes}
+        return Work(sizes, self.tasks(sizes), self.cost(sizes), self.scratch(sizes))
 
     def named(self, name: str, epilogue: str) -> str:
         """The whole source of the kernel as the function `name`; its static functions share that prefix."""
@@ -179,21 +210,6 @@ def plain_epilogue(element: Element, buffers: int, sizes: int, *, has_bias: bool
     )
 
 
-def plan_source(kernel: StructuredKernel, name: str) -> str:
-    """C of `name`_plan: completes `size` by the defaults, and tells tasks, cost and scratch bytes in `plan`."""
-    blocks = "\n".join(
-        f"    const int64_t {block} = size[{kernel.sizes.index(block)}] = {expression};\n    (void){block};"
-        for block, expression in kernel.defaults.items()
-    )
-    given = tuple(size for size in kernel.sizes if size not in kernel.defaults)
-    names = "\n".join(
-        f"    const int64_t {size} = size[{kernel.sizes.index(size)}];\n    (void){size};" for size in given
-    )
-    return _PLAN.substitute(
-        name=name, names=names, blocks=blocks, tasks=kernel.tasks, cost=kernel.cost, scratch=kernel.scratch
-    )
-
-
 def unpack_sizes(names: tuple[str, ...]) -> str:
     """C declarations that give each size its name.
 
@@ -201,33 +217,6 @@ def unpack_sizes(names: tuple[str, ...]) -> str:
     'const int64_t M = size[0], N = size[1];'
     """
     return "const int64_t " + ", ".join(f"{name} = size[{index}]" for index, name in enumerate(names)) + ";"
-
-
-def minimum(a: str, b: str) -> str:
-    """C expression of the lesser of two.
-
-    >>> minimum("a", "b + 1")
-    '((a) < (b + 1) ? (a) : (b + 1))'
-    """
-    return f"(({a}) < ({b}) ? ({a}) : ({b}))"
-
-
-def maximum(a: str, b: str) -> str:
-    """C expression of the greater of two.
-
-    >>> maximum("a", "1")
-    '((a) > (1) ? (a) : (1))'
-    """
-    return f"(({a}) > ({b}) ? ({a}) : ({b}))"
-
-
-def quotient_up(a: str, b: str | int) -> str:
-    """C expression of a / b rounded up, for a >= 0 and b > 0.
-
-    >>> quotient_up("M", 4)
-    '((M + (4) - 1) / (4))'
-    """
-    return f"(({a} + ({b}) - 1) / ({b}))"
 
 
 _TYPES = Template("""\
@@ -268,17 +257,4 @@ _PLAIN_BIAS = Template("""\
     $vector addend = {0};
     __builtin_memcpy(&addend, bias, (uint64_t)($$n) * sizeof *bias);
     acc += addend;
-""")
-
-_PLAN = Template("""\
-void ${name}_plan(int64_t *size, int64_t threads, int64_t *plan);
-void ${name}_plan(int64_t *size, int64_t threads, int64_t *plan)
-{
-$names
-$blocks
-    (void)threads;
-    plan[0] = $tasks;
-    plan[1] = $cost;
-    plan[2] = $scratch;
-}
 """)

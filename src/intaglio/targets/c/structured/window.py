@@ -1,15 +1,15 @@
 """The loops that depthwise and grouped convolution and pooling share: few channels by themselves, channels last."""
 
 from dataclasses import dataclass
+from functools import partial
 from string import Template
 
+from intaglio.ir.dim import THREADS, Dim, floordiv, maximum, minimum, pieces
 from intaglio.targets.c.structured.conv import WINDOW_SIZES
 from intaglio.targets.c.structured.source import (
+    Sizes,
     StructuredKernel,
     VectorTarget,
-    maximum,
-    minimum,
-    quotient_up,
     unpack_sizes,
 )
 
@@ -40,7 +40,6 @@ class Window:
 def window_kernel(target: VectorTarget, window: Window) -> StructuredKernel:
     """The kernel that moves `window` over an NDHWC float32 input; the epilogue's row is the output pixel."""
     sizes = (*SIZES, "groups") if window.is_grouped else SIZES
-    inputs = " * (C / groups)" if window.is_grouped else ""
     names = {
         "title": window.title,
         "buffers": ", ".join(window.buffers),
@@ -68,10 +67,21 @@ def window_kernel(target: VectorTarget, window: Window) -> StructuredKernel:
         source=source,
         buffers=window.buffers,
         sizes=sizes,
-        tasks=f"images * OD * {quotient_up('OH', 'row_block')}",
-        cost=f"1 + row_block * OW * OC * KD * KH * KW{inputs} / {target.vector_bytes // 2}",
-        defaults={"row_block": maximum("1", minimum("OH", "images * OD * OH / (8 * threads)"))},
+        tasks=lambda size: size["images"] * size["OD"] * pieces(size["OH"], size["row_block"]),
+        cost=partial(_cost, target, window),
+        defaults=_row_block,
     )
+
+
+def _cost(target: VectorTarget, window: Window, size: Sizes) -> Dim:
+    inputs = floordiv(size["C"], size["groups"]) if window.is_grouped else 1
+    values = size["row_block"] * size["OW"] * size["OC"] * size["KD"] * size["KH"] * size["KW"]
+    return 1 + floordiv(values * inputs, target.vector_bytes // 2)
+
+
+def _row_block(size: Sizes) -> dict[str, Dim]:
+    share = floordiv(size["images"] * size["OD"] * size["OH"], 8 * THREADS)
+    return {"row_block": maximum(1, minimum(size["OH"], share))}
 
 
 _WEIGHT = "const ig_f32 weight = IG_FUNCTION_load(is_whole, weights + ((d * KH + h) * KW + w) * OC + col, n);"

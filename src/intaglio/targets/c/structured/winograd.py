@@ -1,18 +1,19 @@
 """Winograd's convolution for 3x3 filters with stride 1: fewer products, more rounding."""
 
+from functools import partial
 from string import Template
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from intaglio.ir.dim import THREADS, Dim, at_most, floordiv, maximum, minimum, pieces, select
 from intaglio.memory.constants import allocated
 from intaglio.targets.c.structured.source import (
+    Sizes,
     StructuredKernel,
+    Tile,
     VectorTarget,
-    maximum,
-    minimum,
-    quotient_up,
     register_tile,
     unpack_sizes,
 )
@@ -112,9 +113,6 @@ def winograd(target: VectorTarget, output: Output = 4) -> StructuredKernel:
         "minus": f"-1, {_MIDDLE[output][1]}, -1",
         "factor": f"{_FIRST[output]}, {_MIDDLE[output][2]}, 1",
     }
-    panels = quotient_up("OC", tile.columns)
-    tiles = f"images * {quotient_up('OH', output)} * {quotient_up('OW', output)}"
-    row = f"({quotient_up('C', tile.lanes)} * {tile.lanes} + {tile.lanes})"
     return StructuredKernel(
         hint=f"winograd{output}",
         source=tile_source(tile)
@@ -122,10 +120,19 @@ def winograd(target: VectorTarget, output: Output = 4) -> StructuredKernel:
         + "\n".join(part.substitute(names) for part in (_GATHER, _SCATTER, _DIRECT, _KERNEL)),
         buffers=("x", "w"),
         sizes=_SIZES,
-        tasks=f"{quotient_up(tiles, 'tile_block')} * {quotient_up(panels, 'panel_block')}",
-        cost=f"1 + tile_block * panel_block * C * {2 * tile.columns * side * side} / {target.vector_bytes * 2}",
-        scratch=f"{side * side * tile.bytes} * (tile_block * ({row} + {tile.columns}) + {2 * tile.lanes})",
-        defaults=_blocks(target, tile.rows, side, panels, tiles),
+        tasks=lambda size: (
+            pieces(_tiles(output, size), size["tile_block"])
+            * pieces(pieces(size["OC"], tile.columns), size["panel_block"])
+        ),
+        cost=lambda size: (
+            1
+            + floordiv(
+                size["tile_block"] * size["panel_block"] * size["C"] * (2 * tile.columns * side * side),
+                target.vector_bytes * 2,
+            )
+        ),
+        scratch=partial(_scratch, tile, side),
+        defaults=partial(_blocks, target, tile, output),
         tile=f"{tile.rows}x{tile.columns}, {output}x{output} results of {side}x{side}",
     )
 
@@ -180,18 +187,23 @@ def preferred_output(height: int, width: int, channels: int) -> Output:
     return 4 if pixels > 14 * 14 or (pixels == 14 * 14 and channels < 256) else 2
 
 
-def _blocks(target: VectorTarget, rows: int, side: int, panels: str, tiles: str) -> dict[str, str]:
+def _tiles(output: Output, size: Sizes) -> Dim:
+    return size["images"] * pieces(size["OH"], output) * pieces(size["OW"], output)
+
+
+def _scratch(tile: Tile, side: int, size: Sizes) -> Dim:
+    row = (pieces(size["C"], tile.lanes) + 1) * tile.lanes
+    return side * side * tile.bytes * (size["tile_block"] * (row + tile.columns) + 2 * tile.lanes)
+
+
+def _blocks(target: VectorTarget, tile: Tile, output: Output, size: Sizes) -> dict[str, Dim]:
     """As many tiles as leave half of the second cache to their transformed values, in whole register tiles."""
-    resident = f"{target.l2 // 2 // (4 * side * side)} / (C + 1) / {rows} * {rows}"
-    block = maximum(str(rows), minimum(str(4 * rows), resident))
-    return {
-        "tile_block": maximum("1", minimum(block, tiles)),
-        "panel_block": maximum(
-            "1",
-            f"{tiles} >= 4 * threads * tile_block ? {panels} : {panels} * {quotient_up(tiles, 'tile_block')}"
-            " / (4 * threads)",
-        ),
-    }
+    rows, side, tiles, panels = tile.rows, output + 2, _tiles(output, size), pieces(size["OC"], tile.columns)
+    resident = floordiv(target.l2 // 2 // (4 * side * side), (size["C"] + 1) * rows) * rows
+    tile_block = maximum(1, minimum(maximum(rows, minimum(4 * rows, resident)), tiles))
+    share = floordiv(panels * pieces(tiles, tile_block), 4 * THREADS)
+    panel_block = maximum(1, select(at_most(4 * THREADS * tile_block, tiles), panels, share))
+    return {"tile_block": tile_block, "panel_block": panel_block}
 
 
 _GATHER = Template("""\
