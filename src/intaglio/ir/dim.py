@@ -110,10 +110,22 @@ class Expr:
         return self._hash
 
     def __add__(self, other: Dim) -> Dim:
-        return _from_terms(_terms(self) + _terms(other))
+        if not isinstance(other, Expr):
+            return self._plus(int(other))
+        return _from_terms(self.terms + other.terms)
+
+    def _plus(self, number: int) -> Expr:
+        """The sum with a number, whose term is the last one."""
+        monomial, factor = self.terms[-1]
+        total, rest = (number, self.terms) if monomial else (factor + number, self.terms[:-1])
+        return Expr((*rest, ((), total))) if total else Expr(rest)
 
     def __mul__(self, other: Dim) -> Dim:
-        products = [(a + b, m * n) for a, m in _terms(self) for b, n in _terms(other)]
+        if not isinstance(other, Expr):
+            number = int(other)
+            scaled = tuple([(monomial, factor * number) for monomial, factor in self.terms])
+            return self if number == 1 else Expr(scaled) if number else 0
+        products = [(a + b, m * n) for a, m in self.terms for b, n in other.terms]
         return _from_terms([(tuple(sorted(atoms, key=str)), factor) for atoms, factor in products])
 
     def __neg__(self) -> Dim:
@@ -186,6 +198,8 @@ def _from_terms(terms: Iterable[tuple[Monomial, int]]) -> Dim:
     kept = {monomial: factor for monomial, factor in total.items() if factor}
     if not kept or set(kept) == {()}:
         return kept.get((), 0)
+    if len(kept) == 1:
+        return Expr(tuple(kept.items()))
     order = sorted(kept.items(), key=lambda item: (-len(item[0]), [str(atom) for atom in item[0]]))
     return Expr(tuple(order))
 
@@ -230,6 +244,8 @@ def _exact_quotient(left: Dim, right: Dim) -> Dim | None:
     """
     if left == right:
         return 1
+    if isinstance(left, int) or isinstance(right, int):
+        return _divided(left, right) if isinstance(left, Expr) and isinstance(right, int) else None
     divisor, quotient, rest = _terms(right), 0, left
     for _ in range(len(_terms(left))):
         term = _term_quotient(_terms(rest)[0], divisor[0])
@@ -239,6 +255,12 @@ def _exact_quotient(left: Dim, right: Dim) -> Dim | None:
         if rest == 0:
             return quotient
     return None
+
+
+def _divided(left: Expr, number: int) -> Dim | None:
+    if any(factor % number for _, factor in left.terms):
+        return None
+    return Expr(tuple([(monomial, factor // number) for monomial, factor in left.terms]))
 
 
 def _term_quotient(left: tuple[Monomial, int], right: tuple[Monomial, int]) -> Dim | None:
@@ -306,7 +328,7 @@ def _join(function: str, left: Dim, right: Dim) -> Dim:
     """The atom of an idempotent, associative and commutative function: each operand once, in a fixed order."""
     found = _operands(function, left) | _operands(function, right)
     operands = sorted(found, key=str)
-    if function != "broadcast":
+    if function != "broadcast" and len(operands) > 2:
         operands = [operand for operand in operands if not _is_surpassed(function, operand, operands)]
     result = operands[0]
     for operand in operands[1:]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import random
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +14,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from intaglio.ir.build import Builder
-from intaglio.ir.dim import Dim, Expr, Symbol, evaluate, floordiv, maximum, minimum, mod, symbol
+from intaglio.ir.dim import (
+    THREADS,
+    Dim,
+    Expr,
+    Symbol,
+    at_most,
+    ceildiv,
+    equal,
+    evaluate,
+    floordiv,
+    less,
+    maximum,
+    minimum,
+    mod,
+    pieces,
+    select,
+    substitute,
+    symbol,
+)
 from intaglio.ir.dtype import BOOL, FLOAT32, INT32, INT64, UINT8
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
+from intaglio.kernels.plan import Call, NativeStep, walk
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.native import NativeEngine
-from intaglio.targets.c.driver import comment, dim_text
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.driver import HELPERS, comment, cost_text, dim_text
+from intaglio.targets.c.target import host_target
 
 HOSTILE = [
     "*/ int x = (1/0); /*",
@@ -119,6 +143,73 @@ def dims(draw: st.DrawFn) -> Dim:
 def test_the_text_of_a_dimension_means_the_dimension(dim: Dim, n: int, m: int) -> None:
     text = python_text(dim_text(dim, {"n": "n", "m": "m"}))
     assert eval(text, {**CALLS, "n": n, "m": m}) == evaluate(dim, {"n": n, "m": m})
+
+
+def choices(generator: random.Random, depth: int) -> Dim:
+    """A dimension with every function in it, of which no part divides by zero."""
+    if depth == 0:
+        return generator.choice([symbol("n"), symbol("m"), THREADS, generator.randint(0, 40)])
+    left, right, yes, no = (choices(generator, depth - 1) for _ in range(4))
+    return generator.choice([
+        lambda: left + right * 3, lambda: left * right - yes, lambda: floordiv(left, maximum(right, 1)),
+        lambda: ceildiv(left, maximum(right, 1)), lambda: pieces(maximum(left, 0), maximum(right, 1)),
+        lambda: mod(left, generator.randint(1, 9)), lambda: minimum(left, right), lambda: maximum(left, right),
+        lambda: select(less(left, right), yes, no), lambda: select(equal(left, yes) * at_most(yes, no), left, right),
+        lambda: maximum(less(left, right), equal(yes, no)),
+    ])()  # fmt: skip
+
+
+def test_the_c_of_a_dimension_computes_it(tmp_path: Path) -> None:
+    generator = random.Random(7)
+    found = [choices(generator, generator.randint(1, 4)) for _ in range(80)]
+    names = {"n": "n", "m": "m"}
+    lines = [f"    out[{place}] = {dim_text(dim, names)};" for place, dim in enumerate(found)]
+    rough = 1 + floordiv(symbol("n") * symbol("m") * 7 + minimum(symbol("n"), 30), 10) * THREADS
+    lines.append(f"    *cost = {cost_text(rough, names)};")
+    source = "\n".join([
+        '#include "ig.h"', "#pragma GCC visibility push(default)", HELPERS.replace("IG_FUNCTION", "test"),
+        "struct call { int64_t threads; };",
+        "void test(int64_t n, int64_t m, const struct call *call, int64_t *out, int64_t *cost);",
+        "void test(int64_t n, int64_t m, const struct call *call, int64_t *out, int64_t *cost)", "{",
+        *(line.replace("IG_FUNCTION", "test") for line in lines), "}", "",
+    ])  # fmt: skip
+    find_compiler().compile_unit(source, tmp_path / "dims.so", host_target(), "-O1")
+    library = ctypes.CDLL(str(tmp_path / "dims.so"))
+    for n, m, threads in ((0, 0, 1), (1, 0, 2), (5, 3, 7), (40, 41, 64), (1000, 17, 3)):
+        out, cost, call = (ctypes.c_int64 * len(found))(), ctypes.c_int64(), ctypes.c_int64(threads)
+        library.test(ctypes.c_int64(n), ctypes.c_int64(m), ctypes.byref(call), out, ctypes.byref(cost))
+        expected = [evaluate(dim, {"n": n, "m": m}, threads) for dim in found]
+        assert list(out) == expected
+        assert [substitute(dim, {"n": n, "m": m}, threads) for dim in found] == expected
+        assert abs(cost.value - evaluate(rough, {"n": n, "m": m}, threads)) <= threads
+    library.test(ctypes.c_int64(2**40), ctypes.c_int64(2**40), ctypes.byref(call), out, ctypes.byref(cost))
+    assert cost.value == 10**15, "a cost does not overflow"
+
+
+def test_a_driver_reads_like_the_model() -> None:
+    """Each call has the path of its nodes above it and its sizes by name, and no line is long."""
+    graph = Graph("readable")
+    n = symbol("batch")
+    x = graph.add_input("tokens", TensorType(FLOAT32, (n, 12, 64)))
+    for layer in range(3):
+        builder = Builder(graph, origin=f"/encoder/layer.{layer}/mlp/dense_with_a_rather_long_name_in_the_model")
+        weights = builder.constant(np.full((64, 64), 0.01), FLOAT32)
+        x = builder.Softmax(builder.Transpose(builder.Relu(builder.MatMul(x, weights)), perm=(1, 0, 2)))
+        x = builder.Transpose(x, perm=(1, 0, 2))
+    graph.set_outputs([x])
+    engine = NativeEngine(graph, 1)
+    (driver,) = [function.source for function in engine.functions() if function.symbol_hint == "driver"]
+    assert max(map(len, driver.splitlines())) <= 120
+    texts = [text for text in driver.split("\n    }\n") if "call->parallel(" in text]
+    (step,) = engine.plan.steps
+    assert isinstance(step, NativeStep)
+    calls = [action for action in walk(step.actions) if isinstance(action, Call)]
+    assert sum(bool(call.nodes) for call in calls) >= 6
+    for text, action in zip(texts, calls, strict=True):
+        heading, call = text[text.rindex("    /* ", 0, text.index("    {\n")) :].split("    {\n", 1)
+        assert all(str(node.origin) in heading for node in action.nodes)
+        names, _, values = call[call.index("const struct { int64_t ") + len("const struct { int64_t ") :].partition(";")
+        assert re.findall(r"\w+", names) == re.findall(r"\.(\w+) =", values)
 
 
 @pytest.mark.parametrize("start", [-(2**63), -3, 2**63 - 1])

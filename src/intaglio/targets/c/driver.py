@@ -123,7 +123,7 @@ class _Driver:
         for place, name in enumerate(self.step.late[: self.step.told]):
             lines.append(f"    ((int64_t *)call->output[{len(self.step.outputs)}])[{place}] = {self.names[name]};")
         lines += ["    return 0;", "}", ""]
-        return "\n".join([_HELPERS, *(part for line in lines for part in _folded_line(line))])
+        return "\n".join([HELPERS, *(part for line in lines for part in _folded_line(line))])
 
     def _settled(self, line: str) -> Iterator[str]:
         """The statements that a marked line stands for."""
@@ -190,7 +190,7 @@ class _Driver:
         lines += [f"    {text}, /* {comment(name)} */" if name else f"    {text}," for text, name in pointers]
         lines += ["};", *self._sizes(call)]
         tasks, scratch = (_size_text(size, names) for size in (call.tasks, call.scratch))
-        lines.append(f"const int64_t tasks = {tasks}, cost = {_cost_text(call.cost, names)}, scratch = {scratch};")
+        lines.append(f"const int64_t tasks = {tasks}, cost = {cost_text(call.cost, names)}, scratch = {scratch};")
         lines = checked(lines)
         arguments = "buffer, (const int64_t *)&size, tasks, cost, scratch"
         lines.append(f"if (call->parallel(call, call->kernel[{self.kernels[call.kernel]}], {arguments}))")
@@ -321,7 +321,7 @@ def _folded_line(line: str) -> Iterator[str]:
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     while len(line) > _WIDTH:
         place = line.rfind(" ", len(indent), _WIDTH + 1)
-        cut = place if place >= 0 else line.rfind("(", len(indent), _WIDTH) + 1
+        cut = place if place >= 0 else line.rfind("(", len(indent), _WIDTH) + 1 or line.find(" ", _WIDTH)
         if cut <= 0 or line.lstrip().startswith("#"):
             break
         yield line[:cut]
@@ -384,7 +384,7 @@ def _paths(actions: Sequence[Action], prefix: tuple[int, ...]) -> Iterator[tuple
 
 
 # Divisions stay calls: with thousands of them inlined, the compiler took ten times as long for larger code.
-_HELPERS = """\
+HELPERS = """\
 static __attribute__((noinline, const)) int64_t IG_FUNCTION_floordiv(int64_t a, int64_t b)
 {
     if (b == 0 || b == -1)
@@ -442,6 +442,7 @@ static inline int64_t IG_FUNCTION_cost(double ns)
     return ns < 1e15 ? (int64_t)ns : 1000000000000000;
 }
 """
+"""What expressions of drivers call."""
 
 
 def _fill_lines(fill: Fill, names: Mapping[str, str]) -> list[str]:
@@ -487,7 +488,7 @@ _MOST_NS = 10**15
 """More than any task takes."""
 
 
-def _cost_text(cost: Dim, names: Mapping[str, str]) -> str:
+def cost_text(cost: Dim, names: Mapping[str, str]) -> str:
     """A cost in C, computed in floating point: it is rough and must not overflow."""
     if isinstance(cost, int):
         return _number_text(max(0, min(cost, _MOST_NS)))
