@@ -128,7 +128,7 @@ class _Layout:
         data = node.input
         channels = data.shape[1]
         is_few = node.op.name == "Conv" and data not in self.twins and isinstance(channels, int)
-        input_first = bool(is_few and channels <= FEW_CHANNELS and node.op.group == 1)
+        input_first = bool(is_few and 0 < channels <= FEW_CHANNELS and node.op.group == 1)
         x = data if input_first else self.twin(data, node)
         op = ChannelsLast(inner=node.op, input_first=input_first)
         (last,) = self.builder(node).add(op, (x, *node.inputs[1:]), names=[node.output.name + ".last"])

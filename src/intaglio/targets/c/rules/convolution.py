@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -237,7 +238,7 @@ def _pointwise(context: Context, layer: Layer) -> None:
     else:
         narrow = is_narrow(machine(context), element, array.shape[0])
         kernel = gemm(machine(context), element, narrow=narrow)
-        matrix = array.reshape(array.shape[0], -1).T
+        matrix = array.reshape(array.shape[0], prod(array.shape[1:])).T
         form = f"pointwise {element} {narrow}"
         buffer = context.packed(weights, form, lambda: pack_b(matrix, machine(context), element, narrow=narrow))
     _emit(context, layer, kernel, sizes, buffer, layer.flops)

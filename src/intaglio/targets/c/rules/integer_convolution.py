@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ def _convolve(context: Context, layer: Layer) -> None:
 
 def _pointwise(context: Context, layer: Layer, given: IntegerOperands, kernels: _Kernels) -> None:
     tile = integer_tile(machine(context), byte_type(given.a))
-    matrix = kernels.array.reshape(kernels.array.shape[0], -1).T
+    matrix = kernels.array.reshape(kernels.array.shape[0], prod(kernels.array.shape[1:])).T
     buffer = packed_ahead(context, kernels.value, matrix, kernels.zero, tile)
     kernel = integer_gemm(machine(context), tile.left, has_zero=has_column_zeros(kernels.value, kernels.zero, tile))
     channels = layer.shape[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, floordiv
+from intaglio.ir.dim import Dim, floordiv, maximum
 from intaglio.ir.dtype import DTYPES
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
@@ -12,7 +12,7 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Call, Kernel, Operand, Size
 from intaglio.kernels.view import View, row_major, whole
-from intaglio.ops.indices import resolve_axis
+from intaglio.ops.indices import known_integers, resolve_axis
 from intaglio.targets.c.routine import three_parts
 from intaglio.targets.c.rules.table import anchor
 
@@ -125,8 +125,9 @@ def tile(context: Context, node: Node, epilogue: Epilogue) -> None:
     source, result = context.view(node.input), context.allocate(node.output)
     shape: list[Dim] = []
     strides: list[Dim] = []
-    for extent, total, stride in zip(source.shape, result.shape, source.strides, strict=True):
-        repeats = 1 if extent == 0 else total // extent
+    sizes = zip(source.shape, result.shape, strict=True)
+    counts = known_integers(node.needed(1)) or [total // maximum(extent, 1) for extent, total in sizes]
+    for extent, repeats, stride in zip(source.shape, counts, source.strides, strict=True):
         shape += [repeats, extent]
         strides += [0, stride]
     repeated = View(source.buffer, source.offset, tuple(shape), tuple(strides))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from string import Template
 from typing import Any, Literal
 
@@ -81,12 +82,13 @@ def pack_conv(
     narrow: bool = False,
 ) -> npt.NDArray[Any]:
     """Weights (OC, C / groups, *kernel) as (groups, panels, taps, C / groups, columns), or channels before taps."""
-    grouped = weights.reshape(groups, weights.shape[0] // groups, weights.shape[1], -1)
+    outputs, channels, *kernel = weights.shape
+    grouped = weights.reshape(groups, outputs // groups, channels, prod(kernel))
     order = (0, 3, 2, 1) if input_layout == "nhwc" else (0, 2, 3, 1)
     turned = grouped.transpose(order)
     ordered = allocated(turned.shape, turned.dtype)
     ordered[...] = turned
-    packed = pack_b(ordered.reshape(groups, -1, ordered.shape[-1]), target, element, narrow=narrow)
+    packed = pack_b(ordered.reshape(groups, prod(kernel) * channels, outputs // groups), target, element, narrow=narrow)
     return packed.reshape(groups, packed.shape[1], *ordered.shape[1:3], packed.shape[-1])
 
 
@@ -294,7 +296,7 @@ IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const IG_FUNCTION_sl
 {
     const int64_t OW = size[7], stride_h = size[12], pixel = size[13] * slab->pixel;
     const int64_t tiles = (width + $rows - 1) / $rows;
-    const int64_t part = height * tiles <= 2 ? taps : depth >= $limit ? 1 : $limit / depth;
+    const int64_t part = height * tiles <= 2 ? taps : depth >= $limit || depth == 0 ? 1 : $limit / depth;
     const int64_t sum_step = part < taps ? $columns : 0;
     for (int64_t t = 0; t < taps; t += part) {
         const int64_t count = taps - t < part ? taps - t : part;

@@ -1,5 +1,6 @@
 """Depthwise convolution, and convolution in small groups: few channels make few channels."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -51,4 +52,6 @@ def grouped(target: VectorTarget) -> StructuredKernel:
 
 def pack_depthwise(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Weights (OC, C / groups, *kernel) as (taps, C / groups, OC)."""
-    return np.ascontiguousarray(weights.reshape(*weights.shape[:2], -1).transpose(2, 1, 0).astype(np.float32))
+    return np.ascontiguousarray(
+        weights.reshape(*weights.shape[:2], prod(weights.shape[2:])).transpose(2, 1, 0).astype(np.float32)
+    )

@@ -1,6 +1,7 @@
 """Convolutions of bytes with exact sums in int32, channels last: windows gathered into rows, and depthwise ones."""
 
 from functools import partial
+from math import prod
 from string import Template
 from typing import Any
 
@@ -86,14 +87,15 @@ def pack_integer_conv(weights: npt.NDArray[Any], zero: Any, groups: int, tile: I
     zeros = np.broadcast_to(np.asarray(zero).reshape(-1), (weights.shape[0],))
     parts = [
         pack_integer(_as_matrix(weights[first : first + outputs]), zeros[first : first + outputs], tile)
-        for first in range(0, weights.shape[0], outputs)
+        for first in (group * outputs for group in range(groups))
     ]
     return np.stack(parts)
 
 
 def _as_matrix(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    moved = np.moveaxis(weights.reshape(*weights.shape[:2], -1), (2, 1, 0), (0, 1, 2))
-    return np.ascontiguousarray(moved).reshape(-1, weights.shape[0])
+    taps = prod(weights.shape[2:])
+    moved = np.moveaxis(weights.reshape(*weights.shape[:2], taps), (2, 1, 0), (0, 1, 2))
+    return np.ascontiguousarray(moved).reshape(taps * weights.shape[1], weights.shape[0])
 
 
 def integer_depthwise(target: IntegerTarget, left: Byte = "uint8") -> StructuredKernel:
@@ -145,7 +147,7 @@ def _window_kernel(
 def pack_integer_depthwise(weights: npt.NDArray[Any], zero: Any) -> npt.NDArray[np.uint32]:
     """Weights (C, 1, *kernel) less their zero points as (taps, C), each the lower half of 32 bits."""
     zeros = np.broadcast_to(np.asarray(zero).astype(np.int32).reshape(-1), (weights.shape[0],))
-    shifted = weights.reshape(weights.shape[0], -1).astype(np.int32) - zeros[:, None]
+    shifted = weights.reshape(weights.shape[0], prod(weights.shape[1:])).astype(np.int32) - zeros[:, None]
     return np.ascontiguousarray(shifted.T & 0xFFFF).astype(np.uint32)
 
 

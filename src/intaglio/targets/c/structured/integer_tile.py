@@ -1,6 +1,7 @@
 """Sums of products of bytes: how a processor forms them, weights packed for that, and a tile of sums in registers."""
 
 from dataclasses import dataclass
+from math import prod
 from string import Template
 from typing import Any, Literal, Protocol
 
@@ -119,7 +120,8 @@ def pack_integer(array: npt.NDArray[Any], zero: Any, tile: IntegerTile) -> npt.N
     sums = stored.sum(0, dtype=np.int64) - depth * zeros.astype(np.int64)
     header = np.stack([sums.astype(np.int32), zeros]).reshape(HEADER_ROWS, panels, tile.columns).swapaxes(0, 1)
     blocks = stored.reshape(groups, tile.group, panels, tile.columns).transpose(2, 0, 3, 1).astype(np.uint8)
-    parts = [np.ascontiguousarray(header).view(np.uint8).reshape(panels, -1), blocks.reshape(panels, -1)]
+    rows = (np.ascontiguousarray(header).view(np.uint8), blocks)
+    parts = [each.reshape(panels, prod(each.shape[1:])) for each in rows]
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 

@@ -295,7 +295,7 @@ _CHANNELS = """\
 
 _PLACES = """\
     /* As many groups at a time as a vector holds, and where the first input of each of their outputs stands. */
-    const int64_t larger = C > OC ? C / groups : OC / groups, most = $lanes / larger * (OC / groups);
+    const int64_t larger = C > OC ? C / groups : OC / groups, most = larger ? $lanes / larger * (OC / groups) : 0;
     int32_t places[$lanes];
     for (int64_t l = 0; l < $lanes; l++)
         places[l] = (int32_t)(l < most ? l / (OC / groups) * (C / groups) : 0);"""
