@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
-from intaglio.passes.driver import Result, rule
-from intaglio.passes.match import either, is_close, pair, produced, same_type, scalar, with_scalar
+from intaglio.passes.driver import Refusal, Result, rule
+from intaglio.passes.match import (
+    TOO_SHORT,
+    either,
+    is_attribute,
+    is_close,
+    pair,
+    produced,
+    same_type,
+    scalar,
+    with_scalar,
+)
 from intaglio.passes.polynomial import arithmetic_leaves, matches, polynomial
 
 
@@ -29,7 +39,7 @@ def swish(b: Builder, node: Node) -> Result:
     for gate, x in either(node, "Sigmoid"):
         inner = polynomial(gate.input, [x])
         if inner is not None and set(inner) == {(1,)} and same_type(x, node.output):
-            return b.Swish(x, alpha=inner[(1,)])
+            return b.Swish(x, alpha=inner[(1,)]) if is_attribute(inner[(1,)], x) else Refusal(TOO_SHORT)
     return None
 
 
@@ -59,9 +69,9 @@ def hard_sigmoid(b: Builder, node: Node) -> Result:
     """clip(x + 3, 0, 6) / 6 -> hard_sigmoid(x, alpha=1/6, beta=0.5)"""
     for clip in _producers(node, "Clip"):
         x = _shifted_clip(clip)
-        is_sixth = matches(polynomial(node.output, [clip.output]), {(1,): 1 / 6})
+        is_sixth = matches(polynomial(node.output, [clip.output]), {(1,): 1 / 6}, node.output)
         if is_sixth and x is not None and same_type(x, node.output):
-            return b.HardSigmoid(x, alpha=1 / 6, beta=0.5)
+            return b.HardSigmoid(x, alpha=1 / 6, beta=0.5) if is_attribute(1 / 6, x) else Refusal(TOO_SHORT)
     return None
 
 
@@ -70,7 +80,7 @@ def hard_swish(b: Builder, node: Node) -> Result:
     """x * hard_sigmoid(x, alpha=1/6, beta=0.5) -> hard_swish(x)"""
     for gate, x in either(node, "HardSigmoid"):
         alpha, beta = getattr(gate.op, "alpha", 0.0), getattr(gate.op, "beta", 0.0)
-        if gate.input is x and is_close(alpha, 1 / 6) and is_close(beta, 0.5):
+        if gate.input is x and is_close(alpha, 1 / 6, x) and is_close(beta, 0.5, x):
             return b.HardSwish(x)
     return None
 
@@ -82,7 +92,7 @@ def hard_swish_of_clip(b: Builder, node: Node) -> Result:
         x = _shifted_clip(clip)
         if x is None or not same_type(x, node.output):
             continue
-        if matches(polynomial(node.output, [x, clip.output]), {(1, 1): 1 / 6}):
+        if matches(polynomial(node.output, [x, clip.output]), {(1, 1): 1 / 6}, x):
             return b.HardSwish(x)
     return None
 

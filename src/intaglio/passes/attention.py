@@ -8,7 +8,16 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.passes.driver import Refusal, Result, rule
-from intaglio.passes.match import equal_if_broadcast, pair, produced, rank_of, scalar, with_scalar
+from intaglio.passes.match import (
+    TOO_SHORT,
+    equal_if_broadcast,
+    is_attribute,
+    pair,
+    produced,
+    rank_of,
+    scalar,
+    with_scalar,
+)
 
 
 @rule("MatMul", changes_rounding=True, fuses=True)
@@ -38,7 +47,7 @@ def attention(b: Builder, node: Node) -> Result:
 
 
 def _attention(b: Builder, q: Value, keys: Value, v: Value, mask: Value | None, scale: float) -> Value | Refusal:
-    problem = _problem(q, keys, v, mask)
+    problem = _problem(q, keys, v, mask) or ("" if is_attribute(scale, q) else TOO_SHORT)
     return Refusal(problem) if problem else b.Attention(q, b.Transpose(keys, perm=(0, 1, 3, 2)), v, mask, scale=scale)
 
 

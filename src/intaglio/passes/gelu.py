@@ -37,7 +37,7 @@ def _gated(node: Node, gate: str, argument: dict[tuple[int, ...], float]) -> Val
     for value in arithmetic_leaves(node.output):
         found = produced(value, gate)
         for x in arithmetic_leaves(found.input, 5) if found is not None else ():
-            is_argument = found is not None and matches(polynomial(found.input, [x]), argument)
-            if is_argument and same_type(x, node.output) and matches(polynomial(node.output, [x, value]), GATE):
+            is_argument = found is not None and matches(polynomial(found.input, [x]), argument, x)
+            if is_argument and same_type(x, node.output) and matches(polynomial(node.output, [x, value]), GATE, x):
                 return x
     return None

@@ -57,9 +57,28 @@ def scalar(value: Value | None) -> float | None:
     return float(value.constant.reshape(-1).astype(np.float64)[0])
 
 
-def is_close(number: float | None, expected: float, tolerance: float = 1e-3) -> bool:
-    """Whether a constant of a model is meant to be the expected number; float16 keeps three digits."""
-    return number is not None and math.isclose(number, expected, rel_tol=tolerance)
+_MEANT = {"float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-14}
+
+
+def tolerance_of(value: Value) -> float:
+    """How far a constant may be from the number that it is meant to be, by the value's element type.
+
+    Narrow types keep two or three digits; in float32 people write five, as in 1.4142.
+    """
+    return _MEANT.get(value.dtype.name, 2e-5)
+
+
+def is_close(number: float | None, expected: float, value: Value) -> bool:
+    """Whether a constant, of the value's element type, is meant to be the expected number."""
+    return number is not None and math.isclose(number, expected, rel_tol=tolerance_of(value))
+
+
+TOO_SHORT = "attributes are float32, which is less than the number in float64 that would become one"
+
+
+def is_attribute(number: float, value: Value) -> bool:
+    """Whether a number can be an attribute of an operator on the value: it must be exact where that is float64."""
+    return value.dtype.name != "float64" or float(np.float32(number)) == number
 
 
 def integers(value: Value | None) -> list[int] | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node
 from intaglio.ops.indices import known
@@ -69,13 +72,19 @@ def _holds(wide: DType, narrow: DType) -> bool:
 def same_shape(b: Builder, node: Node) -> Result:
     """reshape(x, shape of x), expand(x, shape of x) -> x
 
-    A shape to expand to that is known only at run time stays, for it may not fit.
+    A shape to expand to of which a size is known only at run time stays, for it may not fit.
     """
     del b
     x = node.input
-    if node.op.name == "Expand" and known(node.inputs[1]) is None:
+    if not same_type(x, node.output):
         return None
-    return x if same_type(x, node.output) else None
+    return x if node.op.name != "Expand" or _surely_fits(known(node.inputs[1]), x.shape) else None
+
+
+def _surely_fits(target: list[Dim] | None, shape: Sequence[Dim]) -> bool:
+    """Whether each size to expand to is 1 or the size that is there, in every run."""
+    pairs = zip(reversed(target or ()), reversed(shape), strict=False)
+    return target is not None and all(wanted in (1, size) for wanted, size in pairs)
 
 
 @rule(*VIEWS)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from intaglio.ir.graph import Node, Value
-from intaglio.passes.match import pair, produced, scalar
+from intaglio.passes.match import pair, produced, scalar, tolerance_of
 
 Polynomial: TypeAlias = dict[tuple[int, ...], float]
 """Coefficients by the exponents of the unknowns."""
@@ -76,8 +76,9 @@ def _power(base: Polynomial, exponent: float) -> Polynomial | None:
     return result
 
 
-def matches(found: Polynomial | None, expected: Mapping[tuple[int, ...], float], tolerance: float = 2e-3) -> bool:
-    """Whether a polynomial is meant to be the expected one; float16 keeps three digits of a coefficient."""
+def matches(found: Polynomial | None, expected: Mapping[tuple[int, ...], float], value: Value) -> bool:
+    """Whether a polynomial, with coefficients of the value's element type, is meant to be the expected one."""
+    tolerance = tolerance_of(value)
     if found is None or set(found) != set(expected):
         return False
     return all(math.isclose(found[key], number, rel_tol=tolerance) for key, number in expected.items())
