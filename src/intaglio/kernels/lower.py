@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir.build import Builder, take_place
-from intaglio.ir.dim import Dim, Symbol, lone_atom, symbol, symbols
+from intaglio.ir.dim import Dim, Symbol, equal, lone_atom, select, symbols
 from intaglio.ir.dtype import INT64
 from intaglio.ir.expand import expand_node, expand_until
 from intaglio.ir.graph import Graph, Node, Value
@@ -23,7 +23,7 @@ from intaglio.kernels.epilogue import Epilogue, rows_and_columns
 from intaglio.kernels.faults import Faults, blaming
 from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node, open_axes
 from intaglio.kernels.layout import choose_layouts
-from intaglio.kernels.plan import Fill, Operand, Plan, Size
+from intaglio.kernels.plan import REQUIREMENT, Check, Fill, Operand, Plan
 from intaglio.kernels.program import REDUCTIONS, Program, reads
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.require import Requirements, find_requirements
@@ -474,15 +474,14 @@ class _Lowering:
         axes = open_axes(view.shape, group.shape)
         if not axes:
             return spread
-        strides, lines, sizes = list(spread.strides), list[str](), list[tuple[str, Size]]()
-        names = [f"{name}.{value.name}.step{axis}" for axis in axes]
-        for place, axis in enumerate(axes):
-            lines.append(f"fault |= extent{axis} != 1 && extent{axis} != wanted{axis};")
-            lines.append(f"value[{place}] = extent{axis} == 1 ? 0 : stride{axis};")
-            sizes += [(f"extent{axis}", view.shape[axis]), (f"wanted{axis}", group.shape[missing + axis])]
-            sizes.append((f"stride{axis}", view.strides[axis]))
-            strides[missing + axis] = symbol(names[place])
-        self.context.bind(group.nodes[-1], names, "\n".join(lines), sizes=sizes)
+        strides = list(spread.strides)
+        for axis in axes:
+            extent, wanted = view.shape[axis], group.shape[missing + axis]
+            title = f"{value.name} has one element or as many as {name} along axis {missing + axis}"
+            self.context.emit(
+                Check([(extent, 1), (extent, wanted)], REQUIREMENT, nodes=tuple(group.nodes), title=title)
+            )
+            strides[missing + axis] = select(equal(extent, 1), 0, view.strides[axis])
         return View(view.buffer, view.offset, group.shape, tuple(strides))
 
     def _lower_anchor(self, group: Group) -> None:
