@@ -22,6 +22,11 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
     ("runtime", "Gelu", "DOUBLE", "computes with factors in single precision"),
     ("runtime", "Shrink", "DOUBLE", "computes in single precision"),
     ("runtime", "DFT", "DOUBLE", "computes with angles in single precision"),
+    ("runtime", "Attention", "DOUBLE", "computes with a scale in single precision"),
+    ("runtime", "GroupNormalization", "DOUBLE", "computes in single precision, as its stash_type says"),
+    ("runtime", "Softmax", "DOUBLE", "sums rows one element after the other"),
+    ("runtime", "Cast", "SPECIAL", "casts what is not finite as the processor does"),
+    ("evaluator", "MatMulInteger", "", "takes zero points of rows as those of columns"),
     ("runtime", "Sigmoid", "DOUBLE", "is off by tens of units in the last place"),
 )
 """The judge, the operator, an element type (SPECIAL for numbers that are not finite), the fault; empty for any."""

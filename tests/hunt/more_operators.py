@@ -403,9 +403,10 @@ def _roi_align(c: Dice, operator: str) -> Case:
 @own("AffineGrid")
 def _affine(c: Dice, operator: str) -> Case:
     spatial, n = c.of((2, 3)), c.of((1, 2))
-    sides = [c.integer(1, 6) for _ in range(spatial)]
+    corners = c.flag()  # of one element between two corners, no two judges say the same
+    sides = [c.integer(1 + corners, 6) for _ in range(spatial)]
     theta = c.array(c.of(("float32", "float64")), (n, spatial, spatial + 1), False)
-    return Case(operator, [theta, int64([n, 2, *sides])], {"align_corners": c.flag()})
+    return Case(operator, [theta, int64([n, 2, *sides])], {"align_corners": corners})
 
 
 @own("NonMaxSuppression")

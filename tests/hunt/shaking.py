@@ -42,7 +42,7 @@ POINTS = _names(
 )
 """Elementwise operators: their results are rounded, their operands are not touched."""
 CANCELLING = {
-    **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu"), "operand"),
+    **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu"), "operand"),
     **dict.fromkeys(("Elu", "Celu", "Selu"), "one"),
 }
 """Functions of the form x * (1 + f(x)) or f(x) - 1: what is rounded in them is as large as the operand, or as 1."""

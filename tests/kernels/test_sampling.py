@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes  # pyright: ignore[reportMissingImports]
 import numpy as np
 import pytest
+from onnx import parser
 
 from intaglio.errors import IntaglioError
 from intaglio.runtime.model import load
@@ -126,3 +127,20 @@ def test_threads_do_not_change_bits(make_model: Any) -> None:
     given, inputs = model(make_model, 2), feed((2, 19, 33, 31), (70, 60))
     one, two = (load(given, engine="native", strict=True, threads=threads).run(inputs)["y"] for threads in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("is_fed", [False, True], ids=["constant sizes", "fed sizes"])
+@pytest.mark.parametrize("maps", ["n,a,b", "n,{axes},b", "n,{axes},{columns}"])
+def test_a_grid_of_maps_whose_sizes_are_open(maps: str, is_fed: bool, axes: int) -> None:
+    """The number of axes is told by the maps or by the length of the list of sizes."""
+    sizes = np.array([2, 1, *range(3, 3 + axes)])
+    text = f"float[{maps.format(axes=axes, columns=axes + 1)}] t"
+    given = f"int64[{axes + 2}] z" if is_fed else ""
+    constant = "" if is_fed else f"z = Constant<value_ints = {sizes.tolist()}>()"
+    model = parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
+        g ({text}{", " if given else ""}{given}) => (y) {{ {constant} y = AffineGrid<align_corners = 1>(t, z) }}""")
+    theta = np.random.default_rng(0).standard_normal((2, axes, axes + 1)).astype(np.float32)
+    feeds = (theta, sizes) if is_fed else (theta,)
+    native, reference = (load(model, engine=engine)(*feeds) for engine in ("native", "reference"))
+    np.testing.assert_allclose(native, reference, rtol=1e-5, atol=1e-6)

@@ -70,7 +70,10 @@ class Softplus(UnaryX):
         return np.maximum(X, np.zeros((), X.dtype)) + np.log1p(np.exp(-np.abs(X)))
 
     def expand(self, b: Any, X: Value) -> Value:
-        return b.Relu(X) + b.Log(b.Exp(-b.Abs(X)) + 1)
+        small = b.Exp(-b.Abs(X))
+        whole = small + 1
+        lost = small - (whole - 1)  # what the sum has rounded away, which is all where X is far below 0
+        return b.Relu(X) + (b.Log(whole) + lost / whole)
 
     def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * b.Sigmoid(inputs[0])]

@@ -26,6 +26,7 @@ from intaglio.ops.indices import (
     check_size,
     integers,
     known,
+    known_length,
     known_integers,
     list_length,
     same_dtype,
@@ -200,7 +201,7 @@ class AffineGrid(Op):
             if len(sizes) not in (4, 5):
                 raise ShapeError(f"size has {len(sizes)} numbers, 4 or 5 are needed")
             return theta.tensor.with_shape((batch, *sizes[2:], len(sizes) - 2))
-        axes = None if maps is None or not isinstance(maps[1], int) else maps[1]
+        axes = self._axes(theta, size)
         if axes is not None:
             count = list_length(size)
             need_equal(count, axes + 2, f"size has {count} numbers, {axes + 2} are needed for maps of {axes} axes")
@@ -223,9 +224,17 @@ class AffineGrid(Op):
             return place * 2 / (count - 1) - 1 if count != 1 else place
         return (place * 2 + 1) / max(count, 1) - 1
 
+    @staticmethod
+    def _axes(theta: Value, size: Value) -> int | None:
+        """The number of axes of the grid, where the maps or the length of the list of sizes tell it."""
+        maps, count = known_shape(theta, rank=3), known_length(size)
+        if maps is not None and isinstance(maps[1], int):
+            return maps[1]
+        return None if count is None else count - 2
+
     def expand(self, b: Builder, theta: Value, size: Value) -> Value:
-        axes = theta.shape[1]
-        if not isinstance(axes, int):
+        axes = self._axes(theta, size)
+        if axes is None:
             raise ShapeError("the number of axes of the grid must be known before the run")
         shape = b.Reshape(b.Slice(size, [2], [2 + axes], [0]), [axes])
         rows: list[Value] = []
