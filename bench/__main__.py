@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "every model at many sizes against ONNX Runtime without optimisations",
     "production": "starting time, memory and idle cost, in fresh processes",
     "field": "about two hundred models of the kinds people have, against ONNX Runtime",
+    "training": "training steps against PyTorch, eager and compiled",
     "gemm": "matrix products at the shapes of transformers, against the peak of the machine",
 }
 
