@@ -14,6 +14,7 @@ class Language(StrEnum):
     """What the option `--to` takes."""
 
     python = "python"
+    torch = "torch"
 
 
 class WeightsFormat(StrEnum):
@@ -35,7 +36,7 @@ def export_model(
     debug: Annotated[bool, Option("--debug", help="Write the graph after each phase beside the source.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a model as source: python is one module that needs NumPy alone."""
+    """Write a model as source: python is one module that needs NumPy alone, torch modules of PyTorch."""
     from intaglio.emit import export
 
     found = export(

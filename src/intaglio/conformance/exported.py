@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -33,14 +34,39 @@ class _Exported:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for arrays."""
-        found = self.model(*inputs)
-        return [_checked(item) for item in (found if isinstance(found, tuple) else (found,))]
+        given = [_to_torch(item) for item in inputs] if self.language == "torch" else inputs
+        found = self.model(*given)
+        results = found if isinstance(found, tuple) else (found,)
+        return [_checked(_from_torch(item) if self.language == "torch" else item) for item in results]
 
 
 def _checked(item: Any) -> Any:
     """An output as the suite compares it, which takes a NumPy scalar for an array that it is not."""
     assert not isinstance(item, np.generic), f"a scalar {type(item).__name__}, expected an array"
     return item
+
+
+def _to_torch(item: Any) -> Any:
+    """An input as a tensor; PyTorch reads no bfloat16 of NumPy's."""
+    import torch
+
+    if not isinstance(item, np.ndarray):
+        return None if item is None else [_to_torch(each) for each in item]
+    if item.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(np.ascontiguousarray(item).view(np.int16)).reshape(item.shape).view(torch.bfloat16)
+    return torch.from_numpy(np.ascontiguousarray(item)).reshape(item.shape)
+
+
+def _from_torch(item: Any) -> Any:
+    """An output as an array."""
+    import torch
+
+    if not isinstance(item, torch.Tensor):
+        return None if item is None else [_from_torch(each) for each in item]
+    plain = item.detach().contiguous()
+    if plain.dtype == torch.bfloat16:
+        return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return plain.numpy()
 
 
 class ExportBackend:

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from intaglio.emit.names import comment
-from intaglio.emit.pythonic.block import UnsayableError
+from intaglio.emit.pythonic.block import UnsayableError, Writer, write_node
 from intaglio.emit.weights import Format, write_weights
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.clone import clone
 from intaglio.ir.expand import expand_until
-from intaglio.ir.graph import Graph, Node
+from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array
 from intaglio.ir.text import summary
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify as simplify_graph
 from intaglio.runtime.sources import as_source
 
-LANGUAGES: dict[str, str] = {"python": "intaglio.emit.python.module"}
+LANGUAGES: dict[str, str] = {"python": "intaglio.emit.python.module", "torch": "intaglio.emit.torch.module"}
 """The languages, and the modules that write them."""
 
 
@@ -134,3 +134,38 @@ def make_sayable(graph: Graph, write: Callable[[Node], object]) -> None:
     for node, reason in list(refused.items())[:20]:
         lines.append(f"  {node.op.name} at {comment(str(node.origin))}: {comment(reason)}")
     raise UnsupportedError("\n".join(lines))
+
+
+def print_alone(node: Node, graph: Graph, writer: Writer) -> None:
+    """Print one node for nobody, to find out whether there are words for it; raises UnsayableError where not."""
+    if next(node.op.subgraphs(), None) is not None:
+        if (node.op.domain, node.op.name) not in writer.language.printers:
+            raise UnsayableError(f"{node.op.name} has no words")
+        return
+    writer.texts = _AnyName()
+    writer.symbols = _AnySize(graph.inputs[0] if graph.inputs else node.outputs[0])
+    write_node(node, writer)
+
+
+class _AnyName(dict[Value, str]):
+    """A name for every value."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: Value) -> str:
+        return "x"
+
+
+class _AnySize(dict[str, tuple[str, Value]]):
+    """A text for every size."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self._value = value
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: str) -> tuple[str, Value]:
+        return "x.shape[0]", self._value

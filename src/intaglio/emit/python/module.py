@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from intaglio.emit.export import Source, Wish, make_sayable
+from intaglio.emit.export import Source, Wish, make_sayable, print_alone
 from intaglio.emit.names import Names, comment
 from intaglio.emit.python.printers import LIBRARY, RESERVED, language
 from intaglio.emit.pythonic.block import (
+    Language,
     Site,
     Statement,
-    UnsayableError,
     Writer,
     indented,
     needed,
     quoted,
     wrapped,
     write_graph,
-    write_node,
 )
 from intaglio.emit.weights import Weights
 from intaglio.ir.graph import Graph, Node, Value
@@ -49,40 +48,8 @@ def write(wish: Wish) -> Source:
     return Source({"model.py": text}, used, _readme(wish, text))
 
 
-def _try(node: Node, graph: Graph, scratch: object) -> None:
-    """Print one node for nobody, to find out whether there are words for it."""
-    writer = Writer(scratch, Names(RESERVED))  # pyright: ignore[reportArgumentType]
-    if next(node.op.subgraphs(), None) is not None:
-        if (node.op.domain, node.op.name) not in writer.language.printers:
-            raise UnsayableError(f"{node.op.name} has no words")
-        return
-    writer.texts = _AnyName()
-    writer.symbols = _AnySize(graph.inputs[0] if graph.inputs else node.outputs[0])
-    write_node(node, writer)
-
-
-class _AnyName(dict[Value, str]):
-    """A name for every value."""
-
-    def __contains__(self, key: object) -> bool:
-        return True
-
-    def __missing__(self, key: Value) -> str:
-        return "x"
-
-
-class _AnySize(dict[str, tuple[str, Value]]):
-    """A text for every size."""
-
-    def __init__(self, value: Value) -> None:
-        super().__init__()
-        self._value = value
-
-    def __contains__(self, key: object) -> bool:
-        return True
-
-    def __missing__(self, key: str) -> tuple[str, Value]:
-        return "x.shape[0]", self._value
+def _try(node: Node, graph: Graph, scratch: Language) -> None:
+    print_alone(node, graph, Writer(scratch, Names(RESERVED)))
 
 
 def _output(value: Value, writer: Writer) -> str:

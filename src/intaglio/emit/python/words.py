@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from intaglio.emit.python.library import basic, indexing, recurrent, sampling, text, windows
 from intaglio.emit.pythonic.block import (
     INLINE,
     Language,
@@ -26,7 +25,8 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
 from intaglio.ir.types import TensorType
 
-LIBRARY = Library((basic, recurrent, windows, indexing, sampling, text))
+_MODULES = ("basic", "recurrent", "windows", "indexing", "sampling", "text")
+LIBRARY = Library([f"intaglio.emit.python.library.{name}" for name in _MODULES])
 
 
 PRINTERS: dict[tuple[str, str], Printer] = dict(CONTROL)

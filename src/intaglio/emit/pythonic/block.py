@@ -292,6 +292,8 @@ def literal(array: Array) -> str:
     if not np.isfinite(item):
         return f'float("{float(item)}")'
     text = repr(float(item)) if array.dtype.itemsize == 8 else str(item)
+    if abs(float(text)) > float(np.finfo(array.dtype).max):
+        text = repr(float(item))  # the shortest text of the largest number is a little larger than it
     return text if any(char in text for char in ".en") else f"{text}.0"
 
 
@@ -322,7 +324,7 @@ def _write_sizes(node: Node, writer: Writer) -> bool:
     if node.op.is_random or not all(_has_sizes(value) for value in node.outputs):
         return False
     try:
-        texts = [_sizes_text(value, writer) for value in node.outputs]
+        texts = [sizes_text(value, writer) for value in node.outputs]
     except UnsayableError:
         writer.reads = set()
         return False
@@ -340,7 +342,9 @@ def _has_sizes(value: Value) -> bool:
     return contents is not None and contents.size <= 2 * INLINE
 
 
-def _sizes_text(value: Value, writer: Writer) -> str:
+def sizes_text(value: Value, writer: Writer) -> str:
+    """The elements of a value as expressions over sizes, in nested lists."""
+
     def text(items: Any) -> str:
         if isinstance(items, np.ndarray) and items.ndim:
             return f"[{', '.join(text(item) for item in items)}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from intaglio.emit.pythonic.block import (
@@ -128,7 +129,9 @@ def _heading(
     content: list[str],
 ) -> list[str]:
     if not has_flag and count is not None and start is None:
-        return [f"for {index} in range(int({count}.item())):", *indented(content or ["pass"])]
+        is_read = any(re.search(rf"\b{index}\b", line) for line in content)
+        head = f"for {index if is_read else '_'} in range(int({count}.item())):"
+        return [head, *indented(content or ["pass"])]
     lines = [f"{condition} = {'True' if start is None else f'bool({start})'}", f"{index} = 0"]
     limit = "" if count is None else f" and {index} < int({count}.item())"
     ending = [f"{condition} = bool({flag})", f"{index} += 1"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from types import ModuleType
+from importlib.util import find_spec
+from pathlib import Path
 
 
 class Library:
-    """The functions of some modules, each with the others that it calls."""
+    """The functions of some modules, each with the others that it calls; the modules are read and not imported."""
 
-    def __init__(self, modules: Sequence[ModuleType]) -> None:
+    def __init__(self, modules: Sequence[str]) -> None:
         self._modules = modules
 
     @cached_property
@@ -20,7 +20,10 @@ class Library:
         """The text of each function and constant by name, in order."""
         found: dict[str, str] = {}
         for module in self._modules:
-            text = inspect.getsource(module)
+            spec = find_spec(module)
+            assert spec is not None
+            assert spec.origin is not None
+            text = Path(spec.origin).read_text(encoding="utf-8")
             lines = text.splitlines()
             for item in ast.parse(text).body:
                 first = item.lineno

@@ -1,0 +1,222 @@
+"""A module of PyTorch under construction: what it holds, and the statements of its forward pass."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from intaglio.emit.names import Names, identifier
+from intaglio.emit.pythonic.block import (
+    INLINE,
+    Statement,
+    UnsayableError,
+    Writer,
+    is_plain,
+    literal,
+    sizes_text,
+    snake,
+    value_hint,
+)
+from intaglio.emit.torch.words import LIBRARY, RESERVED, array_text, dtype_text
+from intaglio.ir.dtype import from_numpy
+from intaglio.ir.graph import Node, Value
+from intaglio.ir.op import Array
+
+METHODS = frozenset(
+    [
+        "add_module",
+        "apply",
+        "bfloat16",
+        "buffers",
+        "call_super_init",
+        "children",
+        "compile",
+        "cpu",
+        "cuda",
+        "double",
+        "dump_patches",
+        "eval",
+        "extra_repr",
+        "float",
+        "forward",
+        "from_pretrained",
+        "get_buffer",
+        "get_parameter",
+        "get_submodule",
+        "half",
+        "ipu",
+        "load_state_dict",
+        "modules",
+        "mtia",
+        "named_buffers",
+        "named_children",
+        "named_modules",
+        "named_parameters",
+        "parameters",
+        "register_buffer",
+        "register_module",
+        "register_parameter",
+        "requires_grad_",
+        "set_submodule",
+        "share_memory",
+        "state_dict",
+        "to",
+        "to_empty",
+        "train",
+        "training",
+        "type",
+        "xpu",
+        "zero_grad",
+    ]
+)
+"""What every module of PyTorch has, so that no attribute may be called so."""
+
+
+@dataclass
+class Layer:
+    """A layer of torch.nn: its class, the arguments by name, and its tensors by their names in it."""
+
+    kind: str
+    arguments: dict[str, Any]
+    tensors: dict[str, Array]
+
+
+@dataclass
+class Stored:
+    """A tensor of a module's own."""
+
+    array: Array
+    is_parameter: bool
+
+
+@dataclass
+class Draft:
+    """A module: attributes by name (`layers.0` is an item of a list), parameters and results of `forward`, its code."""
+
+    path: tuple[str, ...]
+    type: str = ""
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    names: Names = field(default_factory=lambda: Names(METHODS | RESERVED))
+    stored: dict[Value, str] = field(default_factory=dict)
+    inputs: list[tuple[str, Value]] = field(default_factory=list)
+    outputs: list[tuple[str, Value]] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    is_sequential: bool = False
+
+    def add(self, hint: tuple[str, ...], attribute: Attribute) -> str:
+        """Hold something under a name like a path; returns how it is reached behind `self.`."""
+        name = self._list_name(hint)
+        if name is None:
+            name = self.names.give(identifier("_".join(hint) or "layer", "layer"))
+        self.attributes[name] = attribute
+        return re.sub(r"\.(\d+)", r"[\1]", name)
+
+    def _list_name(self, hint: tuple[str, ...]) -> str | None:
+        """`layers.3` for the item of a list, where that is the next one."""
+        if len(hint) < 2 or not hint[-1].isdigit():
+            return None
+        base = identifier("_".join(hint[:-1]))
+        count = sum(1 for name in self.attributes if name.startswith(f"{base}."))
+        if int(hint[-1]) != count:
+            return None
+        if count == 0 and self.names.give(base) != base:
+            return None
+        return f"{base}.{count}"
+
+    def add_layer(self, node: Node, kind: str, arguments: dict[str, Any], tensors: dict[str, Array]) -> str:
+        """Hold a layer under the name that the model has for it."""
+        return self.add(layer_hint(node, self.path), Layer(kind, arguments, tensors))
+
+    def store(self, value: Value) -> str:
+        """Hold a constant as a parameter or buffer."""
+        if value not in self.stored:
+            assert value.constant is not None
+            is_parameter = value.dtype.is_float and value.constant.ndim > 0
+            self.stored[value] = self.add((value_hint(value),), Stored(value.constant, is_parameter))
+        return self.stored[value]
+
+
+Attribute: TypeAlias = Layer | Stored | Draft
+
+
+def scope_path(node: Node) -> tuple[str, ...]:
+    """The modules around a node as single names: `layer1`, `layer1.0` is `layer1`, `0`."""
+    found: list[str] = []
+    for scope in node.origin.scopes:
+        around = ".".join(found)
+        own = scope.name.removeprefix(f"{around}.") if around else scope.name
+        last = found[-1] if found else ""
+        own = own.removeprefix(f"{last}.") if last else own
+        found += [part for part in own.split(".") if part]
+    return tuple(found[:20])
+
+
+def scope_types(node: Node) -> dict[tuple[str, ...], str]:
+    """The classes of the modules around a node, by their paths."""
+    found: dict[tuple[str, ...], str] = {}
+    names: list[str] = []
+    for scope in node.origin.scopes:
+        names += [part for part in scope.name.split(".") if part]
+        if scope.type:
+            found[tuple(names)] = scope.type
+    return found
+
+
+def layer_hint(node: Node, path: tuple[str, ...]) -> tuple[str, ...]:
+    """What a layer is called in a module: the rest of its path, the name of its weights, or its operator."""
+    own = scope_path(node)
+    if len(own) > len(path) and own[: len(path)] == path:
+        return own[len(path) :]
+    for value in node.inputs[1:2]:
+        name = "" if value is None else value.name
+        if name.endswith((".weight", ".kernel")) and "::" not in name:
+            return (name.rpartition(".")[0].removeprefix(".".join(path) + ".") if path else name.rpartition(".")[0],)
+    return (snake(node.op.name),)
+
+
+class TorchWriter(Writer):
+    """The statements of a forward pass, and the module that they belong to."""
+
+    draft: Draft
+
+    def declare(self, value: Value, hint: str | None = None) -> str:
+        """Names without the numbers that exporters append, so that equal blocks have equal code."""
+        plain = re.sub(r"(_\d+)+$", "", value_hint(value)) if hint is None else hint
+        return super().declare(value, plain or "value")
+
+    def read(self, value: Value) -> str:
+        """Sizes are written where they are read, without the arithmetic that finds them."""
+        is_free = value.constant is None and value not in self.texts and value.contents is not None
+        if is_free and value.contents is not None and value.contents.size <= 2 * INLINE:
+            return self.language.array(sizes_text(value, self), value.dtype)
+        return super().read(value)
+
+    def nested(self) -> TorchWriter:
+        """A writer for a part of the function, in the same module."""
+        inner = TorchWriter(
+            self.language, self.names, self.texts, dict(self.symbols), [], self.used, set(), self.imports
+        )
+        inner.draft = self.draft
+        return inner
+
+
+def constant_text(value: Value, writer: Writer) -> str:
+    """A constant written out where it is small, else as an attribute of the module."""
+    array = value.constant
+    assert array is not None
+    if isinstance(array, list):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UnsayableError(f"%{value.name} is a constant sequence")
+    dtype_text(from_numpy(array.dtype))
+    is_small = array.size <= INLINE and (array.dtype.kind in "iub" or array.ndim == 0)
+    if is_small and is_plain(array):
+        return array_text(literal(array), value.dtype)
+    if not isinstance(writer, TorchWriter):
+        return "self.constant"
+    return f"self.{writer.draft.store(value)}"
+
+
+def new_names() -> Names:
+    """Names that locals may not have."""
+    return Names(RESERVED | LIBRARY.names)

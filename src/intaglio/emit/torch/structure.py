@@ -1,0 +1,198 @@
+"""Which nodes make up which module: the scopes that an exporter recorded, as far as each can be called as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from intaglio.emit.pythonic.block import INLINE
+from intaglio.ir.graph import Graph, Node, Value
+
+Path: TypeAlias = tuple[str, ...]
+
+
+@dataclass
+class Group:
+    """Nodes that are called as a module, and the order of what is in it."""
+
+    path: Path
+    nodes: list[Node]
+    items: list[Node | Group] = field(default_factory=list)
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The values that the group reads from outside, constants left out."""
+        own = {value for node in self.nodes for value in node.outputs}
+        reads = (value for node in self.nodes for value in operands(node))
+        return list(dict.fromkeys(value for value in reads if value not in own))
+
+    @property
+    def outputs(self) -> list[Value]:
+        """The values that others read."""
+        own = set(self.nodes)
+        return [value for node in self.nodes for value in node.outputs if _is_read_outside(value, own)]
+
+
+Item: TypeAlias = Node | Group
+
+
+def operands(node: Node) -> list[Value]:
+    """What a node reads, in its bodies too, constants left out."""
+    found = (value for value in (*node.inputs, *node.captures()) if value is not None)
+    return [value for value in dict.fromkeys(found) if value.constant is None and not is_sizes(value)]
+
+
+def is_sizes(value: Value) -> bool:
+    """Whether a value holds sizes that can be written where they are read."""
+    return value.contents is not None and value.contents.size <= 2 * INLINE and value.producer is not None
+
+
+def _is_read_outside(value: Value, own: set[Node]) -> bool:
+    users = [user for user, _ in value.uses]
+    others = [user for user in users if isinstance(user, Graph) or not all(map(is_sizes, user.outputs))]
+    return any(isinstance(user, Graph) or _holder(user, own) not in own for user in others)
+
+
+def _holder(user: Node, own: set[Node]) -> Node:
+    """The node itself, or the one among these whose body it stands in."""
+    if user in own:
+        return user
+    for node in own:
+        for _, body in node.op.subgraphs():
+            if user in set(body.all_nodes()):
+                return node
+    return user
+
+
+HOISTED = 8
+"""At most so many nodes are computed outside of the module that has them first."""
+
+_LAYERS = frozenset({"Conv", "ConvTranspose", "Linear", "LSTM", "GRU", "RNN", "Attention", "MatMul", "Gather"})
+
+
+def hoist(nodes: Sequence[Node], paths: dict[Node, Path]) -> None:
+    """Take what several modules read out of the one that happens to compute it, where that needs nothing of it."""
+    for node in reversed(nodes):
+        readers = [paths[user] for value in node.outputs for user in value.readers if user in paths]
+        own = paths[node]
+        target = own
+        for path in readers:
+            target = target[
+                : next(
+                    (i for i, (a, b) in enumerate(zip(target, path, strict=False)) if a != b),
+                    min(len(target), len(path)),
+                )
+            ]
+        while target and len(own) > len(target) and own[len(target)].isdigit():
+            target = target[:-1]
+        if len(target) == len(own):
+            continue
+        needed = _needed_inside(node, own[: len(target) + 1], paths)
+        if needed is not None:
+            for each in needed:
+                paths[each] = target
+
+
+def _needed_inside(node: Node, scope: Path, paths: Mapping[Node, Path]) -> set[Node] | None:
+    """The nodes of a scope that a node stands on; None where they are many or have weights."""
+    found: set[Node] = set()
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if each in found or paths.get(each, ())[: len(scope)] != scope:
+            continue
+        found.add(each)
+        if len(found) > HOISTED or each.op.name in _LAYERS:
+            return None
+        waiting += [value.producer for value in operands(each) if value.producer is not None]
+    return found
+
+
+def arrange(nodes: Sequence[Node], prefix: Path, paths: Mapping[Node, Path], dissolved: set[Path]) -> list[Item]:
+    """Nodes and groups of them in an order in which each can run after those before it.
+
+    A scope that cannot be called as a whole, since what it gives comes back to it by way of others, is dissolved.
+    """
+    while True:
+        units = _units(nodes, prefix, paths, dissolved)
+        order, rest = _sorted(units)
+        if not rest:
+            break
+        groups = [key for key in rest if isinstance(key, tuple)]
+        assert groups, "nodes in a circle"
+        dissolved.update((*prefix, *key) for key in groups)
+    found: list[Item] = []
+    for key in order:
+        if isinstance(key, Node):
+            found.append(key)
+            continue
+        group = Group((*prefix, *key), units[key])
+        group.items = arrange(group.nodes, group.path, paths, dissolved)
+        found.append(group)
+    return found
+
+
+Key: TypeAlias = Node | Path
+
+
+def _units(
+    nodes: Sequence[Node], prefix: Path, paths: Mapping[Node, Path], dissolved: set[Path]
+) -> dict[Key, list[Node]]:
+    """What belongs together, by scope; a scope of one node is that node."""
+    found: dict[Key, list[Node]] = {}
+    for node in nodes:
+        own = paths[node][len(prefix) :]
+        length = 1
+        while length <= len(own) and (*prefix, *own[:length]) in dissolved:
+            length += 1
+        key: Key = own[:length] if length <= len(own) else node
+        found.setdefault(key, []).append(node)
+    return {(members[0] if len(members) == 1 else key): members for key, members in found.items()}
+
+
+def _sorted(units: Mapping[Key, list[Node]]) -> tuple[list[Key], list[Key]]:
+    """The units in an order in which they can run, and those that wait for each other."""
+    home = {value: key for key, members in units.items() for node in members for value in node.outputs}
+    waits: dict[Key, set[Key]] = {}
+    for key, members in units.items():
+        needs = {home[value] for node in members for value in operands(node) if value in home}
+        waits[key] = needs - {key}
+    order: list[Key] = []
+    done: set[Key] = set()
+    rest = list(units)
+    while rest:
+        ready = [key for key in rest if waits[key] <= done]
+        if not ready:
+            return order, rest
+        order += ready
+        done.update(ready)
+        rest = [key for key in rest if key not in done]
+    return order, []
+
+
+def is_container(group: Group, paths: Mapping[Node, Path]) -> bool:
+    """Whether a scope holds nothing but numbered modules."""
+    length = len(group.path)
+    return all(len(paths[node]) > length and paths[node][length].isdigit() for node in group.nodes)
+
+
+def chain_of(group: Group) -> list[Item] | None:
+    """The items of a group of which each takes what the one before gives, and nothing else."""
+    before = group.inputs
+    if len(before) != 1:
+        return None
+    for item in group.items:
+        whole = item if isinstance(item, Group) else Group(group.path, [item])
+        if whole.inputs != before or len(whole.outputs) != 1:
+            return None
+        before = whole.outputs
+    return group.items if before == group.outputs else None
+
+
+def all_groups(items: Iterable[Item]) -> Iterable[Group]:
+    """All groups, outer ones first."""
+    for item in items:
+        if isinstance(item, Group):
+            yield item
+            yield from all_groups(item.items)

@@ -1,0 +1,145 @@
+"""Models as modules of PyTorch."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.emit.models import FEEDS, MODELS
+from tests.emit.test_python import SNAPSHOTS, check_snapshot
+
+import intaglio
+from intaglio.conformance.exported import export_row, export_subject, import_exported
+from intaglio.conformance.suite import cases
+from intaglio.errors import UnsupportedError
+
+torch = pytest.importorskip("torch", reason="exported PyTorch code needs PyTorch, which development does not install")
+from tests.emit.torch_models import NETWORKS, exported_network  # noqa: E402
+from torch import nn  # noqa: E402
+
+SAMPLE = 17
+"""Every so many of ONNX's tests is in the quick part."""
+
+
+def tensors(arrays: list[np.ndarray]) -> list[torch.Tensor]:
+    return [torch.from_numpy(np.ascontiguousarray(array)).reshape(array.shape) for array in arrays]
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_source_is_as_it_was_and_right(name: str, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    intaglio.export(model, "torch", tmp_path)
+    check_snapshot((tmp_path / "model.py").read_text(), SNAPSHOTS / f"{name}.torch.txt", update=False)
+    expected = intaglio.load(model, engine="reference")(*FEEDS[name])
+    found = import_exported(tmp_path).load()(*tensors(FEEDS[name]))
+    pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+    for left, right in pairs:
+        np.testing.assert_allclose(left.detach().numpy(), right, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", list(cases())[::SAMPLE])
+def test_onnx_tests_in_torch(name: str) -> None:
+    result, error = cases()[name].run(export_subject("torch"))
+    if error is not None and not isinstance(error, UnsupportedError) and result.outcome != "random":
+        raise error
+
+
+@pytest.mark.slow
+def test_all_of_onnx_tests() -> None:
+    subject = export_subject("torch")
+    results = [case.run(subject)[0] for case in cases().values()]
+    _, passed, sayable, _ = export_row("torch", results)
+    assert passed >= 1720
+    assert passed == sayable
+
+
+@pytest.mark.parametrize("is_dynamo", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_networks_come_back_as_they_were_written(name: str, is_dynamo: bool, tmp_path: Path) -> None:
+    network, inputs, model = exported_network(name, is_dynamo)
+    intaglio.export(model, "torch", tmp_path)
+    text = (tmp_path / "model.py").read_text()
+    loaded = import_exported(tmp_path).load()
+    for batch in (1, 3):
+        given = [each[:1].repeat_interleave(batch, 0) for each in inputs]
+        torch.testing.assert_close(loaded(*given), network(*given), rtol=1e-4, atol=1e-5)
+    assert not re.search(r"\bmatmul|\.tolist\(|torch\.tensor\(\[", text), text
+    expected = {kind for kind in LAYERS if any(type(each) is kind for each in network.modules())}
+    found = {type(each) for each in loaded.modules()}
+    assert expected - {nn.BatchNorm2d} <= found
+
+
+LAYERS = (nn.Conv2d, nn.Linear, nn.LayerNorm, nn.Embedding, nn.LSTM, nn.BatchNorm2d)
+
+
+@pytest.mark.slow  # as all that PyTorch's newer exporter takes part in, which is slow to start
+def test_equal_blocks_are_one_class(tmp_path: Path) -> None:
+    _, _, model = exported_network("transformer", True)
+    intaglio.export(model, "torch", tmp_path)
+    text = (tmp_path / "model.py").read_text()
+    names = [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    assert names == ["Attention", "Layer", "Model"]
+    assert "self.layers = nn.Sequential(*(Layer() for _ in range(3)))" in text
+    assert "functional.scaled_dot_product_attention(" in text
+    keys = set(import_exported(tmp_path).load().state_dict())
+    assert {"layers.2.attention.query.weight", "layers.0.norm1.bias", "embed.weight"} <= keys
+
+
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_it_trains(name: str, tmp_path: Path) -> None:
+    _, inputs, model = exported_network(name, False)
+    intaglio.export(model, "torch", tmp_path)
+    loaded = import_exported(tmp_path).load().train()
+    wanted = torch.ones_like(loaded(*inputs))
+    optimiser = torch.optim.SGD(loaded.parameters(), lr=0.01)
+    losses = []
+    for _ in range(4):
+        optimiser.zero_grad()
+        loss = nn.functional.mse_loss(loaded(*inputs), wanted)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    assert all(parameter.grad is not None for parameter in loaded.parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_it_is_exported_again(name: str, tmp_path: Path) -> None:
+    _, inputs, model = exported_network(name, True)
+    intaglio.export(model, "torch", tmp_path)
+    loaded = import_exported(tmp_path).load()
+    again = torch.onnx.export(loaded, tuple(inputs), dynamo=True, verbose=False)
+    found = intaglio.load(again.model_proto, engine="reference")(*(each.numpy() for each in inputs))
+    np.testing.assert_allclose(found, loaded(*inputs).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_source_is_clean(name: str, tmp_path: Path) -> None:
+    intaglio.export(MODELS[name](), "torch", tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        "--select",
+        "E,F,W,I,B,UP,SIM",
+        "--line-length",
+        "120",
+    ]
+    done = subprocess.run([*command, "model.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_pretrained_folders(tmp_path: Path) -> None:
+    intaglio.export(MODELS["convolution"](), "torch", tmp_path)
+    module = import_exported(tmp_path)
+    x = tensors(FEEDS["convolution"])[0]
+    torch.testing.assert_close(module.Model.from_pretrained(tmp_path)(x), module.load(tmp_path)(x))
+    assert set(module.load().state_dict()) == {"conv.weight", "conv.bias", "linear.weight", "linear.bias"}
