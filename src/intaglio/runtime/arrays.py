@@ -11,6 +11,7 @@ from intaglio.errors import InputError
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from intaglio.runtime.binding import format_shape
+from intaglio.runtime.tensors import array_of
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Value
@@ -114,19 +115,11 @@ def _from_others(data: Any, place: str) -> np.ndarray[Any, Any]:
 
 def _from_torch(data: Any, place: str) -> np.ndarray[Any, Any]:
     """A tensor of PyTorch, without its gradient; types that NumPy lacks keep their bits."""
-    name = str(getattr(data, "dtype", "")).removeprefix("torch.")
     kind = getattr(getattr(data, "device", None), "type", "cpu")
     if kind != "cpu":
         raise InputError(f"{place} is a tensor on {data.device}; Intaglio computes on the CPU: give it tensor.cpu()")
     try:
-        plain = data.detach().resolve_conj().resolve_neg()
-        if hasattr(np, name) or name in ("bool", "complex32"):
-            return plain.numpy()
-        import ml_dtypes
-        import torch  # pyright: ignore[reportMissingImports]
-
-        bits = plain.view({1: torch.uint8, 2: torch.int16}[plain.element_size()])
-        return bits.numpy().view(getattr(ml_dtypes, name))
+        return array_of(data)
     except Exception as error:  # sparse and quantized tensors, types that ml_dtypes lacks
         raise InputError(f"{place} is a tensor of {data.dtype}, which cannot be read as an array: {error}") from error
 

@@ -26,6 +26,7 @@ from intaglio.runtime.outputs import apart, check_targets, written
 from intaglio.runtime.program import Program
 from intaglio.runtime.progress import told
 from intaglio.runtime.sources import as_source
+from intaglio.runtime.tensors import has_tensor, tensors_of
 from intaglio.runtime.variant import Engine, EngineName, Options, Progress, Variant
 from intaglio.runtime.warm import WarmStart, warm_start
 from intaglio.targets.c.native import using_threads
@@ -340,16 +341,28 @@ class Model:
         return self._outputs
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
-        """Run on arrays by position or name; returns the output, or a tuple of them where there are several."""
+        """Run on arrays by position or name; returns the output, or a tuple of them where there are several.
+
+        Where a tensor of PyTorch is among the inputs, the outputs are tensors too. Nothing is copied for it.
+        """
         main = self._main
         if not named and len(arrays) == len(main.inputs):
             results = main.engine.run_again(arrays)
-            if results is None:
+            if results is None and has_tensor(arrays):
+                results = tensors_of(self._call_on_tensors(arrays))
+            elif results is None:
                 values = [as_input(value, array) for value, array in zip(main.inputs, arrays, strict=True)]
                 results = self._run(main.engine, values, None, None)
         else:
             results = list(self.run(self._name_arguments(arrays, named)).values())
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _call_on_tensors(self, given: Sequence[Any]) -> list[Any]:
+        """A call with tensors of PyTorch among the inputs."""
+        main = self._main
+        arrays = [as_input(value, item) for value, item in zip(main.inputs, given, strict=True)]
+        results = main.engine.run_again(arrays)
+        return self._run(main.engine, arrays, None, None) if results is None else results
 
     def _name_arguments(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         names = [item.name for item in self._inputs]
@@ -376,7 +389,8 @@ class Model:
         those of the model is compiled when it is first asked for. A run that takes longer than `timeout` seconds, that
         included, raises RunTimeoutError. `threads` bounds the threads of this run instead of what the model was loaded
         with; the results are the same bits. With `prune`, nothing is computed that `outputs` do not need: the model is
-        compiled for these when they are first asked for. The arrays returned belong to the caller.
+        compiled for these when they are first asked for. The arrays returned belong to the caller; they are tensors of
+        PyTorch where one is among the inputs.
 
         `out` has arrays by the names of outputs, which are written to and returned: writable, contiguous, of the type
         and shape of the output. A run that fails leaves them with anything in them.
@@ -399,9 +413,11 @@ class Model:
         targets = None if out is None else check_targets(out, names, self._outputs)
         into = None if targets is None else apart([targets.get(name) for name in computed], values)
         found = self._run(variant.engine, values, deadline, threads, into)
-        results = dict(zip(computed, found, strict=True))
+        shown = tensors_of(found) if has_tensor(feeds.values()) else found
+        results = dict(zip(computed, shown, strict=True))
         if targets is not None:
-            results |= {name: written(name, results[name], target) for name, target in targets.items()}
+            arrays = dict(zip(computed, found, strict=True))
+            results |= {name: written(name, arrays[name], target) for name, target in targets.items()}
         return results if names == computed else {name: results[name] for name in names}
 
     def _computed(self, names: tuple[str, ...]) -> tuple[str, ...]:
