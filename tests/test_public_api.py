@@ -71,6 +71,8 @@ BACKEND = [
 PARAMETERS = {
     "load": [
         "source",
+        "example_inputs",
+        "dynamic_shapes",
         "engine",
         "threads",
         "simplify",

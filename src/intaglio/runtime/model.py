@@ -61,7 +61,9 @@ class Signature(Record):
 
 def load(
     source: Source | Graph | Any,
+    example_inputs: Any = None,
     *,
+    dynamic_shapes: Any = None,
     engine: EngineName | None = None,
     threads: int | None = None,
     simplify: bool = True,
@@ -76,7 +78,9 @@ def load(
     """Read an ONNX model and make it ready to run.
 
     `source` is a path, bytes, an open file, a ModelProto, a graph, what `torch.onnx.export` gives, a model of onnx_ir
-    or a function of onnxscript; or a compiled model (a path or bytes), which is code: load only what you trust.
+    or a function of onnxscript; or a compiled model (a path or bytes), which is code: load only what you trust. It may
+    be a module of PyTorch with `example_inputs`, a tensor or a tuple of its arguments, and `dynamic_shapes` as
+    `torch.export` takes them; or an ExportedProgram.
     `engine` is "native" (compiled C, the default) or "reference" (NumPy); the environment variable INTAGLIO_ENGINE
     changes the default. `threads` bounds the threads of a run.
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
@@ -89,7 +93,7 @@ def load(
     """
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}, expected at least 1")
-    source, bounds = as_source(source), settled(limits)
+    source, bounds = as_source(source, example_inputs, dynamic_shapes), settled(limits)
     with within(bounds, is_timed=True), told(progress) as watcher:
         chosen, is_wanted = _choose_engine(engine)
         own = tuple((implementations or {}).items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -12,17 +13,24 @@ from intaglio.errors import InputError, LoadError
 PLAIN = (str, os.PathLike, bytes, bytearray, memoryview)
 
 
-def as_source(source: Any) -> Any:
+def as_source(source: Any, example_inputs: Any = None, dynamic_shapes: Any = None) -> Any:
     """A path, bytes, a ModelProto or a graph for what `load` was given; raises InputError where it is nothing of that.
 
-    Taken are also what `torch.onnx.export` gives, models of onnx_ir, functions of onnxscript, and open files.
+    Taken are also modules of PyTorch with example inputs, what `torch.export` and `torch.onnx.export` give, models of
+    onnx_ir, functions of onnxscript, and open files.
     """
+    if is_module(source):
+        return _from_module(source, example_inputs, dynamic_shapes)
+    if example_inputs is not None or dynamic_shapes is not None:
+        raise InputError(f"example inputs are for modules of PyTorch, and load was given a {type(source).__name__}")
     if isinstance(source, PLAIN):
         return source
     package = type(source).__module__.partition(".")[0]
     name = type(source).__name__
     if _is_known(package, name):
         return source
+    if package == "torch" and name == "ExportedProgram":
+        return _torch().program_graph(source)
     if package == "torch" and hasattr(type(source), "model_proto"):
         return _converted(lambda: source.model_proto, "program.save('model.onnx')")
     if package == "onnx_ir" and name == "Model":
@@ -32,6 +40,26 @@ def as_source(source: Any) -> Any:
     if hasattr(source, "read") and not hasattr(source, "SerializeToString"):
         return _read(source)
     raise InputError(_refusal(source, package, name))
+
+
+def is_module(source: object) -> bool:
+    """Whether something is a module of PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and hasattr(torch, "nn") and isinstance(source, torch.nn.Module)
+
+
+def _from_module(module: Any, example_inputs: Any, dynamic_shapes: Any) -> Any:
+    if example_inputs is None:
+        raise InputError(
+            f"load was given the module {type(module).__name__} of PyTorch without inputs to trace it with: "
+            "load(module, example_inputs), a tensor or a tuple of the module's arguments"
+        )
+    return _torch().module_graph(module, example_inputs, dynamic_shapes)
+
+
+def _torch() -> Any:
+    """Our part that knows PyTorch, which stands above this one: imported by name, by those who have PyTorch only."""
+    return import_module("intaglio.torch.export")
 
 
 def _is_known(package: str, name: str) -> bool:
@@ -70,7 +98,7 @@ _ADVICE = {
 def _refusal(source: Any, package: str, name: str) -> str:
     advice = _ADVICE.get((package, name))
     if advice is None and hasattr(source, "state_dict") and hasattr(source, "forward"):
-        advice = "export the module first: load(torch.onnx.export(module, example_inputs, dynamo=True))"
+        advice = "export the module first, for modules of PyTorch: load(module, example_inputs)"
     taken = "load takes a path, bytes, a ModelProto, a graph of intaglio, or what torch.onnx.export gives"
     title = name if package == "builtins" else f"{package}.{name}"
     return f"load was given a {title}; {advice or taken}"

@@ -1,0 +1,86 @@
+"""Convolutions and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from intaglio.errors import UnsupportedError
+from intaglio.ir.graph import Value
+from intaglio.ops.convolution import Conv, ConvTranspose
+from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.table import aten
+
+
+def _operator(
+    w: Value, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int
+) -> Conv | ConvTranspose:
+    """The operator for PyTorch's arguments; lists of one number hold for all axes."""
+    rank = w.rank - 2
+    strides, pads, dilations, extra = (_full(each, rank) for each in (stride, padding, dilation, output_padding))
+    named: dict[str, Any] = {"strides": strides, "dilations": dilations, "group": groups, "pads": pads * 2}
+    return ConvTranspose(**named, output_padding=extra) if transposed else Conv(**named)
+
+
+def _full(numbers: Sequence[Any], rank: int) -> tuple[int, ...]:
+    if not all(isinstance(number, int) for number in numbers):
+        raise UnsupportedError("strides, pads or dilations that are open")
+    return tuple(numbers) if len(numbers) == rank else (numbers[0],) * rank
+
+
+@aten("convolution")
+def convolution(
+    c: Call,
+    x: Value,
+    w: Value,
+    bias: Value | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Value:
+    """A convolution, or a transposed one."""
+    _check(x, w)
+    op = _operator(w, stride, padding, dilation, transposed, output_padding, groups)
+    return c.b.add(op, [x, w] if bias is None else [x, w, c.cast(bias, x.dtype)])[0]
+
+
+@aten("convolution_backward")
+def convolution_backward(
+    c: Call,
+    bar: Value,
+    x: Value,
+    w: Value,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Value | None, ...]:
+    """The gradients of a convolution by its input, weights and bias."""
+    _check(x, w)
+    op = _operator(w, stride, padding, dilation, transposed, output_padding, groups)
+    found = list(op.pullback(c.b, [x, w], [], [bar])) if any(output_mask[:2]) else [None, None]
+    axes = [axis for axis in range(bar.rank) if axis != 1]
+    found.append(c.b.ReduceSum(bar, axes, keepdims=0) if output_mask[2] else None)
+    kept = [value if is_wanted else None for value, is_wanted in zip(found, output_mask, strict=True)]
+    targets = (x.shape, w.shape, None)
+    return tuple(
+        None if value is None else _shaped(c, value, shape) for value, shape in zip(kept, targets, strict=True)
+    )
+
+
+def _shaped(c: Call, value: Value, shape: Any) -> Value:
+    return value if shape is None or value.tensor.shape == shape else c.reshape(value, shape)
+
+
+def _check(x: Value, w: Value) -> None:
+    if not x.dtype.is_float:
+        raise UnsupportedError(f"convolutions of {x.dtype}")
+    if x.rank != w.rank:
+        raise UnsupportedError("a convolution without a batch")

@@ -1,0 +1,149 @@
+# pyright: reportMissingImports=false, reportUnknownParameterType=false
+"""The backend of torch.compile: graphs of TorchDynamo, forward and backward, as programs of ours.
+
+torch.compile(model, backend="intaglio")
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
+from torch.fx import GraphModule
+
+from intaglio.errors import InputError, UnsupportedError
+from intaglio.ir.graph import Graph
+from intaglio.record import Record
+from intaglio.runtime.model import Model, load
+from intaglio.torch.decompositions import decompositions
+from intaglio.torch.partition import Classified, classify, is_size
+from intaglio.torch.program import Assembly, LateModel, ModelStep, Program
+from intaglio.torch.report import CompiledGraph, note
+from intaglio.torch.translate import operator_name
+
+LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "strict", "implementations", "limits")
+
+
+class Options(Record):
+    """What `options={...}` of torch.compile may say: those of `intaglio.load`, and how graphs are cut."""
+
+    load: tuple[tuple[str, Any], ...] = ()
+    fallback: bool = True
+    """Whether PyTorch may run operators that we cannot; else they are an error."""
+    eager: tuple[str, ...] = ()
+    """Operators that PyTorch shall run, by full name: `aten.mm.default`."""
+
+
+def read_options(options: Mapping[str, Any] | None) -> Options:
+    """The options that torch.compile was given; raises InputError for unknown ones."""
+    given = dict(options or {})
+    own = {name: given.pop(name) for name in ("fallback", "eager") if name in given}
+    unknown = [name for name in given if name not in LOAD_OPTIONS]
+    if unknown:
+        known = ", ".join(("fallback", "eager", *LOAD_OPTIONS))
+        raise InputError(f"there is no option {unknown[0]!r} of the backend intaglio; the options are {known}")
+    eager = own.get("eager", ())
+    return Options(
+        tuple(given.items()), own.get("fallback", True), (eager,) if isinstance(eager, str) else tuple(eager)
+    )
+
+
+class Watcher(Record):
+    """Who is told: `see` of each graph before it is compiled, which may change it, `saw` of each model that was made.
+
+    `observe` gets the values of all tensors of each forward pass. With a watcher, models are made when they first run.
+    """
+
+    see: Callable[[str, Graph], None]
+    saw: Callable[[Model], None]
+    observe: Callable[[Mapping[str, Any]], None] | None = None
+
+
+def backend(
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """What torch.compile calls with a graph: traced to ATen operators, it is compiled with and without gradients."""
+    del mode
+    return compile_with(read_options(options))(module, example_inputs)
+
+
+def compile_with(options: Options, watch: Watcher | None = None) -> Any:
+    """A backend for torch.compile with these options; `watch` is told of every graph."""
+    compiler = partial(_compile, options, watch)
+    return aot_autograd(
+        fw_compiler=partial(compiler, "forward"),
+        bw_compiler=partial(compiler, "backward"),
+        inference_compiler=partial(compiler, "inference"),
+        decompositions=decompositions(),
+        partition_fn=partial(min_cut_rematerialization_partition, compiler="inductor"),
+    )
+
+
+def _compile(
+    options: Options, watch: Watcher | None, kind: str, module: GraphModule, example_inputs: Sequence[Any]
+) -> Callable[[list[Any]], list[Any]]:
+    """One graph of AOTAutograd."""
+    del example_inputs
+    begin = time.perf_counter()
+    threads = torch.get_num_threads()
+
+    def make(graph: Graph) -> Model | LateModel:
+        if watch is None:
+            return make_now(graph)
+        watch.see(kind, graph)
+        observe = watch.observe if kind != "backward" else None
+        return LateModel(lambda: make_now(graph), watch.saw, observe)
+
+    def make_now(graph: Graph) -> Model:
+        given: dict[str, Any] = {"threads": threads, "progress": False, **dict(options.load)}
+        return load(graph, **given)
+
+    classified = classify(module, options.eager)
+    if classified.eager and not options.fallback:
+        listed = "; ".join(f"{operator_name(node)}: {why}" for node, why in classified.eager.items())
+        raise UnsupportedError(f"fallback is off, and PyTorch would have to run {listed}")
+    program = Assembly(module, classified, make, _visible(kind)).program()
+    program.threads = None if "threads" in dict(options.load) else threads
+    note(_graph_report(kind, module, program, classified, time.perf_counter() - begin))
+    return program
+
+
+def _visible(kind: str) -> int | None:
+    """How many outputs the user sees; what a forward pass keeps for the backward one may lie in any order."""
+    if kind != "forward":
+        return None
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None:
+        return None
+    metadata.bw_donated_idxs = []  # we write over nothing that is kept, so a backward pass may run more than once
+    return metadata.num_forward_returns
+
+
+def _graph_report(
+    kind: str, module: GraphModule, program: Program, classified: Classified, seconds: float
+) -> CompiledGraph:
+    calls = [node for node in module.graph.nodes if node.op == "call_function" and not is_size(node)]
+    listed = [each for each in calls if "getitem" not in operator_name(each)]
+    eager = tuple((operator_name(n), classified.eager[n]) for n in listed if n in classified.eager)
+    models = [step.model for step in program.steps if isinstance(step, ModelStep)]
+    made = [model for model in models if isinstance(model, Model)]
+    return CompiledGraph(kind, len(listed) - len(eager), len(models), eager, tuple(_host_nodes(made)), seconds)
+
+
+def _host_nodes(models: Sequence[Model]) -> list[str]:
+    found: list[str] = []
+    for model in models:
+        plan = getattr(model._main.engine, "plan", None)  # pyright: ignore[reportPrivateUsage]
+        found += [f"{step.node.source}: {step.reason}" for step in plan.host_steps] if plan is not None else []
+    return found

@@ -1,0 +1,78 @@
+# pyright: reportMissingImports=false, reportUnknownParameterType=false
+"""Which operators PyTorch takes apart before we see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+
+from intaglio.torch.aten import TABLE
+
+_MORE = (
+    *("addcdiv", "addcmul", "aminmax", "bucketize", "count_nonzero", "cumsum", "dist", "elu_backward"),
+    *(
+        "_softmax_backward_data",
+        "_log_softmax_backward_data",
+        "gelu_backward",
+        "hardtanh_backward",
+        "hardswish_backward",
+    ),
+    *(
+        "hardsigmoid_backward",
+        "leaky_relu_backward",
+        "mish_backward",
+        "mse_loss",
+        "mse_loss_backward",
+        "nll_loss_forward",
+    ),
+    *("nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward", "native_layer_norm_backward"),
+    *("native_group_norm_backward", "native_batch_norm_backward", "_native_batch_norm_legit_functional"),
+    *("_native_batch_norm_legit", "native_batch_norm", "batch_norm_backward", "sigmoid_backward", "silu_backward"),
+    *("softplus_backward", "tanh_backward", "threshold_backward", "smooth_l1_loss", "smooth_l1_loss_backward"),
+    *("huber_loss", "huber_loss_backward", "binary_cross_entropy", "binary_cross_entropy_backward"),
+    *("binary_cross_entropy_with_logits", "soft_margin_loss", "im2col", "col2im", "linalg_vector_norm", "norm"),
+    *(
+        "logaddexp",
+        "logaddexp2",
+        "logsumexp",
+        "masked_fill",
+        "native_dropout_backward",
+        "pixel_unshuffle",
+        "select_backward",
+    ),
+    *("slice_backward", "split", "std", "std_mean", "var_mean", "squeeze", "t", "unbind", "unfold_backward", "xlogy"),
+    *("grid_sampler_2d", "rrelu_with_noise", "glu", "glu_backward", "logit_backward", "log_sigmoid_forward"),
+    *("log_sigmoid_backward", "hardshrink", "softshrink", "celu", "selu", "threshold", "special_entr", "rot90"),
+    *("index_add", "index_copy", "index_fill", "masked_scatter", "adaptive_max_pool2d", "addmv", "addr", "diag_embed"),
+    *("nan_to_num", "linspace", "logspace", "lerp", "heaviside", "frac", "deg2rad", "rad2deg", "sinc", "hypot"),
+    *("reflection_pad1d_backward", "reflection_pad2d_backward", "replication_pad2d_backward", "_fused_rms_norm"),
+    *("_fused_rms_norm_backward", "isfinite", "isneginf", "isposinf", "baddbmm", "diagonal_backward"),
+)
+
+
+@cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's own table for what we do not say ourselves."""
+    found = dict(core_aten_decompositions())
+    for name in _MORE:
+        packet = getattr(torch.ops.aten, name, None)
+        for overload in packet.overloads() if packet is not None else ():
+            each = getattr(packet, overload)
+            if each in decomposition_table:
+                found[each] = decomposition_table[each]
+    found[torch.ops.aten.native_dropout.default] = _native_dropout
+    return {each: how for each, how in found.items() if str(each) not in TABLE}
+
+
+def _native_dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Dropout with a mask that depends on the sizes alone, so that PyTorch can draw it before all else runs."""
+    if train is False:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    if p == 1:
+        return torch.zeros_like(x), torch.zeros_like(x, dtype=torch.bool)
+    mask = torch.ops.aten.bernoulli.p(torch.empty(x.shape, dtype=torch.bool, device=x.device), 1 - p)
+    return x * mask * (1 / (1 - p)), mask

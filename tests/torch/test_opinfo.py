@@ -1,0 +1,67 @@
+"""The table of ATen operators against PyTorch's own samples. `python -m intaglio.torch.opinfo` runs them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from intaglio.torch.aten import FAMILIES, REFUSED, TABLE  # noqa: E402
+from intaglio.torch.opinfo import infos, judge, summary  # noqa: E402
+
+WRONG = ("differs", "failed")
+
+
+def check(verdicts: Any) -> None:
+    listed = list(verdicts)
+    assert any(verdict.outcome == "passes" for verdict in listed), summary(listed)
+    wrong = [f"{each.name} {each.dtype}: {each.reason}" for each in listed if each.outcome in WRONG]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_name_is_an_operator_of_pytorch() -> None:
+    for name in (*TABLE, *REFUSED):
+        namespace, packet, overload = name.split(".")
+        found = getattr(getattr(torch.ops, namespace), packet, None)
+        assert found is not None, name
+        assert overload in found.overloads() or name in REFUSED, name
+
+
+def test_every_rule_says_what_it_means() -> None:
+    assert len(FAMILIES) == 12
+    assert not set(TABLE) & set(REFUSED)
+
+
+QUICK = (
+    "add",
+    "div",
+    "clamp",
+    "cat",
+    "gather",
+    "index_put",
+    "var",
+    "nn.functional.layer_norm",
+    "sort",
+    "slice_scatter",
+)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_few_samples(name: str) -> None:
+    check(judge(lambda each: each == name, ("float32", "int64"), limit=4))
+
+
+@pytest.mark.parametrize("name", ["nn.functional.softplus", "remainder"])
+def test_compiled_samples(name: str) -> None:
+    check(judge(lambda each: each == name, ("float32",), limit=3, engine="native"))
+
+
+@pytest.mark.slow
+def test_all_samples() -> None:
+    verdicts = list(judge(lambda _: True, ("float32", "int64", "bool")))
+    check(verdicts)
+    print(summary(verdicts))
+    assert len({verdict.name for verdict in verdicts}) > 400
+    assert len(infos()) > 400
