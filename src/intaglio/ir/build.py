@@ -13,7 +13,8 @@ from intaglio.errors import GraphError, IntaglioError, ShapeError, UnsupportedEr
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Graph, Node, Operand, Value
-from intaglio.ir.op import OPERATORS, Op
+from intaglio.ir.op import Op
+from intaglio.ir.operator_methods import OperatorMethods
 from intaglio.ir.origin import UNKNOWN, Origin, as_origin
 from intaglio.ir.resize import own_symbols, rewritten_type, type_symbols
 from intaglio.ir.types import SequenceType, TensorType, Type
@@ -34,7 +35,7 @@ def current_builder() -> Builder:
     return _active.builders[-1]
 
 
-class Builder:
+class Builder(OperatorMethods):
     """Adds nodes to a graph, at its end or before a given node: `b.Exp(x)`, `b.ReduceSum(x, axes=[1])`, `x + 1`.
 
     An operand may be a Value, a number or a nested list: numbers become constants of the first value's element type,
@@ -54,12 +55,6 @@ class Builder:
             yield self
         finally:
             _active.builders.pop()
-
-    def __getattr__(self, operator: str) -> Callable[..., Any]:
-        cls = OPERATORS.get(("", operator))
-        if cls is None:
-            raise AttributeError(f"there is no operator {operator}")
-        return lambda *operands, **named: self.apply(cls, *operands, **named)
 
     def apply(self, cls: type[Op], *operands: Operand | None, outputs: int = 1, **named: Any) -> Any:
         """Add one node; a Value, or a tuple of them where `outputs` is more than 1."""

@@ -40,6 +40,9 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.record import Record
 
+if TYPE_CHECKING:
+    from intaglio.ir.build import Builder
+
 Array: TypeAlias = NDArray[Any]
 
 
@@ -207,7 +210,7 @@ class Op(Record):
             return self.reference
         return lambda *arrays: self.reference(*_merged(constants, arrays))
 
-    def expand(self, b: Any, *inputs: Any, **named: Any) -> Any:
+    def expand(self, b: Builder, *inputs: Any, **named: Any) -> Any:
         """The outputs in simpler operators, for composite operators only."""
         raise UnsupportedError(f"{self.name} has no expansion into simpler operators")
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from intaglio.errors import ShapeError
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT64, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
@@ -42,7 +43,7 @@ class Relu(UnaryX):
     def compute(self, X: Array) -> Any:
         return np.maximum(X, np.zeros((), X.dtype))
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [b.Where(inputs[0] > 0, bar, b.constant(0, bar.dtype))]
 
 
@@ -56,7 +57,7 @@ class Sigmoid(UnaryX):
         small = np.exp(-np.abs(X))
         return np.where(X >= 0, np.ones((), X.dtype), small) / (small + 1)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * output * (1 - output)]
 
 
@@ -69,13 +70,13 @@ class Softplus(UnaryX):
     def compute(self, X: Array) -> Any:
         return np.maximum(X, np.zeros((), X.dtype)) + np.log1p(np.exp(-np.abs(X)))
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         small = b.Exp(-b.Abs(X))
         whole = small + 1
         lost = small - (whole - 1)  # what the sum has rounded away, which is all where X is far below 0
         return b.Relu(X) + (b.Log(whole) + lost / whole)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * b.Sigmoid(inputs[0])]
 
 
@@ -106,7 +107,7 @@ class LeakyRelu(Activation):
     def compute(self, X: Array) -> Any:
         return np.where(X < 0, X * self.alpha, X)
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.Where(X < 0, X * self.alpha, X)
 
 
@@ -120,11 +121,11 @@ class Elu(Activation):
     def compute(self, X: Array) -> Any:
         return np.where(X < 0, self.alpha * np.expm1(X), X)
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.Where(X < 0, (_exp_below_zero(b, X) - 1) * self.alpha, X)
 
 
-def _exp_below_zero(b: Any, X: Value) -> Value:
+def _exp_below_zero(b: Builder, X: Value) -> Value:
     """exp(min(x, 0)): where it is not chosen it must not overflow either, or the gradient becomes NaN."""
     return b.Exp(b.Min(X, 0))
 
@@ -140,7 +141,7 @@ class Selu(Activation):
     def compute(self, X: Array) -> Any:
         return self.gamma * np.where(X <= 0, self.alpha * np.expm1(X), X)
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.Where(X <= 0, (_exp_below_zero(b, X) - 1) * self.alpha, X) * self.gamma
 
 
@@ -154,7 +155,7 @@ class Celu(Activation):
         zero = np.zeros((), X.dtype)
         return np.maximum(X, zero) + np.minimum(self.alpha * np.expm1(np.minimum(X, zero) / self.alpha), zero)
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.Relu(X) + b.Min((b.Exp(b.Min(X, 0) / self.alpha) - 1) * self.alpha, 0)
 
 
@@ -167,7 +168,7 @@ class ThresholdedRelu(Activation):
     def compute(self, X: Array) -> Any:
         return np.where(np.greater(X, self.alpha), X, 0)
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.Where(b.Greater(X, self.alpha), X, b.constant(0, X.dtype))
 
 
@@ -188,7 +189,7 @@ class PRelu(Op):
     def reference(self, X: Array, slope: Array) -> Array:
         return compute_wide(lambda x, factor: np.where(x < 0, x * factor, x), X, slope)
 
-    def expand(self, b: Any, X: Value, slope: Value) -> Value:
+    def expand(self, b: Builder, X: Value, slope: Value) -> Value:
         return b.Where(X < 0, X * slope, X)
 
 
@@ -207,7 +208,7 @@ class HardSigmoid(Activation):
     def compute(self, X: Array) -> Any:
         return np.clip(self.alpha * X + self.beta, 0, 1)
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.Max(b.Min(X * self.alpha + self.beta, 1), 0)
 
 
@@ -220,7 +221,7 @@ class HardSwish(Activation):
     def compute(self, X: Array) -> Any:
         return X * np.clip(X / 6 + 0.5, 0, 1)
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return X * b.Clip(X / 6 + 0.5, 0, 1)
 
 
@@ -237,7 +238,7 @@ class Softsign(Op):
     def reference(self, input: Array) -> Array:
         return compute_wide(lambda x: x / (1 + np.abs(x)), input)
 
-    def expand(self, b: Any, input: Value) -> Value:
+    def expand(self, b: Builder, input: Value) -> Value:
         return input / (b.Abs(input) + 1)
 
 
@@ -259,7 +260,7 @@ class Gelu(Activation):
         error = np.frompyfunc(lambda x: 0.5 * math.erfc(-x / math.sqrt(2)), 1, 1)(X.astype(np.float64))
         return X * np.asarray(error, dtype=np.float64)
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         if self.approximate == "tanh":
             inner = (X + X * X * X * 0.044715) * math.sqrt(2 / math.pi)
             return X * 0.5 * (b.Tanh(inner) + 1)
@@ -275,7 +276,7 @@ class Mish(Activation):
     def compute(self, X: Array) -> Any:
         return X * np.tanh(Softplus().compute(X))
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return X * b.Tanh(b.Softplus(X))
 
 
@@ -289,7 +290,7 @@ class Swish(Activation):
     def compute(self, X: Array) -> Any:
         return X * Sigmoid().compute(X * X.dtype.type(self.alpha))
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return X * b.Sigmoid(X if self.alpha == 1 else X * self.alpha)
 
 
@@ -309,7 +310,7 @@ class SwiGLU(Op):
     def reference(self, A: Array, B: Array) -> Array:
         return compute_wide(lambda gate, value: Swish(alpha=self.alpha).compute(gate) * value, A, B)
 
-    def expand(self, b: Any, A: Value, B: Value) -> Value:
+    def expand(self, b: Builder, A: Value, B: Value) -> Value:
         return b.Swish(A, alpha=self.alpha) * B
 
 
@@ -332,7 +333,7 @@ class Shrink(Op):
         result = np.where(x > self.lambd, x - self.bias, np.where(x < -self.lambd, x + self.bias, 0))
         return convert(result, from_numpy(input.dtype))
 
-    def expand(self, b: Any, input: Value) -> Value:
+    def expand(self, b: Builder, input: Value) -> Value:
         if not input.dtype.is_float:
             wide = b.Cast(input, to=FLOAT64.number)
             return b.CastLike(b.Shrink(wide, bias=self.bias, lambd=self.lambd), input)

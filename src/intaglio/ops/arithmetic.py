@@ -52,7 +52,7 @@ class Add(Binary):
     def size(self, A: Any, B: Any) -> Any:
         return A + B
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar, bar]
 
 
@@ -71,7 +71,7 @@ class Sub(Binary):
     def size(self, A: Any, B: Any) -> Any:
         return A - B
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar, -bar]
 
 
@@ -89,7 +89,7 @@ class Mul(Binary):
     def size(self, A: Any, B: Any) -> Any:
         return A * B
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * inputs[1], bar * inputs[0]]
 
 
@@ -111,7 +111,7 @@ class Div(Binary):
         is_negative = dims.decide_less(A, 0) != dims.decide_less(B, 0)
         return -dims.floordiv(-A, B) if is_negative else dims.floordiv(A, B)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar / inputs[1], -bar * output / inputs[1]]
 
 
@@ -139,7 +139,7 @@ class Mod(Binary):
             return -dims.mod(-A, -B if dims.decide_less(B, 0) else B)
         return dims.mod(A, -B if self.fmod and dims.decide_less(B, 0) else B)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         quotient = (inputs[0] - output) / inputs[1]
         return [bar, -bar * b.Round(quotient)]
 
@@ -167,7 +167,7 @@ class Pow(Op):
         with np.errstate(all="ignore"):
             return convert(np.asarray(_float_power(X.astype(np.float64), Y.astype(np.float64))), base)
 
-    def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
+    def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
         from intaglio.ops.gradient import unbroadcast
 
         (X, Y), Z, bar = inputs, outputs[0], output_bars[0]
@@ -180,7 +180,7 @@ class Pow(Op):
         return X_bar, unbroadcast(b, b.CastLike(bar * Z * slope, Y), Y)
 
 
-def _power_slope(b: Any, X: Value, Y: Value) -> Value:
+def _power_slope(b: Builder, X: Value, Y: Value) -> Value:
     """Y X^(Y - 1); zero where Y is zero, although the power is infinite where X is zero too."""
     exponent = b.CastLike(Y, X)
     if Y.constant is not None and np.all(Y.constant):
@@ -220,7 +220,7 @@ class Min(Variadic):
     def size(self, *data_0: Any) -> Any:
         return reduce(dims.minimum, data_0)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return _shared_by_attaining(b, inputs, output, bar)
 
 
@@ -239,11 +239,11 @@ class Max(Variadic):
     def size(self, *data_0: Any) -> Any:
         return reduce(dims.maximum, data_0)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return _shared_by_attaining(b, inputs, output, bar)
 
 
-def _shared_by_attaining(b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+def _shared_by_attaining(b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
     """The gradient in equal parts to the operands that are equal to the result."""
     attains = [b.CastLike(b.Equal(value, output), bar) for value in inputs]
     share = bar / reduce(lambda left, right: left + right, attains)
@@ -260,10 +260,10 @@ class Sum(Variadic):
     def compute(self, *data_0: Array) -> Any:
         return reduce(np.add, data_0)
 
-    def expand(self, b: Any, *data_0: Value) -> Value:
+    def expand(self, b: Builder, *data_0: Value) -> Value:
         return reduce(b.Add, data_0)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar] * len(inputs)
 
 
@@ -276,10 +276,10 @@ class Mean(Variadic):
     def compute(self, *data_0: Array) -> Any:
         return reduce(np.add, data_0) / len(data_0)
 
-    def expand(self, b: Any, *data_0: Value) -> Value:
+    def expand(self, b: Builder, *data_0: Value) -> Value:
         return b.Sum(*data_0) / len(data_0)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar / len(inputs)] * len(inputs)
 
 
@@ -384,7 +384,7 @@ class CumSum(Cumulative):
 
     work = Work.LINEAR
 
-    def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
+    def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
         bar = b.CumSum(output_bars[0], inputs[1], reverse=1 - self.reverse, exclusive=self.exclusive)
         return bar, None
 
@@ -394,7 +394,7 @@ class CumProd(Cumulative):
 
     total: ClassVar[np.ufunc] = np.multiply
 
-    def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
+    def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
         """The product of what stands before an element, times what the products behind it weigh; right at zeros too."""
         x, places = inputs[0], known_integers(inputs[1])
         if places is None or x.tensor.shape is None:
@@ -403,7 +403,7 @@ class CumProd(Cumulative):
         before = b.CumProd(x, inputs[1], exclusive=1, reverse=self.reverse)
         return before * self._weights_behind(b, x, output_bars[0], axis), None
 
-    def _weights_behind(self, b: Any, x: Value, bar: Value, axis: int) -> Value:
+    def _weights_behind(self, b: Builder, x: Value, bar: Value, axis: int) -> Value:
         """s[k] = bar[k] + x[k + 1] s[k + 1]; where the element itself is left out, bar[k + 1] + x[k + 1] s[k + 1]."""
         body = Graph("products behind", outer=b.graph)
         slice_type = scan_slice(x, axis)[1]

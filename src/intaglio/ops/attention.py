@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -321,10 +322,7 @@ class Attention(Op):
             found += [b.GreaterOrEqual(key, place - rule.left)] if rule.left >= 0 else []
         if lengths is not None:
             found.append(b.Less(key, b.Reshape(lengths, [-1, 1, 1, 1])))
-        result = found[0] if found else None
-        for other in found[1:]:
-            result = b.And(result, other)
-        return result
+        return reduce(b.And, found) if found else None
 
 
 def _looked_up(b: Builder, lengths: Value, keys: Value) -> Value:

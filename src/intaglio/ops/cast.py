@@ -10,6 +10,7 @@ import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import BOOL, FLOAT8E8M0, INT32, STRING, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
@@ -189,7 +190,7 @@ class Cast(Op):
     def dims(self, *inputs: Any) -> Any:
         return _cast_sizes(inputs[0], numbered_dtype(self.to))
 
-    def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
+    def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
         is_smooth = inputs[0].dtype.is_float and outputs[0].dtype.is_float
         return (b.CastLike(output_bars[0], inputs[0]) if is_smooth else None,)
 
@@ -224,7 +225,7 @@ class CastLike(Op):
     def reference(self, input: Array, target_type: Array) -> Array:
         return convert(input, from_numpy(target_type.dtype), bool(self.saturate), self.round_mode)
 
-    def expand(self, b: Any, input: Value, target_type: Value) -> Value:
+    def expand(self, b: Builder, input: Value, target_type: Value) -> Value:
         return b.Cast(input, to=target_type.dtype.number, saturate=self.saturate, round_mode=self.round_mode)
 
     def dims(self, *inputs: Any) -> Any:

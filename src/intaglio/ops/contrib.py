@@ -6,11 +6,12 @@ Each is an expansion into standard operators; ONNX Runtime is the judge of what 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from intaglio.errors import ShapeError, UnsupportedError
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32, INT32, INT64, UINT8, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
@@ -33,7 +34,7 @@ class Gelu(Op):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.Gelu(X)
 
 
@@ -42,7 +43,7 @@ class BiasGelu(Op):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, A: Value, B: Value) -> Value:
+    def expand(self, b: Builder, A: Value, B: Value) -> Value:
         return b.Gelu(A + B)
 
 
@@ -51,7 +52,7 @@ class FastGelu(Op):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, X: Value, bias: Value | None = None) -> Value:
+    def expand(self, b: Builder, X: Value, bias: Value | None = None) -> Value:
         return b.Gelu(X if bias is None else X + bias, approximate="tanh")
 
 
@@ -61,7 +62,7 @@ class QuickGelu(Op):
     domain: ClassVar[str] = DOMAIN
     alpha: float = float(np.float32(1.702))
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.Swish(X, alpha=self.alpha)
 
 
@@ -76,13 +77,13 @@ class SimplifiedLayerNormalization(Op):
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
         return given["X"].dtype, FLOAT32
 
-    def expand(self, b: Any, X: Value, scale: Value) -> tuple[Value, ...]:
+    def expand(self, b: Builder, X: Value, scale: Value) -> tuple[Value, ...]:
         y = b.RMSNormalization(X, scale, axis=self.axis, epsilon=self.epsilon, stash_type=self.stash_type)
         axis = self.axis + X.rank if self.axis < 0 else self.axis
         return y, inverse_root_mean_square(b, X, list(range(axis, X.rank)), self.epsilon)
 
 
-def inverse_root_mean_square(b: Any, x: Value, axes: list[int], epsilon: float) -> Value:
+def inverse_root_mean_square(b: Builder, x: Value, axes: list[int], epsilon: float) -> Value:
     """1 / sqrt(mean(x * x) + epsilon) in single precision."""
     wide = cast(b, x, FLOAT32)
     return b.Reciprocal(b.Sqrt(b.ReduceMean(wide * wide, axes, keepdims=1) + epsilon))
@@ -99,7 +100,7 @@ class SkipLayerNormalization(Op):
         return given["input"].dtype, FLOAT32, FLOAT32, given["input"].dtype
 
     def expand(
-        self, b: Any, input: Value, skip: Value, gamma: Value, beta: Value | None = None, bias: Value | None = None
+        self, b: Builder, input: Value, skip: Value, gamma: Value, beta: Value | None = None, bias: Value | None = None
     ) -> tuple[Value, ...]:
         total = input + skip if bias is None else input + skip + bias
         y, mean, inverse = b.LayerNormalization(total, gamma, beta, axis=-1, epsilon=self.epsilon, outputs=3)
@@ -116,7 +117,9 @@ class SkipSimplifiedLayerNormalization(Op):
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
         return given["input"].dtype, FLOAT32, FLOAT32, given["input"].dtype
 
-    def expand(self, b: Any, input: Value, skip: Value, gamma: Value, bias: Value | None = None) -> tuple[Value, ...]:
+    def expand(
+        self, b: Builder, input: Value, skip: Value, gamma: Value, bias: Value | None = None
+    ) -> tuple[Value, ...]:
         total = input + skip if bias is None else input + skip + bias
         y = b.RMSNormalization(total, gamma, axis=-1, epsilon=self.epsilon)
         inverse = inverse_root_mean_square(b, total, [total.rank - 1], self.epsilon)
@@ -137,7 +140,7 @@ class EmbedLayerNormalization(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         input_ids: Value,
         segment_ids: Value | None = None,
         word_embedding: Value | None = None,
@@ -160,7 +163,7 @@ class EmbedLayerNormalization(Op):
         return y, _word_counts(b, input_ids, mask), total
 
 
-def _word_counts(b: Any, input_ids: Value, mask: Value | None) -> Value:
+def _word_counts(b: Builder, input_ids: Value, mask: Value | None) -> Value:
     if mask is None:
         return b.Expand(b.constant(0, INT32), b.Shape(input_ids, start=0, end=1))
     return b.ReduceSum(cast(b, b.Equal(mask, 1), INT32), [1], keepdims=0)
@@ -176,7 +179,7 @@ class FusedMatMul(Op):
     transBatchA: int = 0
     transBatchB: int = 0
 
-    def expand(self, b: Any, A: Value, B: Value) -> Value:
+    def expand(self, b: Builder, A: Value, B: Value) -> Value:
         left = _turned(b, A, self.transA, self.transBatchA)
         product = b.MatMul(left, _turned(b, B, self.transB, self.transBatchB))
         return product if self.alpha == 1 else product * self.alpha
@@ -190,11 +193,11 @@ class TransposeMatMul(Op):
     transA: int = 0
     transB: int = 0
 
-    def expand(self, b: Any, A: Value, B: Value) -> Value:
+    def expand(self, b: Builder, A: Value, B: Value) -> Value:
         return b.apply(FusedMatMul, A, B, alpha=self.alpha, transA=self.transA, transB=self.transB)
 
 
-def _turned(b: Any, x: Value, transpose: int, batch: int) -> Value:
+def _turned(b: Builder, x: Value, transpose: int, batch: int) -> Value:
     """The matrices transposed, and before that the first axis moved behind the batch axes, as asked for."""
     if x.rank < 2 or not (transpose or batch):
         return x
@@ -224,7 +227,7 @@ ACTIVATIONS: dict[str, tuple[str, ...]] = {
 """The activations that can be fused, each with its parameters in order."""
 
 
-def activate(b: Any, x: Value, activation: str | None, parameters: dict[str, float]) -> Value:
+def activate(b: Builder, x: Value, activation: str | None, parameters: dict[str, float]) -> Value:
     """The fused activation of x; x itself where none is named."""
     if not activation:
         return x
@@ -249,7 +252,7 @@ class FusedGemm(Op):
     transA: int = 0
     transB: int = 0
 
-    def expand(self, b: Any, A: Value, B: Value, C: Value | None = None) -> Value:
+    def expand(self, b: Builder, A: Value, B: Value, C: Value | None = None) -> Value:
         product = b.Gemm(A, B, C, alpha=self.alpha, beta=self.beta, transA=self.transA, transB=self.transB)
         given = {
             "alpha": self.activation_alpha,
@@ -265,7 +268,7 @@ class FusedConvolution(ConvolutionAttributes, abstract=True):
     activation: str | None = None
     activation_params: tuple[float, ...] | None = None
 
-    def finish(self, b: Any, y: Value, addend: Value | None) -> Value:
+    def finish(self, b: Builder, y: Value, addend: Value | None) -> Value:
         """The activation of the sum of what was computed and of what is added."""
         names = ACTIVATIONS.get(self.activation or "", ("alpha", "beta"))
         parameters = dict(zip(names, self.activation_params or (), strict=False))
@@ -277,7 +280,7 @@ class FusedConv(FusedConvolution):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, X: Value, W: Value, B: Value | None = None, Z: Value | None = None) -> Value:
+    def expand(self, b: Builder, X: Value, W: Value, B: Value | None = None, Z: Value | None = None) -> Value:
         return self.finish(b, b.Conv(X, W, B, **self.convolution()), Z)
 
 
@@ -294,7 +297,7 @@ class MatMulNBits(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         A: Value,
         B: Value,
         scales: Value,
@@ -326,7 +329,7 @@ class BlockMatMul(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         A: Value,
         B: Value,
         scales: Value,
@@ -340,7 +343,7 @@ class BlockMatMul(Op):
         weights = self._scaled(b, numbers, steps, self._zeros(b, A.dtype, zero_points, blocks), g_idx)
         return b.MatMul(A, b.Transpose(weights, perm=(1, 0)))
 
-    def _zeros(self, b: Any, dtype: DType, zero_points: Value | None, blocks: int) -> Value:
+    def _zeros(self, b: Builder, dtype: DType, zero_points: Value | None, blocks: int) -> Value:
         """The zero points of all blocks, or one for all."""
         if zero_points is None:
             return b.constant(np.full((1, 1), 1 << (self.bits - 1)), dtype)
@@ -349,7 +352,7 @@ class BlockMatMul(Op):
         packed = b.Reshape(zero_points, [self.N, -1])
         return cast(b, b.Slice(unpack_bits(b, packed, self.bits), [0], [blocks], [1]), dtype)
 
-    def _scaled(self, b: Any, numbers: Value, steps: Value, zeros: Value, g_idx: Value | None) -> Value:
+    def _scaled(self, b: Builder, numbers: Value, steps: Value, zeros: Value, g_idx: Value | None) -> Value:
         """The weights [N, K]; `g_idx` names the block whose scale and zero point each of the K columns has."""
         if g_idx is None:
             weights = (numbers - b.Unsqueeze(zeros, [2])) * b.Unsqueeze(steps, [2])
@@ -360,7 +363,7 @@ class BlockMatMul(Op):
         return (columns - own) * b.Gather(steps, block, axis=1)
 
 
-def unpack_bits(b: Any, packed: Value, bits: int) -> Value:
+def unpack_bits(b: Builder, packed: Value, bits: int) -> Value:
     """Bytes split into numbers of 2, 4 or 8 bits along the last axis, the lowest bits first."""
     if bits == 8:
         return packed
@@ -392,7 +395,7 @@ class MatMulBnb4(Op):
     training_mode: int = 0
     transB: int = 1
 
-    def expand(self, b: Any, A: Value, B: Value, absmax: Value) -> Value:
+    def expand(self, b: Builder, A: Value, B: Value, absmax: Value) -> Value:
         if self.quant_type not in FOUR_BITS or min(self.K, self.N, self.block_size) < 1:
             raise ShapeError(f"quant_type={self.quant_type}, K={self.K}, N={self.N}, block_size={self.block_size}")
         dtype, count = wide_dtype(A.dtype), self.N * self.K
@@ -416,7 +419,7 @@ class MatMulInteger16(Op):
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
         return (INT32,)
 
-    def expand(self, b: Any, A: Value, B: Value) -> Value:
+    def expand(self, b: Builder, A: Value, B: Value) -> Value:
         return b.MatMul(cast(b, A, INT32), cast(b, B, INT32))
 
 
@@ -431,18 +434,18 @@ class NhwcMaxPool(Op):
     pads: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
 
-    def expand(self, b: Any, x: Value) -> Value:
+    def expand(self, b: Builder, x: Value) -> Value:
         names = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
         given = {name: getattr(self, name) for name in names}
         return channels_last(b, b.MaxPool(channels_first(b, x), **given))
 
 
-def channels_first(b: Any, x: Value) -> Value:
+def channels_first(b: Builder, x: Value) -> Value:
     """The last axis moved to the place behind the batch."""
     return b.Transpose(x, perm=(0, x.rank - 1, *range(1, x.rank - 1)))
 
 
-def channels_last(b: Any, x: Value) -> Value:
+def channels_last(b: Builder, x: Value) -> Value:
     """The axis behind the batch moved to the end."""
     return b.Transpose(x, perm=(0, *range(2, x.rank), 1))
 
@@ -461,7 +464,7 @@ class RotaryEmbedding(Op):
     rotary_embedding_dim: int = 0
     scale: float = 1.0
 
-    def expand(self, b: Any, input: Value, position_ids: Value, cos_cache: Value, sin_cache: Value) -> Value:
+    def expand(self, b: Builder, input: Value, position_ids: Value, cos_cache: Value, sin_cache: Value) -> Value:
         heads = self.num_heads or (None if input.rank == 4 else self._count_heads(input, cos_cache))
         return b.RotaryEmbedding(
             input,
@@ -479,7 +482,7 @@ class RotaryEmbedding(Op):
             raise ShapeError(f"the number of heads is not known: {input.type} with caches of {cos_cache.type}")
         return width // (2 * half)
 
-    def _positions(self, b: Any, input: Value, position_ids: Value) -> Value:
+    def _positions(self, b: Builder, input: Value, position_ids: Value) -> Value:
         """Positions for each batch and place; a single number is the position of the first place."""
         if position_ids.rank == 2:
             return position_ids

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
 from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT64, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
@@ -17,34 +19,34 @@ from intaglio.ops.contrib_quantize import MatMulIntegerToFloat
 from intaglio.ops.operand import cast
 
 
-def split_heads(b: Any, x: Value, heads: int, size: int = -1) -> Value:
+def split_heads(b: Builder, x: Value, heads: int, size: int = -1) -> Value:
     """[batch, places, heads * size] as [batch, heads, places, size]; without places the size must be given."""
     if heads < 1:
         raise ShapeError(f"the number of heads is {heads}, it must be at least 1")
     return b.Transpose(b.Reshape(x, [0, 0, heads, size]), perm=(0, 2, 1, 3))
 
 
-def merge_heads(b: Any, x: Value) -> Value:
+def merge_heads(b: Builder, x: Value) -> Value:
     """The inverse of `split_heads`."""
     return b.Reshape(b.Transpose(x, perm=(0, 2, 1, 3)), [0, 0, -1])
 
 
-def length(b: Any, x: Value, axis: int) -> Value:
+def length(b: Builder, x: Value, axis: int) -> Value:
     """One dimension of x as a scalar."""
     return b.Squeeze(b.Shape(x, start=axis, end=axis + 1), [0])
 
 
-def places(b: Any, count: Value) -> Value:
+def places(b: Builder, count: Value) -> Value:
     """0, 1, ... up to a scalar count."""
     return b.Range(b.constant(0, INT64), count, b.constant(1, INT64))
 
 
-def filled(b: Any, is_visible: Value, fill: float, dtype: DType) -> Value:
+def filled(b: Builder, is_visible: Value, fill: float, dtype: DType) -> Value:
     """What is added to scores: 0 where a key is visible, else `fill`."""
     return b.Where(is_visible, b.constant(0, dtype), b.constant(fill, dtype))
 
 
-def key_mask(b: Any, mask: Value, batch: Any, queries: Value, keys: Value) -> Value:
+def key_mask(b: Builder, mask: Value, batch: Any, queries: Value, keys: Value) -> Value:
     """Whether each key is visible, from one of ONNX Runtime's mask formats; broadcasts to [batch, heads, places, keys].
 
     One axis: the length of each sequence, which the starts of all queries and keys in a packed batch may follow, or the
@@ -62,7 +64,7 @@ def key_mask(b: Any, mask: Value, batch: Any, queries: Value, keys: Value) -> Va
     return b.Greater(b.Slice(mask, b.Concat(start, b.constant([0]), axis=0), ends, [2, 3]), 0)
 
 
-def _visible_range(b: Any, mask: Value, batch: Any, keys: Value) -> Value:
+def _visible_range(b: Builder, mask: Value, batch: Any, keys: Value) -> Value:
     key = places(b, keys)
     bounds = cast(b, mask, INT64)
     if dims.compare(mask.shape[0], batch * 2) == 0:
@@ -75,34 +77,32 @@ def _visible_range(b: Any, mask: Value, batch: Any, keys: Value) -> Value:
     return b.Less(key, b.Reshape(bounds, [-1, 1, 1, 1]))
 
 
-def causal(b: Any, queries: Value, keys: Value, past: Value) -> Value:
+def causal(b: Builder, queries: Value, keys: Value, past: Value) -> Value:
     """Whether each query sees each key, where the first query is at the place behind the past keys."""
     row = b.Unsqueeze(places(b, queries) + past, [1])
     return b.LessOrEqual(places(b, keys), row)
 
 
-def score_bias(b: Any, parts: list[Value | None]) -> Value | None:
+def score_bias(b: Builder, parts: list[Value | None]) -> Value | None:
     """The sum of what is added to the scores; None where nothing is."""
     given = [part for part in parts if part is not None]
-    total = given[0] if given else None
-    for part in given[1:]:
-        total = b.Add(total, part)
+    total = reduce(b.Add, given) if given else None
     if total is not None and total.rank < 4:
         total = b.Unsqueeze(total, list(range(4 - total.rank)))
     return total
 
 
-def scalar(b: Any, number: Value) -> Value:
+def scalar(b: Builder, number: Value) -> Value:
     """A number in a tensor of one element as an int64 scalar."""
     return b.Reshape(cast(b, number, INT64), np.zeros(0, np.int64))
 
 
-def in_buffer(b: Any, buffer: Value, new: Value, start: Value) -> Value:
+def in_buffer(b: Builder, buffer: Value, new: Value, start: Value) -> Value:
     """A cache [batch, heads, places, size] that is longer than what it holds, with new rows from `start` on."""
     return b.TensorScatter(buffer, new, b.Expand(start, b.Shape(new, start=0, end=1)), axis=2)
 
 
-def first_rows(b: Any, count: Value, *caches: Value) -> tuple[Value, ...]:
+def first_rows(b: Builder, count: Value, *caches: Value) -> tuple[Value, ...]:
     """The first rows of caches, so many of all."""
     rows = places(b, count)
     return tuple(b.Gather(cache, rows, axis=2) for cache in caches)
@@ -122,7 +122,7 @@ class SelfAttention(Op, abstract=True):
 
     def attend(
         self,
-        b: Any,
+        b: Builder,
         heads: list[Value],
         mask_index: Value | None,
         past: Value | None,
@@ -149,7 +149,7 @@ class SelfAttention(Op, abstract=True):
         return y, b.Concat(*(b.Unsqueeze(part, [0]) for part in present), axis=0)
 
     def _cached(
-        self, b: Any, k: Value, v: Value, past: Value | None, past_sequence_length: Value | None
+        self, b: Builder, k: Value, v: Value, past: Value | None, past_sequence_length: Value | None
     ) -> tuple[Value, tuple[Value, Value], tuple[Value, Value]]:
         """The number of past keys, keys and values with the past ones, and what becomes the new cache."""
         if past is None:
@@ -163,7 +163,7 @@ class SelfAttention(Op, abstract=True):
         keys, values = first_rows(b, start + length(b, k, 2), *present)
         return start, (keys, values), present
 
-    def split(self, b: Any, projected: Value, sizes: tuple[int, ...] | None = None) -> list[Value]:
+    def split(self, b: Builder, projected: Value, sizes: tuple[int, ...] | None = None) -> list[Value]:
         """The queries, keys and values that stand side by side in the last axis, by heads."""
         if sizes:
             parts = b.Split(projected, list(sizes), axis=2, outputs=3)
@@ -180,7 +180,7 @@ class Attention(SelfAttention):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         input: Value,
         weights: Value,
         bias: Value | None = None,
@@ -204,7 +204,7 @@ class QAttention(SelfAttention):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         input: Value,
         weight: Value,
         bias: Value,
@@ -240,7 +240,7 @@ class MultiHeadAttention(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         query: Value,
         key: Value | None = None,
         value: Value | None = None,
@@ -275,7 +275,7 @@ class MultiHeadAttention(Op):
         return merge_heads(b, y), *present, qk
 
     def _heads(
-        self, b: Any, query: Value, key: Value | None, value: Value | None, bias: Value | None
+        self, b: Builder, query: Value, key: Value | None, value: Value | None, bias: Value | None
     ) -> tuple[Value, Value, Value]:
         """Queries, keys and values as [batch, heads, places, size], with their biases added."""
         flat = self._unpacked(b, query, key, value)
@@ -284,7 +284,7 @@ class MultiHeadAttention(Op):
         q, k, v = (x if x.rank == 4 else split_heads(b, x, self.num_heads) for x in flat)
         return q, k, v
 
-    def _unpacked(self, b: Any, query: Value, key: Value | None, value: Value | None) -> list[Value]:
+    def _unpacked(self, b: Builder, query: Value, key: Value | None, value: Value | None) -> list[Value]:
         if query.rank == 5:
             return self._unstacked(b, query, 3)
         keys = needed(key, "key")
@@ -292,12 +292,12 @@ class MultiHeadAttention(Op):
             return [query, *self._unstacked(b, keys, 2)]
         return [query, keys, needed(value, "value")]
 
-    def _unstacked(self, b: Any, x: Value, count: int) -> list[Value]:
+    def _unstacked(self, b: Builder, x: Value, count: int) -> list[Value]:
         """[batch, places, heads, count, size] as `count` values of [batch, places, heads * size]."""
         parts = b.Split(x, axis=3, num_outputs=count, outputs=count)
         return [b.Reshape(part, [0, 0, -1]) for part in parts]
 
-    def _biased(self, b: Any, flat: list[Value], bias: Value) -> list[Value]:
+    def _biased(self, b: Builder, flat: list[Value], bias: Value) -> list[Value]:
         query, key, value = flat
         width = query.shape[2]
         sizes = [width, width, bias.shape[0] - width * 2]
@@ -308,7 +308,7 @@ class MultiHeadAttention(Op):
         return [x + part if x.rank == 3 else x for x, part in zip((query, key, value), parts, strict=True)]
 
 
-def beam_sources(b: Any, indirection: Value, queries: Value, past: Value) -> Value:
+def beam_sources(b: Builder, indirection: Value, queries: Value, past: Value) -> Value:
     """The sample that each key of each sample comes from: its beam's for past keys of a single query, else its own."""
     samples = b.Mul(length(b, indirection, 0), length(b, indirection, 1))
     own = b.Unsqueeze(places(b, samples), [1])
@@ -319,7 +319,7 @@ def beam_sources(b: Any, indirection: Value, queries: Value, past: Value) -> Val
     return b.Concat(b.Where(b.Equal(queries, 1), beam, own), b.Expand(own, shape), axis=1)
 
 
-def from_beams(b: Any, cache: Value, source: Value) -> Value:
+def from_beams(b: Builder, cache: Value, source: Value) -> Value:
     """[batch, heads, places, size] with each row taken from the sample that `source` [batch, places] names."""
     row = b.Expand(places(b, length(b, cache, 2)), b.Shape(source))
     index = b.Concat(b.Unsqueeze(source, [2]), b.Unsqueeze(row, [2]), axis=2)
@@ -339,7 +339,7 @@ class DecoderMaskedMultiHeadAttention(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         query: Value,
         key: Value | None = None,
         value: Value | None = None,

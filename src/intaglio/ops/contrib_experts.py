@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from intaglio.errors import ShapeError, UnsupportedError
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import UINT8, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
@@ -35,7 +36,7 @@ class Experts(Op, abstract=True):
     swiglu_limit: float | None = None
     use_sparse_mixer: int = 0
 
-    def mix(self, b: Any, input: Value, shares: Value, layers: Sequence[Layer]) -> Value:
+    def mix(self, b: Builder, input: Value, shares: Value, layers: Sequence[Layer]) -> Value:
         """The sum over the experts of their output times their share; `layers` are the three with their biases."""
         x = b.Reshape(wide(b, input), b.Concat(b.constant([-1]), b.Shape(input, start=-1), axis=0))
         first, second, third = layers
@@ -43,7 +44,7 @@ class Experts(Op, abstract=True):
         total = b.ReduceSum(y * b.Unsqueeze(b.Transpose(shares, perm=(1, 0)), [2]), [0], keepdims=0)
         return b.Reshape(cast(b, total, input.dtype), b.Shape(input))
 
-    def shares(self, b: Any, router_probs: Value) -> Value:
+    def shares(self, b: Builder, router_probs: Value) -> Value:
         """How much of each expert each word gets, [words, experts]: those of the `k` best, zeros elsewhere."""
         logits = wide(b, router_probs)
         best, index = b.TopK(logits, b.constant([self.k]), outputs=2)
@@ -51,7 +52,7 @@ class Experts(Op, abstract=True):
             return scattered(b, logits, index, b.Softmax(best, axis=1))
         return scattered(b, logits, index, b.GatherElements(b.Softmax(logits, axis=1), index, axis=1))
 
-    def _activated(self, b: Any, x: Value, first: Layer, third: Layer) -> Value:
+    def _activated(self, b: Builder, x: Value, first: Layer, third: Layer) -> Value:
         """The hidden layer of all experts, [experts, words, size]."""
         y = _layer(b, x, first)
         if self.activation_type == "swiglu":
@@ -65,26 +66,26 @@ class Experts(Op, abstract=True):
         y = functions[self.activation_type](y)
         return y if third[0] is None else y * _layer(b, x, third)
 
-    def _halves(self, b: Any, y: Value) -> tuple[Value, Value]:
+    def _halves(self, b: Builder, y: Value) -> tuple[Value, Value]:
         """What is gated by what, where both come from one layer: side by side, or one by one in turn."""
         if self.swiglu_fusion == 2:
             return b.Split(y, num_outputs=2, axis=2, outputs=2)
         end = np.iinfo(np.int64).max
         return b.Slice(y, [0], [end], [2], [2]), b.Slice(y, [1], [end], [2], [2])
 
-    def _gated(self, b: Any, gate: Value, linear: Value) -> Value:
+    def _gated(self, b: Builder, gate: Value, linear: Value) -> Value:
         if self.swiglu_limit is not None:
             gate = b.Clip(gate, None, self.swiglu_limit)
             linear = b.Clip(linear, -self.swiglu_limit, self.swiglu_limit)
         return b.Swish(gate, alpha=self.activation_alpha) * (linear + self.activation_beta)
 
 
-def scattered(b: Any, like: Value, index: Value, numbers: Value) -> Value:
+def scattered(b: Builder, like: Value, index: Value, numbers: Value) -> Value:
     """Zeros in the shape of `like`, with numbers at some columns of each row."""
     return b.ScatterElements(b.Expand(b.constant(0, like.dtype), b.Shape(like)), index, numbers, axis=1)
 
 
-def _layer(b: Any, x: Value, layer: Layer) -> Value:
+def _layer(b: Builder, x: Value, layer: Layer) -> Value:
     """Words times the weights of each expert, plus its bias."""
     weights, bias = layer
     y = b.MatMul(x, b.Transpose(needed(weights, "fc2_experts_weights"), perm=(0, 2, 1)))
@@ -96,7 +97,7 @@ class MoE(Experts):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         input: Value,
         router_probs: Value,
         fc1_experts_weights: Value,
@@ -126,7 +127,7 @@ class QMoE(Experts):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         input: Value,
         router_probs: Value,
         fc1_experts_weights: Value,
@@ -166,7 +167,7 @@ class QMoE(Experts):
         ]
         return self.mix(b, input, self._shares(b, router_probs, router_weights), layers)
 
-    def _shares(self, b: Any, router_probs: Value, router_weights: Value | None) -> Value:
+    def _shares(self, b: Builder, router_probs: Value, router_weights: Value | None) -> Value:
         """The shares of the best experts: relative to each other by their scores, or taken from other weights."""
         logits = wide(b, router_probs)
         best, index = b.TopK(logits, b.constant([self.k]), outputs=2)
@@ -178,7 +179,7 @@ class QMoE(Experts):
         return scattered(b, logits, index, best)
 
     def _weights(
-        self, b: Any, packed: Value, scales: Value, zero_points: Value | None, own_bits: int | None, dtype: DType
+        self, b: Builder, packed: Value, scales: Value, zero_points: Value | None, own_bits: int | None, dtype: DType
     ) -> Value:
         """The weights [experts, outputs, inputs]; the inputs are packed, and so are the zero points."""
         bits = own_bits or self.expert_weight_bits
@@ -191,7 +192,7 @@ class QMoE(Experts):
             zeros = cast(b, b.Slice(whole, [0], b.Shape(scales, start=-1), [-1]), dtype)
         return (numbers - self._spread(b, zeros, numbers)) * self._spread(b, steps, numbers)
 
-    def _spread(self, b: Any, parameter: Value, numbers: Value) -> Value:
+    def _spread(self, b: Builder, parameter: Value, numbers: Value) -> Value:
         """What belongs to rows or to blocks of rows, for each number."""
         if parameter.rank < 3:
             return b.Unsqueeze(parameter, [2]) if parameter.rank == 2 else parameter

@@ -8,6 +8,7 @@ import numpy as np
 
 from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
@@ -29,7 +30,7 @@ class LinearAttention(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         query: Value,
         key: Value,
         value: Value,
@@ -56,7 +57,7 @@ class CausalConvWithState(Op):
     state_window: int = 0
 
     def expand(
-        self, b: Any, input: Value, weight: Value, bias: Value | None = None, past_state: Value | None = None
+        self, b: Builder, input: Value, weight: Value, bias: Value | None = None, past_state: Value | None = None
     ) -> tuple[Value, ...]:
         if self.state_window or self.ndim != 1:
             raise UnsupportedError("CausalConvWithState over several axes (ndim) or with several states (state_window)")
@@ -72,10 +73,10 @@ class CausalConvWithState(Op):
         present = b.Slice(both, b.Shape(x, start=2), b.Shape(both, start=2), [2])
         return self._channels_last(b, y, input), self._channels_last(b, present, input)
 
-    def _channels_first(self, b: Any, x: Value) -> Value:
+    def _channels_first(self, b: Builder, x: Value) -> Value:
         return b.Transpose(b.Reshape(x, [0, 0, -1]), perm=(0, 2, 1)) if self.channels_last else x
 
-    def _channels_last(self, b: Any, x: Value, like: Value) -> Value:
+    def _channels_last(self, b: Builder, x: Value, like: Value) -> Value:
         if not self.channels_last:
             return x
         turned = b.Transpose(x, perm=(0, 2, 1))
@@ -104,7 +105,7 @@ class MRotaryEmbedding(Op):
     rotary_embedding_dim: int = 0
     scale: float = 1.0
 
-    def expand(self, b: Any, input: Value, position_ids: Value, cos_cache: Value, sin_cache: Value) -> Value:
+    def expand(self, b: Builder, input: Value, position_ids: Value, cos_cache: Value, sin_cache: Value) -> Value:
         stream = b.constant(self._streams())
         caches = [self._chosen(b, cache, position_ids, stream) for cache in (cos_cache, sin_cache)]
         if input.rank == 3 and self.num_heads < 1:
@@ -123,7 +124,7 @@ class MRotaryEmbedding(Op):
             streams[stream : 3 * self.mrope_section[stream] : 3] = stream
         return streams
 
-    def _chosen(self, b: Any, cache: Value, position_ids: Value, stream: Value) -> Value:
+    def _chosen(self, b: Builder, cache: Value, position_ids: Value, stream: Value) -> Value:
         """The cache's rows for all places, [batch, places, pairs], each column by its own stream of positions."""
         rows = b.Transpose(b.Gather(cache, position_ids, axis=0), perm=(1, 2, 3, 0))
         shape = b.Concat(b.Shape(rows, start=0, end=3), b.constant([1]), axis=0)
@@ -137,7 +138,7 @@ class GatedRMSNorm(Op):
     activation: str = "silu"
     epsilon: float = EPSILON
 
-    def expand(self, b: Any, X: Value, scale: Value, gate: Value) -> Value:
+    def expand(self, b: Builder, X: Value, scale: Value, gate: Value) -> Value:
         if self.activation not in ("silu", "swish", "sigmoid"):
             raise ShapeError(f"activation is {self.activation!r}, expected silu, swish or sigmoid")
         size = b.Shape(scale, start=0, end=1)
@@ -154,7 +155,7 @@ class ScaledSiLU(Op):
     domain: ClassVar[str] = DOMAIN
     alpha: float = 1.0
 
-    def expand(self, b: Any, X: Value, scale: Value | None = None) -> Value:
+    def expand(self, b: Builder, X: Value, scale: Value | None = None) -> Value:
         factor = b.constant(self.alpha, FLOAT32) if scale is None else cast(b, scale, FLOAT32)
         z = cast(b, cast(b, X, FLOAT32) * b.Reshape(factor, np.zeros(0, np.int64)), X.dtype)
         return z * b.Sigmoid(z)
@@ -165,7 +166,7 @@ class GatedAdd(Op):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, X: Value, Y: Value, gate: Value) -> Value:
+    def expand(self, b: Builder, X: Value, Y: Value, gate: Value) -> Value:
         return X + Y * gate
 
 
@@ -190,7 +191,7 @@ class BranchwiseRMSNorm(Op):
     epsilon: float = EPSILON
     num_branches: int = 0
 
-    def expand(self, b: Any, X: Value, scale: Value | None = None) -> Value:
+    def expand(self, b: Builder, X: Value, scale: Value | None = None) -> Value:
         x = cast(b, X, FLOAT32)
         if self.num_branches:
             x = b.Reshape(x, [*([0] * (X.rank - 1)), self.num_branches, -1])

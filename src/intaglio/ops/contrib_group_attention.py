@@ -9,6 +9,7 @@ import numpy as np
 
 from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32, INT8, INT32, INT64, UINT8, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
@@ -27,11 +28,11 @@ class Cache:
             raise UnsupportedError(f"GroupQueryAttention with a cache of {bits} bits, expected 4 or 8")
         self.kind, self.bits, self.scale, self.heads = kind, bits, scale, heads
 
-    def _step(self, b: Any) -> Value:
+    def _step(self, b: Builder) -> Value:
         scale = cast(b, needed(self.scale, "k_scale and v_scale"), FLOAT32)
         return b.Reshape(scale, [1, 1, 1, 1] if self.kind == "PER_TENSOR" else [1, self.heads, 1, -1])
 
-    def pack(self, b: Any, x: Value) -> Value:
+    def pack(self, b: Builder, x: Value) -> Value:
         """[batch, heads, places, size] as the cache holds it."""
         if self.kind == "NONE":
             return x
@@ -43,7 +44,7 @@ class Cache:
         first, second = (b.Slice(nibble, [start], [end], [3], [2]) for start in (0, 1))
         return b.BitwiseOr(first, b.BitShift(second, b.constant(4, UINT8), direction="LEFT"))
 
-    def unpack(self, b: Any, x: Value, dtype: DType) -> Value:
+    def unpack(self, b: Builder, x: Value, dtype: DType) -> Value:
         """The numbers behind what a cache holds."""
         if self.kind == "NONE":
             return x
@@ -82,7 +83,7 @@ class GroupQueryAttention(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         query: Value,
         key: Value | None = None,
         value: Value | None = None,
@@ -102,8 +103,8 @@ class GroupQueryAttention(Op):
     ) -> tuple[Value, ...]:
         q, k, v = self._heads(b, query, key, value)
         if q_norm_weight is not None and k_norm_weight is not None:
-            norm = {"axis": -1, "epsilon": self.qk_norm_epsilon}
-            q, k = b.RMSNormalization(q, q_norm_weight, **norm), b.RMSNormalization(k, k_norm_weight, **norm)
+            q = b.RMSNormalization(q, q_norm_weight, axis=-1, epsilon=self.qk_norm_epsilon)
+            k = b.RMSNormalization(k, k_norm_weight, axis=-1, epsilon=self.qk_norm_epsilon)
         count, total = length(b, q, 2), scalar(b, needed(total_sequence_length, "total_sequence_length"))
         ends = b.Reshape(cast(b, needed(seqlens_k, "seqlens_k"), INT64), [-1, 1]) + 1
         before = b.Where(b.Equal(count, total), b.constant(0, INT64), ends - count)
@@ -124,7 +125,7 @@ class GroupQueryAttention(Op):
         scores = scores if self.sliding_window_cache else b.Gather(scores, places(b, total), axis=3)
         return merge_heads(b, y), *present, scores
 
-    def _heads(self, b: Any, query: Value, key: Value | None, value: Value | None) -> list[Value]:
+    def _heads(self, b: Builder, query: Value, key: Value | None, value: Value | None) -> list[Value]:
         counts = [self.num_heads, self.kv_num_heads, self.kv_num_heads]
         if key is not None and value is not None:
             size = query.shape[2] // self.num_heads if isinstance(query.shape[2], int) else -1
@@ -132,7 +133,7 @@ class GroupQueryAttention(Op):
         packed = split_heads(b, query, sum(counts))
         return list(b.Split(packed, counts, axis=1, outputs=3))
 
-    def _keep(self, b: Any, stores: Any, count: Value, total: Value, before: Value, ends: Value) -> Any:
+    def _keep(self, b: Builder, stores: Any, count: Value, total: Value, before: Value, ends: Value) -> Any:
         """The new caches, the rows to attend to (the same), their places, and which of them each query sees."""
         (_, past, new), _ = stores
         held = b.constant(0, INT64) if past is None else length(b, past, 2)
@@ -142,7 +143,7 @@ class GroupQueryAttention(Op):
         visible = b.Less(cache, b.Reshape(ends, [-1, 1, 1, 1]))
         return rows, rows, None, b.And(visible, self._seen(b, cache, count, before))
 
-    def _slide(self, b: Any, stores: Any, count: Value, total: Value, before: Value, ends: Value) -> Any:
+    def _slide(self, b: Builder, stores: Any, count: Value, total: Value, before: Value, ends: Value) -> Any:
         """Like `_keep` for caches of the last rows, which hold fewer places than there were."""
         if self.qk_output:
             raise UnsupportedError("qk_output with sliding_window_cache, which ONNX Runtime's CPU kernel refuses too")
@@ -161,13 +162,13 @@ class GroupQueryAttention(Op):
         visible = b.And(b.Unsqueeze(b.And(is_held, b.Less(place, ends)), [1, 2]), self._seen(b, place, count, before))
         return present, rows, place, visible
 
-    def _resident(self, b: Any, number: Value, size: Value) -> Value:
+    def _resident(self, b: Builder, number: Value, size: Value) -> Value:
         """How many of the last places a sliding cache holds after so many: it drops several at once when it is full."""
         step = size - (self.local_window_size - 1)
         drops = b.Max(b.Div(number - size + step - 1, step), b.constant(0, INT64))
         return number - drops * step
 
-    def _seen(self, b: Any, key: Value, count: Value, before: Value) -> Value:
+    def _seen(self, b: Builder, key: Value, count: Value, before: Value) -> Value:
         """Whether each query sees the keys at these places, [keys] or [batch, keys], by the order of both alone."""
         if not self.causal:
             return b.constant(np.array(True))
@@ -179,12 +180,13 @@ class GroupQueryAttention(Op):
         return visible
 
     def _attend(
-        self, b: Any, q: Value, k: Value, v: Value, visible: Value, bias: Value | None, sink: Value | None
+        self, b: Builder, q: Value, k: Value, v: Value, visible: Value, bias: Value | None, sink: Value | None
     ) -> tuple[Value, Value]:
         zero, hidden = b.constant(0, q.dtype), b.constant(-np.inf, q.dtype)
         mask = b.Where(visible, zero if bias is None else bias, hidden)
-        options = {"scale": self.scale, "softcap": self.softcap, "qk_matmul_output_mode": 2}
-        y, _, _, scores = b.Attention(q, k, v, mask, **options, outputs=4)
+        y, _, _, scores = b.Attention(
+            q, k, v, mask, scale=self.scale, softcap=self.softcap, qk_matmul_output_mode=2, outputs=4
+        )
         weight = _softmax_with_sink(b, wide(b, scores), sink, self.smooth_softmax == 1)
         if sink is not None or self.smooth_softmax == 1:
             shape, groups = _merged_shape(b, v, self.num_heads), self.num_heads // self.kv_num_heads
@@ -199,7 +201,7 @@ def _rotated(q: Value, cos_cache: Value) -> int:
     return width * 2 if isinstance(width, int) and dims.compare(width * 2, q.shape[3]) != 0 else 0
 
 
-def _appended(b: Any, past: Value | None, new: Value, held: Value, start: Value, cache: Value) -> Value:
+def _appended(b: Builder, past: Value | None, new: Value, held: Value, start: Value, cache: Value) -> Value:
     """A cache of which `held` rows are given, with new ones from each sample's own start on, and zeros behind them."""
     place = b.Unsqueeze(cache, [0])
     last = held + length(b, new, 2) - 1
@@ -209,13 +211,13 @@ def _appended(b: Any, past: Value | None, new: Value, held: Value, start: Value,
     return _taken(b, both, inside, b.Less(place, start + length(b, new, 2)))
 
 
-def _taken(b: Any, rows: Value, index: Value, is_filled: Value) -> Value:
+def _taken(b: Builder, rows: Value, index: Value, is_filled: Value) -> Value:
     """The rows of each sample that `index` [batch, places] names, zeros where they are not filled."""
     found = b.GatherND(b.Transpose(rows, perm=(0, 2, 1, 3)), b.Unsqueeze(index, [2]), batch_dims=1)
     return b.Where(b.Unsqueeze(is_filled, [1, 3]), b.Transpose(found, perm=(0, 2, 1, 3)), b.constant(0, rows.dtype))
 
 
-def _columns(b: Any, bias: Value, place: Value | None, visible: Value) -> Value:
+def _columns(b: Builder, bias: Value, place: Value | None, visible: Value) -> Value:
     """What is added to the scores of each key: the column of its place, or zeros for places without one."""
     if place is None:
         missing = b.Max(b.Shape(visible, start=3) - b.Shape(bias, start=3), b.constant([0]))
@@ -226,12 +228,12 @@ def _columns(b: Any, bias: Value, place: Value | None, visible: Value) -> Value:
     return b.GatherElements(wide_bias, b.Expand(b.Unsqueeze(inside, [1, 2]), shape), axis=3)
 
 
-def _merged_shape(b: Any, v: Value, heads: int) -> Value:
+def _merged_shape(b: Builder, v: Value, heads: int) -> Value:
     """[batch, heads, places, size] of values whose heads were repeated."""
     return b.Concat(b.Shape(v, start=0, end=1), b.constant([heads]), b.Shape(v, start=2, end=4), axis=0)
 
 
-def _softmax_with_sink(b: Any, scores: Value, sink: Value | None, is_smooth: bool) -> Value:
+def _softmax_with_sink(b: Builder, scores: Value, sink: Value | None, is_smooth: bool) -> Value:
     """Softmax over the keys, and where asked for over one more of the given score (else 0), which holds nothing."""
     if sink is None and not is_smooth:
         return b.Softmax(scores, axis=3)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from intaglio.errors import ShapeError, UnsupportedError
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
@@ -31,7 +32,7 @@ class NhwcConv(ConvolutionAttributes):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, X: Value, W: Value, B: Value | None = None) -> Value:
+    def expand(self, b: Builder, X: Value, W: Value, B: Value | None = None) -> Value:
         return channels_last(b, b.Conv(channels_first(b, X), channels_first(b, W), B, **self.convolution()))
 
 
@@ -40,7 +41,7 @@ class NhwcFusedConv(FusedConvolution):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, X: Value, W: Value, B: Value | None = None, Z: Value | None = None) -> Value:
+    def expand(self, b: Builder, X: Value, W: Value, B: Value | None = None, Z: Value | None = None) -> Value:
         return self.finish(b, channels_last(b, b.Conv(channels_first(b, X), W, B, **self.convolution())), Z)
 
 
@@ -50,7 +51,7 @@ class ReorderInput(Op):
     domain: ClassVar[str] = BLOCKED
     channels_last: int = 0
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return channels_first(b, X) if self.channels_last else b.Identity(X)
 
 
@@ -61,7 +62,7 @@ class ReorderOutput(Op):
     channels: int = 0
     channels_last: int = 0
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         found = known_shape(X, least=2)
         if found is not None and isinstance(found[1], int) and found[1] - self.channels >= block_size():
             raise _foreign(f"{found[1]} channels for {self.channels}")
@@ -81,7 +82,7 @@ class Conv(FusedConvolution):
 
     domain: ClassVar[str] = BLOCKED
 
-    def expand(self, b: Any, X: Value, W: Value, B: Value | None = None, Sum: Value | None = None) -> Value:
+    def expand(self, b: Builder, X: Value, W: Value, B: Value | None = None, Sum: Value | None = None) -> Value:
         kernels = self._kernels(b, W)
         attributes = self.convolution()
         if self._is_depthwise(W):
@@ -92,7 +93,7 @@ class Conv(FusedConvolution):
     def _is_depthwise(self, W: Value) -> bool:
         return self.group > 1 and W.shape[1] == 1
 
-    def _kernels(self, b: Any, W: Value) -> Value:
+    def _kernels(self, b: Builder, W: Value) -> Value:
         """The kernels in ONNX's order: they lie in blocks of output channels, and inside of those of input channels."""
         shape = known_shape(W, rank=4)
         if shape is None or not all(isinstance(size, int) for size in shape):
@@ -109,7 +110,7 @@ class Conv(FusedConvolution):
         return b.Reshape(b.Transpose(blocked, perm=(0, 5, 1, 4, 2, 3)), list(shape))
 
 
-def _filled(b: Any, X: Value, channels: Any) -> Value:
+def _filled(b: Builder, X: Value, channels: Any) -> Value:
     """X with channels of zeros behind its own."""
     shape = known_shape(X, rank=4)
     if shape is None or not isinstance(shape[1], int) or shape[1] >= channels:
@@ -128,7 +129,7 @@ class _Pool(Op, abstract=True):
     pads: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         given = {each.name: getattr(self, each.name) for each in self.attributes()}
         return getattr(b, self.name)(X, **given)
 
@@ -150,7 +151,7 @@ class GlobalMaxPool(Op):
 
     domain: ClassVar[str] = BLOCKED
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.GlobalMaxPool(X)
 
 
@@ -159,7 +160,7 @@ class GlobalAveragePool(Op):
 
     domain: ClassVar[str] = BLOCKED
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.GlobalAveragePool(X)
 
 
@@ -171,7 +172,7 @@ class Upsample(Op):
     mode: str = "nearest"
     scales: tuple[int, ...] | None = None
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         if self.scales is None:
             raise ShapeError("scales are missing")
         factors = b.constant(self.scales, FLOAT32)

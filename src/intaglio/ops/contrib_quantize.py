@@ -6,11 +6,12 @@ Most of them mean: take the numbers out of their quantized form, compute in sing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from intaglio.errors import ShapeError
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32, INT32, UINT8, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op
@@ -39,7 +40,7 @@ class QuantizeLinear(Op):
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
         return (given["y_zero_point"].dtype if "y_zero_point" in given else UINT8,)
 
-    def expand(self, b: Any, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
+    def expand(self, b: Builder, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
         return b.QuantizeLinear(x, y_scale, y_zero_point, axis=1 if self.axis is None else self.axis)
 
 
@@ -52,16 +53,16 @@ class DequantizeLinear(Op):
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
         return (given["x_scale"].dtype,)
 
-    def expand(self, b: Any, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
+    def expand(self, b: Builder, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
         return b.DequantizeLinear(x, x_scale, x_zero_point, axis=1 if self.axis is None else self.axis)
 
 
-def requantize(b: Any, quotient: Value, zero_point: Value | None, like: Value) -> Value:
+def requantize(b: Builder, quotient: Value, zero_point: Value | None, like: Value) -> Value:
     """Numbers that are divided by the output scale already, as elements of the type of `like`."""
     return quantize.requantize(b, quotient, None if zero_point is None else per_column(b, zero_point), like.dtype)
 
 
-def difference(b: Any, x: Value, zero_point: Value | None) -> Value:
+def difference(b: Builder, x: Value, zero_point: Value | None) -> Value:
     """x - zero_point in single precision."""
     return cast(b, shifted(b, x, None if zero_point is None else per_column(b, zero_point)), FLOAT32)
 
@@ -73,7 +74,7 @@ class QLinearBinary(Op, abstract=True):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         A: Value,
         A_scale: Value,
         A_zero_point: Value | None = None,
@@ -88,7 +89,7 @@ class QLinearBinary(Op, abstract=True):
         quotient = self.combine(b, left, right, scales, per_column(b, needed(C_scale, "C_scale")))
         return requantize(b, quotient, C_zero_point, A)
 
-    def combine(self, b: Any, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
+    def combine(self, b: Builder, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
         """The result divided by the output scale."""
         raise NotImplementedError
 
@@ -98,7 +99,7 @@ class QLinearAdd(QLinearBinary):
 
     no_gradient = "it computes with quantized integers"
 
-    def combine(self, b: Any, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
+    def combine(self, b: Builder, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
         # The maximum changes nothing, but keeps a compiler from fusing a product to the sum, which would round it less.
         lowest = b.constant(np.finfo(np.float32).min, FLOAT32)
         return b.Max(left * (scales[0] / scale), lowest) + b.Max(right * (scales[1] / scale), lowest)
@@ -109,7 +110,7 @@ class QLinearMul(QLinearBinary):
 
     no_gradient = "it computes with quantized integers"
 
-    def combine(self, b: Any, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
+    def combine(self, b: Builder, left: Value, right: Value, scales: list[Value], scale: Value) -> Value:
         return left * right * (scales[0] * scales[1] / scale)
 
 
@@ -120,7 +121,7 @@ class QLinearUnary(Op, abstract=True):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         X: Value,
         X_scale: Value,
         X_zero_point: Value | None = None,
@@ -130,7 +131,7 @@ class QLinearUnary(Op, abstract=True):
         x = difference(b, X, X_zero_point) * per_column(b, X_scale)
         return requantize(b, self.apply(b, x) / per_column(b, needed(Y_scale, "Y_scale")), Y_zero_point, X)
 
-    def apply(self, b: Any, x: Value) -> Value:
+    def apply(self, b: Builder, x: Value) -> Value:
         """The function of the numbers."""
         raise NotImplementedError
 
@@ -140,7 +141,7 @@ class QLinearSigmoid(QLinearUnary):
 
     no_gradient = "it computes with quantized integers"
 
-    def apply(self, b: Any, x: Value) -> Value:
+    def apply(self, b: Builder, x: Value) -> Value:
         return b.Sigmoid(x)
 
 
@@ -150,7 +151,7 @@ class QLinearLeakyRelu(QLinearUnary):
     no_gradient = "it computes with quantized integers"
     alpha: float = float(np.float32(0.01))
 
-    def apply(self, b: Any, x: Value) -> Value:
+    def apply(self, b: Builder, x: Value) -> Value:
         return b.LeakyRelu(x, alpha=self.alpha)
 
 
@@ -162,7 +163,7 @@ class QLinearGlobalAveragePool(Op):
     channels_last: int = 0
 
     def expand(
-        self, b: Any, X: Value, x_scale: Value, x_zero_point: Value, y_scale: Value, y_zero_point: Value
+        self, b: Builder, X: Value, x_scale: Value, x_zero_point: Value, y_scale: Value, y_zero_point: Value
     ) -> Value:
         axes = list(range(1, X.rank - 1)) if self.channels_last else list(range(2, X.rank))
         mean = b.ReduceMean(difference(b, X, x_zero_point), axes, keepdims=1)
@@ -185,7 +186,7 @@ class QLinearAveragePool(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         X: Value,
         x_scale: Value,
         x_zero_point: Value | None = None,
@@ -209,7 +210,7 @@ class QLinearReduceMean(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         data: Value,
         data_scale: Value,
         data_zero_point: Value | None = None,
@@ -233,7 +234,7 @@ class QLinearConv(ConvolutionAttributes):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         x: Value,
         x_scale: Value,
         x_zero_point: Value,
@@ -263,7 +264,7 @@ class QEmbedLayerNormalization(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         input_ids: Value,
         segment_ids: Value | None = None,
         word_embedding_quant: Value | None = None,
@@ -310,7 +311,7 @@ class QLinearConcat(Op):
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
         return (given["Y_zero_point"].dtype,)
 
-    def expand(self, b: Any, Y_scale: Value, Y_zero_point: Value, *inputs: Value) -> Value:
+    def expand(self, b: Builder, Y_scale: Value, Y_zero_point: Value, *inputs: Value) -> Value:
         triples = zip(inputs[0::3], inputs[1::3], inputs[2::3], strict=True)
         scale = per_column(b, Y_scale)
         parts = [difference(b, x, zero) * per_column(b, step) / scale for x, step, zero in triples]
@@ -327,7 +328,7 @@ class QLinearSoftmax(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         X: Value,
         X_scale: Value,
         x_zero_point: Value | None = None,
@@ -338,7 +339,7 @@ class QLinearSoftmax(Op):
         y = b.Softmax(x, axis=self.axis) if self.opset >= 13 else self._flat_softmax(b, x)
         return requantize(b, y / per_column(b, needed(y_scale, "y_scale")), y_zero_point, X)
 
-    def _flat_softmax(self, b: Any, x: Value) -> Value:
+    def _flat_softmax(self, b: Builder, x: Value) -> Value:
         axes = list(range(resolve_axis(self.axis, x.rank), x.rank))
         weight = b.Exp(x - b.ReduceMax(x, axes, keepdims=1))
         return weight / b.ReduceSum(weight, axes, keepdims=1)
@@ -355,7 +356,7 @@ class QLinearWhere(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         condition: Value,
         X: Value,
         x_scale: Value,
@@ -387,7 +388,7 @@ class GatherBlockQuantized(Op):
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
         return (given["scales"].dtype,)
 
-    def expand(self, b: Any, data: Value, indices: Value, scales: Value, zero_points: Value | None = None) -> Value:
+    def expand(self, b: Builder, data: Value, indices: Value, scales: Value, zero_points: Value | None = None) -> Value:
         if self.bits not in (2, 4, 8) or self.block_size < (0 if data.dtype.is_float else 1):
             raise ShapeError(f"bits={self.bits} and block_size={self.block_size} do not fit data of {data.dtype}")
         axis, blocks = (resolve_axis(number, data.rank) for number in (self.gather_axis, self.quantize_axis))
@@ -404,11 +405,11 @@ class GatherBlockQuantized(Op):
         mask = b.Unsqueeze(is_inside, behind) if behind else is_inside
         return b.Where(mask, numbers, b.constant(0, scales.dtype))
 
-    def _picked(self, b: Any, x: Value, index: Value, axis: int) -> Value:
+    def _picked(self, b: Builder, x: Value, index: Value, axis: int) -> Value:
         """What belongs to the rows of each index; a single row belongs to all."""
         return b.Gather(x, index * 0 if x.shape[axis] == 1 else index, axis=axis)
 
-    def _numbers(self, b: Any, data: Value, scales: Value, zero_points: Value | None, axis: int) -> Value:
+    def _numbers(self, b: Builder, data: Value, scales: Value, zero_points: Value | None, axis: int) -> Value:
         """(data - zero_points) * scales, where the latter two have one element for each block along the axis."""
         dtype, is_packed = wide_dtype(scales.dtype), data.dtype == UINT8
         whole = unpack_bits(b, data, self.bits) if is_packed else data
@@ -421,7 +422,7 @@ class GatherBlockQuantized(Op):
             number = number - (1 << (self.bits - 1))
         return cast(b, number * cast(b, self._spread(b, scales, whole, axis), dtype), scales.dtype)
 
-    def _spread(self, b: Any, parameter: Value, x: Value, axis: int) -> Value:
+    def _spread(self, b: Builder, parameter: Value, x: Value, axis: int) -> Value:
         if self.block_size == 0:
             return parameter
         count = b.Squeeze(b.Shape(x, start=axis, end=axis + 1), [0])
@@ -437,7 +438,7 @@ class DynamicQuantizeMatMul(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         A: Value,
         B: Value,
         b_scale: Value,
@@ -448,7 +449,7 @@ class DynamicQuantizeMatMul(Op):
         return result if bias is None else result + bias
 
 
-def quantized_product(b: Any, x: Value, weights: Value, scale: Value, zero_point: Value | None) -> Value:
+def quantized_product(b: Builder, x: Value, weights: Value, scale: Value, zero_point: Value | None) -> Value:
     """x, quantized to bytes by its own range, times quantized weights, in single precision."""
     data, step, zero = b.DynamicQuantizeLinear(x, outputs=3)
     product = cast(b, b.MatMulInteger(data, weights, zero, zero_point), FLOAT32)
@@ -466,7 +467,7 @@ class MatMulIntegerToFloat(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         A: Value,
         B: Value,
         a_scale: Value,
@@ -494,7 +495,7 @@ class QGemm(Op):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         A: Value,
         a_scale: Value,
         a_zero_point: Value,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
 from intaglio.ops.contrib import DOMAIN, needed
@@ -26,7 +27,7 @@ class DynamicQuantizeLSTM(RecurrentAttributes):
 
     def expand(
         self,
-        b: Any,
+        b: Builder,
         X: Value,
         W: Value,
         R: Value,
@@ -51,12 +52,12 @@ class DynamicQuantizeLSTM(RecurrentAttributes):
         return layer.scan(b, (X, *rows, B, sequence_lens, P), (initial_h, initial_c), products)
 
 
-def _quantized(b: Any, scale: Value, zero_point: Value, direction: int) -> Multiply:
+def _quantized(b: Builder, scale: Value, zero_point: Value, direction: int) -> Multiply:
     """The product with quantized weights; the scale has an element for each direction, or for each of its gates."""
     index = b.constant(direction, INT64)
     steps, zeros = (b.Gather(parameter, index, axis=0) for parameter in (scale, zero_point))
 
-    def multiply(b: Any, x: Value, weights: Value) -> Value:
+    def multiply(b: Builder, x: Value, weights: Value) -> Value:
         return quantized_product(b, x, b.Transpose(weights, perm=(1, 0)), steps, zeros)
 
     return multiply

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT64, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
@@ -25,7 +26,7 @@ class ExpandDims(Op):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, X: Value, axis: Value) -> Value:
+    def expand(self, b: Builder, X: Value, axis: Value) -> Value:
         return b.Unsqueeze(X, b.Reshape(cast(b, axis, INT64), [1]))
 
 
@@ -34,7 +35,7 @@ class GatherND(Op):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, data: Value, indices: Value) -> Value:
+    def expand(self, b: Builder, data: Value, indices: Value) -> Value:
         return b.GatherND(data, cast(b, indices, INT64))
 
 
@@ -46,7 +47,7 @@ class GridSample(Op):
     mode: str = "bilinear"
     padding_mode: str = "zeros"
 
-    def expand(self, b: Any, X: Value, Grid: Value) -> Value:
+    def expand(self, b: Builder, X: Value, Grid: Value) -> Value:
         mode = {"bilinear": "linear", "bicubic": "cubic"}.get(self.mode, self.mode)
         return b.GridSample(X, Grid, mode=mode, padding_mode=self.padding_mode, align_corners=self.align_corners)
 
@@ -57,7 +58,7 @@ class Pad(Op):
     domain: ClassVar[str] = DOMAIN
     mode: str = "constant"
 
-    def expand(self, b: Any, data: Value, pads: Value, value: Value | None = None) -> Value:
+    def expand(self, b: Builder, data: Value, pads: Value, value: Value | None = None) -> Value:
         fill = None if value is None else b.Reshape(value, _SCALAR)
         return b.Pad(data, b.Reshape(pads, [-1]), fill, mode=self.mode)
 
@@ -70,7 +71,7 @@ class Range(Op):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, start: Value, limit: Value, delta: Value | None = None) -> Value:
+    def expand(self, b: Builder, start: Value, limit: Value, delta: Value | None = None) -> Value:
         step = b.constant(1, start.dtype) if delta is None else b.Reshape(delta, _SCALAR)
         return b.Range(b.Reshape(start, _SCALAR), b.Reshape(limit, _SCALAR), step)
 
@@ -81,7 +82,7 @@ class Trilu(Op):
     domain: ClassVar[str] = DOMAIN
     upper: int = 1
 
-    def expand(self, b: Any, X: Value, k: Value | None = None) -> Value:
+    def expand(self, b: Builder, X: Value, k: Value | None = None) -> Value:
         return b.Trilu(X, None if k is None else scalar(b, k), upper=self.upper)
 
 
@@ -94,7 +95,7 @@ class Unique(Op):
     def element_types(self, given: Mapping[str, Value]) -> Sequence[DType]:
         return given["x"].dtype, INT64, INT64
 
-    def expand(self, b: Any, x: Value) -> tuple[Value, ...]:
+    def expand(self, b: Builder, x: Value) -> tuple[Value, ...]:
         y, _, index, counts = b.Unique(x, sorted=0, outputs=4)
         return y, index, counts
 
@@ -107,7 +108,7 @@ class UnfoldTensor(Op):
     size: int
     step: int = 1
 
-    def expand(self, b: Any, input: Value) -> Value:
+    def expand(self, b: Builder, input: Value) -> Value:
         if min(self.size, self.step) < 1:
             raise ShapeError(f"size={self.size} and step={self.step} must be at least 1")
         axis = resolve_axis(self.dim, input.rank)
@@ -123,7 +124,7 @@ class CDist(Op):
     domain: ClassVar[str] = DOMAIN
     metric: str = "sqeuclidean"
 
-    def expand(self, b: Any, A: Value, B: Value) -> Value:
+    def expand(self, b: Builder, A: Value, B: Value) -> Value:
         if self.metric not in ("sqeuclidean", "euclidean"):
             raise ShapeError(f"the metric is {self.metric!r}, expected sqeuclidean or euclidean")
         total = b.ReduceSumSquare(b.Unsqueeze(A, [1]) - b.Unsqueeze(B, [0]), [2], keepdims=0)
@@ -135,10 +136,10 @@ class Inverse(Op):
 
     domain: ClassVar[str] = DOMAIN
 
-    def expand(self, b: Any, X: Value) -> Value:
+    def expand(self, b: Builder, X: Value) -> Value:
         return b.apply(MatrixInverse, X)
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
         return (_inverse_bar(b, outputs[0], output_bars[0]),)
 
 
@@ -161,11 +162,11 @@ class MatrixInverse(Op):
         except np.linalg.LinAlgError as error:
             raise OperatorError(f"a matrix has no inverse: {error}") from None
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
         return (_inverse_bar(b, outputs[0], output_bars[0]),)
 
 
-def _inverse_bar(b: Any, inverse: Value, bar: Value) -> Value:
+def _inverse_bar(b: Builder, inverse: Value, bar: Value) -> Value:
     turned = swap_last(b, inverse)
     return -(turned @ bar @ turned)
 
@@ -181,7 +182,7 @@ class ConvTransposeWithDynamicPads(Op):
     output_padding: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
 
-    def expand(self, b: Any, X: Value, W: Value, Pads: Value | None = None, B: Value | None = None) -> Value:
+    def expand(self, b: Builder, X: Value, W: Value, Pads: Value | None = None, B: Value | None = None) -> Value:
         names = ("auto_pad", "dilations", "group", "kernel_shape", "output_padding", "strides")
         y = b.ConvTranspose(X, W, B, **{name: getattr(self, name) for name in names})
         if Pads is None:
@@ -201,7 +202,7 @@ class CropAndResize(Op):
     extrapolation_value: float = 0.0
     mode: str = "bilinear"
 
-    def expand(self, b: Any, X: Value, rois: Value, batch_indices: Value, crop_size: Value) -> Value:
+    def expand(self, b: Builder, X: Value, rois: Value, batch_indices: Value, crop_size: Value) -> Value:
         if self.mode not in ("bilinear", "nearest"):
             raise ShapeError(f"the mode is {self.mode!r}, expected bilinear or nearest")
         x = wide(b, X)
@@ -216,7 +217,7 @@ class CropAndResize(Op):
         filled = b.Where(b.Unsqueeze(is_inside, [3]), y, b.constant(self.extrapolation_value, y.dtype))
         return cast(b, b.Transpose(filled, perm=(0, 3, 1, 2)), X.dtype)
 
-    def _sample(self, b: Any, image: Value, at_y: Value, at_x: Value) -> Value:
+    def _sample(self, b: Builder, image: Value, at_y: Value, at_x: Value) -> Value:
         """[boxes, height, width, channels] at [boxes, rows] and [boxes, columns]."""
         if self.mode == "nearest":
             half_up = [b.Floor(at + 0.5) for at in (at_y, at_x)]
@@ -233,7 +234,7 @@ def _mixed(first: Value, second: Value, share: Value) -> Value:
     return first + (second - first) * share
 
 
-def _crop_places(b: Any, first: Value, last: Value, count: Value, size: Value) -> Value:
+def _crop_places(b: Builder, first: Value, last: Value, count: Value, size: Value) -> Value:
     """Where the rows of each box lie in an image: [boxes, rows]; a single row is in the middle of its box."""
     extent, steps = cast(b, size - 1, first.dtype), cast(b, count - 1, first.dtype)
     one = b.constant(1, first.dtype)
@@ -241,13 +242,13 @@ def _crop_places(b: Any, first: Value, last: Value, count: Value, size: Value) -
     return b.Where(b.Greater(steps, 0), spread, (first + last) * 0.5 * extent)
 
 
-def _between(b: Any, at: Value, size: Value, axis: int) -> Value:
+def _between(b: Builder, at: Value, size: Value, axis: int) -> Value:
     """Whether places are inside of the image, [boxes, rows, 1] or [boxes, 1, columns]."""
     is_inside = b.And(b.GreaterOrEqual(at, 0), b.LessOrEqual(at, cast(b, size - 1, at.dtype)))
     return b.Unsqueeze(is_inside, [2 - axis])
 
 
-def _pixels(b: Any, image: Value, at_y: Value, at_x: Value) -> Value:
+def _pixels(b: Builder, image: Value, at_y: Value, at_x: Value) -> Value:
     """The pixels at whole places, which are moved into the image where they are outside."""
     rows, columns = (
         b.Min(b.Max(cast(b, at, INT64), b.constant(0, INT64)), length(b, image, 1 + i) - 1)
@@ -257,7 +258,7 @@ def _pixels(b: Any, image: Value, at_y: Value, at_x: Value) -> Value:
     return b.GatherND(b.Reshape(image, _joined(b, image)), b.Unsqueeze(flat, [3]), batch_dims=1)
 
 
-def _joined(b: Any, image: Value) -> Value:
+def _joined(b: Builder, image: Value) -> Value:
     return b.Concat(b.Shape(image, start=0, end=1), b.constant([-1]), b.Shape(image, start=3), axis=0)
 
 
@@ -268,7 +269,7 @@ class NGramRepeatBlock(Op):
     domain: ClassVar[str] = DOMAIN
     ngram_size: int
 
-    def expand(self, b: Any, input_ids: Value, scores: Value) -> Value:
+    def expand(self, b: Builder, input_ids: Value, scores: Value) -> Value:
         if self.ngram_size < 1:
             raise ShapeError(f"ngram_size is {self.ngram_size}, it must be at least 1")
         return b.apply(RepeatBlock, input_ids, scores, ngram_size=self.ngram_size)

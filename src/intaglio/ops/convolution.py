@@ -99,7 +99,7 @@ def _bias_bar(b: Builder, y_bar: Value) -> Value:
 
 def windows_bar(b: Builder, x: Value, w: Value, y_bar: Value, windows: Sequence[Window], group: int) -> Value:
     """The gradient of a Conv's input: each window adds its part; what no window covers at the end is zero."""
-    attributes = {
+    attributes: dict[str, Any] = {
         "strides": tuple(window.stride for window in windows),
         "dilations": tuple(window.dilation for window in windows),
         "group": group,
@@ -194,8 +194,8 @@ class ConvTranspose(_Convolution):
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         x, w, y_bar = inputs[0], inputs[1], output_bars[0]
         windows = self.windows(x.shape[2:], w.shape[2:])
-        steps = {"strides": tuple(w.stride for w in windows), "dilations": tuple(w.dilation for w in windows)}
-        x_bar = b.Conv(y_bar, w, **steps, pads=_pads(windows), group=self.group)
+        strides, dilations = tuple(w.stride for w in windows), tuple(w.dilation for w in windows)
+        x_bar = b.Conv(y_bar, w, strides=strides, dilations=dilations, pads=_pads(windows), group=self.group)
         if x_bar.type != x.type:  # an output that was made larger holds more windows
             axes = list(range(2, x.rank))
             x_bar = b.Slice(x_bar, [0] * len(axes), b.Shape(x, start=2), axes)

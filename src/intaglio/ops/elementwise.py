@@ -9,6 +9,7 @@ import numpy as np
 
 from intaglio.errors import ShapeError
 from intaglio.ir import requirements
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import BOOL, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
@@ -80,7 +81,7 @@ class Elementwise(Op, abstract=True):
         """The result for elements that are dimensions; may raise UndecidableError."""
         raise NotImplementedError
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Sequence[Value | None]:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Sequence[Value | None]:
         """The gradients of the inputs, each of the output's shape."""
         del b, output, bar
         return [None] * len(inputs)
@@ -101,7 +102,7 @@ class Elementwise(Op, abstract=True):
         return map_sizes(self.size, self.result_dtype(inputs[0].dtype), *inputs)
 
     def pullback(
-        self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]
+        self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]
     ) -> tuple[Value | None, ...]:
         found = self.gradients(b, inputs, outputs[0], output_bars[0])
         return tuple(

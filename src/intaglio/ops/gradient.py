@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from intaglio.ir.build import Builder
 from intaglio.ir.graph import Value
 
 
-def unbroadcast(b: Any, gradient: Value, like: Value) -> Value:
+def unbroadcast(b: Builder, gradient: Value, like: Value) -> Value:
     """Sum a gradient over the axes along which `like` was broadcast, so that it has the shape of `like`.
 
     Where symbolic dimensions leave open which axes those are, they are found at run time.
@@ -28,7 +27,7 @@ def unbroadcast(b: Any, gradient: Value, like: Value) -> Value:
     return _sum_unequal_axes(b, gradient, b.Shape(like))
 
 
-def _unbroadcast_unranked(b: Any, gradient: Value, like: Value) -> Value:
+def _unbroadcast_unranked(b: Builder, gradient: Value, like: Value) -> Value:
     """Pad the shape of `like` with leading ones to the gradient's rank, at run time."""
     padding = b.Sub(b.Size(b.Shape(gradient)), b.Size(b.Shape(like)))
     ones = b.Expand(b.constant([1]), b.Unsqueeze(padding, [0]))
@@ -36,7 +35,7 @@ def _unbroadcast_unranked(b: Any, gradient: Value, like: Value) -> Value:
     return b.Reshape(_sum_unequal_axes(b, gradient, padded), b.Shape(like), allowzero=1)
 
 
-def _sum_unequal_axes(b: Any, gradient: Value, shape: Value) -> Value:
+def _sum_unequal_axes(b: Builder, gradient: Value, shape: Value) -> Value:
     differs = b.Not(b.Equal(shape, b.Shape(gradient)))
     axes = b.Squeeze(b.NonZero(differs), [0])
     return b.Reshape(b.ReduceSum(gradient, axes, keepdims=1, noop_with_empty_axes=1), shape, allowzero=1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from intaglio.errors import IntaglioError, OperatorError, ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import NUMBERED, DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Value
@@ -188,7 +189,7 @@ def zero(dtype: np.dtype[Any]) -> Any:
     return "" if dtype.kind == "O" else np.zeros((), dtype)[()]
 
 
-def zeros_like(b: Any, value: Value) -> Value:
+def zeros_like(b: Builder, value: Value) -> Value:
     """Zeros of a value's shape and type, also where it holds infinities."""
     return b.ConstantOfShape(b.Shape(value), value=Tensor(np.zeros(1, value.dtype.numpy)))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import BOOL, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
@@ -192,7 +193,7 @@ class Where(Op):
     def dims(self, *inputs: Any) -> Any:
         return map_sizes(lambda is_true, x, y: x if is_true else y, inputs[1].dtype, *inputs)
 
-    def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
+    def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
         (condition, X, Y), bar = inputs, output_bars[0]
         X_bar = unbroadcast(b, b.Where(condition, bar, b.constant(0, bar.dtype)), X)
         return None, X_bar, unbroadcast(b, b.Where(condition, b.constant(0, bar.dtype), bar), Y)
@@ -219,7 +220,7 @@ class Clip(Op):
         result = input if min is None else np.maximum(input, min.reshape(()))
         return np.asarray(result if max is None else np.minimum(result, max.reshape(())), dtype=input.dtype)
 
-    def expand(self, b: Any, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
+    def expand(self, b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
         result = input if min is None else b.Max(input, _scalar(b, min))
         result = result if max is None else b.Min(result, _scalar(b, max))
         return b.Identity(input) if result is input else result
@@ -233,7 +234,7 @@ class Clip(Op):
         return result
 
 
-def _scalar(b: Any, bound: Value) -> Value:
+def _scalar(b: Builder, bound: Value) -> Value:
     return bound if bound.tensor.shape == () else b.Reshape(bound, b.constant(np.zeros(0, np.int64)))
 
 
@@ -258,5 +259,5 @@ class Identity(Op):
     def reference(self, input: Any) -> Any:
         return input
 
-    def pullback(self, b: Any, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
+    def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
         return (output_bars[0],)

@@ -132,8 +132,9 @@ class AveragePool(_Pool):
         if self.count_include_pad:
             return b.constant(prod(self.kernel_shape), x.dtype)
         ones = b.Expand(b.constant(1, x.dtype), b.Concat(b.constant([1, 1]), b.Shape(x, start=2), axis=0))
-        steps = {"strides": self.strides, "dilations": self.dilations, "pads": self.pads, "auto_pad": self.auto_pad}
-        return b.Conv(ones, kernel, **steps)
+        return b.Conv(
+            ones, kernel, strides=self.strides, dilations=self.dilations, pads=self.pads, auto_pad=self.auto_pad
+        )
 
     def _counted(self, spatial: Sequence[int], windows: Sequence[Window]) -> Array:
         """One for each element of the padded image that counts, zero for the others; what hangs over never does."""
@@ -164,8 +165,8 @@ class LpPool(_Pool):
         window: dict[str, Any] = {"auto_pad": self.auto_pad, "pads": self.pads}
         if self.ceil_mode:
             window = {"pads": _pads_with_overhang(self.windows(X.shape[2:]))}
-        shape = {"kernel_shape": self.kernel_shape, "strides": self.strides, "dilations": self.dilations}
-        mean = b.AveragePool(b.Abs(x) ** self.p, count_include_pad=1, **window, **shape)
+        window |= {"kernel_shape": self.kernel_shape, "strides": self.strides, "dilations": self.dilations}
+        mean = b.AveragePool(b.Abs(x) ** self.p, count_include_pad=1, **window)
         return cast(b, (mean * prod(self.kernel_shape)) ** (1 / self.p), X.dtype)
 
 

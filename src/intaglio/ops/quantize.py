@@ -8,6 +8,7 @@ import numpy as np
 
 from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT8E8M0, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT8, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
@@ -68,7 +69,7 @@ class Granular(Op, abstract=True):
             return parameter.reshape([-1 if i == axis else 1 for i in range(len(shape))])
         return np.take(parameter, np.arange(shape[axis]) // self.block_size, axis=axis)
 
-    def spread_value(self, b: Any, parameter: Value, x: Value) -> Value:
+    def spread_value(self, b: Builder, parameter: Value, x: Value) -> Value:
         """Like `spread`, in operators."""
         if parameter.shape == ():
             return parameter
@@ -83,7 +84,7 @@ class Granular(Op, abstract=True):
         block = b.Div(b.Range(b.constant(np.int64(0)), length, b.constant(np.int64(1))), self.block_size)
         return b.Gather(parameter, block, axis=axis)
 
-    def cut(self, b: Any, x: Value, scale: Value) -> Value:
+    def cut(self, b: Builder, x: Value, scale: Value) -> Value:
         """x with an axis of its own for what is within a block, where whole blocks make up its axis."""
         if self.is_uniform(scale.shape) or not self.block_size:
             return x
@@ -95,7 +96,7 @@ class Granular(Op, abstract=True):
         return b.Reshape(x, b.Concat(b.Shape(x, end=axis), blocks, b.Shape(x, start=axis + 1), axis=0), allowzero=1)
 
     @staticmethod
-    def joined(b: Any, result: Value, x: Value) -> Value:
+    def joined(b: Builder, result: Value, x: Value) -> Value:
         """A result of `cut` data in the shape of the data."""
         return result if result.rank == x.rank else b.Reshape(result, b.Shape(x), allowzero=1)
 
@@ -146,7 +147,7 @@ class QuantizeLinear(Granular):
         zero = np.zeros((), wide) if y_zero_point is None else self.spread(y_zero_point, x.shape).astype(wide)
         return quantize(quotient, zero, target, bool(self.saturate))
 
-    def expand(self, b: Any, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
+    def expand(self, b: Builder, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
         precision = self.division_type(y_scale.dtype)
         wide, exact = wide_dtype(precision), self.exact_dtype(y_scale, precision)
         given, x = x, self.cut(b, x, y_scale)
@@ -158,7 +159,7 @@ class QuantizeLinear(Granular):
         zero = None if y_zero_point is None else cast(b, self.spread_value(b, y_zero_point, x), wide)
         return self.joined(b, quantize_value(b, quotient, zero, target, self.saturate), given)
 
-    def straight_through(self, b: Any, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
+    def straight_through(self, b: Builder, x: Value, y_scale: Value, y_zero_point: Value | None = None) -> Value:
         """What would be rounded, within the range of the output type."""
         target = self.target(None if y_zero_point is None else y_zero_point.dtype)
         parts = self.cut(b, x, y_scale)
@@ -179,7 +180,7 @@ def quantize(quotient: Array, zero: Array, target: DType, saturate: bool = True)
         return convert(np.clip(rounded, low, high), target)
 
 
-def quantize_value(b: Any, quotient: Value, zero: Value | None, target: DType, saturate: int = 1) -> Value:
+def quantize_value(b: Builder, quotient: Value, zero: Value | None, target: DType, saturate: int = 1) -> Value:
     """Like `quantize`, in operators."""
     if target.is_float:
         return b.Cast(quotient if zero is None else quotient + zero, to=target.number, saturate=saturate)
@@ -189,7 +190,7 @@ def quantize_value(b: Any, quotient: Value, zero: Value | None, target: DType, s
     return cast(b, b.Clip(shifted, low, high), target)
 
 
-def requantize(b: Any, quotient: Value, zero_point: Value | None, target: DType) -> Value:
+def requantize(b: Builder, quotient: Value, zero_point: Value | None, target: DType) -> Value:
     """Numbers of single precision that are divided by the output's scale already, in the target type."""
     if target in (INT8, UINT8) and (zero_point is None or zero_point.shape in ((), (1,))):
         zero = b.constant(0, target) if zero_point is None else per_column(b, zero_point)
@@ -225,7 +226,7 @@ class DequantizeLinear(Granular):
             product = difference.astype(wide) * self.spread(x_scale, x.shape).astype(wide)
         return convert(np.asarray(product), target)
 
-    def expand(self, b: Any, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
+    def expand(self, b: Builder, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
         target = self.target(x_scale.dtype)
         wide = self.exact_dtype(x_scale, target)
         given, x = x, self.cut(b, x, x_scale)
@@ -237,7 +238,7 @@ class DequantizeLinear(Granular):
         product = difference * cast(b, self.spread_value(b, x_scale, x), wide)
         return self.joined(b, cast(b, product, target), given)
 
-    def straight_through(self, b: Any, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
+    def straight_through(self, b: Builder, x: Value, x_scale: Value, x_zero_point: Value | None = None) -> Value:
         """The same for numbers that are not rounded."""
         parts = self.cut(b, x, x_scale)
         difference = parts if parts.dtype.is_float else cast(b, parts, x_scale.dtype)
@@ -265,14 +266,14 @@ class DynamicQuantizeLinear(Op):
             zero_point = quantize(np.asarray(-low / scale), np.zeros((), np.float32), UINT8)
         return QuantizeLinear().reference(x, scale, zero_point), scale, zero_point
 
-    def expand(self, b: Any, x: Value) -> tuple[Value, ...]:
+    def expand(self, b: Builder, x: Value) -> tuple[Value, ...]:
         low, high = b.Min(b.ReduceMin(x, keepdims=0), 0), b.Max(b.ReduceMax(x, keepdims=0), 0)
         span = (high - low) / 255
         scale = b.Where(b.Equal(high, low), b.constant(1, FLOAT32), span)
         zero_point = quantize_value(b, -low / scale, None, UINT8)
         return b.QuantizeLinear(x, scale, zero_point), scale, zero_point
 
-    def straight_through(self, b: Any, x: Value) -> tuple[Value | None, ...]:
+    def straight_through(self, b: Builder, x: Value) -> tuple[Value | None, ...]:
         """What would be rounded; the zero point stands for an integer, whose rounding does not matter to the rest."""
         low, high = b.Min(b.ReduceMin(x, keepdims=0), 0), b.Max(b.ReduceMax(x, keepdims=0), 0)
         scale = b.Where(b.Equal(high, low), b.constant(1, FLOAT32), (high - low) / 255)
@@ -280,25 +281,25 @@ class DynamicQuantizeLinear(Op):
         return b.Clip(x / scale + zero_point, 0, 255), scale, None
 
 
-def shifted(b: Any, x: Value, zero_point: Value | None) -> Value:
+def shifted(b: Builder, x: Value, zero_point: Value | None) -> Value:
     """x - zero_point in int32, where the zero point already has a shape that broadcasts."""
     wide = cast(b, x, INT32)
     return wide if zero_point is None else wide - cast(b, zero_point, INT32)
 
 
-def _less_zero(b: Any, x: Value, zero_point: Value | None) -> Value:
+def _less_zero(b: Builder, x: Value, zero_point: Value | None) -> Value:
     """x - zero_point as floats."""
     numbers = x if x.dtype.is_float else cast(b, x, FLOAT32)
     return numbers if zero_point is None else numbers - cast(b, zero_point, numbers.dtype)
 
 
-def per_row(b: Any, parameter: Value, matrix: Value) -> Value:
+def per_row(b: Builder, parameter: Value, matrix: Value) -> Value:
     """A scale or zero point of the rows of a matrix: a vector becomes a column."""
     is_column = parameter.rank == 1 and parameter.shape != (1,) and matrix.rank > 1
     return b.Unsqueeze(parameter, [1]) if is_column else per_column(b, parameter)
 
 
-def per_column(b: Any, parameter: Value) -> Value:
+def per_column(b: Builder, parameter: Value) -> Value:
     """A scale or zero point of the columns of a matrix: a vector of one element becomes a scalar."""
     return b.Reshape(parameter, b.constant(np.zeros(0, np.int64))) if parameter.shape == (1,) else parameter
 
@@ -330,14 +331,14 @@ class MatMulInteger(Op):
         return TensorType(INT32, product_shape(A, B))
 
     def expand(
-        self, b: Any, A: Value, B: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
+        self, b: Builder, A: Value, B: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
     ) -> Value:
         left = shifted(b, A, None if a_zero_point is None else per_row(b, a_zero_point, A))
         right = shifted(b, B, None if b_zero_point is None else per_column(b, b_zero_point))
         return b.MatMul(left, right)
 
     def straight_through(
-        self, b: Any, A: Value, B: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
+        self, b: Builder, A: Value, B: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
     ) -> Value:
         """The product of numbers that are not rounded."""
         left = _less_zero(b, A, None if a_zero_point is None else per_row(b, a_zero_point, A))
@@ -362,7 +363,7 @@ class QLinearMatMul(Op):
     ) -> Type:
         return TensorType(y_zero_point.dtype, product_shape(a, b))
 
-    def expand(self, b: Any, *inputs: Value) -> Value:
+    def expand(self, b: Builder, *inputs: Value) -> Value:
         left, left_scale, left_zero, right, right_scale, right_zero, scale, zero = inputs
         if left.dtype.is_float:
             product = b.MatMul(cast(b, left, FLOAT32), cast(b, right, FLOAT32))
@@ -392,7 +393,7 @@ class ConvolutionAttributes(Op, abstract=True):
         return {name: getattr(self, name) for name in names}
 
 
-def per_output_channel(b: Any, parameter: Value, rank: int) -> Value:
+def per_output_channel(b: Builder, parameter: Value, rank: int) -> Value:
     """A scale or zero point of the output channels of kernels of that rank."""
     if parameter.shape in ((), (1,)):
         return b.Reshape(parameter, b.constant(np.zeros(0, np.int64))) if parameter.rank else parameter
@@ -422,7 +423,7 @@ class ConvInteger(ConvolutionAttributes):
         return Conv(**self.convolution()).infer(*floats).with_dtype(INT32)
 
     def expand(
-        self, b: Any, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None
+        self, b: Builder, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None
     ) -> Value:
         data = shifted(b, x, None if x_zero_point is None else per_column(b, x_zero_point))
         kernels = shifted(b, w, None if w_zero_point is None else per_output_channel(b, w_zero_point, w.rank))
@@ -431,7 +432,7 @@ class ConvInteger(ConvolutionAttributes):
         return cast(b, cast(b, result, INT64), INT32)
 
     def straight_through(
-        self, b: Any, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None
+        self, b: Builder, x: Value, w: Value, x_zero_point: Value | None = None, w_zero_point: Value | None = None
     ) -> Value:
         """The convolution of numbers that are not rounded."""
         data = _less_zero(b, x, None if x_zero_point is None else per_column(b, x_zero_point))
@@ -460,7 +461,7 @@ class QLinearConv(ConvolutionAttributes):
         integer = ConvInteger(**self.convolution()).infer(x, w, x_zero_point, w_zero_point)
         return integer.with_dtype(y_zero_point.dtype)
 
-    def expand(self, b: Any, *inputs: Value) -> Value:
+    def expand(self, b: Builder, *inputs: Value) -> Value:
         x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = inputs
         product = b.ConvInteger(x, w, x_zero, w_zero, **self.convolution())
         if bias:

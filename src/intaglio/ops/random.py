@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
+from intaglio.ir.build import Builder
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
@@ -126,7 +127,7 @@ class RandomLike(Random, abstract=True):
     def reference(self, input: Array) -> Array:
         return self.sample(input.shape, from_numpy(input.dtype) if self.dtype is None else numbered_dtype(self.dtype))
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> tuple[None]:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[None]:
         return (None,)
 
 
@@ -166,7 +167,7 @@ class Bernoulli(Op):
         check_kind("Bernoulli", input.dtype, FLOATS)
         return input.type if self.dtype is None else input.tensor.with_dtype(numbered_dtype(self.dtype))
 
-    def expand(self, b: Any, input: Value) -> Value:
+    def expand(self, b: Builder, input: Value) -> Value:
         dtype = wide_dtype(input.dtype)  # a narrow type has too few numbers for small chances
         is_one = b.Less(b.RandomUniformLike(input, seed=self.seed, dtype=dtype.number), cast(b, input, dtype))
         return b.Cast(is_one, to=input.dtype.number if self.dtype is None else self.dtype)

@@ -59,7 +59,7 @@ class SequenceAt(Op):
     def reference(self, input_sequence: list[Any], position: Array) -> Any:
         return input_sequence[resolve_position(position, len(input_sequence), len(input_sequence) - 1)]
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
         """Zeros, with the gradient in the place of one of them."""
         sequence, position = inputs
         place = _counted(b, position, sequence)
@@ -76,7 +76,7 @@ class SequenceConstruct(Op):
     def reference(self, *inputs: Any) -> list[Any]:
         return list(inputs)
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
         return tuple(b.SequenceAt(output_bars[0], b.constant(i)) for i in range(len(inputs)))
 
 
@@ -104,7 +104,7 @@ class SequenceErase(Op):
         place = resolve_position(position, len(input_sequence), len(input_sequence) - 1)
         return input_sequence[:place] + input_sequence[place + 1 :]
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
         """The element that was left out has the gradient zero."""
         sequence = inputs[0]
         place = _counted(b, b.constant(-1) if len(inputs) < 2 else inputs[1], sequence)
@@ -123,7 +123,7 @@ class SequenceInsert(Op):
         place = resolve_position(position, len(input_sequence), len(input_sequence))
         return [*input_sequence[:place], tensor, *input_sequence[place:]]
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
         sequence, bar = inputs[0], output_bars[0]
         place = b.SequenceLength(sequence) if len(inputs) < 3 else _counted(b, inputs[2], sequence)
         return b.SequenceErase(bar, place), b.SequenceAt(bar, place), *[None] * (len(inputs) - 2)
@@ -178,7 +178,7 @@ class SplitToSequence(Op):
             raise OperatorError(f"parts of size {size}, expected at least 1")
         return [min(size, total - start) for start in range(0, total, size)]
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
         is_new = len(inputs) == 1 and not self.keepdims
         bar = b.ConcatFromSequence(output_bars[0], axis=self.axis, new_axis=int(is_new))
         return b.Reshape(bar, b.Shape(inputs[0]), allowzero=1), *[None] * (len(inputs) - 1)
@@ -207,7 +207,7 @@ class ConcatFromSequence(Op):
         axis = resolve_axis(self.axis, input_sequence[0].ndim + bool(self.new_axis), OperatorError)
         return join(input_sequence, axis=axis)
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
         bar = output_bars[0]
         if self.new_axis:
             return (b.SplitToSequence(bar, axis=self.axis, keepdims=0),)
@@ -282,7 +282,7 @@ class Optional(Op):
     def reference(self, input: Any = None) -> Any:
         return input
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
         return tuple(b.OptionalGetElement(output_bars[0]) for _ in inputs)
 
 
@@ -297,13 +297,13 @@ class OptionalGetElement(Op):
             raise OperatorError("the optional holds nothing")
         return input
 
-    def expand(self, b: Any, input: Value) -> Value:
+    def expand(self, b: Builder, input: Value) -> Value:
         """Only for tensors and sequences, which are their own elements: an optional has no simpler form."""
         if isinstance(input.type, OptionalType):
             raise UnsupportedError("OptionalGetElement of an optional has no expansion")
         return b.Identity(input)
 
-    def pullback(self, b: Any, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
         is_optional = isinstance(inputs[0].type, OptionalType)
         return (b.Optional(output_bars[0]) if is_optional else output_bars[0],)
 
@@ -320,7 +320,7 @@ class OptionalHasElement(Op):
     def reference(self, input: Any = None) -> Array:
         return np.asarray(input is not None)
 
-    def expand(self, b: Any, input: Value | None = None) -> Value:
+    def expand(self, b: Builder, input: Value | None = None) -> Value:
         """Only for what is no optional: an optional tells in the run."""
         if input is not None and isinstance(input.type, OptionalType):
             raise UnsupportedError("OptionalHasElement of an optional has no expansion")
@@ -343,7 +343,7 @@ def zero_elements(b: Builder, sequence: Value) -> Value:
     return map_elements(b, zeros_like, sequence)
 
 
-def _counted(b: Any, position: Value, sequence: Value) -> Value:
+def _counted(b: Builder, position: Value, sequence: Value) -> Value:
     """A position in a sequence, counted from the front."""
     place = b.Cast(position, to=7)
     return b.Where(b.Less(place, b.constant(0)), b.Add(place, b.SequenceLength(sequence)), place)

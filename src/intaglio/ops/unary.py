@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from intaglio.ir import dim as dims
+from intaglio.ir.build import Builder
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Work
 from intaglio.ir.types import Type
@@ -33,7 +34,7 @@ class Abs(UnaryX):
     def size(self, X: Any) -> Any:
         return -X if dims.decide_less(X, 0) else X
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * b.Sign(inputs[0])]
 
 
@@ -53,7 +54,7 @@ class Neg(UnaryX):
     def size(self, X: Any) -> Any:
         return -X
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [-bar]
 
 
@@ -115,7 +116,7 @@ class Reciprocal(UnaryX):
     def compute(self, X: Array) -> Any:
         return np.reciprocal(X)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [-bar * output * output]
 
 
@@ -128,7 +129,7 @@ class Sqrt(UnaryX):
     def compute(self, X: Array) -> Any:
         return np.sqrt(X)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * 0.5 / output]
 
 
@@ -141,7 +142,7 @@ class Exp(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.exp(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * output]
 
 
@@ -154,7 +155,7 @@ class Log(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.log(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar / inputs[0]]
 
 
@@ -167,7 +168,7 @@ class Sin(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.sin(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * b.Cos(inputs[0])]
 
 
@@ -180,7 +181,7 @@ class Cos(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.cos(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [-bar * b.Sin(inputs[0])]
 
 
@@ -192,7 +193,7 @@ class Tan(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.tan(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * (output * output + 1)]
 
 
@@ -204,7 +205,7 @@ class Asin(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.arcsin(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar / b.Sqrt(1 - inputs[0] * inputs[0])]
 
 
@@ -216,7 +217,7 @@ class Acos(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.arccos(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [-bar / b.Sqrt(1 - inputs[0] * inputs[0])]
 
 
@@ -228,7 +229,7 @@ class Atan(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.arctan(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar / (inputs[0] * inputs[0] + 1)]
 
 
@@ -240,7 +241,7 @@ class Sinh(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.sinh(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * b.Cosh(inputs[0])]
 
 
@@ -252,7 +253,7 @@ class Cosh(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.cosh(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * b.Sinh(inputs[0])]
 
 
@@ -265,7 +266,7 @@ class Tanh(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.tanh(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * (1 - output * output)]
 
 
@@ -277,7 +278,7 @@ class Asinh(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.arcsinh(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar / b.Sqrt(inputs[0] * inputs[0] + 1)]
 
 
@@ -289,7 +290,7 @@ class Acosh(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.arccosh(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar / b.Sqrt(inputs[0] * inputs[0] - 1)]
 
 
@@ -301,7 +302,7 @@ class Atanh(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.arctanh(input)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar / (1 - inputs[0] * inputs[0])]
 
 
@@ -315,7 +316,7 @@ class Erf(UnaryInput):
     def compute(self, input: Array) -> Any:
         return np.asarray(np.frompyfunc(math.erf, 1, 1)(input.astype(np.float64)), dtype=np.float64)
 
-    def gradients(self, b: Any, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
+    def gradients(self, b: Builder, inputs: Sequence[Any], output: Value, bar: Value) -> Gradients:
         return [bar * (b.Exp(-inputs[0] * inputs[0]) * (2 / math.sqrt(math.pi)))]
 
 

@@ -425,8 +425,7 @@ class Col2Im(Op):
         count = int(np.prod(block))
         kernel = b.constant(np.eye(count).reshape(count, 1, *block), bar.dtype)
         planes = b.Reshape(bar, _joined(b, [-1, 1], b.Shape(bar, start=2)))
-        steps = {"strides": self.strides, "dilations": self.dilations, "pads": self.pads}
-        columns = b.Conv(planes, kernel, **{name: value for name, value in steps.items() if value is not None})
+        columns = b.Conv(planes, kernel, strides=self.strides, dilations=self.dilations, pads=self.pads)
         return b.Reshape(columns, b.Shape(inputs[0]), allowzero=1), None, None
 
 

@@ -75,7 +75,7 @@ def twice_is_once(b: Builder, node: Node) -> Result:
 @rule("Sum")
 def sum_of_two(b: Builder, node: Node) -> Result:
     """sum(x, y) -> x + y"""
-    return b.Add(*node.inputs) if len(node.inputs) == 2 else None
+    return b.Add(*pair(node)) if len(node.inputs) == 2 else None
 
 
 @rule("Abs")

@@ -41,7 +41,8 @@ def attention(b: Builder, node: Node) -> Result:
     scale *= outer * q_scale * k_scale
     if all(rank_of(value) == 3 for value in (q, keys, v)):
         q, keys, v = (b.Unsqueeze(value, [0]) for value in (q, keys, v))
-        result = _attention(b, q, keys, v, b.Unsqueeze(mask, [0]) if rank_of(mask) == 3 else mask, scale)
+        mask = b.Unsqueeze(mask, [0]) if mask is not None and rank_of(mask) == 3 else mask
+        result = _attention(b, q, keys, v, mask, scale)
         return result if isinstance(result, Refusal) else b.Squeeze(result, [0])
     return _attention(b, q, keys, v, mask, scale)
 

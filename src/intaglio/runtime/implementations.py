@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from typing import Any, TypeAlias, cast
 
 from intaglio.errors import InputError, IntaglioError, UnsupportedError
-from intaglio.ir.build import infer_by_expansion
+from intaglio.ir.build import Builder, infer_by_expansion
 from intaglio.ir.dim import UndecidableError
 from intaglio.ir.graph import Graph, Node
 from intaglio.ir.op import Op
@@ -104,7 +104,7 @@ def _wrapper(base: type[Op], name: str, function: Callable[..., Any], is_expansi
     def reference(self: Op, *arrays: Any) -> Any:
         return call_on_arrays(function, arrays, accepted(self))
 
-    def expansion(self: Op, b: Any, *values: Any) -> Any:
+    def expansion(self: Op, b: Builder, *values: Any) -> Any:
         return function(b, *values, **accepted(self))
 
     unknown = [key for key in signature.attributes if key not in {field.name for field in base.attributes()}]

@@ -48,8 +48,14 @@ def _scan(
     states, scanned = items[: len(items) - num_scan_inputs], items[len(items) - num_scan_inputs :]
     if length is not None:
         scanned = [b.Slice(value, [0], length, [0]) for value in scanned]
-    options = {"body": body, "num_scan_inputs": num_scan_inputs, "scan_input_directions": directions}
-    result = b.Scan(*states, *scanned, outputs=outputs, **options)
+    result = b.Scan(
+        *states,
+        *scanned,
+        outputs=outputs,
+        body=body,
+        num_scan_inputs=num_scan_inputs,
+        scan_input_directions=directions,
+    )
     return result if isinstance(result, tuple) else (result,)
 
 

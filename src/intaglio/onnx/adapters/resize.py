@@ -26,8 +26,14 @@ def upsample_7(b: Builder, X: Value, *, mode: str = "nearest", scales: tuple[flo
 @adapts("Upsample", since=9, before=11)
 def upsample_9(b: Builder, X: Value, scales: Value, *, mode: str = "nearest") -> Value:
     """Upsample never scaled down, so that rounding down was its only rule; "bilinear" is the oldest spelling."""
-    options = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return b.Resize(X, None, scales, mode="linear" if mode in ("linear", "bilinear") else mode, **options)
+    return b.Resize(
+        X,
+        None,
+        scales,
+        mode="linear" if mode in ("linear", "bilinear") else mode,
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
 
 
 def _factors(b: Builder, factors: tuple[float, ...]) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -261,7 +261,7 @@ class SquaredDistances(Op):
     def reference(self, rows: Array, vectors: Array) -> Array:
         return np.square(rows[:, :, None] - vectors).sum(axis=1)
 
-    def smooth_form(self, b: Any, rows: Value, vectors: Value) -> Value:
+    def smooth_form(self, b: Builder, rows: Value, vectors: Value) -> Value:
         difference = b.Unsqueeze(rows, [2]) - vectors
         return b.ReduceSum(difference * difference, [1], keepdims=0)
 
