@@ -145,5 +145,5 @@ def _host_nodes(models: Sequence[Model]) -> list[str]:
     found: list[str] = []
     for model in models:
         plan = getattr(model._main.engine, "plan", None)  # pyright: ignore[reportPrivateUsage]
-        found += [f"{step.node.source}: {step.reason}" for step in plan.host_steps] if plan is not None else []
+        found += [f"{step.node.origin}: {step.refusal}" for step in plan.host_steps] if plan is not None else []
     return found

@@ -15,6 +15,7 @@ from torch.fx.node import map_arg
 from intaglio.errors import UnsupportedError
 from intaglio.ir.dim import Dim, evaluate, symbol
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.origin import Origin
 from intaglio.record import Record
 from intaglio.runtime.binding import lone_symbol
 from intaglio.runtime.model import Model
@@ -349,7 +350,7 @@ class Assembly:
         outputs: list[Value] = []
         results: list[Result] = []
         b = translator.builder
-        b.source = "output"
+        b.origin = Origin("output")
         for node in wanted:
             value = translator.values[node]
             order = memory_order(node.meta["val"]) if node in shown else None

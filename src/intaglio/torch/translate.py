@@ -14,6 +14,7 @@ from intaglio.errors import IntaglioError, UnsupportedError
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim, UndecidableError
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.origin import Origin
 from intaglio.ir.types import TensorType
 from intaglio.runtime.tensors import array_of
 from intaglio.torch.aten import TABLE, why_missing
@@ -46,7 +47,7 @@ class Translator:
         value = self.graph.add_input(node.name, TensorType(to_dtype(fake.dtype), given))
         if order is not None:
             self.sizes.note(value)
-            self.builder.source = node.name
+            self.builder.origin = Origin(node.name)
             value = self.builder.Transpose(value, perm=tuple(sorted(range(len(order)), key=lambda p: order[p])))
         self._note(value, fake)
         self.values[node] = value
@@ -109,7 +110,7 @@ class Translator:
         arguments, named = self._arguments(node)
         wanted = _wanted(node, found)
         call = Call(self.builder, self.sizes, self._fakes, found, wanted)
-        self.builder.source = f"{node.name} ({name.removeprefix('aten.')})"
+        self.builder.origin = Origin(f"{node.name} ({name.removeprefix('aten.')})")
         try:
             with self.builder.active():
                 result = rule(call, *arguments, **named)

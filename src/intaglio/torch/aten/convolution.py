@@ -65,7 +65,9 @@ def convolution_backward(
     """The gradients of a convolution by its input, weights and bias."""
     _check(x, w)
     op = _operator(w, stride, padding, dilation, transposed, output_padding, groups)
-    found = list(op.pullback(c.b, [x, w], [], [bar])) if any(output_mask[:2]) else [None, None]
+    found: list[Value | None] = [None, None]
+    if any(output_mask[:2]):
+        found = list(op.pullback(c.b, [x, w], [], [bar]))
     axes = [axis for axis in range(bar.rank) if axis != 1]
     found.append(c.b.ReduceSum(bar, axes, keepdims=0) if output_mask[2] else None)
     kept = [value if is_wanted else None for value, is_wanted in zip(found, output_mask, strict=True)]

@@ -118,9 +118,5 @@ def grid_sampler(c: Call, x: Value, grid: Value, mode: int, padding: int, align_
     """An image sampled at given points."""
     if not x.dtype.is_float or x.dtype.bits < 32:
         raise UnsupportedError(f"images of {x.dtype}")
-    named = {
-        "mode": ("linear", "nearest", "cubic")[mode],
-        "padding_mode": ("zeros", "border", "reflection")[padding],
-        "align_corners": int(align_corners),
-    }
-    return c.b.GridSample(x, grid, **named)
+    method, border = ("linear", "nearest", "cubic")[mode], ("zeros", "border", "reflection")[padding]
+    return c.b.GridSample(x, grid, mode=method, padding_mode=border, align_corners=int(align_corners))
