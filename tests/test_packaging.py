@@ -39,10 +39,12 @@ def test_the_wheel_is_pure_and_small(wheel: Path) -> None:
 def test_the_wheel_holds_the_whole_package(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
     wanted = [
-        path for path in SOURCES.rglob("*") if path.suffix in (".py", ".c", ".h", ".typed") or path.name == "py.typed"
+        path
+        for path in SOURCES.rglob("*")
+        if path.suffix in (".py", ".pyi", ".c", ".h", ".typed") or path.name == "py.typed"
     ]
     assert {path.relative_to(ROOT / "src").as_posix() for path in wanted} <= held
-    for name in ("py.typed", "c/runtime/ig.h", "c/runtime/ig_math.h", "c/runtime/pool.c", "c/runtime/call.c"):
+    for name in ("py.typed", *(f"targets/c/runtime/{name}" for name in ("ig.h", "ig_math.h", "pool.c", "call.c"))):
         assert f"intaglio/{name}" in held
     assert any(name.endswith("licenses/LICENSE") for name in held)
 
@@ -65,7 +67,7 @@ def test_the_changelog_knows_the_version() -> None:
 
 def test_the_core_needs_few_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert len(project["dependencies"]) == 3
+    assert len(project["dependencies"]) == 4
     assert project["scripts"] == {"intaglio": "intaglio.cli:main"}
 
 
