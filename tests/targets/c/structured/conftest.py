@@ -32,9 +32,9 @@ class Runner:
             threads: int = 1, step: int | None = None) -> Array:  # fmt: skip
         """`out` as the kernel fills it, in pieces of `step` tasks; operands end at a page that must not be read."""
         work = self.kernel.work({name: sizes.get(name, 0) for name in self.kernel.sizes})
-        blocks = {name: evaluate(dim, {}, threads) for name, dim in work.sizes.items()}
+        values = [sizes.get(name, evaluate(dim, {}, threads)) for name, dim in work.sizes.items()]
         tasks, scratch_bytes = evaluate(work.tasks, {}, threads), evaluate(work.scratch, {}, threads)
-        size = (ctypes.c_int64 * (len(blocks) + len(extra)))(*(blocks | sizes).values(), *extra)
+        size = (ctypes.c_int64 * (len(values) + len(extra)))(*values, *extra)
         guarded = [Guarded(operand) for operand in (*operands, out)]
         scratch = Guarded(np.full(scratch_bytes // 4 + 16, np.nan, np.float32))
         buffers = (ctypes.c_void_p * len(guarded))(*(g.address for g in guarded))
