@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper, numpy_helper, parser
 
+import intaglio
 from intaglio.errors import IntaglioError, LoadError, ModelNotFoundError, ShapeError, UnsupportedError
 from intaglio.ir import dim
 from intaglio.ir.types import OptionalType, SequenceType, TensorType
@@ -271,18 +273,53 @@ def test_an_operator_newer_than_the_opset_is_named() -> None:
         read("g (float[2] x) => (float[2] y) { y = Gelu(x) }")
 
 
-def test_domain_that_is_not_imported() -> None:
-    model = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[0.0], scale=[1.0])],
-            "g",
-            [VALUE("x", 1, [2])],
-            [VALUE("y", 1, [2])],
-        ),
-        opset_imports=[helper.make_opsetid("", 17)],
-    )
-    with pytest.raises(LoadError, match=r"'ai\.onnx\.ml' is not imported; imported: 'ai\.onnx'"):
-        read_model(model)
+UNIMPORTED = {
+    "QuickGelu": ("com.microsoft", [], {}),
+    "FusedMatMul": ("com.microsoft", ["x"], {"transB": 1}),
+    "BiasGelu": ("com.microsoft", ["b"], {}),
+    "Scaler": ("ai.onnx.ml", [], {"offset": [0.5], "scale": [2.0]}),
+    "Binarizer": ("ai.onnx.ml", [], {"threshold": 0.25}),
+    "Normalizer": ("ai.onnx.ml", [], {"norm": "L1"}),
+}
+
+
+def model_without_import(operator: str, is_inside: bool, is_other_imported: bool) -> onnx.ModelProto:
+    """One node whose operator set the model does not import, alone or in the branch of an If."""
+    domain, more, attributes = UNIMPORTED[operator]
+    node = helper.make_node(operator, ["x", *more], ["y"], domain=domain, **attributes)
+    if is_inside:
+        branch = helper.make_graph([node], "branch", [], [VALUE("y", 1, None)])
+        other = helper.make_graph([helper.make_node("Neg", ["x"], ["z"])], "other", [], [VALUE("z", 1, None)])
+        node = helper.make_node("If", ["c"], ["r"], then_branch=branch, else_branch=other)
+    inputs = [VALUE("x", 1, ["n", 4]), VALUE("b", 1, [4]), VALUE("c", 9, [])]
+    graph = helper.make_graph([node], "g", inputs, [VALUE(node.output[0], 1, None)])
+    others = [helper.make_opsetid("org.example", 3)] if is_other_imported else []
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), *others], ir_version=8)
+
+
+@pytest.mark.parametrize("is_other_imported", [False, True], ids=["", "other import"])
+@pytest.mark.parametrize("is_inside", [False, True], ids=["node", "branch"])
+@pytest.mark.parametrize("operator", sorted(UNIMPORTED))
+def test_operator_sets_that_need_no_import(operator: str, is_inside: bool, is_other_imported: bool) -> None:
+    model = model_without_import(operator, is_inside, is_other_imported)
+    domain = UNIMPORTED[operator][0]
+    with pytest.warns(UserWarning, match=f"the operator set {domain} is used and not imported"):
+        loaded = intaglio.load(model, engine="reference")
+    with pytest.raises(UnsupportedError, match=f"strict=True, and the operator set {domain}"):
+        intaglio.load(model, engine="reference", strict=True)
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    feeds = {"x": x, "b": np.ones(4, np.float32), "c": np.array(True)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = session.run(None, {each.name: feeds[each.name] for each in session.get_inputs()})[0]
+    np.testing.assert_allclose(next(iter(loaded.run(feeds).values())), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("domain", ["ai.onnx.preview.training", "org.example"])
+def test_other_operator_sets_must_be_imported(domain: str) -> None:
+    node = helper.make_node("Adagrad", ["x"], ["y"], domain=domain)
+    graph = helper.make_graph([node], "g", [VALUE("x", 1, [2])], [VALUE("y", 1, [2])])
+    with pytest.raises(IntaglioError):
+        read_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
 
 
 ERRORS: dict[str, tuple[str, type[IntaglioError], str]] = {

@@ -27,7 +27,8 @@ class ModelInfo(Record):
     path: Path | None = None
     warnings: tuple[str, ...] = ()
     newer: tuple[str, ...] = ()
-    """Those of the warnings that tell of versions which are newer than what is known here."""
+    """Those of the warnings that tell of versions that had to be guessed: they are newer than what is known here, or
+    the model imports none. `strict` refuses such a model."""
 
 
 class Imported(Record):

@@ -64,6 +64,8 @@ def _read(
     opsets, problems = _opset_imports(model)
     functions = FunctionTable(model)
     functions.check_cost(model.graph, limits)
+    implied = _implied_imports(model, functions, opsets, limits)
+    opsets |= implied
     unknown = _unknown_operators(model, functions, opsets, limits)
     problems += unknown.values()
     external = ExternalData(folder)
@@ -75,7 +77,7 @@ def _read(
     problems += reader.problems
     if problems:
         return None, problems
-    return Imported(graph, _info(model, opsets, path, reader.warnings), external.files), []
+    return Imported(graph, _info(model, opsets, implied, path, reader.warnings), external.files), []
 
 
 def parse_model(source: Source) -> tuple[ModelProto, Path | None, dict[int, memoryview]]:
@@ -145,6 +147,29 @@ def _opset_imports(model: ModelProto) -> tuple[dict[str, int], list[Problem]]:
     return opsets, problems
 
 
+IMPLIED = {"ai.onnx.ml": NEWEST["ai.onnx.ml"], "com.microsoft": 1, BLOCKED: 1}
+"""The operator sets that a model may use without importing them, each with the version that it then means.
+
+ONNX Runtime reads such files, in the newest version that it knows.
+"""
+
+
+def _implied_imports(
+    model: ModelProto, functions: FunctionTable, opsets: Mapping[str, int], limits: ReadLimits
+) -> dict[str, int]:
+    """The operator sets that the nodes of the graph use, that are not imported and need not be."""
+    nodes = [node for node, _ in walk_nodes(model.graph.node, limits.depth) if functions.find(node) is None]
+    used = dict.fromkeys(text(node.domain) for node in nodes)
+    return {domain: IMPLIED[domain] for domain in used if domain in IMPLIED and domain not in opsets}
+
+
+def _not_imported(implied: Mapping[str, int]) -> list[str]:
+    return [
+        f"the operator set {domain} is used and not imported: it is read in version {version}, as ONNX Runtime does"
+        for domain, version in implied.items()
+    ]
+
+
 def _newer(model: ModelProto, opsets: Mapping[str, int]) -> tuple[str, ...]:
     """What of a model's versions is newer than what the installed `onnx` and this package know."""
     known = f"which is known here with onnx {onnx.__version__}"
@@ -159,12 +184,14 @@ def _newer(model: ModelProto, opsets: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _info(model: ModelProto, opsets: Mapping[str, int], path: Path | None, warnings: list[str]) -> ModelInfo:
+def _info(
+    model: ModelProto, opsets: Mapping[str, int], implied: Mapping[str, int], path: Path | None, warnings: list[str]
+) -> ModelInfo:
     if len(model.training_info):
         warnings = [*warnings, "the model has training information, which intaglio.train.training_step runs"]
     if any(node.domain == BLOCKED for node in model.graph.node):
         warnings = [*warnings, _BLOCKED_WARNING]
-    newer = _newer(model, opsets)
+    newer = (*_newer(model, opsets), *_not_imported(implied))
     return ModelInfo(
         ir_version=model.ir_version,
         opset_imports=opsets,

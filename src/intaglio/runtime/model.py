@@ -84,8 +84,8 @@ def load(
     `engine` is "native" (compiled C, the default) or "reference" (NumPy); the environment variable INTAGLIO_ENGINE
     changes the default. `threads` bounds the threads of a run.
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
-    change rounding. `strict` refuses a model of which some node cannot be compiled, or which is newer than the
-    installed `onnx`. External data of a model given as bytes is looked for in `base_folder` only. `progress(done,
+    change rounding. `strict` refuses a model of which some node cannot be compiled, which is newer than the installed
+    `onnx`, or which does not import an operator set that it uses. External data of a model given as bytes is looked for in `base_folder` only. `progress(done,
     total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells of compiling
     that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing. `implementations`
     chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
@@ -121,7 +121,7 @@ def _warn(model: Model) -> None:
 
 
 def _check_versions(info: ModelInfo, options: Options) -> None:
-    """Raise UnsupportedError for a model that is newer than what is known here, where only known ones are wanted."""
+    """Raise UnsupportedError for a model whose versions had to be guessed, where only known ones are wanted."""
     if options.strict and info.newer:
         raise UnsupportedError(f"strict=True, and {'; '.join(info.newer)}")
 
