@@ -85,7 +85,8 @@ def load(
     changes the default. `threads` bounds the threads of a run.
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
     change rounding. `strict` refuses a model of which some node cannot be compiled, which is newer than the installed
-    `onnx`, or which does not import an operator set that it uses. External data of a model given as bytes is looked for in `base_folder` only. `progress(done,
+    `onnx`, or which does not import an operator set that it uses. External data of a model given as bytes is looked for
+    in `base_folder` only. `progress(done,
     total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells of compiling
     that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing. `implementations`
     chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
