@@ -10,11 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from intaglio.c import cache
-from intaglio.c.compiler import Compiler, RunningCompilers
-from intaglio.c.target import Target
-
 from intaglio.errors import CompileError
+from intaglio.targets.c import cache
+from intaglio.targets.c.compiler import Compiler, RunningCompilers
+from intaglio.targets.c.target import Target
 
 SHARE = 16
 PLAIN = "-O0"

@@ -1,4 +1,4 @@
-"""Which lines of the lowering the sampled models reach, and which few seeds reach the most.
+"""Which lines of lowering and of the printers of C the sampled models reach, and which few seeds reach the most.
 
 `python -m tests.hunt.covering --kind chains --seeds 0:50` lowers and runs models under a tracer and adds what they
 reach to a file; `--report` lists what nobody reached; `--choose N` names the N seeds that reach the most together.
@@ -29,12 +29,14 @@ from .generators import KINDS
 from .hunting import FOLDER
 from .problem import Problem
 
-ROOT = Path(intaglio.__file__).parent / "kernels"
+ROOT = Path(intaglio.__file__).parent
+PARTS = ("kernels/", "targets/c/")
+"""Where lowering and the printers of C are."""
 Line = tuple[str, int]
 
 
 def reached(work: Callable[[], None]) -> set[Line]:
-    """The lines of `kernels/` that some work runs through."""
+    """The lines of the parts that some work runs through."""
     found: set[Line] = set()
     names: dict[CodeType, str] = {}
 
@@ -47,7 +49,8 @@ def reached(work: Callable[[], None]) -> set[Line]:
         code = frame.f_code
         if code not in names:
             path = Path(code.co_filename)
-            names[code] = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
+            name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
+            names[code] = name if name.startswith(PARTS) else ""
         return within if names[code] else None
 
     sys.settrace(enter)
@@ -68,9 +71,9 @@ def walk(problem: Problem, has_runs: bool) -> None:
 
 
 def lines() -> dict[str, set[int]]:
-    """The lines of functions in `kernels/`, by file."""
+    """The lines of functions in the parts, by file."""
     found = {}
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sorted(path for part in PARTS for path in (ROOT / part).rglob("*.py")):
         module = compile(path.read_text(encoding="utf-8"), str(path), "exec")
         found[path.relative_to(ROOT).as_posix()] = set(_function_lines(module, is_module=True))
     return found

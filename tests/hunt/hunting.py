@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from intaglio.c.compiler import find_compiler
-
 import intaglio
+from intaglio.targets.c.compiler import find_compiler
 
 from . import generators
 from .children import Outcome, run_many
@@ -25,7 +24,7 @@ from .dice import Dice
 from .judging import Finding, Variant, Verdict, examine
 
 FOLDER = Path("build/hunt")
-IMPORTED = tuple(f"intaglio.{name}" for name in ("ir", "ops", "onnx", "passes", "c", "kernels", "runtime"))
+IMPORTED = tuple(f"intaglio.{name}" for name in ("ir", "ops", "onnx", "passes", "kernels", "targets", "runtime"))
 SECONDS = 240.0
 """How long one seed may take."""
 
