@@ -333,6 +333,8 @@ def recurrent(g: Grower) -> list[str]:
     inputs.append(g.constant(ways, 2 * gates * hidden) if g.dice.chance(0.7) else "")
     if g.dice.chance(0.3):
         dims = g.draft.dims(name)
+        if 0 in dims[0]:
+            raise Rejected("nothing to read")
         lengths = [g.dice.random.integers(1, s + 1, b).astype(np.int32) for s, b in zip(dims[0], dims[1], strict=True)]
         inputs.append(g.draft.feed(lengths))
     while inputs[-1] == "":

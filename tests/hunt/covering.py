@@ -62,10 +62,11 @@ def reached(work: Callable[[], None]) -> set[Line]:
 
 
 def walk(problem: Problem, has_runs: bool) -> None:
-    """Lower and run a problem's model, without a kept program; or only lower it, which needs no compiler."""
+    """Lower and run a problem's model, without a kept program; or only lower and print it, which needs no compiler."""
     graph = read_model(problem.model).graph
     simplify(graph)
     engine = NativeEngine(graph, 1)
+    engine.functions()
     for feeds in problem.feeds if has_runs else ():
         engine.run([feeds[value.name] for value in graph.inputs])
 

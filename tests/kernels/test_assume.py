@@ -341,3 +341,31 @@ def test_what_may_be_broadcast_is_not_assumed_against_what_must_fit(fitting: str
     native, reference = (load(model, engine=engine)(*feeds) for engine in ("native", "reference"))
     for got, expected in zip(native, reference, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+SLOPES = [
+    ("d,1,15", "d,d", (1, 1, 15), (1, 1)),
+    ("1,8,a", "s,t,u", (1, 8, 3), (1, 1, 3)),
+    ("1,8,a", "s,t,u", (1, 8, 3), (1, 8, 1)),
+    ("1,8,a", "s,t,u", (1, 8, 3), (2, 8, 1)),
+    ("n,m", "m", (2, 3), (3,)),
+    ("n,m", "k", (2, 3), (1,)),
+    ("n,m", "k", (2, 1), (3,)),
+    ("n,m", "p,k", (1, 3), (2, 3)),
+]
+
+
+@pytest.mark.parametrize(("data", "slope", "sizes", "slopes"), SLOPES)
+def test_a_slope_is_repeated_and_never_the_data(
+    data: str, slope: str, sizes: tuple[int, ...], slopes: tuple[int, ...]
+) -> None:
+    """PRelu is read where its slope may fit, and refused in the run where it does not."""
+    text = f"g (float[{data}] x, float[{slope}] s) => (y) {{ y = PRelu(x, s) }}"
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
+    x, s = numbers(sizes, 0), numbers(slopes, 1)
+    for engine in ("native", "reference"):
+        if np.broadcast_shapes(sizes, slopes) != sizes:
+            with pytest.raises(IntaglioError):
+                load(model, engine=engine)(x, s)
+            continue
+        np.testing.assert_array_equal(load(model, engine=engine)(x, s), np.where(x < 0, x * s, x), strict=True)

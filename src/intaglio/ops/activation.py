@@ -16,7 +16,8 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT64, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
-from intaglio.ir.types import Shape, Type
+from intaglio.ir.requirements import need_stretch
+from intaglio.ir.types import Type
 from intaglio.ops.cast import convert
 from intaglio.ops.elementwise import (
     FLOATS,
@@ -180,21 +181,22 @@ class PRelu(Op):
 
     def infer(self, X: Value, slope: Value) -> Type:
         check_kind("PRelu", same_dtype(X, slope), NUMBERS)
-        shape = broadcast_shape(X, slope)
-        is_larger = shape is not None and (len(shape) > X.rank or _is_stretched(X.shape, shape))
-        if is_larger:
-            raise ShapeError(f"the slope of shape {slope.type} cannot be broadcast to {X.type}")
+        shape, given = X.tensor.shape, slope.tensor.shape
+        if shape is not None and given is not None:
+            message = f"the slope of shape {slope.type} cannot be broadcast to {X.type}"
+            if len(given) > len(shape):
+                raise ShapeError(message)
+            for size, wanted in zip(reversed(given), reversed(shape), strict=False):
+                need_stretch(size, wanted, message)
         return X.type
 
     def reference(self, X: Array, slope: Array) -> Array:
+        if np.broadcast_shapes(X.shape, slope.shape) != X.shape:
+            raise ValueError(f"a slope of shape {slope.shape} for data of shape {X.shape}")
         return compute_wide(lambda x, factor: np.where(x < 0, x * factor, x), X, slope)
 
     def expand(self, b: Builder, X: Value, slope: Value) -> Value:
         return b.Where(X < 0, X * slope, X)
-
-
-def _is_stretched(shape: Shape, result: Shape) -> bool:
-    return any(before == 1 != after for before, after in zip(shape, result, strict=True))
 
 
 class HardSigmoid(Activation):
