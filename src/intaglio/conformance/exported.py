@@ -53,8 +53,8 @@ def _to_torch(item: Any) -> Any:
     if not isinstance(item, np.ndarray):
         return None if item is None else [_to_torch(each) for each in item]
     if item.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(np.ascontiguousarray(item).view(np.int16)).reshape(item.shape).view(torch.bfloat16)
-    return torch.from_numpy(np.ascontiguousarray(item)).reshape(item.shape)
+        return torch.from_numpy(np.array(item, order="C").view(np.int16)).reshape(item.shape).view(torch.bfloat16)
+    return torch.from_numpy(np.array(item, order="C")).reshape(item.shape)
 
 
 def _from_torch(item: Any) -> Any:

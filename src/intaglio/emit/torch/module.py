@@ -64,8 +64,10 @@ class _Structure:
         self.graph = graph
         known = {name for value in graph.inputs for name in _symbols(value)}
         self.nodes = [node for node in graph.nodes if not _is_free(node, known)]
+        kept = set(self.nodes)
+        self.free = frozenset(value for node in graph.nodes if node not in kept for value in node.outputs)
         self.paths = {node: scope_path(node) for node in self.nodes}
-        hoist(self.nodes, self.paths)
+        hoist(self.nodes, self.paths, self.free)
         self.types: dict[Path, str] = {}
         for node in self.nodes:
             self.types |= scope_types(node)
@@ -81,11 +83,11 @@ class _Structure:
         return self._root(set())
 
     def _root(self, dissolved: set[Path]) -> Draft:
-        items = arrange(self.nodes, (), self.paths, dissolved)
+        items = arrange(self.nodes, (), self.paths, dissolved, self.free)
         for group in all_groups(items):
             if is_container(group, self.paths) and not self._is_sequential(group):
                 raise _DissolveError(group.path)
-        whole = Group((), self.nodes, items)
+        whole = Group((), self.nodes, items, self.free)
         return self._draft(whole, list(self.graph.inputs), list(self.graph.outputs))
 
     def _is_sequential(self, group: Group) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from intaglio.emit.pythonic.block import INLINE
 from intaglio.ir.graph import Graph, Node, Value
 
 Path: TypeAlias = tuple[str, ...]
@@ -19,38 +18,34 @@ class Group:
     path: Path
     nodes: list[Node]
     items: list[Node | Group] = field(default_factory=list)
+    free: frozenset[Value] = frozenset()
 
     @property
     def inputs(self) -> list[Value]:
         """The values that the group reads from outside, constants left out."""
         own = {value for node in self.nodes for value in node.outputs}
-        reads = (value for node in self.nodes for value in operands(node))
+        reads = (value for node in self.nodes for value in operands(node, self.free))
         return list(dict.fromkeys(value for value in reads if value not in own))
 
     @property
     def outputs(self) -> list[Value]:
         """The values that others read."""
         own = set(self.nodes)
-        return [value for node in self.nodes for value in node.outputs if _is_read_outside(value, own)]
+        return [value for node in self.nodes for value in node.outputs if _is_read_outside(value, own, self.free)]
 
 
 Item: TypeAlias = Node | Group
 
 
-def operands(node: Node) -> list[Value]:
-    """What a node reads, in its bodies too, constants left out."""
+def operands(node: Node, free: frozenset[Value]) -> list[Value]:
+    """What a node reads, in its bodies too, without constants and sizes that are written where they are read."""
     found = (value for value in (*node.inputs, *node.captures()) if value is not None)
-    return [value for value in dict.fromkeys(found) if value.constant is None and not is_sizes(value)]
+    return [value for value in dict.fromkeys(found) if value.constant is None and value not in free]
 
 
-def is_sizes(value: Value) -> bool:
-    """Whether a value holds sizes that can be written where they are read."""
-    return value.contents is not None and value.contents.size <= 2 * INLINE and value.producer is not None
-
-
-def _is_read_outside(value: Value, own: set[Node]) -> bool:
+def _is_read_outside(value: Value, own: set[Node], free: frozenset[Value]) -> bool:
     users = [user for user, _ in value.uses]
-    others = [user for user in users if isinstance(user, Graph) or not all(map(is_sizes, user.outputs))]
+    others = [user for user in users if isinstance(user, Graph) or not free.issuperset(user.outputs)]
     return any(isinstance(user, Graph) or _holder(user, own) not in own for user in others)
 
 
@@ -71,7 +66,7 @@ HOISTED = 8
 _LAYERS = frozenset({"Conv", "ConvTranspose", "Linear", "LSTM", "GRU", "RNN", "Attention", "MatMul", "Gather"})
 
 
-def hoist(nodes: Sequence[Node], paths: dict[Node, Path]) -> None:
+def hoist(nodes: Sequence[Node], paths: dict[Node, Path], free: frozenset[Value]) -> None:
     """Take what several modules read out of the one that happens to compute it, where that needs nothing of it."""
     for node in reversed(nodes):
         readers = [paths[user] for value in node.outputs for user in value.readers if user in paths]
@@ -88,13 +83,13 @@ def hoist(nodes: Sequence[Node], paths: dict[Node, Path]) -> None:
             target = target[:-1]
         if len(target) == len(own):
             continue
-        needed = _needed_inside(node, own[: len(target) + 1], paths)
+        needed = _needed_inside(node, own[: len(target) + 1], paths, free)
         if needed is not None:
             for each in needed:
                 paths[each] = target
 
 
-def _needed_inside(node: Node, scope: Path, paths: Mapping[Node, Path]) -> set[Node] | None:
+def _needed_inside(node: Node, scope: Path, paths: Mapping[Node, Path], free: frozenset[Value]) -> set[Node] | None:
     """The nodes of a scope that a node stands on; None where they are many or have weights."""
     found: set[Node] = set()
     waiting = [node]
@@ -105,18 +100,20 @@ def _needed_inside(node: Node, scope: Path, paths: Mapping[Node, Path]) -> set[N
         found.add(each)
         if len(found) > HOISTED or each.op.name in _LAYERS:
             return None
-        waiting += [value.producer for value in operands(each) if value.producer is not None]
+        waiting += [value.producer for value in operands(each, free) if value.producer is not None]
     return found
 
 
-def arrange(nodes: Sequence[Node], prefix: Path, paths: Mapping[Node, Path], dissolved: set[Path]) -> list[Item]:
+def arrange(
+    nodes: Sequence[Node], prefix: Path, paths: Mapping[Node, Path], dissolved: set[Path], free: frozenset[Value]
+) -> list[Item]:
     """Nodes and groups of them in an order in which each can run after those before it.
 
     A scope that cannot be called as a whole, since what it gives comes back to it by way of others, is dissolved.
     """
     while True:
         units = _units(nodes, prefix, paths, dissolved)
-        order, rest = _sorted(units)
+        order, rest = _sorted(units, free)
         if not rest:
             break
         groups = [key for key in rest if isinstance(key, tuple)]
@@ -127,8 +124,8 @@ def arrange(nodes: Sequence[Node], prefix: Path, paths: Mapping[Node, Path], dis
         if isinstance(key, Node):
             found.append(key)
             continue
-        group = Group((*prefix, *key), units[key])
-        group.items = arrange(group.nodes, group.path, paths, dissolved)
+        group = Group((*prefix, *key), units[key], free=free)
+        group.items = arrange(group.nodes, group.path, paths, dissolved, free)
         found.append(group)
     return found
 
@@ -151,12 +148,12 @@ def _units(
     return {(members[0] if len(members) == 1 else key): members for key, members in found.items()}
 
 
-def _sorted(units: Mapping[Key, list[Node]]) -> tuple[list[Key], list[Key]]:
+def _sorted(units: Mapping[Key, list[Node]], free: frozenset[Value]) -> tuple[list[Key], list[Key]]:
     """The units in an order in which they can run, and those that wait for each other."""
     home = {value: key for key, members in units.items() for node in members for value in node.outputs}
     waits: dict[Key, set[Key]] = {}
     for key, members in units.items():
-        needs = {home[value] for node in members for value in operands(node) if value in home}
+        needs = {home[value] for node in members for value in operands(node, free) if value in home}
         waits[key] = needs - {key}
     order: list[Key] = []
     done: set[Key] = set()
@@ -183,7 +180,7 @@ def chain_of(group: Group) -> list[Item] | None:
     if len(before) != 1:
         return None
     for item in group.items:
-        whole = item if isinstance(item, Group) else Group(group.path, [item])
+        whole = item if isinstance(item, Group) else Group(group.path, [item], free=group.free)
         if whole.inputs != before or len(whole.outputs) != 1:
             return None
         before = whole.outputs
