@@ -13,7 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 import intaglio
 from intaglio.conformance.exported import import_exported
-from intaglio.emit import LANGUAGES
 from intaglio.emit.names import Keys, Names, class_name, comment, identifier
 from intaglio.emit.pythonic.block import quoted, wrapped
 
@@ -66,7 +65,7 @@ def hostile_model(name: str) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
 
 
-@pytest.mark.parametrize("language", sorted(LANGUAGES))
+@pytest.mark.parametrize("language", ["python", "torch"])
 @pytest.mark.parametrize("name", [name for name in HOSTILE if "\x00" not in name])
 def test_nothing_is_injected(language: str, name: str, tmp_path) -> None:
     model = hostile_model(name)

@@ -8,6 +8,7 @@ from typing import Annotated
 from intaglio.cli.options import Option
 from intaglio.cli.session import DisableOption, source_of
 from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_pairs, tell
+from intaglio.ir.limits import parse_bytes
 
 
 class Language(StrEnum):
@@ -15,6 +16,7 @@ class Language(StrEnum):
 
     python = "python"
     torch = "torch"
+    onnx = "onnx"
 
 
 class WeightsFormat(StrEnum):
@@ -33,10 +35,23 @@ def export_model(
     ] = None,
     simplify: Annotated[bool, Option("--simplify/--no-simplify", help="Simplify the model first.")] = True,
     disable: DisableOption = None,
+    opset: Annotated[int | None, Option("--opset", least=1, help="The operator set of an ONNX file.")] = None,
+    external_data: Annotated[
+        int | None,
+        Option(
+            "--external-data",
+            metavar="BYTES",
+            parse=parse_bytes,
+            help="Put tensors of at least so many bytes into a file beside the ONNX file.",
+        ),
+    ] = None,
     debug: Annotated[bool, Option("--debug", help="Write the graph after each phase beside the source.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a model as source: python is one module that needs NumPy alone, torch modules of PyTorch."""
+    """Write a model as source: python is a module that needs NumPy alone, torch modules of PyTorch, onnx a file.
+
+    ONNX is written at any operator set from 9 on: what it does not have is written in what it has, or told.
+    """
     from intaglio.emit import export
 
     found = export(
@@ -46,6 +61,8 @@ def export_model(
         simplify=simplify,
         disable=tuple(disable or ()),
         weights=None if weights is None else weights.value,
+        opset=opset,
+        external_data=external_data,
         debug=debug,
     )
     for note in found.notes:

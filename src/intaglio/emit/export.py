@@ -22,7 +22,7 @@ from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify as simplify_graph
 from intaglio.runtime.sources import as_source
 
-LANGUAGES: dict[str, str] = {"python": "intaglio.emit.python.module", "torch": "intaglio.emit.torch.module"}
+LANGUAGES: dict[str, str] = {name: f"intaglio.emit.{name}.module" for name in ("python", "torch", "onnx")}
 """The languages, and the modules that write them."""
 
 
@@ -44,15 +44,18 @@ class Source:
     weights: Mapping[str, Array]
     readme: str
     notes: list[str] = field(default_factory=list)
+    save: Callable[[Path], list[str]] | None = None
 
 
 @dataclass
 class Wish:
-    """What a language is asked for: the graph, its name, and the file of weights."""
+    """What a language is asked for: the graph, its name, the file of weights, and for ONNX the operator set."""
 
     graph: Graph
     name: str
     weights: Format
+    opset: int | None = None
+    external_data: bool | int | None = None
 
 
 def export(
@@ -63,14 +66,17 @@ def export(
     simplify: bool = True,
     disable: Collection[str] = (),
     weights: Format | None = None,
+    opset: int | None = None,
+    external_data: bool | int | None = None,
     debug: bool = False,
     base_folder: str | os.PathLike[str] | None = None,
 ) -> Exported:
     """Write a model as source of a language into a folder, and tell what was written.
 
-    `model` is what `intaglio.load` takes, or a loaded model. `to` is "python" (one module that needs NumPy) or "torch"
-    (modules of PyTorch). `simplify=False` writes the model as it is in its file, `disable` leaves out passes by name.
-    `weights` is "npz" or "safetensors". With `debug`, the graph after each phase is written beside the source. Raises
+    `model` is what `intaglio.load` takes, or a loaded model. `to` is "python" (one module that needs NumPy), "torch"
+    (modules of PyTorch) or "onnx". `simplify=False` writes the model as it is in its file, `disable` leaves out passes
+    by name. `weights` is "npz" or "safetensors". ONNX is written at `opset`, and tensors of at least `external_data`
+    bytes lie in a file of their own. With `debug`, the graph after each phase is written beside the source. Raises
     UnsupportedError with all nodes that the language has no words for.
     """
     if to not in LANGUAGES:
@@ -83,7 +89,9 @@ def export(
         left_out = [*disable, *(each for each in module.LEFT_OUT if each not in disable)]
         simplify_graph(graph, disable=left_out)
         phases |= {"simplified": summary(graph)} if debug else {}
-    source: Source = module.write(Wish(graph, name, weights or module.WEIGHTS))
+    if to != "onnx" and (opset is not None or external_data is not None):
+        raise InputError(f"opset and external_data are for ONNX, not for {to}")
+    source: Source = module.write(Wish(graph, name, weights or module.WEIGHTS, opset, external_data))
     phases |= {"written": summary(graph)} if debug else {}
     return _write(target, to, source, weights or module.WEIGHTS, phases)
 
@@ -108,7 +116,7 @@ def _write(target: Path, language: str, source: Source, weights: Format, phases:
         target.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (target / name).write_text(text, encoding="utf-8")
-        names = list(files)
+        names = [*([] if source.save is None else source.save(target)), *files]
         if source.weights:
             names.append(f"weights.{weights}")
             write_weights(target / names[-1], source.weights, weights)

@@ -53,8 +53,9 @@ def save_model(
     *,
     opset: int | None = None,
     external_data: bool | int | None = None,
+    finish: Callable[[ModelProto], None] | None = None,
 ) -> None:
-    """Write the graph to a file that appears at once or not at all.
+    """Write the graph to a file that appears at once or not at all; `finish` may change the message before.
 
     `external_data` moves tensors to `<name>.data` beside it: True all but small ones, a number those of at least so
     many bytes, None only where the model would be too large for one file. A symbolic link in the way is refused.
@@ -63,14 +64,20 @@ def save_model(
     threshold = _threshold(graph, external_data)
     if threshold is None:
         _check_target(target)
-        _write_atomically(target, _serialize(write_model(graph, info, opset=opset)))
+        whole = write_model(graph, info, opset=opset)
+        if finish is not None:
+            finish(whole)
+        _write_atomically(target, _serialize(whole))
         return
     data_target = target.with_name(target.name + ".data")
     _check_target(target)
     _check_target(data_target)
     with _temporary(data_target) as (file, keep):
         tensors = ExternalTensorWriter(file, data_target.name, threshold)
-        message = _serialize(_GraphWriter(tensors).model(graph, info, opset))
+        model = _GraphWriter(tensors).model(graph, info, opset)
+        if finish is not None:
+            finish(model)
+        message = _serialize(model)
         if tensors.is_used:
             keep()
     _write_atomically(target, message)
