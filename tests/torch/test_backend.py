@@ -248,6 +248,7 @@ def test_no_fallback_where_none_is_wanted() -> None:
         fast(torch.randn(3, 3))
 
 
+@pytest.mark.slow
 def test_the_entry_point_is_found_by_name(tmp_path: Path) -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["torch_dynamo_backends"]
     folder = tmp_path / "shop-1.0.dist-info"

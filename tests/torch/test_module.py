@@ -286,6 +286,7 @@ def test_sizes_that_may_change() -> None:
     assert len(model.compiled) == 1
 
 
+@pytest.mark.slow
 def test_many_modules_of_one_class_do_not_run_into_limits() -> None:
     for width in range(9):
         net = nn.Linear(3, width + 1)

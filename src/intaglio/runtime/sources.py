@@ -98,7 +98,7 @@ _ADVICE = {
 def _refusal(source: Any, package: str, name: str) -> str:
     advice = _ADVICE.get((package, name))
     if advice is None and hasattr(source, "state_dict") and hasattr(source, "forward"):
-        advice = "export the module first, for modules of PyTorch: load(module, example_inputs)"
+        advice = "export the module first: load(torch.onnx.export(module, example_inputs, dynamo=True))"
     taken = "load takes a path, bytes, a ModelProto, a graph of intaglio, or what torch.onnx.export gives"
     title = name if package == "builtins" else f"{package}.{name}"
     return f"load was given a {title}; {advice or taken}"
