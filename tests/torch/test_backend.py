@@ -98,6 +98,7 @@ def test_statistics_and_masks_are_those_of_eager() -> None:
     for mine, theirs in zip(net.buffers(), twin.buffers(), strict=True):
         close(mine, theirs)
     assert set(report().eager) == {"aten.bernoulli.p", "aten.empty.memory_format"}
+    assert [graph.models for graph in report().graphs] == [1, 1]
 
 
 def test_what_we_lack_runs_in_pytorch_and_is_told() -> None:

@@ -5,8 +5,8 @@ intaglio.torch.report()
 """
 
 from intaglio.torch.backend import backend
-from intaglio.torch.custom import operator
+from intaglio.torch.custom import as_operator, operator
 from intaglio.torch.module import Module, module
 from intaglio.torch.report import clear, report
 
-__all__ = ["Module", "backend", "clear", "module", "operator", "report"]
+__all__ = ["Module", "as_operator", "backend", "clear", "module", "operator", "report"]

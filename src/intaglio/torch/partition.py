@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from intaglio.errors import UnsupportedError
 from intaglio.record import Record
@@ -158,16 +159,21 @@ def cut(module: GraphModule, eager: dict[Node, str]) -> list[Part]:
 
 
 def _needs(node: Node) -> set[Node]:
-    """The nodes that must have run before: those behind sizes too, since a size may come from data."""
+    """The nodes that must have run before: those behind sizes too, where a size comes from data."""
     found: set[Node] = set()
     stack = list(node.all_input_nodes)
     while stack:
         each = stack.pop()
         if is_size(each) and each.op == "call_function":
-            stack.extend(each.all_input_nodes)
+            stack.extend(each.all_input_nodes if _is_from_data(each.meta["val"]) else ())
         else:
             found.add(each)
     return found
+
+
+def _is_from_data(number: Any) -> bool:
+    """Whether a symbolic number depends on more than the sizes of inputs."""
+    return not isinstance(number, (bool, int, float)) and bool(free_unbacked_symbols(number))
 
 
 def _ready(

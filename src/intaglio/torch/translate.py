@@ -110,7 +110,7 @@ class Translator:
         arguments, named = self._arguments(node)
         wanted = _wanted(node, found)
         call = Call(self.builder, self.sizes, self._fakes, found, wanted)
-        self.builder.origin = Origin(f"{node.name} ({name.removeprefix('aten.')})")
+        self.builder.origin = Origin(f"{node.name} ({name.removeprefix('aten.')})", name)
         try:
             with self.builder.active():
                 result = rule(call, *arguments, **named)

@@ -27,3 +27,11 @@ def to_dtype(dtype: Any) -> DType:
     if found is None:
         raise UnsupportedError(f"tensors of {dtype}")
     return found
+
+
+def from_dtype(dtype: DType) -> Any:
+    """PyTorch's element type for one of ours; raises UnsupportedError where there is none."""
+    for theirs, ours in _OURS.items():
+        if ours == dtype:
+            return theirs
+    raise UnsupportedError(f"tensors of {dtype} in PyTorch")
