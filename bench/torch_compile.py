@@ -2,6 +2,7 @@
 
 Each architecture runs in a process of its own for each way, and the processes take turns of a few calls each, so that
 what else the machine does meets them alike. Told are the time of the first call (compiling), and the median of a call.
+With `--threads 1` the clock is that of the processor, which a busy machine does not disturb; compilers count too.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def worker(name: str, way: str, mode: str, batch: int) -> None:
     chosen: dict[str, Any] = {"intaglio": {"backend": backend}, "inductor": {}}
     run = net if way == "eager" else torch.compile(net, dynamic=False, **chosen[way])
     given = case.inputs(batch)
+    clock = time.perf_counter if torch.get_num_threads() > 1 else processor_seconds
 
     def step() -> None:
         if mode == "inference":
@@ -81,31 +83,41 @@ def worker(name: str, way: str, mode: str, batch: int) -> None:
         found = torch.utils._pytree.tree_leaves(run(*given))
         sum(each.square().sum() for each in found if isinstance(each, torch.Tensor)).backward()
 
-    begin = time.perf_counter()
+    begin = clock()
     with torch._dynamo.config.patch(allow_rnn=True):
         step()
-        print(json.dumps(time.perf_counter() - begin), flush=True)
+        print(json.dumps(clock() - begin), flush=True)
         for _ in range(3):
             step()
         for line in sys.stdin:
             times: list[float] = []
             for _ in range(int(line)):
-                begin = time.perf_counter()
+                begin = clock()
                 step()
-                times.append(time.perf_counter() - begin)
+                times.append(clock() - begin)
             print(json.dumps(times), flush=True)
+
+
+def processor_seconds() -> float:
+    """The processor time of this process and of the children that have ended, to the microsecond for its own part."""
+    import time
+
+    children = os.times()
+    return time.process_time() + children.children_user + children.children_system
 
 
 class Runner:
     """A process that runs one architecture one way."""
 
-    def __init__(self, name: str, way: str, mode: str, batch: int, cache: str) -> None:
+    def __init__(self, name: str, way: str, mode: str, batch: int, cache: str, threads: int | None) -> None:
         arguments = [sys.executable, "-m", "bench.torch_compile", "--worker", name, way, mode, str(batch)]
         environment = {
             **os.environ,
             "TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor",
             "INTAGLIO_CACHE": f"{cache}/intaglio",
         }
+        if threads is not None:
+            environment["OMP_NUM_THREADS"] = str(threads)
         self._process = subprocess.Popen(
             arguments,
             cwd=ROOT,
@@ -136,9 +148,11 @@ class Runner:
         self._process.communicate()
 
 
-def race(name: str, mode: str, batch: int, turns: int, calls: int, cache: str) -> dict[str, tuple[float, float] | None]:
+def race(
+    name: str, mode: str, batch: int, turns: int, calls: int, cache: str, threads: int | None
+) -> dict[str, tuple[float, float] | None]:
     """The time of the first call and the median of later ones in milliseconds, by way; None where it fails."""
-    runners = {way: Runner(name, way, mode, batch, cache) for way in WAYS}
+    runners = {way: Runner(name, way, mode, batch, cache, threads) for way in WAYS}
     for _ in range(turns):
         for runner in runners.values():
             runner.turn(calls)
@@ -158,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--calls", type=int, default=10)
+    parser.add_argument("--threads", type=int, help="threads of each process; with 1, processor time is measured")
     parser.add_argument("--warm", help="a folder for caches that are kept; by default they are empty at first")
     parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -180,7 +195,7 @@ def _print_mode(mode: str, names: Sequence[str], given: Any) -> None:
     firsts: list[float] = []
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
-            found = race(name, mode, given.batch, given.turns, given.calls, given.warm or folder)
+            found = race(name, mode, given.batch, given.turns, given.calls, given.warm or folder, given.threads)
         cells = [f"{each[1]:.3f} ({each[0]:.1f})" if each else "failed" for each in found.values()]
         mine, theirs = found["intaglio"], found["inductor"]
         ratio = ""

@@ -238,6 +238,25 @@ def test_options_are_obeyed() -> None:
     assert report().eager == {"aten.tanh.default": "it was left out by the options"}
 
 
+def test_frozen_weights_are_packed_anew_where_they_change() -> None:
+    net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).eval()
+    fast = compiled(net, dynamic=True, options={"freeze": True})
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with torch.no_grad():
+        for batch in (3, 5, 5):
+            x = torch.randn(batch, 6)
+            close(fast(x), net(x))
+    for change in (optimizer.step, lambda: net.load_state_dict({k: v * 2 for k, v in net.state_dict().items()})):
+        net(torch.randn(4, 6)).sum().backward()
+        change()
+        with torch.no_grad():
+            x = torch.randn(4, 6)
+            close(fast(x), net(x))
+    net[0].weight = nn.Parameter(torch.randn(8, 6))
+    with torch.no_grad():
+        close(fast(x), net(x))
+
+
 def test_unknown_options_are_refused() -> None:
     with pytest.raises(Exception, match="there is no option 'speed'"):
         compiled(mlp(), options={"speed": 11})(torch.randn(3, 6))

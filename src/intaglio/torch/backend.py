@@ -30,12 +30,17 @@ from intaglio.torch.translate import operator_name
 LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "strict", "implementations", "limits")
 
 
+OWN_OPTIONS = ("fallback", "freeze", "eager")
+
+
 class Options(Record):
     """What `options={...}` of torch.compile may say: those of `intaglio.load`, and how graphs are cut."""
 
     load: tuple[tuple[str, Any], ...] = ()
     fallback: bool = True
     """Whether PyTorch may run operators that we cannot; else they are an error."""
+    freeze: bool = False
+    """Whether graphs without gradients keep weights packed, and look only whether PyTorch counts a change of them."""
     eager: tuple[str, ...] = ()
     """Operators that PyTorch shall run, by full name: `aten.mm.default`."""
 
@@ -43,15 +48,14 @@ class Options(Record):
 def read_options(options: Mapping[str, Any] | None) -> Options:
     """The options that torch.compile was given; raises InputError for unknown ones."""
     given = dict(options or {})
-    own = {name: given.pop(name) for name in ("fallback", "eager") if name in given}
+    own = {name: given.pop(name) for name in OWN_OPTIONS if name in given}
     unknown = [name for name in given if name not in LOAD_OPTIONS]
     if unknown:
-        known = ", ".join(("fallback", "eager", *LOAD_OPTIONS))
+        known = ", ".join((*OWN_OPTIONS, *LOAD_OPTIONS))
         raise InputError(f"there is no option {unknown[0]!r} of the backend intaglio; the options are {known}")
     eager = own.get("eager", ())
-    return Options(
-        tuple(given.items()), own.get("fallback", True), (eager,) if isinstance(eager, str) else tuple(eager)
-    )
+    named = (eager,) if isinstance(eager, str) else tuple(eager)
+    return Options(tuple(given.items()), own.get("fallback", True), own.get("freeze", False), named)
 
 
 class Watcher(Record):
@@ -112,10 +116,49 @@ def _compile(
     if classified.eager and not options.fallback:
         listed = "; ".join(f"{operator_name(node)}: {why}" for node, why in classified.eager.items())
         raise UnsupportedError(f"fallback is off, and PyTorch would have to run {listed}")
-    program = Assembly(module, classified, make, _visible(kind)).program()
-    program.threads = None if "threads" in dict(options.load) else threads
+    fixed = None if "threads" in dict(options.load) else threads
+
+    def assemble(frozen: Mapping[Any, torch.Tensor] | None) -> Program:
+        program = Assembly(module, classified, make, _visible(kind), frozen).program()
+        program.threads = fixed
+        return program
+
+    places = _static_places() if options.freeze and kind == "inference" else ()
+    if places:
+        nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
+        note(_graph_report(kind, module, None, classified, time.perf_counter() - begin))
+        return FrozenProgram(lambda tensors: assemble({nodes[p]: t for p, t in tensors.items()}), places)
+    program = assemble(None)
     note(_graph_report(kind, module, program, classified, time.perf_counter() - begin))
     return program
+
+
+def _static_places() -> tuple[int, ...]:
+    """Which inputs of the graph are weights and buffers, which stay where they are from call to call."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return () if metadata is None else tuple(metadata.static_input_indices)
+
+
+class FrozenProgram:
+    """A program with weights as constants, made at the first call and again where PyTorch counts a change of them."""
+
+    def __init__(self, make: Callable[[Mapping[int, torch.Tensor]], Program], places: Sequence[int]) -> None:
+        self._make, self._places = make, tuple(places)
+        self._program: Program | None = None
+        self._seen: list[tuple[int, int]] = []
+        self._boxed_call = True
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        """Run the program."""
+        weights = [arguments[place] for place in self._places]
+        if any(weight.is_inference() for weight in weights):
+            raise UnsupportedError("freeze=True, and PyTorch counts no changes of tensors made in inference mode")
+        seen = [(weight.data_ptr(), weight._version) for weight in weights]
+        if self._program is None or seen != self._seen:
+            copies = {place: weight.detach() for place, weight in zip(self._places, weights, strict=True)}
+            self._program, self._seen = self._make(copies), seen
+        return self._program(arguments)
 
 
 def _visible(kind: str) -> int | None:
@@ -131,12 +174,12 @@ def _visible(kind: str) -> int | None:
 
 
 def _graph_report(
-    kind: str, module: GraphModule, program: Program, classified: Classified, seconds: float
+    kind: str, module: GraphModule, program: Program | None, classified: Classified, seconds: float
 ) -> CompiledGraph:
     calls = [node for node in module.graph.nodes if node.op == "call_function" and not is_size(node)]
     listed = [each for each in calls if "getitem" not in operator_name(each)]
     eager = tuple((operator_name(n), classified.eager[n]) for n in listed if n in classified.eager)
-    models = [step.model for step in program.steps if isinstance(step, ModelStep)]
+    models = [step.model for step in program.steps if isinstance(step, ModelStep)] if program is not None else []
     made = [model for model in models if isinstance(model, Model)]
     return CompiledGraph(kind, len(listed) - len(eager), len(models), eager, tuple(_host_nodes(made)), seconds)
 

@@ -220,9 +220,20 @@ class Program:
 
 
 class Assembly:
-    """Makes the program of a classified graph; `visible` outputs keep the strides that PyTorch expects."""
+    """Makes the program of a classified graph; `visible` outputs keep the strides that PyTorch expects.
 
-    def __init__(self, module: GraphModule, classified: Classified, make: Make, visible: int | None = None) -> None:
+    `frozen` are inputs that are taken for constants, with their tensors.
+    """
+
+    def __init__(
+        self,
+        module: GraphModule,
+        classified: Classified,
+        make: Make,
+        visible: int | None = None,
+        frozen: Mapping[Node, torch.Tensor] | None = None,
+    ) -> None:
+        self._frozen = dict(frozen or {})
         self._module = module
         self._classified = classified
         self._make = make
@@ -311,8 +322,9 @@ class Assembly:
             for each in node.all_input_nodes:
                 if each in nodes or each in translator.values or is_size(each):
                     continue
-                if each.op == "get_attr":
-                    translator.constant(each, attribute(self._module, str(each.target)))
+                if each.op == "get_attr" or each in self._frozen:
+                    held = self._frozen.get(each)
+                    translator.constant(each, attribute(self._module, str(each.target)) if held is None else held)
                     continue
                 order = memory_order(each.meta["val"])
                 translator.add_input(each, order)
