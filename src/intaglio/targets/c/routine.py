@@ -11,6 +11,7 @@ from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.plan import Call, Kernel, Operand, Size
 from intaglio.kernels.view import View
+from intaglio.targets.c.kernel_file import Instance, KernelFileError
 from intaglio.targets.c.printing.register import MEMORY, with_headers
 
 TASK_BYTES = 16384
@@ -58,15 +59,17 @@ def part_type(dtype: DType) -> DType:
 
 @dataclass
 class Routine:
-    """A C body and what the driver needs to call it.
+    """A kernel's file, or a C body, and what the driver needs to call it.
 
-    The body sees its buffers and sizes by name, `begin`, `end` and `scratch`, and, where it `checks`, `fault`.
+    An instance of a file names the buffers and sizes itself; those given here must be the same, in its order, with
+    `fault` behind the other buffers where it `checks`. A body in text sees its
+    buffers and sizes by name, `begin`, `end` and `scratch`, and, where it `checks`, `fault`.
     `helpers` stand before the function; names that begin with IG_FUNCTION_ stay private. `marks` fill in $names in
     both.
     """
 
     hint: str
-    body: str
+    body: str | Instance
     parameters: Sequence[Parameter]
     sizes: Sequence[tuple[str, Size]]
     tasks: Size
@@ -93,6 +96,8 @@ class Routine:
         )
 
     def _source(self) -> str:
+        if isinstance(self.body, Instance):
+            return with_headers(self._checked(self.body).text)
         buffers = ", ".join(f"{p.name} ({'out' if p.operand.is_written else 'in'})" for p in self.parameters)
         lines = [
             Template(self.helpers).substitute(self.marks),
@@ -106,6 +111,15 @@ class Routine:
             "",
         ]
         return with_headers("\n".join(lines).lstrip("\n"))
+
+    def _checked(self, instance: Instance) -> Instance:
+        """The instance, whose arguments are found to be those that the driver hands over."""
+        buffers = (*(parameter.name for parameter in self.parameters), *(["fault"] if self.checks else []))
+        sizes = tuple(name for name, _ in self.sizes)
+        if (buffers, sizes) != (instance.buffers, instance.sizes):
+            wanted = f"buffers {instance.buffers} and sizes {instance.sizes}"
+            raise KernelFileError(f"the kernel {self.hint} takes {wanted}, got {buffers} and {sizes}")
+        return instance
 
     def _declarations(self) -> list[str]:
         lines: list[str] = []

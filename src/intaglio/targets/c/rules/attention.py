@@ -18,8 +18,7 @@ from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, widened
 from intaglio.targets.c.structured.attention import (
     AttentionKind,
-    attention_body,
-    attention_helpers,
+    attention_kernel,
     scratch_bytes,
 )
 from intaglio.targets.c.structured.source import register_tile
@@ -202,11 +201,10 @@ def _routine(context: Context, node: Node, q: View, k: View, v: View, result: Vi
     row_block = _row_block(context, batch * heads, queries, k.shape[2])
     sizes.append(("row_block", row_block))
     return Routine(
-        "attention", attention_body(kind, machine(context)), parameters, sizes,
+        "attention", attention_kernel(kind, machine(context)), parameters, sizes,
         batch * heads * pieces(queries, row_block),
         1 + floordiv(row_block * k.shape[2] * (size + v.shape[3] + 20), 20),
         scratch_bytes(machine(context), row_block, k.shape[2], size),
-        helpers=attention_helpers(machine(context)),
     )  # fmt: skip
 
 

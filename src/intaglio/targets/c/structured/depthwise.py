@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from intaglio.targets.c.structured.source import StructuredKernel, VectorTarget
-from intaglio.targets.c.structured.window import Window, window_kernel
+from intaglio.targets.c.structured.window import window_kernel
 
 
 def depthwise(target: VectorTarget) -> StructuredKernel:
@@ -15,18 +15,7 @@ def depthwise(target: VectorTarget) -> StructuredKernel:
 
     Weights from `pack_depthwise`.
     """
-    return window_kernel(
-        target,
-        Window(
-            hint="depthwise",
-            title="Depthwise convolution",
-            buffers=("x", "w"),
-            start="acc = (ig_f32){0};",
-            step="acc += value * weight;",
-            finish="",
-            has_weights=True,
-        ),
-    )
+    return window_kernel("depthwise", target, has_weights=True)
 
 
 def grouped(target: VectorTarget) -> StructuredKernel:
@@ -35,19 +24,7 @@ def grouped(target: VectorTarget) -> StructuredKernel:
     Weights from `pack_depthwise`. A vector holds the outputs of several groups; each of its lanes gets the input
     channels of its group one after the other.
     """
-    return window_kernel(
-        target,
-        Window(
-            hint="grouped",
-            title="Convolution in small groups",
-            buffers=("x", "w"),
-            start="",
-            step="",
-            finish="",
-            has_weights=True,
-            is_grouped=True,
-        ),
-    )
+    return window_kernel("grouped", target, has_weights=True, is_grouped=True)
 
 
 def pack_depthwise(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -6,6 +6,7 @@ from string import Template
 from typing import Literal, Protocol
 
 from intaglio.ir.dim import Dim
+from intaglio.targets.c.kernel_file import Value
 
 Element = Literal["float32", "float64", "int32", "uint32", "int64", "uint64"]
 
@@ -125,6 +126,17 @@ class Tile:
         """Bytes of one element."""
         return element_bytes(self.element)
 
+    @property
+    def parameters(self) -> dict[str, Value]:
+        """What the files of kernels call the parts of the tile."""
+        return {
+            "ELEMENT": c_name(self.element),
+            "LANES": self.lanes,
+            "ROWS": self.rows,
+            "VECTORS": self.vectors,
+            "RESULT": result_name(self.element),
+        }
+
 
 def register_tile(target: VectorTarget, element: Element = "float32", *, narrow: bool = False) -> Tile:
     """The tile whose sums, one row of weights and one broadcast value fit the target's vector registers.
@@ -161,15 +173,6 @@ def c_name(element: Element) -> str:
     return _C_NAME[element]
 
 
-def vector_name(element: Element) -> str:
-    """The C type of a register full of elements as they are computed; behind it `_at` names the same at any address.
-
-    >>> vector_name("float32")
-    'ig_f32'
-    """
-    return _RESULT[element] if element.startswith("float") else "IG_FUNCTION_vector"
-
-
 def result_name(element: Element) -> str:
     """The C type of a register full of elements as the epilogue gets them.
 
@@ -177,13 +180,6 @@ def result_name(element: Element) -> str:
     'ig_i32'
     """
     return _RESULT[element]
-
-
-def own_types(tile: Tile) -> str:
-    """C of the types that `vector_name` gives and no header has."""
-    if tile.element.startswith("float"):
-        return ""
-    return _OWN_TYPES.substitute(type=c_name(tile.element), bytes=tile.bytes * tile.lanes, align=tile.bytes)
 
 
 def vector_types(target: VectorTarget) -> str:
@@ -210,15 +206,6 @@ def plain_epilogue(element: Element, buffers: int, sizes: int, *, has_bias: bool
     )
 
 
-def unpack_sizes(names: tuple[str, ...]) -> str:
-    """C declarations that give each size its name.
-
-    >>> unpack_sizes(("M", "N"))
-    'const int64_t M = size[0], N = size[1];'
-    """
-    return "const int64_t " + ", ".join(f"{name} = size[{index}]" for index, name in enumerate(names)) + ";"
-
-
 _TYPES = Template("""\
 #ifndef IG_LANES
 #define IG_LANES $lanes
@@ -232,11 +219,6 @@ typedef double ig_f64_half_at __attribute__((vector_size($bytes), aligned(8), ma
 #else
 #define IG_UNROLL _Pragma("GCC unroll 32")
 #endif
-""")
-
-_OWN_TYPES = Template("""\
-typedef $type IG_FUNCTION_vector __attribute__((vector_size($bytes)));
-typedef $type IG_FUNCTION_vector_at __attribute__((vector_size($bytes), aligned($align), may_alias));
 """)
 
 _PLAIN = Template("""\
