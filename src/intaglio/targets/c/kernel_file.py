@@ -94,20 +94,16 @@ def _definition(macro: str, values: Mapping[str, Value], fixed: Mapping[str, Val
 
 @functools.cache
 def _whole_text(name: str) -> str:
-    """The text of a kernel's file with the files of the folder that it includes, each once."""
-    seen: set[str] = set()
+    """The text of a kernel's file with the files of the folder that it includes."""
+    return _INCLUDE.sub(_included, (KERNEL_FOLDER / f"{name}.c").read_text(encoding="ascii"))
 
-    def included(match: re.Match[str]) -> str:
-        header = match[1]
-        path = KERNEL_FOLDER / header
-        if header in _COMMON_HEADERS or header in seen:
-            return ""
-        if not path.exists():
-            return match[0]
-        seen.add(header)
-        return _INCLUDE.sub(included, path.read_text(encoding="ascii"))
 
-    return _INCLUDE.sub(included, (KERNEL_FOLDER / f"{name}.c").read_text(encoding="ascii"))
+def _included(match: re.Match[str]) -> str:
+    """What an `#include` stands for: the text of a file of the folder, nothing where it is there already, or itself."""
+    path = KERNEL_FOLDER / match[1]
+    if match[1] in _COMMON_HEADERS:
+        return ""
+    return _INCLUDE.sub(_included, path.read_text(encoding="ascii")) if path.exists() else match[0]
 
 
 def _fixed(whole: str) -> dict[str, Value]:

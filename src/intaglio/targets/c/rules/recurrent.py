@@ -20,6 +20,7 @@ from intaglio.kernels.program import Program
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.targets.c.backend import machine
+from intaglio.targets.c.kernel_file import Instance
 from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.printing.loops import loop_call
 from intaglio.targets.c.routine import Parameter, Routine
@@ -34,21 +35,21 @@ from intaglio.targets.c.structured.pack import pack_b
 from intaglio.targets.c.structured.recurrent import (
     GATES,
     Cell,
-    recurrent_body,
-    recurrent_helpers,
+    recurrent_kernel,
     resolve_activations,
     row_tile,
 )
 from intaglio.targets.c.structured.source import Element, StructuredKernel, plain_epilogue
+from intaglio.targets.c.target import Target
 
 Order = Literal["inputs", "states"]
 """Where the depth of interleaved weights stands: before everything, or behind the blocks of hidden units."""
 
 _KINDS: dict[str, dict[str, str]] = {
-    "float32": {"type": "float", "kind": "f32", "suffix": "f"},
-    "float64": {"type": "double", "kind": "f64", "suffix": ""},
+    "float32": {"type": "float", "kind": "f32"},
+    "float64": {"type": "double", "kind": "f64"},
 }
-"""The marks of the element types that the steps are written for."""
+"""What C calls the element types that the steps are written for."""
 
 _INPUTS, _STATES = (4, 0, 2, 1, 3), (0, 2, 4, 1, 3)
 
@@ -298,27 +299,25 @@ def _activations(layer: _Layer) -> list[Any]:
     return [found[count * i : count * (i + 1)] for i in range(layer.directions)]
 
 
-def _marks(layer: _Layer, extras: int, target: Any) -> dict[str, str]:
-    peeps = extras == 3
+def _instance(layer: _Layer, extras: int, target: Target) -> Instance:
     kinds = _KINDS[layer.dtype.name]
-    load = f"ig_load_{kinds['kind']}"
-    forget = "gate[2]" + (f" + {load}(extra + 2 * IG_LANES) * c" if peeps else "")
-    is_coupled = layer.cell == "LSTM" and layer.op.input_forget
-    return kinds | {
-        "tile": str(row_tile(target)),
-        "gates": str(layer.gates),
-        "most": str(max(GATES[layer.cell])),
-        "extras": str(extras),
-        "peep_input": f"gate[0] += {load}(extra) * c;" if peeps else "",
-        "peep_output": f"gate[1] += {load}(extra + IG_LANES) * cell;" if peeps else "",
-        "forget": "1 - enter" if is_coupled else f"IG_FUNCTION_act0({forget}, direction)",
-    }
+    return recurrent_kernel(
+        layer.cell,
+        _activations(layer),
+        target,
+        KIND=kinds["kind"],
+        ELEMENT=kinds["type"],
+        HAS_LENGTHS=layer.input(4) is not None,
+        IS_REVERSE=layer.op.direction == "reverse",
+        HAS_PEEPHOLES=layer.cell == "LSTM" and extras == 3,
+        IS_COUPLED=layer.cell == "LSTM" and bool(layer.op.input_forget),
+        EXTRAS=extras,
+    )
 
 
 def _run_steps(context: Context, layer: _Layer, weights: _Weights, projected: Buffer) -> None:
     extra, extras = weights.extra()
     lengths = layer.input(4)
-    is_reverse = layer.op.direction == "reverse"
     batch, steps = layer.batch_and_steps()
     lanes, directions, hidden = weights.lanes, layer.directions, layer.hidden
     share = pieces(batch, pieces(THREADS, directions))
@@ -327,15 +326,13 @@ def _run_steps(context: Context, layer: _Layer, weights: _Weights, projected: Bu
     results = _results(context, layer)
     routine = Routine(
         layer.op.name.lower(),
-        recurrent_body(layer.cell, is_reverse, lengths is not None),
+        _instance(layer, extras, machine(context)),
         [*_operands(context, layer, weights, projected, extra), *_outputs(context, layer, results)],
         sizes + list(_strides(layer, weights.columns).items()),
         directions * pieces(batch, block),
         1 + floordiv(steps * block * (layer.gates * hidden * hidden), 16),
         block * (4 * layer.dtype.itemsize * weights.blocks * lanes),
         lengths is not None,
-        recurrent_helpers(layer.cell, _activations(layer), machine(context)),
-        _marks(layer, extras, machine(context)),
     )
     call = routine.call(layer.node)
     call.flops = batch * steps * (2 * directions * layer.gates * hidden * hidden)
