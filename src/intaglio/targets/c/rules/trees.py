@@ -16,6 +16,7 @@ from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.ml.trees import MODES
+from intaglio.targets.c.kernel_file import Instance, kernel
 from intaglio.targets.c.routine import Routine, at_least_one, memory_type, reads, writes
 from intaglio.targets.c.rules.table import anchor
 
@@ -126,9 +127,9 @@ def tree_scores(context: Context, node: Node, epilogue: Epilogue) -> None:
         ("tasks", tasks),
     ]
     cost = 1 + block * len(roots) * (10 + int(np.log2(1 + first_leaf / max(1, len(roots)))) * 2)
-    routine = Routine("trees", _BODY, parameters, sizes, at_least_one(tasks), cost, checks=True, helpers=_HELPERS)
+    instance = _instance(node, element, flags, is_simple)
+    routine = Routine("trees", instance, parameters, sizes, at_least_one(tasks), cost, checks=True)
     routine.scratch = (block + 1) * (trees.weights.shape[1] * 9)
-    routine.marks = _marks(node, element, flags, is_simple)
     context.emit(routine.call(node))
 
 
@@ -222,144 +223,20 @@ def _used_flags(features: Array) -> int:
     return used if (flags & IS_ORDER).all() else used & ~IS_ORDER
 
 
-def _marks(node: Node, element: str, flags: int, is_simple: bool) -> dict[str, str]:
-    tests = "x <= p->split" if flags & IS_ORDER else "x == p->split || (x < p->split && (flags & 1))"
-    if flags & IS_SET:
-        tests = f"flags & {IS_SET} ? IG_FUNCTION_is_member(member + set[at], set[at + 1] - set[at], x) : {tests}"
-    if flags & IS_FLIPPED:
-        tests = f"({tests}) ^ ((x != x) & (flags >> 1 & 1))"
+def _instance(node: Node, element: str, flags: int, is_simple: bool) -> Instance:
     aggregate = node.op.aggregate
-    sign = {"MIN": "<", "MAX": ">"}.get(aggregate)
-    return {
-        "element": element,
-        "pad": "int32_t pad;" if element == "double" else "",
-        "feature": "p->feature" if flags == IS_ORDER else f"p->feature & {(1 << FLAGS) - 1}",
-        "tests": tests,
-        "add": f"w {sign} *total || w != w ? w : *total" if sign else "*total + w",
-        "initial": {"MIN": "__builtin_inf()", "MAX": "-__builtin_inf()"}.get(aggregate, "0"),
-        "is_simple": str(int(is_simple)),
-        "mean": "/ (double)(trees > 1 ? trees : 1)" if aggregate == "AVERAGE" else "",
-        "store": "1" if _is_read(node, 1) else "0",
-        "out": "double" if node.output.dtype == FLOAT64 else "float",
-    }
-
-
-_HELPERS = """
-typedef struct {
-    $element split;
-    int32_t feature, child[2];
-    $pad
-} IG_FUNCTION_node;
-static inline int IG_FUNCTION_is_member(const $element *member, int32_t count, $element x)
-{
-    int32_t low = 0;
-    while (count > 0) {
-        const int32_t half = count / 2;
-        const int is_above = member[low + half] < x;
-        low += is_above ? half + 1 : 0;
-        count = is_above ? count - half - 1 : half;
-        if (!is_above && member[low + count] == x)
-            return 1;
-    }
-    return 0;
-}
-IG_INLINE int32_t IG_FUNCTION_step(const IG_FUNCTION_node *node, const int32_t *set, const $element *member,
-                                   int32_t at, const $element *row)
-{
-    const IG_FUNCTION_node *const p = node + at;
-    const $element x = row[$feature];
-    const int flags = p->feature >> 28;
-    (void)flags;
-    return p->child[!($tests)];
-}
-/* Leads eight walkers from their places to leaves; walker l is on row l, or all are on one where step is 0. */
-IG_INLINE void IG_FUNCTION_walk(const IG_FUNCTION_node *node, const int32_t *set, const $element *member,
-                                const $element *const *row, int32_t first_leaf, int32_t *place)
-{
-    int32_t at[8];
-    IG_UNROLL
-    for (int l = 0; l < 8; l++)
-        at[l] = place[l];
-    for (;;) {
-        int is_over = 1;
-        IG_UNROLL
-        for (int l = 0; l < 8; l++)
-            is_over &= at[l] >= first_leaf;
-        if (is_over)
-            break;
-        for (int level = 0; level < 2; level++) {
-            IG_UNROLL
-            for (int l = 0; l < 8; l++)
-                at[l] = IG_FUNCTION_step(node, set, member, at[l], row[l]);
-        }
-    }
-    IG_UNROLL
-    for (int l = 0; l < 8; l++)
-        place[l] = at[l] - first_leaf;
-}
-IG_INLINE void IG_FUNCTION_add(double *total, uint8_t *given, const double *weight, const int32_t *start,
-                               const int32_t *target, int32_t leaf)
-{
-    if ($is_simple) {
-        *total += weight[leaf];
-        return;
-    }
-    double *const totals = total;
-    for (int32_t e = start[leaf]; e < start[leaf + 1]; e++) {
-        const double w = weight[e];
-        total = totals + target[e];
-        *total = $add;
-        given[target[e]] = 1;
-    }
-}
-"""
-
-_BODY = """
-    if (columns < needed) {
-        *fault = 1;
-        return;
-    }
-    double *const total = scratch;
-    uint8_t *const given = (uint8_t *)(total + block * targets);
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t first = task * block, count = rows - first < block ? rows - first : block;
-        const $element *const x = data + first * columns;
-        const $element *walker[8];
-        int32_t place[8];
-        for (int64_t i = 0; i < count * targets; i++) {
-            total[i] = $initial;
-            given[i] = 0;
-        }
-        for (int64_t r = 0; r < (count < 4 ? count : 0); r++) {
-            for (int l = 0; l < 8; l++)
-                walker[l] = x + r * columns;
-            for (int64_t t = 0; t < trees; t += 8) {
-                const int64_t n = trees - t < 8 ? trees - t : 8;
-                for (int l = 0; l < 8; l++)
-                    place[l] = root[t + (l < n ? l : 0)];
-                IG_FUNCTION_walk(node, set, member, walker, (int32_t)first_leaf, place);
-                for (int64_t l = 0; l < n; l++)
-                    IG_FUNCTION_add(total + r * targets, given + r * targets, weight, start, target, place[l]);
-            }
-        }
-        for (int64_t t = 0; t < (count < 4 ? 0 : trees); t++) {
-            for (int64_t r = 0; r < count; r += 8) {
-                const int64_t n = count - r < 8 ? count - r : 8;
-                for (int l = 0; l < 8; l++) {
-                    walker[l] = x + (r + (l < n ? l : 0)) * columns;
-                    place[l] = root[t];
-                }
-                IG_FUNCTION_walk(node, set, member, walker, (int32_t)first_leaf, place);
-                for (int64_t l = 0; l < n; l++)
-                    IG_FUNCTION_add(total + (r + l) * targets, given + (r + l) * targets, weight, start, target,
-                                    place[l]);
-            }
-        }
-        for (int64_t i = 0; i < count * targets; i++) {
-            const double found = $is_simple || given[i] ? total[i] : 0;
-            out[first * targets + i] = ($out)(found $mean + base[i % targets]);
-            if ($store)
-                is_scored[first * targets + i] = given[i];
-        }
-    }
-"""
+    return kernel(
+        "trees",
+        ELEMENT=element,
+        IS_DOUBLE=element == "double",
+        OUT="double" if node.output.dtype == FLOAT64 else "float",
+        ALL_ORDERED=bool(flags & IS_ORDER),
+        SOME_FLIPPED=bool(flags & IS_FLIPPED),
+        SOME_SETS=bool(flags & IS_SET),
+        IS_SIMPLE=is_simple,
+        IS_MINIMUM=aggregate == "MIN",
+        IS_MAXIMUM=aggregate == "MAX",
+        IS_AVERAGE=aggregate == "AVERAGE",
+        STORES_FLAGS=_is_read(node, 1),
+        FLAGS=FLAGS,
+    )
