@@ -176,3 +176,15 @@ def test_wrong_operands() -> None:
     graph, _, (x,), y = graph_of(lambda b, x: b.apply(Careless, x), TensorType(FLOAT64, (2,)))
     with pytest.raises(GraphError, match="the pullback of Careless gives"):
         gradients(graph, y, [x])
+
+
+def test_weights_that_serve_many_rows_have_one_product_as_gradient() -> None:
+    """x [N, 5, 3] @ w [3, 4]: not a product for each of N, and then their sum."""
+    import intaglio
+    from intaglio import ops
+
+    with intaglio.build("many", inputs={"x": "float32[N, 5, 3]"}) as g:
+        g.output(y=ops.MatMul(g["x"], g.constant(np.ones((3, 4), np.float32), "w")))
+    names = [node.op.name for node in intaglio.grad(g.graph, wrt="w").simplified.nodes]
+    assert "MatMul" in names
+    assert "ReduceSum" not in names

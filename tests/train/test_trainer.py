@@ -99,6 +99,12 @@ def test_dropout_keeps_the_share_and_the_mean(ratio: float) -> None:
     assert trainer.predict(np.ones((2, 64), np.float32))[0].min() == 1, "the model as it is used drops nothing"
 
 
+def test_a_ratio_of_zero_drops_nothing_and_draws_nothing() -> None:
+    none, some = train.Trainer(mlp(), engine="reference"), train.Trainer(mlp(ratio=0.0), engine="reference")
+    assert none.step(X, Y) == some.step(X, Y)
+    assert not [node for node in some.model.graph.nodes if node.op.name == "BitShift"]
+
+
 def test_what_is_frozen_stays() -> None:
     before = {value.name: value.constant.copy() for value in mlp().constants()}
     trainer = train.Trainer(mlp(), frozen=["fc1.*", "bn.*"], lr=0.1)

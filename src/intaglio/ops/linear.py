@@ -54,8 +54,17 @@ class MatMul(Op):
         added = ([-2] if left.rank == 1 else []) + ([-1] if right.rank == 1 else [])
         bar = b.Unsqueeze(bar, added) if added else bar
         left_bar = unbroadcast(b, bar @ swap_last(b, matrix_right), matrix_left)
-        right_bar = unbroadcast(b, swap_last(b, matrix_left) @ bar, matrix_right)
+        right_bar = _right_bar(b, matrix_left, matrix_right, bar)
         return b.Reshape(left_bar, b.Shape(left)), b.Reshape(right_bar, b.Shape(right))
+
+
+def _right_bar(b: Builder, left: Value, right: Value, bar: Value) -> Value:
+    """The gradient of the right factor: where one matrix serves many, as weights do, one product of all their rows."""
+    is_known = all(isinstance(size, int) and size > 0 for size in right.shape)
+    if left.rank > 2 and right.rank == 2 and is_known:
+        rows, bars = (b.Reshape(each, [-1, int(size)]) for each, size in zip((left, bar), right.shape, strict=True))  # pyright: ignore[reportArgumentType]
+        return swap_last(b, rows) @ bars
+    return unbroadcast(b, swap_last(b, left) @ bar, right)
 
 
 def swap_last(b: Builder, x: Value) -> Value:

@@ -142,9 +142,12 @@ class Forward:
             raise InputError(f"{describe(node)} has the ratio {share}, expected 0 to below 1")
         builder, x = Builder(self.graph, before=node, origin=node.origin), node.needed(0)
         with builder.active():
-            mask = _kept(builder, x, self._seed(), salt, share)
-            scaled = cast(builder, wide(builder, x) * (1 / (1 - share)), x.dtype)
-            results = builder.Where(mask, scaled, builder.constant(0, x.dtype)), mask
+            if share == 0:
+                results = x, builder.Expand(builder.constant(True), builder.Shape(x))
+            else:
+                mask = _kept(builder, x, self._seed(), salt, share)
+                scaled = cast(builder, wide(builder, x) * (1 / (1 - share)), x.dtype)
+                results = builder.Where(mask, scaled, builder.constant(0, x.dtype)), mask
         for old, new in zip(node.outputs, results, strict=False):
             old.replace_uses(new)
         self.graph.remove(node)
