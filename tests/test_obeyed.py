@@ -24,6 +24,7 @@ from intaglio.cli.options import Argument, Group, declared_parameters, option_na
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21]> '
 RELU = HEADER + "g (float[n] x) => (float[n] y) <float one = {1.0}> { a = Exp(x) y = Mul(a, one) }"
+PRODUCT = HEADER + "g (float[n, 2] x) => (float[n, 1] y) <float[2, 1] w = {0.5, -0.5}> { y = MatMul(x, w) }"
 STRINGS = HEADER + "g (string[n] x) => (string[n] y) { y = StringConcat(x, x) }"
 CONVOLUTION = HEADER + (
     "g (float[1, 16, 32, 32] x, float[16, 16, 3, 3] w) => (float[1, 16, a, b] y) { y = Conv(x, w) }"
@@ -128,7 +129,17 @@ LOAD: dict[str, Callable[[Path], None]] = {
 
 
 def test_every_option_of_load_is_here() -> None:
-    assert {"source", *LOAD} == set(inspect.signature(intaglio.load).parameters)
+    assert {"source", *LOAD, *LOAD_OF_MODULES} == set(inspect.signature(intaglio.load).parameters)
+
+
+def test_options_of_modules_need_a_module() -> None:
+    for option in LOAD_OF_MODULES:
+        with pytest.raises(intaglio.InputError, match="are for modules of PyTorch"):
+            intaglio.load(parsed(RELU), **{option: (np.float32([1]),)})
+
+
+LOAD_OF_MODULES = {"example_inputs", "dynamic_shapes"}
+"""Options of modules of PyTorch; what they do is tested in tests/torch."""
 
 
 @pytest.mark.parametrize("option", LOAD)
@@ -139,7 +150,9 @@ def test_load_obeys(option: str, tmp_path: Path) -> None:
 def test_run_obeys() -> None:
     feeds = {"x": np.float32([1, 2])}
     model = intaglio.load(parsed(RELU))
-    assert set(inspect.signature(model.run).parameters) == {"feeds", "outputs", "timeout", "threads", "prune"}
+    assert set(inspect.signature(model.run).parameters) == {"feeds", "outputs", "timeout", "threads", "prune", "out"}
+    given = np.zeros(2, np.float32)
+    assert model.run(feeds, out={"y": given})["y"] is given
     assert list(model.run(feeds, outputs=["a"])) == ["a"]
     with pytest.raises(intaglio.InputError, match="threads is 0"):
         model.run(feeds, threads=0)
@@ -179,6 +192,16 @@ def fails(word: str) -> Callable[[Any], object]:
     return lambda left: left.status == 1 and word in left.err
 
 
+LINE = ["line.onnx", "line.npz", "--loss", "mse", "--epochs", "2", "-o", "out.onnx"]
+EXPORT = ["relu.onnx", "--to", "python", "-o", "made"]
+
+
+def _change(left: Any) -> float:
+    """How much the loss changes over the epochs."""
+    losses = [epoch["loss"] for epoch in json.loads(left.out)["epochs"]]
+    return abs(losses[-1] - losses[0])
+
+
 CASES: dict[str, Case] = {
     "run --input": (["relu.onnx", "-i", "x=[0]"], lambda left: "1," in left.out or "  1\n" in left.out),
     "run --output": (["relu.onnx", "-o", "out.npy"], lambda left: Path("out.npy").exists()),
@@ -206,7 +229,7 @@ CASES: dict[str, Case] = {
     "compile --exact": (["relu.intaglio", "--exact"], fails("compiled without exact")),
     "compile --disable": (["relu.onnx", "--disable", "zz"], fails("'zz'")),
     "compile --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["kernels"]),
-    "explain --c": (["relu.onnx", "--c", "out.c"], lambda left: "IG_FUNCTION" in Path("out.c").read_text()),
+    "explain --c": (["relu.onnx", "--c", "out.c"], lambda left: "static void kernel_" in Path("out.c").read_text()),
     "explain --dim": (["relu.onnx", "-d", "n=17"], lambda left: "float32[17]" in left.out),
     "explain --engine": (["relu.onnx", "--engine", "reference"], lambda left: "reference engine" in left.out),
     "explain --threads": (["relu.onnx", "--threads", "1"], lambda left: "up to 1 threads" in left.out),
@@ -218,6 +241,38 @@ CASES: dict[str, Case] = {
     "demo --json": (["--json"], lambda left: json.loads(left.out)["native_seconds"]),
     "doctor --json": (["--json"], lambda left: json.loads(left.out)["problems"] == []),
     "cache info --json": (["--json"], lambda left: json.loads(left.out)["folder"]),
+    "train --output": ([*LINE], lambda left: Path("out.onnx").exists()),
+    "train --loss": ([*LINE, "--loss", "zz"], lambda left: left.status == 2),
+    "train --optimizer": ([*LINE, "--optimizer", "zz"], lambda left: left.status == 2),
+    "train --lr": ([*LINE, "--lr", "1e-9", "--json"], lambda left: _change(left) < 1e-6),
+    "train --epochs": ([*LINE, "--epochs", "3", "--json"], lambda left: len(json.loads(left.out)["epochs"]) == 3),
+    "train --batch-size": ([*LINE, "--batch-size", "64", "--json"], lambda left: json.loads(left.out)["updates"] == 2),
+    "train --tensor": ([*LINE, "--tensor", "zz"], fails("'zz'")),
+    "train --trainable": ([*LINE, "--trainable", "zz"], fails("'zz'")),
+    "train --frozen": ([*LINE, "--frozen", "w*"], fails("frozen")),
+    "train --initialize": ([*LINE, "--initialize", "zz"], fails("'zz'")),
+    "train --weight-decay": ([*LINE, "--weight-decay", "-1"], lambda left: left.status == 2),
+    "train --clip-norm": ([*LINE, "--clip-norm", "-1"], lambda left: left.status == 2),
+    "train --validation": ([*LINE, "--validation", "none.npz"], fails("none.npz")),
+    "train --metric": ([*LINE, "--metric", "zz"], lambda left: left.status == 2),
+    "train --patience": ([*LINE, "--patience", "1"], lambda left: left.status == 2),
+    "train --checkpoint": ([*LINE, "--checkpoint", "c.safetensors"], lambda left: Path("c.safetensors").exists()),
+    "train --resume": ([*LINE, "--resume"], lambda left: left.status == 2),
+    "train --plot": ([*LINE, "--plot", "p.svg"], lambda left: "<svg" in Path("p.svg").read_text()),
+    "train --seed": ([*LINE, "--seed", "-1"], lambda left: left.status == 2),
+    "train --engine": ([*LINE, "--engine", "zz"], lambda left: left.status == 2),
+    "train --threads": ([*LINE, "--threads", "0"], lambda left: left.status == 2),
+    "train --json": ([*LINE, "--json"], lambda left: json.loads(left.out)["updates"]),
+    "export --output": (["relu.onnx", "-o", "made"], lambda left: Path("made/model.py").exists()),
+    "export --to": ([*EXPORT, "--to", "onnx"], lambda left: list(Path("made").glob("*.onnx"))),
+    "export --weights": ([*EXPORT, "--weights", "zz"], lambda left: left.status == 2),
+    "export --simplify": ([*EXPORT, "--no-simplify"], lambda left: "one" in Path("made/model.py").read_text()),
+    "export --disable": ([*EXPORT, "--disable", "zz"], fails("'zz'")),
+    "export --opset": ([*EXPORT, "--to", "onnx", "--opset", "1"], lambda left: left.status != 0),
+    "export --external-data": ([*EXPORT, "--to", "onnx", "--external-data", "-1"], lambda left: left.status == 2),
+    "export --debug": ([*EXPORT, "--debug"], lambda left: list(Path("made").glob("graph.0*"))),
+    "export --json": ([*EXPORT, "--json"], lambda left: json.loads(left.out)),
+    "conformance --export": (["--export", "zz"], lambda left: left.status == 2),
     "conformance --engine": (["--engine", "reference"], lambda left: "reference engine" in left.out),
     "conformance --backend": (["--backend", "no.such.module"], fails("no.such.module")),
     "conformance --filter": (["--filter", "^no such test$"], fails("no such test")),
@@ -253,6 +308,9 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (("relu", RELU), ("strings", STRINGS), ("loop", ENDLESS)):
         onnx.save(parsed(text), f"{name}.onnx")
     onnx.save(demo_model(), "demo.onnx")
+    onnx.save(parsed(PRODUCT), "line.onnx")
+    data = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
+    np.savez("line.npz", x=data, target=data @ np.float32([[1], [2]]))
     intaglio.load("relu.onnx", engine="native").save_compiled("relu.intaglio")
     Image.new("RGB", (32, 32), "red").save("red.png")
 

@@ -85,8 +85,8 @@ def test_explain(cli, demo_path: Path, tmp_path: Path) -> None:
     assert json.loads(cli("explain", demo_path, "--json").out)["engine"] == "native"
     result = cli("explain", demo_path, "--c", tmp_path / "model.c")
     assert "lines of C written" in result.err
-    assert "IG_FUNCTION" in (tmp_path / "model.c").read_text()
-    assert "IG_FUNCTION" in cli("explain", demo_path, "--c", "-").out
+    assert "static void kernel_" in (tmp_path / "model.c").read_text()
+    assert "static void kernel_" in cli("explain", demo_path, "--c", "-").out
     assert cli("explain", demo_path, "--c", tmp_path / "none" / "model.c").status == 1
     assert cli("explain", demo_path, "--engine", "reference", "--c", "-").status == 1
 

@@ -96,7 +96,7 @@ def train(
     The arrays are named like the inputs of the model, and `target`; all have as many rows. Batches are normalized by
     their own statistics, and dropout drops.
     """
-    _check(output, plot, resume, checkpoint, patience, validation)
+    _check(output, plot, resume, checkpoint, patience, metrics, validation)
     trainer = _trainer(
         source_of(model),
         {
@@ -132,6 +132,7 @@ def _check(
     resume: bool,
     checkpoint: str | None,
     patience: int | None,
+    metrics: list[str] | None,
     validation: str | None,
 ) -> None:
     """Raise where something is wrong that would show only after training."""
@@ -139,8 +140,9 @@ def _check(
         raise UsageError(f"--plot: {plot!r} does not end in .svg, the format that curves are drawn in")
     if resume and checkpoint is None:
         raise UsageError("--resume needs --checkpoint, which names the file")
-    if patience is not None and validation is None:
-        raise UsageError("--patience needs --validation")
+    for option, given in (("--patience", patience), ("--metric", metrics)):
+        if given and validation is None:
+            raise UsageError(f"{option} needs --validation")
     for path in (output, plot, checkpoint):
         if path is not None and not Path(path).parent.is_dir():
             raise InputError(f"{path!r}: there is no folder {str(Path(path).parent)!r}")

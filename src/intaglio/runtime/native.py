@@ -498,7 +498,7 @@ class NativeEngine:
         assert isinstance(value.type, TensorType)
         try:
             bind(value.type.shape, result.shape, bindings, value.name)
-            if inferred is not None:
+            if inferred is not None and value.type.shape is not None:
                 bind(inferred, result.shape, bindings, value.name)
         except ShapeError:
             if self.plan.assumptions:
