@@ -416,6 +416,21 @@ CASES["abs-of-neg"] = (
     """,
 )
 
+CASES["transposed-product"] = (
+    "algebra",
+    """
+    graph "g" (%x: float32[N, 3], %z: float32[N, 5]) -> (%y) {
+      %a = Transpose(%x; perm=[1, 0])
+      %b = MatMul(%a, %z)
+      %y = Transpose(%b; perm=[1, 0])
+    }
+    """,
+    """
+    %transpose: float32[5, N] = Transpose(%z; perm=[1, 0])
+    %y: float32[5, 3] = MatMul(%transpose, %x)
+    """,
+)
+
 CASES["add-negated"] = (
     "algebra",
     """

@@ -8,6 +8,7 @@ import numpy as np
 
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
+from intaglio.ir.types import TensorType
 from intaglio.passes.driver import Result, rule
 from intaglio.passes.match import either, pair, produced, same_type, scalar, with_scalar
 
@@ -76,6 +77,21 @@ def twice_is_once(b: Builder, node: Node) -> Result:
 def sum_of_two(b: Builder, node: Node) -> Result:
     """sum(x, y) -> x + y"""
     return b.Add(*pair(node)) if len(node.inputs) == 2 else None
+
+
+@rule("Transpose", changes_rounding=True)
+def transposed_product(b: Builder, node: Node) -> Result:
+    """transpose(transpose(x) @ y) -> transpose(y) @ x: the gradient of a matrix that was multiplied transposed"""
+    product = produced(node.input, "MatMul")
+    if product is None or len(product.output.uses) != 1 or tuple(node.op.perm or (1, 0)) != (1, 0):
+        return None
+    left, right = pair(product)
+    turned = produced(left, "Transpose")
+    if turned is None or not all(isinstance(each.type, TensorType) and each.type.shape for each in (left, right)):
+        return None
+    if left.rank != 2 or right.rank != 2 or tuple(turned.op.perm or (1, 0)) != (1, 0):
+        return None
+    return b.MatMul(b.Transpose(right, perm=(1, 0)), turned.input)
 
 
 @rule("Abs")
