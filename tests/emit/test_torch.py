@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch", reason="exported PyTorch code needs PyTorch
 from tests.emit.torch_models import NETWORKS, exported_network  # noqa: E402
 from torch import nn  # noqa: E402
 
-SAMPLE = 17
+SAMPLE = 29
 """Every so many of ONNX's tests is in the quick part."""
 
 

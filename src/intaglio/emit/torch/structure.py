@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TypeAlias
 
 from intaglio.ir.graph import Graph, Node, Value
@@ -149,23 +150,27 @@ def _units(
 
 
 def _sorted(units: Mapping[Key, list[Node]], free: frozenset[Value]) -> tuple[list[Key], list[Key]]:
-    """The units in an order in which they can run, and those that wait for each other."""
+    """The units in an order in which they can run, near to that of the nodes, and those that wait for each other."""
     home = {value: key for key, members in units.items() for node in members for value in node.outputs}
     waits: dict[Key, set[Key]] = {}
+    readers: dict[Key, list[Key]] = {key: [] for key in units}
     for key, members in units.items():
-        needs = {home[value] for node in members for value in operands(node, free) if value in home}
-        waits[key] = needs - {key}
+        waits[key] = {home[value] for node in members for value in operands(node, free) if value in home} - {key}
+        for other in waits[key]:
+            readers[other].append(key)
+    keys = list(units)
+    places = {key: place for place, key in enumerate(keys)}
+    ready = [places[key] for key in keys if not waits[key]]
     order: list[Key] = []
-    done: set[Key] = set()
-    rest = list(units)
-    while rest:
-        ready = [key for key in rest if waits[key] <= done]
-        if not ready:
-            return order, rest
-        order += ready
-        done.update(ready)
-        rest = [key for key in rest if key not in done]
-    return order, []
+    while ready:
+        key = keys[heappop(ready)]
+        order.append(key)
+        for reader in readers[key]:
+            waits[reader].discard(key)
+            if not waits[reader]:
+                heappush(ready, places[reader])
+    done = set(order)
+    return order, [key for key in keys if key not in done]
 
 
 def is_container(group: Group, paths: Mapping[Node, Path]) -> bool:
