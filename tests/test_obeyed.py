@@ -114,7 +114,23 @@ def _limits(folder: Path) -> None:
         intaglio.load(parsed(RELU), limits=intaglio.Limits(nodes=1))
 
 
+def _example_inputs(folder: Path) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    model = intaglio.load(torch.nn.ReLU(), torch.ones(2, 3))
+    assert [item.type.shape for item in model.inputs] == [(2, 3)]
+    with pytest.raises(intaglio.InputError, match="example inputs are for modules"):
+        intaglio.load(parsed(RELU), torch.ones(2, 3))
+
+
+def _dynamic_shapes(folder: Path) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    model = intaglio.load(torch.nn.ReLU(), torch.ones(2, 3), dynamic_shapes=({0: torch.export.Dim("n")},))
+    assert model(torch.ones(5, 3)).shape == (5, 3)
+
+
 LOAD: dict[str, Callable[[Path], None]] = {
+    "example_inputs": _example_inputs,
+    "dynamic_shapes": _dynamic_shapes,
     "engine": _engine,
     "threads": _threads,
     "simplify": _simplify,
