@@ -17,7 +17,6 @@ pytestmark = pytest.mark.usefixtures("fresh")
 
 BATCHES = (11, 4, 7)
 """The first is no other size of the inputs: PyTorch takes sizes that are equal at first for one."""
-RECURRENT = ("lstm", "gru")
 QUICK = ("vae",)
 
 
@@ -55,8 +54,7 @@ def test_inference(name: str) -> None:
             for found, expected in zip(tensors(fast(*given)), tensors(net(*given)), strict=True):
                 close(found, expected)
     assert counters() == (1, 0)
-    allowed = {"aten.mkldnn_rnn_layer.default"} if name in RECURRENT else set()
-    assert set(report().eager) <= allowed, str(report())
+    assert not report().eager, str(report())
 
 
 def backward(outputs: list[Any]) -> None:

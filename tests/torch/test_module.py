@@ -118,6 +118,18 @@ def test_a_bert_encoder_layer() -> None:
     check_gradients(Module(layer, backward=True, training=True), torch.randn(2, 5, 16))
 
 
+@pytest.mark.parametrize(("layers", "both", "has_bias"), [(1, False, True), (2, True, True), (1, False, False)])
+def test_an_lstm_is_one_model(layers: int, both: bool, has_bias: bool) -> None:
+    plain = nn.LSTM(3, 4, layers, bias=has_bias, bidirectional=both, batch_first=True)
+    model = Module(plain)
+    for batch in (2, 5):
+        x = torch.randn(batch, 6, 3)
+        found, expected = (torch.utils._pytree.tree_leaves(each(x)) for each in (model, plain))
+        for mine, theirs in zip(found, expected, strict=True):
+            close(mine, theirs.detach())
+    assert intaglio.torch.report().eager == {}
+
+
 def test_hooks_see_and_change_graphs() -> None:
     model = Module(Mish(), backward=True, name="mish")
     seen: list[Any] = []

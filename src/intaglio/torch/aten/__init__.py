@@ -10,6 +10,7 @@ from intaglio.torch.aten import (
     normalization,
     pointwise,
     pooling,
+    recurrent,
     reduction,
     resize,
     selection,
@@ -18,7 +19,7 @@ from intaglio.torch.aten.table import REFUSED, TABLE, why_missing
 
 FAMILIES = (
     *(pointwise, reduction, linear, movement, indexing, selection, creation),
-    *(convolution, pooling, normalization, resize, attention),
+    *(convolution, pooling, normalization, resize, attention, recurrent),
 )
 """The modules that enter operators."""
 
