@@ -17,6 +17,8 @@ from intaglio.targets.c.target import Target
 
 SHARE = 16
 PLAIN = "-O0"
+NO_FUSING = "-U__FMA__"
+"""Without optimisation no product is fused into a sum, on which the reduction of angles relies where it is defined."""
 
 _flags, _compile_unit = Compiler.flags, Compiler.compile_unit
 
@@ -35,7 +37,7 @@ def compile_plainly() -> None:
 
 def _plain_flags(self: Compiler, target: Target, optimize: str = "-O3") -> tuple[str, ...]:
     _, *others = _flags(self, target, optimize)
-    return (PLAIN, *others)
+    return (PLAIN, NO_FUSING, *others)
 
 
 def _compile_plainly(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 
 from intaglio.errors import OperatorError
@@ -285,3 +285,25 @@ def test_crops_of_any_axes(mode: str) -> None:
         (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
         for engine in ("reference", "native"):
             np.testing.assert_allclose(load(proto, engine=engine)(x), expected, rtol=1e-4, atol=1e-4)
+
+
+WAYS = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+
+
+@pytest.mark.parametrize("sizes", ["1,2,5,8", "n,c,h,w"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_what_is_not_finite_does_not_reach_where_its_weight_is_zero(mode: str, sizes: str) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 2, 5, 8)).astype(np.float32)
+    x[0, 0, 2, 3], x[0, 1, 1, 1], x[0, 1, 4, 7] = np.inf, np.nan, -np.inf
+    nodes = "  ".join(
+        f'y{place}_{number} = Resize<mode = "{mode}", coordinate_transformation_mode = "{each}">(x, "", s{number})'
+        for place, each in enumerate(WAYS)
+        for number in range(3)
+    )
+    names = ", ".join(f"y{place}_{number}" for place in range(len(WAYS)) for number in range(3))
+    model = parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]> g (float[{sizes}] x) => ({names}) {{
+        s0 = Constant<value = float[4] {{1, 1, 2, 3}}>()  s1 = Constant<value = float[4] {{1, 1, 1, 3}}>()
+        s2 = Constant<value = float[4] {{1, 1, 2, 2}}>()  {nodes} }}""")
+    native, reference = (load(model, engine=engine)(x) for engine in ("native", "reference"))
+    for got, expected in zip(native, reference, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)

@@ -401,7 +401,6 @@ def _mixed(
     ]
     marks = {"element": element, "kind": "f64" if element == "double" else "f32", "taps_a": "1", "taps_b": "1"}
     marks["parts"] = str(_parts(node))
-    marks["skips"] = "1" if any(axis is not None and axis.numbers is not None for axis in (rows, columns)) else "0"
     for name, axis in (("a", rows), ("b", columns)):
         if axis is not None:
             table = _table(context, node, axis, element)

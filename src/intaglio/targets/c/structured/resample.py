@@ -215,7 +215,7 @@ IG_FUNCTION_mix_all(const $element *const *row, const $element *weight, const in
     }
 }
 
-/* The same; where the axis may turn out to keep its size, an element with weight 0 adds nothing, whatever it is. */
+/* The same; an element with weight 0 adds nothing, whatever it is. */
 static inline __attribute__((always_inline)) void
 IG_FUNCTION_mix(const $element *const *row, const $element *weight, const int64_t taps, int64_t count, $element *out)
 {
@@ -224,12 +224,12 @@ IG_FUNCTION_mix(const $element *const *row, const $element *weight, const int64_
     int64_t used = 0;
     kept[0] = row[0];
     weights[0] = 0;
-    for (int64_t k = 0; $skips && k < taps; k++)
+    for (int64_t k = 0; k < taps; k++)
         if (weight[k] != 0) {
             kept[used] = row[k];
             weights[used++] = weight[k];
         }
-    if (!$skips || used == taps)
+    if (used == taps)
         IG_FUNCTION_mix_all(row, weight, taps, count, out);
     else
         IG_FUNCTION_mix_all(kept, weights, used > 0 ? used : 1, count, out);
@@ -299,7 +299,12 @@ _COLUMNS = """\
 /*crop*/            if (inner == 1) {
                 $element sum = 0;
                 for (int64_t k = 0; k < $taps_b; k++)
-                    sum += $skips && weight[k] == 0 ? 0 : line[index[k]] * weight[k];
+                    sum += line[index[k]] * weight[k];
+                if (__builtin_expect(!(sum - sum == 0), 0)) { /* not finite, perhaps by elements of weight 0 */
+                    sum = 0;
+                    for (int64_t k = 0; k < $taps_b; k++)
+                        sum += weight[k] == 0 ? 0 : line[index[k]] * weight[k];
+                }
                 *to = sum;
                 continue;
             }
