@@ -307,3 +307,24 @@ def test_what_is_not_finite_does_not_reach_where_its_weight_is_zero(mode: str, s
     native, reference = (load(model, engine=engine)(x) for engine in ("native", "reference"))
     for got, expected in zip(native, reference, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_fed", [False, True], ids=["known sizes", "fed sizes"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialias_keeps_float64(mode: str, is_fed: bool) -> None:
+    """Windows are as wide as the ratio of the sizes, which is not rounded to float32."""
+    x = np.random.default_rng(0).standard_normal((1, 2, 9, 13))
+    ways = ("half_pixel", "align_corners", "asymmetric")
+    nodes = "  ".join(
+        f'y{i} = Resize<antialias = 1, mode = "{mode}", coordinate_transformation_mode = "{each}">(x, "", "", z)'
+        for i, each in enumerate(ways)
+    )
+    given, constant = (", int64[4] z", "") if is_fed else ("", "z = Constant<value_ints = [1, 2, 5, 7]>()")
+    names = ", ".join(f"y{i}" for i in range(len(ways)))
+    model = parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 21]> g (double[n,c,9,13] x{given}) => ({names}) {{ {constant} {nodes} }}'
+    )
+    feeds = (x, np.array([1, 2, 5, 7])) if is_fed else (x,)
+    native, reference = (load(model, engine=engine)(*feeds) for engine in ("native", "reference"))
+    for got, expected in zip(native, reference, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)

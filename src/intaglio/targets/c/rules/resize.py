@@ -157,7 +157,7 @@ def resize_sizes(context: Context, node: Node) -> None:
 def _late_axes(context: Context, node: Node) -> list[_Axis]:
     """All axes, with the sizes that the output has and the numbers of the tables found in the run."""
     axes = _axes(node) if not _is_late(node) else _unknown_axes(node)
-    numbers = whole(context.temporary(FLOAT32, 6 * len(axes), "numbers"), (6 * len(axes),))
+    numbers = whole(context.temporary(FLOAT64, 6 * len(axes), "numbers"), (6 * len(axes),))
     wanted = whole(context.temporary(INT64, len(axes), "wanted"), (len(axes),))
     given = _parameters(node)
     sizes: list[tuple[str, Size]] = [(f"given{i}", axis.size) for i, axis in enumerate(axes)]
@@ -177,7 +177,7 @@ def _with_taps(context: Context, node: Node, axes: list[_Axis], numbers: View) -
     """The axes with symbols for their taps, which the driver takes from the numbers."""
     names = [f"{node.output.name}.taps{i}" for i in range(len(axes))]
     lines = [f"value[{i}] = {late_taps(_sampling(node).mode, i)};" for i in range(len(axes))]
-    context.bind(node, names, "\n".join(lines), [("numbers", "float", numbers)])
+    context.bind(node, names, "\n".join(lines), [("numbers", "double", numbers)])
     return [replace(axis, taps=symbol(name)) for axis, name in zip(axes, names, strict=True)]
 
 
@@ -272,11 +272,11 @@ def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
     is_scaled = float(_input(node, 2) is not None)
     numbers = axis.numbers
     if numbers is None:
-        known_numbers = [axis.scale, axis.start, axis.end, op.cubic_coeff_a, stretch, is_scaled]
-        numbers = Operand(context.constant(np.array(known_numbers, np.float32)))
+        short = np.array([axis.scale, axis.start, axis.end, op.cubic_coeff_a], np.float32)
+        numbers = Operand(context.constant(np.array([*short, stretch, is_scaled], np.float64)))
     index = context.temporary(INT32, axis.resized * taps, "places")
     weights = context.temporary(_dtype(element), axis.resized * taps if sampling.mode != "nearest" else 1, "weights")
-    parameters = [Parameter("parameter", "float", numbers)]
+    parameters = [Parameter("parameter", "double", numbers)]
     parameters.append(Parameter("index", "int32_t", Operand(index, 0, True)))
     sizes: list[tuple[str, Size]] = [("extent", axis.size), ("resized", axis.resized)]
     if sampling.mode != "nearest":

@@ -119,7 +119,7 @@ NEAREST_TABLE = """\
 $checked
     const int64_t taps = 1;
     const double scale = parameter[0] > 0 ? parameter[0] : 0;
-    const double length = parameter[5] > 0 ? (double)((float)extent * parameter[0]) : (double)resized;
+    const double length = parameter[5] > 0 ? (double)((float)extent * (float)parameter[0]) : (double)resized;
     (void)taps;
     for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
         const double found = IG_FUNCTION_place((double)i, (double)extent, (double)resized, length, scale, parameter[1],
@@ -134,12 +134,13 @@ $checked
 
 WEIGHT_TABLE = """\
 $checked
-    const float scale = parameter[0] > 0 ? parameter[0] : (float)((double)resized / (double)extent);
+    const float scale = parameter[0] > 0 ? (float)parameter[0] : (float)((double)resized / (double)extent);
     const float length = parameter[5] > 0 ? (float)extent * scale : (float)resized;
     const double stretch = parameter[4], cubic = parameter[3];
     for (int64_t i = begin * 256; i < end * 256 && i < resized; i++) {
         const float place =
-            IG_FUNCTION_place((float)i, (float)extent, (float)resized, length, scale, parameter[1], parameter[2]);
+            IG_FUNCTION_place((float)i, (float)extent, (float)resized, length, scale, (float)parameter[1],
+                              (float)parameter[2]);
         const double first = __builtin_floor((double)place) - (double)(taps / 2 - 1);
         double total = 0;
         $outside
@@ -183,7 +184,7 @@ LATE_NUMBERS = """\
             return;
         }
         wanted[i] = is_computed ? (int64_t)resized : $size;
-        const float factor = is_computed ? scale : given[i] > 0 ? (float)((double)wanted[i] / (double)given[i]) : 1;
+        const double factor = is_computed ? (double)scale : given[i] > 0 ? (double)wanted[i] / (double)given[i] : 1;
         numbers[6 * i] = is_computed ? scale : 0;
         numbers[6 * i + 1] = $start;
         numbers[6 * i + 2] = $end;
