@@ -7,53 +7,44 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.errors import CompileError, LimitError, OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import Dim, evaluate, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.limits import check_time, current, most_bytes
-from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
 from intaglio.kernels.faults import Fault, Faults, is_fault, is_raising, tell
-from intaglio.kernels.overflow import fits, safe_limit
 from intaglio.kernels.plan import (
     ASSUMPTION,
     FAULT,
     OVERFLOW,
     REQUIREMENT,
     ROUNDS,
-    Call,
     HostStep,
-    Kernel,
     NativeStep,
     Plan,
     walk,
 )
 from intaglio.kernels.refusal import Cause
 from intaglio.kernels.repair import lower_safely, nodes_of_driver, nodes_of_kernels
-from intaglio.kernels.reuse import layout
-from intaglio.kernels.segment_sizes import given_dims, segment_symbols
 from intaglio.onnx.mapped import check_files
 from intaglio.ops.evaluate import describe, run_node
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.arrays import constant_ids, owned
 from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
+from intaglio.runtime.compiled import CompiledStep, compiled_steps, driver_function, functions_of, native_steps, refusal
 from intaglio.runtime.deadline import Deadline
 from intaglio.runtime.fitting import Fitting
 from intaglio.runtime.quick import QuickRun, quick_run
 from intaglio.runtime.segment import (
     PREPARED_LIMIT,
-    Frame,
     Into,
-    LoadedSegment,
     Ready,
-    Result,
-    Room,
     SizeOverflowError,
     exportable,
 )
-from intaglio.runtime.special import decisive_sizes, parameter_positions, with_parameters, with_sizes
+from intaglio.runtime.special import SpecialEngines, parameter_positions
 from intaglio.runtime.weights import (
     Held,
     constants_read_by_host,
@@ -73,63 +64,7 @@ from intaglio.targets.c.toolchain import RefusedError
 
 Progress = Callable[[int, int], None]
 
-SPECIAL_LIMIT = 16
-"""How many plans for single sizes an engine keeps."""
-
-PARAMETER_LIMIT = 8
-"""How many values of small inputs an engine makes plans for; behind that the host runs the nodes that need them."""
-
-LONG_DRIVER = 150_000
-"""Drivers of so many characters are not optimised: that took the compiler up to 20 times as long, and a driver only
-computes sizes and calls kernels."""
-
-KERNEL_HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
-
-
-class CompiledStep(LoadedSegment):
-    """A native segment whose functions are loaded."""
-
-    def __init__(
-        self,
-        step: NativeStep,
-        driver: int,
-        kernels: Sequence[int],
-        constants: Sequence[int],
-        threads: int,
-        weights: int = 0,
-    ) -> None:
-        super().__init__(frame_of(step), driver, kernels, constants, threads, weights, step.late)
-        self.step = step
-
-    def _maker(self, place: int) -> str:
-        producer = self.step.outputs[place].producer
-        return super()._maker(place) + ("" if producer is None else f" of {describe(producer)}")
-
-    def _fits(self, bindings: dict[str, int]) -> bool:
-        return fits(given_dims(self.step), bindings)
-
-
-def frame_of(step: NativeStep) -> Frame:
-    """What a run needs of a segment's plan."""
-    names = set(step.late)
-    results = [
-        Result(buffer.name, value.dtype, None, None)
-        if buffer.is_late
-        else Result(buffer.name, value.dtype, tuple(value.shape), buffer.bytes)
-        for value, buffer in zip(step.outputs, step.output_buffers, strict=True)
-    ]
-    calls = [action.flops for action in walk(step.actions) if isinstance(action, Call)]
-    return Frame(
-        inputs=len(step.inputs),
-        results=tuple(results),
-        late=(*step.late_outputs, False) if step.told else tuple(step.late_outputs),
-        symbols=tuple(segment_symbols(step)),
-        arena=tuple(Room(buffer.name, buffer.bytes) for buffer in step.arena),
-        layout=layout(step),
-        work=tuple(flops for flops in calls if names.isdisjoint(symbols(flops))),
-        is_narrow=any(value.dtype.is_narrow for value in (*step.inputs, *step.outputs)),
-        safe=safe_limit(given_dims(step)),
-    )
+Shapes = tuple[tuple[int, ...], ...]
 
 
 class NativeEngine:
@@ -153,13 +88,15 @@ class NativeEngine:
         self.exact = exact
         self.is_special = is_special
         self.steps: list[CompiledStep | HostStep] = []
-        self._special: dict[tuple[Any, ...], NativeEngine] = {}
-        self._by_sizes: tuple[tuple[dict[str, int], NativeEngine], ...] = ()
-        self._by_parameters: dict[tuple[Any, ...], NativeEngine] = {}
+        self._special = SpecialEngines(self.held.get, self._made_for)
         self.host_runs = 0
         """How many nodes the reference engine has run for this engine so far."""
         self._faults = Faults()
         self._make_plan(graph)
+
+    def _made_for(self, graph: Graph, is_special: bool) -> NativeEngine:
+        """The engine of a graph that was made for particular runs of this one."""
+        return NativeEngine(graph, self.threads, self.target, self.exact, is_special).load()
 
     def _make_plan(self, graph: Graph) -> None:
         """Lower the graph; done anew where the compiler refuses some of the C."""
@@ -186,18 +123,19 @@ class NativeEngine:
 
     def load(self, progress: Progress | None = None) -> NativeEngine:
         """Compile what the cache does not hold, and make the engine ready to run; warns of faults of our own."""
-        self._load(self._ensure(progress))
+        loaded = self._ensure(progress)  # this may make another plan
+        self.steps = compiled_steps(self.plan, loaded, self.constants, self.threads)
         tell(self.plan.faults)
         for engine in self._body_engines():
             engine.load()
         self._outputs = list(self.plan.outputs)
         self._constants = constant_ids(constants_read_by_host(self.plan))
-        self._fast: dict[tuple[tuple[int, ...], ...], Ready] = {}
+        self._prepared: dict[Shapes, list[tuple[CompiledStep, Ready]]] = {}
         self._is_single = self._has_one_segment()
-        self._dtypes = [value.dtype.numpy for value in self.plan.inputs] if self._is_single else []
         is_fixed = not (self._parameters or self._depends_on_shapes or self.bodies)
         self._quick = quick_run(self.plan, self._outputs) if is_fixed else None
-        self._again: dict[tuple[tuple[int, ...], ...], list[tuple[CompiledStep, Ready]]] = {}
+        is_again = self._is_single or self._quick is not None
+        self._dtypes = [value.dtype.numpy for value in self.plan.inputs] if is_again else []
         release_plan(self.plan)
         self.held.let_go()
         return self
@@ -216,13 +154,7 @@ class NativeEngine:
 
     def functions(self) -> list[CFunction]:
         """Every C function of the model: its kernels, then the driver of each segment."""
-        return self._own_functions() + [each for engine in self._body_engines() for each in engine.functions()]
-
-    def _own_functions(self) -> list[CFunction]:
-        """The kernels, then the driver of each segment, without those of bodies."""
-        places = {kernel: index for index, kernel in enumerate(self.plan.kernels)}
-        found = [kernel_function(kernel) for kernel in self.plan.kernels]
-        return found + [driver_function(driver_source(step, places)) for step in self._native_steps()]
+        return functions_of(self.plan) + [each for engine in self._body_engines() for each in engine.functions()]
 
     def source_file(self, title: str) -> str:
         """All C of the model as one file that compiles alone, that of compiled bodies of host nodes included."""
@@ -231,14 +163,11 @@ class NativeEngine:
 
     def all_engines(self) -> list[NativeEngine]:
         """This engine and those that runs have added: for parameters and sizes that need plans of their own."""
-        added = [*self._special.values(), *self._by_parameters.values(), *(engine for _, engine in self._by_sizes)]
-        return [self, *(engine for other in (*added, *self._body_engines()) for engine in other.all_engines())]
+        added = [*self._special.engines(), *self._body_engines()]
+        return [self, *(engine for other in added for engine in other.all_engines())]
 
     def _body_engines(self) -> list[NativeEngine]:
         return [engine for bodies in self.bodies.values() for engine in bodies.engines]
-
-    def _native_steps(self) -> list[NativeStep]:
-        return [step for step in self.plan.steps if isinstance(step, NativeStep)]
 
     def _ensure(self, progress: Progress | None) -> list[int]:
         """The addresses of the engine's own functions; nodes whose C the compiler refuses are lowered in other ways."""
@@ -246,9 +175,9 @@ class NativeEngine:
         while True:
             try:
                 loaded = cache.ensure(functions, find_compiler(), self.target, progress or _check)
-                return [item.address for item in loaded[: len(self._own_functions())]]
+                return [item.address for item in loaded[: len(functions_of(self.plan))]]
             except RefusedError as error:
-                functions = self._own_functions()  # those of bodies are the business of their engines
+                functions = functions_of(self.plan)  # those of bodies are the business of their engines
                 refused = set(error.functions)
                 if not refused.isdisjoint(functions):
                     self._blame(error, [each in refused for each in functions])
@@ -258,7 +187,7 @@ class NativeEngine:
         """Lower the graph anew, with the nodes whose functions were refused treated in a simpler way."""
         kernels = len(self.plan.kernels)
         found = nodes_of_kernels(self.plan, [k for k, bad in zip(self.plan.kernels, is_refused, strict=False) if bad])
-        for step, bad in zip(self._native_steps(), is_refused[kernels:], strict=True):
+        for step, bad in zip(native_steps(self.plan), is_refused[kernels:], strict=True):
             if bad:
                 marked = driver_source(
                     step, {each: place for place, each in enumerate(self.plan.kernels)}, is_marked=True
@@ -270,39 +199,28 @@ class NativeEngine:
             self._faults.add(error)
         self._make_plan(self.held.get())
 
-    def _load(self, loaded: Sequence[int]) -> None:
-        kernels = loaded[: len(self.plan.kernels)]
-        drivers = iter(loaded[len(kernels) :])
-        addresses = [_address(array) for array in self.constants]
-        weights = sum(array.nbytes for array in self.constants)
-        self.steps = [
-            CompiledStep(step, next(drivers), kernels, addresses, self.threads, weights)
-            if isinstance(step, NativeStep)
-            else step
-            for step in self.plan.steps
-        ]
-
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
         """The graph's outputs for arrays in the order of its inputs."""
         if self._is_single:
-            fast = self._fast.get(tuple([array.shape for array in inputs]))
-            if fast is not None and all(array.flags.c_contiguous for array in inputs):
-                return self._run_fast(fast, inputs, deadline, into)
+            prepared = self._prepared.get(tuple([array.shape for array in inputs]))
+            if prepared is not None and all(array.flags.c_contiguous for array in inputs):
+                step, ready = prepared[0]
+                return self._run_single(step, ready, inputs, deadline, into)
         bindings: dict[str, int] = {}
         for value, array in zip(self._inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
                 bind(value.type.shape, array.shape, bindings, f"input {value.name!r}")
         if self._parameters:
-            engine = self._for_parameters(inputs)
+            engine = self._special.for_parameters(self._parameters, inputs)
             if engine is not None:
                 kept = [array for place, array in enumerate(inputs) if place not in self._parameters]
                 return self._count(engine, kept, deadline)
         if self._depends_on_shapes:
-            return self._count(self._for_ranks(inputs, bindings), inputs, deadline)
+            return self._count(self._special.for_ranks(inputs, bindings), inputs, deadline)
         try:
             return self._run_steps(inputs, dict(bindings), deadline, into)
         except _AssumptionError:
-            return self._count(self._specialised(inputs), inputs, deadline)
+            return self._count(self._special.for_shapes(inputs), inputs, deadline)
         except SizeOverflowError as error:
             return self._run_apart(error, inputs, deadline)
         except SizeFaultError as fault:
@@ -322,7 +240,7 @@ class NativeEngine:
     def _run_apart(self, error: SizeOverflowError, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """A run whose sizes do not fit 64 bits on the way: with all sizes fixed, or by the reference."""
         if not error.is_late and not self.is_special:
-            return self._count(self._specialised(inputs), inputs, deadline)
+            return self._count(self._special.for_shapes(inputs), inputs, deadline)
         self.host_runs += len(self.graph)
         return evaluate_graph(self.graph, inputs, watch=None if deadline is None else deadline.check)
 
@@ -342,17 +260,6 @@ class NativeEngine:
         finally:
             self.host_runs += engine.host_runs - before
 
-    def _for_parameters(self, inputs: Sequence[Any]) -> NativeEngine | None:
-        """The engine for the values of the parameter inputs; None once there were too many different ones."""
-        arrays = [inputs[place] for place in self._parameters]
-        key = tuple([(array.shape, array.tobytes()) for array in arrays])
-        found = self._by_parameters.get(key)
-        if found is None and len(self._by_parameters) < PARAMETER_LIMIT:
-            graph = with_parameters(self.graph, self._parameters, inputs)
-            found = NativeEngine(graph, self.threads, self.target, self.exact).load()
-            self._by_parameters[key] = found
-        return found
-
     def _run_steps(
         self, inputs: Sequence[Any], bindings: dict[str, int], deadline: Deadline | None, into: Into | None = None
     ) -> list[Any]:
@@ -370,16 +277,9 @@ class NativeEngine:
                 places = [targets.get(value) for value in step.step.outputs] if targets else None
                 self._run_native(step, known, bindings, deadline, inputs, places)
         if self._quick is not None:
-            self._remember_steps(inputs, bindings)
+            self._remember(inputs, bindings)
         outputs = [value.constant if value.constant is not None else known[value] for value in self._outputs]
         return owned(outputs, inputs, self._constants)
-
-    def _remember_steps(self, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
-        """Keep the segments as they are prepared for sizes with which a whole run has gone well."""
-        if len(self._again) >= PREPARED_LIMIT:
-            self._again.clear()
-        steps = [step for step in self.steps if isinstance(step, CompiledStep)]
-        self._again[tuple([array.shape for array in inputs])] = [(step, _ready(step, bindings)) for step in steps]
 
     def _check_assumptions(self, bindings: dict[str, int]) -> None:
         for left, right in self.plan.assumptions:
@@ -391,87 +291,63 @@ class NativeEngine:
         if broken is not None:
             raise ShapeError(broken.message) if self.is_special else _AssumptionError(broken.message)
 
-    def _specialised(self, inputs: Sequence[Any]) -> NativeEngine:
-        """The engine for just these input sizes: where an assumption fails, or ranks depend on sizes.
-
-        Sizes that do not fit each other have none, and the type rule that they break says so.
-        """
-        key = tuple([getattr(array, "shape", None) for array in inputs])
-        if key not in self._special:
-            graph = with_sizes(self.graph, inputs)
-            if len(self._special) >= SPECIAL_LIMIT:
-                self._special.clear()
-            self._special[key] = NativeEngine(graph, self.threads, self.target, self.exact, is_special=True).load()
-        return self._special[key]
-
-    def _for_ranks(self, inputs: Sequence[Any], bindings: dict[str, int]) -> NativeEngine:
-        """The engine for those input sizes that ranks depend on, with the others open where that is possible."""
-        for sizes, engine in self._by_sizes:
-            if all(bindings[name] == size for name, size in sizes.items()):
-                return engine
-        names = decisive_sizes(self.graph, inputs)
-        if not names:
-            return self._specialised(inputs)
-        engine = NativeEngine(with_sizes(self.graph, inputs, names), self.threads, self.target, self.exact).load()
-        kept = self._by_sizes[1 - SPECIAL_LIMIT :]
-        self._by_sizes = (*kept, ({name: bindings[name] for name in names}, engine))
-        return engine
-
     def _remember(self, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
-        step = self.steps[0]
-        assert isinstance(step, CompiledStep)
-        if len(self._fast) >= PREPARED_LIMIT:
-            self._fast.clear()
-        self._fast[tuple([array.shape for array in inputs])] = _ready(step, bindings)
+        """Keep the segments as they are prepared for these sizes, so that the next run with them need not."""
+        if len(self._prepared) >= PREPARED_LIMIT:
+            self._prepared.clear()
+        steps = [step for step in self.steps if isinstance(step, CompiledStep)]
+        self._prepared[tuple([array.shape for array in inputs])] = [(step, _ready(step, bindings)) for step in steps]
 
     def forget_sizes(self) -> None:
         """Keep no plan of memory for the sizes that were run before."""
         for engine in self.all_engines():
-            engine._fast.clear()
-            engine._again.clear()
+            engine._prepared.clear()
             for step in engine.steps:
                 if isinstance(step, CompiledStep):
                     step.forget_sizes()
 
     def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
         """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
-        if self._quick is not None:
-            return self._run_quick(self._quick, inputs)
-        if not self._is_single:
+        if not (self._is_single or self._quick):
             return None
         for array, dtype in zip(inputs, self._dtypes, strict=True):
             if type(array) is not np.ndarray or array.dtype != dtype or not array.flags.c_contiguous:
                 return None
-        fast = self._fast.get(tuple([array.shape for array in inputs]))
-        return None if fast is None else self._run_fast(fast, inputs, None)
+        prepared = self._prepared.get(tuple([array.shape for array in inputs]))
+        if prepared is None:
+            return None
+        if self._quick is not None:
+            return self._run_quick(self._quick, inputs, prepared)
+        step, ready = prepared[0]
+        return self._run_single(step, ready, inputs, None)
 
-    def _run_quick(self, quick: QuickRun, inputs: Sequence[Any]) -> list[Any] | None:
+    def _run_quick(
+        self, quick: QuickRun, inputs: Sequence[Any], prepared: list[tuple[CompiledStep, Ready]]
+    ) -> list[Any] | None:
         """All steps without checks, for sizes seen before."""
-        if not quick.takes(inputs):
-            return None
-        segments = self._again.get(tuple([array.shape for array in inputs]))
-        outputs = None if segments is None else quick.run(inputs, segments, self._limit_ns)
-        if outputs is None:
-            return None
-        self.host_runs += quick.host_nodes
+        outputs = quick.run(inputs, prepared, self._limit_ns)
+        self.host_runs += 0 if outputs is None else quick.host_nodes
         return outputs
 
-    def _run_fast(
-        self, fast: Ready, inputs: Sequence[Any], deadline: Deadline | None, into: Into | None = None
+    def _run_single(
+        self,
+        step: CompiledStep,
+        ready: Ready,
+        inputs: Sequence[Any],
+        deadline: Deadline | None,
+        into: Into | None = None,
     ) -> list[Any]:
         """One segment, shapes seen before: allocate and call."""
         time = self._limit_ns if deadline is None else deadline.remaining()
-        step = self.steps[0]
-        assert isinstance(step, CompiledStep)
         try:
-            status, outputs = step.call(fast, inputs, time, (), into)
+            status, outputs = step.call(ready, inputs, time, (), into)
         except MemoryError as error:
             raise _refusal(error, step.step) from None
         if status:
             try:
                 self._raise(status, step.step, inputs, deadline)
             except _AssumptionError:
-                return self._count(self._specialised(inputs), inputs, deadline)
+                return self._count(self._special.for_shapes(inputs), inputs, deadline)
             except SizeOverflowError as error:
                 return self._run_apart(error, inputs, deadline)
             except _RefutedError as refuted:
@@ -594,26 +470,3 @@ def _ready(step: CompiledStep, bindings: dict[str, int]) -> Ready:
         if not is_fault(error):
             raise
         raise SizeFaultError(error) from error
-
-
-def driver_function(source: str) -> CFunction:
-    """A driver as a function of the cache."""
-    return CFunction("driver", source, "-O1" if len(source) < LONG_DRIVER else "-O0", ("ig.h",))
-
-
-def refusal(function: CFunction, target: Target) -> str:
-    """What the compiler says of a function that it refuses; nothing where it takes it."""
-    try:
-        cache.ensure([function], find_compiler(), target)
-    except CompileError as error:
-        return str(error)
-    return ""
-
-
-def kernel_function(kernel: Kernel) -> CFunction:
-    """A kernel as a function of the cache."""
-    return CFunction(kernel.hint, kernel.source, "-O3", KERNEL_HEADERS)
-
-
-def _address(array: Array) -> int:
-    return exportable(array).ctypes.data

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import type_symbols
 from intaglio.ir.types import TensorType
@@ -40,8 +38,7 @@ class QuickRun:
 
     def __init__(self, plan: Plan, outputs: Sequence[Value]) -> None:
         self._places: dict[Value, int] = {value: place for place, value in enumerate(plan.inputs)}
-        self._is_text = [value.dtype.kind == "string" for value in plan.inputs]
-        self._dtypes = [value.dtype.numpy for value in plan.inputs]
+        self._texts = [place for place, value in enumerate(plan.inputs) if value.dtype.kind == "string"]
         self.parts = [
             self._host(step.node) if isinstance(step, HostStep) else self._native(step) for step in plan.steps
         ]
@@ -60,19 +57,12 @@ class QuickRun:
         inputs = [self._places[value] for value in step.inputs]
         return _Native(inputs, [self._place(value) for value in step.outputs])
 
-    def takes(self, inputs: Sequence[Any]) -> bool:
-        """Whether these arrays need no conversion; that their sizes were met before is for the caller to know."""
-        for array, dtype, is_text in zip(inputs, self._dtypes, self._is_text, strict=True):
-            if type(array) is not np.ndarray or array.dtype != dtype or not array.flags.c_contiguous:
-                return False
-            if is_text and not _TEXT.issuperset(map(type, array.reshape(-1).tolist())):
-                return False
-        return True
-
     def run(
         self, inputs: Sequence[Any], segments: Sequence[tuple[LoadedSegment, Ready]], time: int
     ) -> list[Any] | None:
         """The outputs, or None where something failed, of which a run with all checks can tell more."""
+        if any(not _TEXT.issuperset(map(type, inputs[place].reshape(-1).tolist())) for place in self._texts):
+            return None
         values: list[Any] = [*inputs, *[None] * (len(self._places) - len(inputs))]
         rest = iter(segments)
         try:

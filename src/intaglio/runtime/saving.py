@@ -33,8 +33,9 @@ from intaglio.runtime.artifact import (
     StoredLibrary,
     file_look,
 )
+from intaglio.runtime.compiled import frame_of
 from intaglio.runtime.limits import weight_bytes
-from intaglio.runtime.native import NativeEngine, frame_of
+from intaglio.runtime.native import NativeEngine
 from intaglio.runtime.program import Port, Program, program_data
 from intaglio.targets.c.cache import default_cache
 from intaglio.targets.c.library import runtime_function

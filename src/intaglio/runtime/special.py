@@ -8,8 +8,8 @@ rarely change, so there is one plan for each value met, up to a limit, and behin
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence, Set
-from typing import Any
+from collections.abc import Callable, Sequence, Set
+from typing import Any, Generic, TypeVar
 
 from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.build import infer_node
@@ -23,6 +23,14 @@ from intaglio.kernels.plan import Plan
 from intaglio.ops.evaluate import describe
 from intaglio.ops.indices import check_size
 from intaglio.passes import PIPELINE, simplify
+
+Engine = TypeVar("Engine")
+
+SPECIAL_LIMIT = 16
+"""How many plans for single sizes an engine keeps."""
+
+PARAMETER_LIMIT = 8
+"""How many values of small inputs an engine makes plans for; behind that the host runs the nodes that need them."""
 
 SIZE_PASSES = tuple(each for each in PIPELINE if each in CLEANUP or each.name == "constant-control")
 """The passes that fixed sizes make worth repeating; none of them changes rounding."""
@@ -168,3 +176,57 @@ def _is_small(value: Value) -> bool:
     for dim in value.type.shape if value.type.shape is not None else (PARAMETER_ELEMENTS + 1,):
         size = size * dim if isinstance(dim, int) else PARAMETER_ELEMENTS + 1
     return size <= PARAMETER_ELEMENTS
+
+
+class SpecialEngines(Generic[Engine]):
+    """The engines for sizes, and for values of small inputs, that need plans of their own; made when they are met.
+
+    `graph` gives the graph that they are made of, and `make` an engine; it is told whether all sizes are fixed.
+    """
+
+    def __init__(self, graph: Callable[[], Graph], make: Callable[[Graph, bool], Engine]) -> None:
+        self._graph, self._make = graph, make
+        self._by_shapes: dict[tuple[Any, ...], Engine] = {}
+        self._by_sizes: tuple[tuple[dict[str, int], Engine], ...] = ()
+        self._by_parameters: dict[tuple[Any, ...], Engine] = {}
+
+    def engines(self) -> list[Engine]:
+        """Those that there are by now."""
+        by_sizes = [engine for _, engine in self._by_sizes]
+        return [*self._by_shapes.values(), *self._by_parameters.values(), *by_sizes]
+
+    def for_shapes(self, inputs: Sequence[Any]) -> Engine:
+        """The engine for just these input sizes: where an assumption fails, or ranks depend on sizes.
+
+        Sizes that do not fit each other have none, and the type rule that they break says so.
+        """
+        key = tuple([getattr(array, "shape", None) for array in inputs])
+        found = self._by_shapes.get(key)
+        if found is None:
+            graph = with_sizes(self._graph(), inputs)
+            if len(self._by_shapes) >= SPECIAL_LIMIT:
+                self._by_shapes.clear()
+            found = self._by_shapes[key] = self._make(graph, True)
+        return found
+
+    def for_ranks(self, inputs: Sequence[Any], bindings: dict[str, int]) -> Engine:
+        """The engine for those input sizes that ranks depend on, with the others open where that is possible."""
+        for sizes, engine in self._by_sizes:
+            if all(bindings[name] == size for name, size in sizes.items()):
+                return engine
+        names = decisive_sizes(self._graph(), inputs)
+        if not names:
+            return self.for_shapes(inputs)
+        engine = self._make(with_sizes(self._graph(), inputs, names), False)
+        kept = self._by_sizes[1 - SPECIAL_LIMIT :]
+        self._by_sizes = (*kept, ({name: bindings[name] for name in names}, engine))
+        return engine
+
+    def for_parameters(self, places: Sequence[int], inputs: Sequence[Any]) -> Engine | None:
+        """The engine for the values of the parameter inputs; None once there were too many different ones."""
+        key = tuple([(inputs[place].shape, inputs[place].tobytes()) for place in places])
+        found = self._by_parameters.get(key)
+        if found is None and len(self._by_parameters) < PARAMETER_LIMIT:
+            found = self._make(with_parameters(self._graph(), list(places), inputs), False)
+            self._by_parameters[key] = found
+        return found

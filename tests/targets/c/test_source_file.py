@@ -17,6 +17,7 @@ from intaglio.ir.dtype import BOOL, FLOAT32, INT64, UINT8
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.control import Loop
+from intaglio.runtime.compiled import compiled_steps
 from intaglio.runtime.native import NativeEngine
 from intaglio.targets.c.compiler import find_compiler
 
@@ -129,8 +130,9 @@ def test_one_file_compiles_alone_and_gives_the_same_bits(name: str, tmp_path: Pa
     subprocess.run([*compiler.command, *flags, str(source), "-o", str(library), "-lm"], check=True)
     address = ctypes.cast(ctypes.CDLL(str(library)).run, ctypes.c_void_p).value
     assert address is not None
-    engine._load([0] * len(engine.plan.kernels) + [address])
-    engine._fast.clear()
+    loaded = [0] * len(engine.plan.kernels) + [address]
+    engine.steps = compiled_steps(engine.plan, loaded, engine.constants, engine.threads)
+    engine._prepared.clear()
     (again,) = engine.run([data])
     assert engine.host_runs == 0
     np.testing.assert_array_equal(again.view(np.uint32), expected.view(np.uint32))

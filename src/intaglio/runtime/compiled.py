@@ -1,0 +1,123 @@
+"""Plans as compiled code: the C functions of a plan, and its segments once those are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from intaglio.errors import CompileError
+from intaglio.ir.dim import symbols
+from intaglio.ir.op import Array
+from intaglio.kernels.overflow import fits, safe_limit
+from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
+from intaglio.kernels.reuse import layout
+from intaglio.kernels.segment_sizes import given_dims, segment_symbols
+from intaglio.ops.evaluate import describe
+from intaglio.runtime.segment import Frame, LoadedSegment, Result, Room, exportable
+from intaglio.targets.c import cache
+from intaglio.targets.c.cache import CFunction
+from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.driver import driver_source
+from intaglio.targets.c.target import Target
+
+LONG_DRIVER = 150_000
+"""Drivers of so many characters are not optimised: that took the compiler up to 20 times as long, and a driver only
+computes sizes and calls kernels."""
+
+KERNEL_HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
+
+
+class CompiledStep(LoadedSegment):
+    """A native segment whose functions are loaded."""
+
+    def __init__(
+        self,
+        step: NativeStep,
+        driver: int,
+        kernels: Sequence[int],
+        constants: Sequence[int],
+        threads: int,
+        weights: int = 0,
+    ) -> None:
+        super().__init__(frame_of(step), driver, kernels, constants, threads, weights, step.late)
+        self.step = step
+
+    def _maker(self, place: int) -> str:
+        producer = self.step.outputs[place].producer
+        return super()._maker(place) + ("" if producer is None else f" of {describe(producer)}")
+
+    def _fits(self, bindings: dict[str, int]) -> bool:
+        return fits(given_dims(self.step), bindings)
+
+
+def frame_of(step: NativeStep) -> Frame:
+    """What a run needs of a segment's plan."""
+    names = set(step.late)
+    results = [
+        Result(buffer.name, value.dtype, None, None)
+        if buffer.is_late
+        else Result(buffer.name, value.dtype, tuple(value.shape), buffer.bytes)
+        for value, buffer in zip(step.outputs, step.output_buffers, strict=True)
+    ]
+    calls = [action.flops for action in walk(step.actions) if isinstance(action, Call)]
+    return Frame(
+        inputs=len(step.inputs),
+        results=tuple(results),
+        late=(*step.late_outputs, False) if step.told else tuple(step.late_outputs),
+        symbols=tuple(segment_symbols(step)),
+        arena=tuple(Room(buffer.name, buffer.bytes) for buffer in step.arena),
+        layout=layout(step),
+        work=tuple(flops for flops in calls if names.isdisjoint(symbols(flops))),
+        is_narrow=any(value.dtype.is_narrow for value in (*step.inputs, *step.outputs)),
+        safe=safe_limit(given_dims(step)),
+    )
+
+
+def compiled_steps(
+    plan: Plan, loaded: Sequence[int], constants: Sequence[Array], threads: int
+) -> list[CompiledStep | HostStep]:
+    """The steps of a plan, with the addresses of its kernels and then of its drivers."""
+    kernels = loaded[: len(plan.kernels)]
+    drivers = iter(loaded[len(kernels) :])
+    addresses = [_address(array) for array in constants]
+    weights = sum(array.nbytes for array in constants)
+    return [
+        CompiledStep(step, next(drivers), kernels, addresses, threads, weights)
+        if isinstance(step, NativeStep)
+        else step
+        for step in plan.steps
+    ]
+
+
+def functions_of(plan: Plan) -> list[CFunction]:
+    """The kernels of a plan, then the driver of each segment."""
+    places = {kernel: index for index, kernel in enumerate(plan.kernels)}
+    found = [kernel_function(kernel) for kernel in plan.kernels]
+    return found + [driver_function(driver_source(step, places)) for step in native_steps(plan)]
+
+
+def native_steps(plan: Plan) -> list[NativeStep]:
+    """The segments of a plan."""
+    return [step for step in plan.steps if isinstance(step, NativeStep)]
+
+
+def driver_function(source: str) -> CFunction:
+    """A driver as a function of the cache."""
+    return CFunction("driver", source, "-O1" if len(source) < LONG_DRIVER else "-O0", ("ig.h",))
+
+
+def refusal(function: CFunction, target: Target) -> str:
+    """What the compiler says of a function that it refuses; nothing where it takes it."""
+    try:
+        cache.ensure([function], find_compiler(), target)
+    except CompileError as error:
+        return str(error)
+    return ""
+
+
+def kernel_function(kernel: Kernel) -> CFunction:
+    """A kernel as a function of the cache."""
+    return CFunction(kernel.hint, kernel.source, "-O3", KERNEL_HEADERS)
+
+
+def _address(array: Array) -> int:
+    return exportable(array).ctypes.data
