@@ -44,7 +44,7 @@ from intaglio.runtime.segment import (
     SizeOverflowError,
     exportable,
 )
-from intaglio.runtime.special import SpecialEngines, parameter_positions
+from intaglio.runtime.specialise import SpecialEngines, parameter_positions
 from intaglio.runtime.weights import (
     Held,
     constants_read_by_host,

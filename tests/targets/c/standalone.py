@@ -22,7 +22,7 @@ from intaglio.kernels.segment_sizes import segment_symbols
 from intaglio.processor import usable_cores
 from intaglio.runtime.binding import bind
 from intaglio.runtime.native import NativeEngine, exportable
-from intaglio.runtime.special import with_parameters, with_sizes
+from intaglio.runtime.specialise import with_parameters, with_sizes
 from intaglio.targets.c.compiler import RUNTIME_FOLDER, Compiler
 from intaglio.targets.c.native import planned
 from intaglio.targets.c.target import Target

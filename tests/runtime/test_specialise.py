@@ -15,7 +15,7 @@ from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.control import If
 from intaglio.runtime.native import NativeEngine
-from intaglio.runtime.special import PARAMETER_LIMIT, decisive_sizes
+from intaglio.runtime.specialise import PARAMETER_LIMIT, decisive_sizes
 
 
 def branch(outer: Graph, name: str, x: Value, is_reduced: bool) -> Graph:
