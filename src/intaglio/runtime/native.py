@@ -35,7 +35,6 @@ from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.compiled import CompiledStep, compiled_steps, driver_function, functions_of, native_steps, refusal
 from intaglio.runtime.deadline import Deadline
-from intaglio.runtime.fitting import Fitting
 from intaglio.runtime.quick import QuickRun, quick_run
 from intaglio.runtime.segment import (
     PREPARED_LIMIT,
@@ -44,6 +43,7 @@ from intaglio.runtime.segment import (
     SizeOverflowError,
     exportable,
 )
+from intaglio.runtime.size_checks import Fitting
 from intaglio.runtime.specialise import SpecialEngines, parameter_positions
 from intaglio.runtime.weights import (
     Held,

@@ -21,7 +21,6 @@ from intaglio.memory.arena import Layout
 from intaglio.record import Record
 from intaglio.runtime.binding import bind
 from intaglio.runtime.deadline import Deadline
-from intaglio.runtime.fitting import Fitting
 from intaglio.runtime.segment import (
     PREPARED_LIMIT,
     Frame,
@@ -33,6 +32,7 @@ from intaglio.runtime.segment import (
     SizeOverflowError,
     exportable,
 )
+from intaglio.runtime.size_checks import Fitting
 
 Data = dict[str, Any]
 
