@@ -35,7 +35,7 @@ from intaglio.runtime.binding import bind
 from intaglio.runtime.bodies import Bodies
 from intaglio.runtime.compiled import CompiledStep, compiled_steps, driver_function, functions_of, native_steps, refusal
 from intaglio.runtime.deadline import Deadline
-from intaglio.runtime.quick import QuickRun, quick_run
+from intaglio.runtime.repeated_runs import QuickRun, quick_run
 from intaglio.runtime.segment import (
     PREPARED_LIMIT,
     Into,
