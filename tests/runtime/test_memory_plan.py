@@ -22,7 +22,7 @@ from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
-from intaglio.kernels.demand import LEAST_SHARED_JOB
+from intaglio.kernels.memory_demand import LEAST_SHARED_JOB
 from intaglio.targets.c.compiler import RUNTIME_FOLDER
 from intaglio.targets.c.native import run_memory
 

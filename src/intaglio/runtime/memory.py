@@ -14,7 +14,7 @@ from intaglio.ir.dim import Dim, evaluate, substitute, symbol, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.html import line, table, titled
 from intaglio.ir.types import TensorType
-from intaglio.kernels.demand import Bounds, buffers_of_run, scratch_of, spans_of_run
+from intaglio.kernels.memory_demand import Bounds, buffers_of_run, scratch_of, spans_of_run
 from intaglio.kernels.plan import NativeStep, Plan
 from intaglio.kernels.reuse import layout
 from intaglio.runtime.limits import weight_bytes
