@@ -13,6 +13,7 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_time
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
+from intaglio.kernels.arena import replaceable
 from intaglio.kernels.assume import Assumptions
 from intaglio.kernels.backend import Backend, late_rule, own_rule
 from intaglio.kernels.context import Context, make_constants
@@ -27,7 +28,6 @@ from intaglio.kernels.plan import REQUIREMENT, Check, Fill, Operand, Plan
 from intaglio.kernels.program import REDUCTIONS, Program, reads
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.require import Requirements, find_requirements
-from intaglio.kernels.reuse import replaceable
 from intaglio.kernels.view import View
 from intaglio.kernels.views import VIEWS, is_view
 from intaglio.ops.activation import Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU

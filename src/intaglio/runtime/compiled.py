@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from intaglio.errors import CompileError
 from intaglio.ir.dim import symbols
 from intaglio.ir.op import Array
+from intaglio.kernels.arena import layout
 from intaglio.kernels.overflow import fits, safe_limit
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
-from intaglio.kernels.reuse import layout
 from intaglio.kernels.segment_sizes import given_dims, segment_symbols
 from intaglio.ops.evaluate import describe
 from intaglio.runtime.segment import Frame, LoadedSegment, Result, Room, exportable

@@ -14,9 +14,9 @@ from intaglio.ir.dim import Dim, evaluate, substitute, symbol, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.html import line, table, titled
 from intaglio.ir.types import TensorType
+from intaglio.kernels.arena import layout
 from intaglio.kernels.memory_demand import Bounds, buffers_of_run, scratch_of, spans_of_run
 from intaglio.kernels.plan import NativeStep, Plan
-from intaglio.kernels.reuse import layout
 from intaglio.runtime.limits import weight_bytes
 from intaglio.targets.c.native import planned
 

@@ -16,8 +16,8 @@ import numpy as np
 from intaglio.ir.dim import evaluate, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
+from intaglio.kernels.arena import layout
 from intaglio.kernels.plan import HostStep, NativeStep
-from intaglio.kernels.reuse import layout
 from intaglio.kernels.segment_sizes import segment_symbols
 from intaglio.processor import usable_cores
 from intaglio.runtime.binding import bind

@@ -8,8 +8,8 @@ import pytest
 
 import intaglio
 from intaglio.ir.dtype import FLOAT32
+from intaglio.kernels.arena import Layout, layout
 from intaglio.kernels.plan import Call, Kernel, NativeStep, Operand
-from intaglio.kernels.reuse import Layout, layout
 from intaglio.kernels.view import Buffer
 from intaglio.runtime.native import NativeEngine
 from intaglio.targets.c.native import planned
