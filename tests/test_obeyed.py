@@ -145,17 +145,7 @@ LOAD: dict[str, Callable[[Path], None]] = {
 
 
 def test_every_option_of_load_is_here() -> None:
-    assert {"source", *LOAD, *LOAD_OF_MODULES} == set(inspect.signature(intaglio.load).parameters)
-
-
-def test_options_of_modules_need_a_module() -> None:
-    for option in LOAD_OF_MODULES:
-        with pytest.raises(intaglio.InputError, match="are for modules of PyTorch"):
-            intaglio.load(parsed(RELU), **{option: (np.float32([1]),)})
-
-
-LOAD_OF_MODULES = {"example_inputs", "dynamic_shapes"}
-"""Options of modules of PyTorch; what they do is tested in tests/torch."""
+    assert {"source", *LOAD} == set(inspect.signature(intaglio.load).parameters)
 
 
 @pytest.mark.parametrize("option", LOAD)
