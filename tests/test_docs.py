@@ -162,7 +162,8 @@ def test_excerpts_are_what_the_code_says(source: str, code: str) -> None:
 
 def anchors(name: str) -> set[str]:
     titles = re.findall(r"^#+ (.*)$", read(name), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    named = re.findall(r'<a id="([^"]+)"', read(name))
+    return {*named, *(re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles)}
 
 
 @pytest.mark.parametrize("name", [*NAMES, "CHANGELOG.md"])
