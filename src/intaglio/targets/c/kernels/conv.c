@@ -56,7 +56,7 @@ IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const IG_FUNCTION_sl
 {
     const int64_t OW = SIZE(OW), stride_h = SIZE(stride_h), pixel = SIZE(stride_w) * slab->pixel;
     const int64_t tiles = (width + ROWS - 1) / ROWS;
-    const int64_t part = height * tiles <= 2 ? taps : depth >= LIMIT ? 1 : LIMIT / depth;
+    const int64_t part = height * tiles <= 2 ? taps : depth >= LIMIT || depth == 0 ? 1 : LIMIT / depth;
     const int64_t sum_step = part < taps ? COLUMNS : 0;
     for (int64_t t = 0; t < taps; t += part) {
         const int64_t count = taps - t < part ? taps - t : part;

@@ -231,7 +231,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
     (void)scratch;
 #if IS_GROUPED
     /* As many groups at a time as a vector holds, and where the first input of each of their outputs stands. */
-    const int64_t larger = C > OC ? C / groups : OC / groups, most = IG_LANES / larger * (OC / groups);
+    const int64_t larger = C > OC ? C / groups : OC / groups, most = larger ? IG_LANES / larger * (OC / groups) : 0;
     int32_t places[IG_LANES];
     for (int64_t l = 0; l < IG_LANES; l++)
         places[l] = (int32_t)(l < most ? l / (OC / groups) * (C / groups) : 0);
