@@ -1,4 +1,5 @@
 """Exported source under ONNX's own tests: what a language can say, and whether it is right."""
+# pyright: reportMissingImports=false
 
 from __future__ import annotations
 
