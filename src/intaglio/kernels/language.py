@@ -152,6 +152,29 @@ class LoopKernel:
         """What is written to each parameter."""
         return {each.parameter: each.value for each in self.body if isinstance(each, Store)}
 
+    def row_values(self) -> set[str]:
+        """The values that are the same along all reduced loops: results of reductions, and of arithmetic on such."""
+        kept = len(self.kept)
+        steps = {each.name: each.steps[kept:] for each in self.parameters}
+        found: set[str] = set()
+        for each in self.body:
+            if isinstance(each, Load):
+                is_row = all(step == 0 for step in steps[each.parameter])
+            else:
+                is_row = isinstance(each, Reduce) or all(name in found for name in reads_of(each))
+            if is_row and not isinstance(each, Store):
+                found.add(each.name)
+        return found
+
+    def levels(self) -> dict[str, int]:
+        """How many reductions, one behind the other, each value stands behind."""
+        found: dict[str, int] = {}
+        for each in self.body:
+            if not isinstance(each, Store):
+                below = max((found[name] for name in reads_of(each)), default=0)
+                found[each.name] = below + isinstance(each, Reduce)
+        return found
+
     @property
     def definitions(self) -> dict[str, Definition]:
         """The statements that give values, by the name of the value."""

@@ -107,7 +107,7 @@ class _Printer:
 
     def _emit_row(self) -> None:
         """Values of the row alone once, and a loop over its elements for each level of reductions and for stores."""
-        rows, levels = self._row_values(), self._levels()
+        rows, levels = self.kernel.row_values(), self.kernel.levels()
         done: set[str] = set()
         self._emit_statements([each for each in self.kernel.body if _name(each) in rows and isinstance(each, Load)])
         done |= {each.name for each in self.kernel.body if isinstance(each, Load) and each.name in rows}
@@ -160,27 +160,6 @@ class _Printer:
                 seen.add(name)
                 yield name
                 waiting += reads_of(definitions[name])
-
-    def _row_values(self) -> set[str]:
-        found: set[str] = set()
-        kept = len(self.kernel.kept)
-        steps = {each.name: each.steps[kept:] for each in self.kernel.parameters}
-        for each in self.kernel.body:
-            if isinstance(each, Load):
-                is_row = all(step == 0 for step in steps[each.parameter])
-            else:
-                is_row = isinstance(each, Reduce) or all(name in found for name in reads_of(each))
-            if is_row and not isinstance(each, Store):
-                found.add(each.name)
-        return found
-
-    def _levels(self) -> dict[str, int]:
-        levels: dict[str, int] = {}
-        for each in self.kernel.body:
-            if not isinstance(each, Store):
-                below = max((levels[name] for name in reads_of(each)), default=0)
-                levels[each.name] = below + isinstance(each, Reduce)
-        return levels
 
     def _emit_statements(self, statements: tuple[Statement, ...] | list[Statement]) -> None:
         for each in statements:

@@ -78,8 +78,8 @@ class _Emission:
         self.loads = [each for each in kernel.body if isinstance(each, Load)]
         self.stored = {each.parameter: each.value for each in kernel.body if isinstance(each, Store)}
         self._make_loops()
-        self.row_values = self._find_row_values()
-        self.levels = self._find_levels()
+        self.row_values = kernel.row_values() if kernel.has_reduction else set[str]()
+        self.levels = kernel.levels()
         self.spilled = self._find_spilled()
 
     def _make_loops(self) -> None:
@@ -95,32 +95,12 @@ class _Emission:
         extents = tuple(self.given[loop.name] for loop in self.kernel.loops[first:last])
         return _Nest(extents, tuple(each.steps[first:last] for each in self.kernel.parameters))
 
-    def _find_row_values(self) -> set[str]:
-        """The values that have one element for each row: results of reductions, and of arithmetic on such."""
-        found: set[str] = set()
-        for each in self.kernel.body if self.kernel.has_reduction else ():
-            if isinstance(each, Load):
-                is_row = all(step == 0 for step in self.columns.steps[self.place[each.parameter]])
-            else:
-                is_row = isinstance(each, Reduce) or all(name in found for name in reads_of(each))
-            if is_row and not isinstance(each, Store):
-                found.add(each.name)
-        return found
-
     def _is_row(self, value: Expr) -> bool:
         return self.kernel.has_reduction and all(name in self.row_values for name in names_in(value))
 
     def _is_hoisted(self, load: Load) -> bool:
         """Whether a load can stand before the innermost loop."""
         return self.columns.steps[self.place[load.parameter]][-1] == 0 and len(self.columns.extents) == 1
-
-    def _find_levels(self) -> dict[str, int]:
-        levels: dict[str, int] = {}
-        for each in self.kernel.body:
-            if isinstance(each, (Let, Reduce)):
-                below = max((levels.get(name, 0) for name in reads_of(each)), default=0)
-                levels[each.name] = below + 1 if isinstance(each, Reduce) else below
-        return levels
 
     def _find_spilled(self) -> list[str]:
         """Values too dear to compute again in a later pass."""
