@@ -3,14 +3,15 @@
 import argparse
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
 from bench import models, report
-from bench.peers import ENGINES
-from bench.race import OURS, Settings, race
+from bench.peers import EARLIER, ENGINES
+from bench.race import BEFORE, OURS, Settings, race
 
 COMMANDS = {
     "check": "every model at many sizes against ONNX Runtime without optimisations",
@@ -33,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--models", nargs="+", default=[], metavar="NAME", help="names, patterns, groups, or all")
     command.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES, metavar="ENGINE",
                          help=f"of {', '.join(ENGINES)}")  # fmt: skip
+    command.add_argument("--earlier", type=Path, metavar="CHECKOUT", help="also race the Intaglio of another checkout")
     command.add_argument("--threads", type=_at_least_one, default=defaults.threads)
     command.add_argument("--rounds", type=_at_least_one, default=defaults.rounds)
     command.add_argument("--seconds", type=float, default=defaults.seconds, help="length of one engine's turn")
@@ -59,7 +61,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list:
         _print_list(chosen if options.models else models.MODELS)
         return 0
-    settings = Settings(tuple(options.engines), options.threads, options.rounds, options.seconds, options.batch)
+    engines = list(options.engines)
+    if options.earlier is not None:
+        _choose_earlier(command, options.earlier)
+        engines.append(BEFORE)
+    settings = Settings(tuple(engines), options.threads, options.rounds, options.seconds, options.batch)
     progress = Console(stderr=True)
     with progress.status("measuring the machine") as status:
         figures = report.machine()
@@ -72,6 +78,12 @@ def main(arguments: list[str] | None = None) -> int:
         if path is not None:
             report.write(path, text())
     return 0 if all(OURS not in row.cells or row.is_right(OURS) for row in rows) else 1
+
+
+def _choose_earlier(command: argparse.ArgumentParser, checkout: Path) -> None:
+    if not (checkout / "src" / "intaglio" / "__init__.py").is_file():
+        command.error(f"argument --earlier: {checkout} has no src/intaglio: give the folder of a checkout")
+    os.environ[EARLIER] = str(checkout.resolve())
 
 
 def _print_list(chosen: list[models.BenchModel]) -> None:

@@ -7,6 +7,7 @@ a time. Where that helps an engine and it cannot find out by itself, it is told 
 import importlib.metadata
 import importlib.util
 import os
+import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 Feeds = dict[str, np.ndarray]
+EARLIER = "INTAGLIO_EARLIER"  # the environment variable that tells workers where the other checkout is
 
 
 class Engine(ABC):
@@ -26,6 +28,10 @@ class Engine(ABC):
     @abstractmethod
     def __init__(self, path: Path, threads: int, feeds: Feeds) -> None:
         """Load the model; whatever the engine raises is its reason for refusing."""
+
+    @classmethod
+    def prepare(cls) -> None:
+        """What is to be done before the engine's module is imported."""
 
     @abstractmethod
     def run(self) -> list[np.ndarray]:
@@ -63,6 +69,17 @@ class Intaglio(Engine):
         from intaglio.version import __version__  # a checkout that is only on the path has one too
 
         return __version__
+
+
+class Earlier(Intaglio):
+    """Intaglio as another checkout has it: the race between a change and what was there before."""
+
+    title = "Intaglio before"
+    note = "Intaglio before is the checkout that `--earlier` names."
+
+    @classmethod
+    def prepare(cls) -> None:
+        sys.path.insert(0, str(Path(os.environ[EARLIER]) / "src"))
 
 
 class OnnxRuntime(Engine):

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 
 from bench.models import BenchModel, Unavailable
-from bench.peers import ENGINES, Judge
+from bench.peers import ENGINES, Earlier, Judge
 from bench.worker import Failed, Job
 
 OURS = "intaglio"
+BEFORE = "earlier"
+KINDS = {**ENGINES, BEFORE: Earlier}
 ROOT = Path(__file__).parent.parent
 PAUSE = 0.05  # seconds between two engines, in which the threads of the first stop spinning
 PATIENCE = 600  # seconds until a silent worker is given up
@@ -170,7 +172,7 @@ def race_model(model: BenchModel, settings: Settings, say: Say) -> Row:
     feeds = model.feeds(settings.batch)
     row.cells = {engine: Cell() for engine in settings.engines}
     with tempfile.TemporaryDirectory(prefix="intaglio-bench-") as cache:
-        jobs = {engine: Job(ENGINES[engine], path, settings.threads, feeds) for engine in settings.engines}
+        jobs = {engine: Job(KINDS[engine], path, settings.threads, feeds) for engine in settings.engines}
         expected = _expected(Job(Judge, path, settings.threads, feeds), Path(cache), say)
         _race_workers(row, jobs, expected, Path(cache), settings, say)
     return row
@@ -193,7 +195,7 @@ def _race_workers(
     try:
         for engine, job in jobs.items():
             say(f"{row.model.name}: loading into {job.kind.title}")
-            outputs = _start(engine, row.cells[engine], job, cache, workers)
+            outputs = _start(engine, row.cells[engine], job, cache / engine, workers)
             if outputs is not None and expected is not None:
                 row.cells[engine].error = relative_error(outputs, expected)
         for number in range(settings.rounds):

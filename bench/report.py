@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.peers import ENGINES, Judge
-from bench.race import OURS, Row, Settings, geometric_mean
+from bench.peers import Judge
+from bench.race import KINDS, OURS, Row, Settings, geometric_mean
 
 NOTHING = "—"
 
@@ -49,8 +49,8 @@ def sheets(rows: list[Row], settings: Settings) -> list[Sheet]:
 
 def _times(rows: list[Row], settings: Settings) -> Sheet:
     peers = [engine for engine in settings.engines if engine != OURS]
-    header = ["model", *(f"{ENGINES[engine].title}, ms" for engine in settings.engines)]
-    header += [f"{ENGINES[peer].title} / ours" for peer in peers] + ["error", "noise"]
+    header = ["model", *(f"{KINDS[engine].title}, ms" for engine in settings.engines)]
+    header += [f"{KINDS[peer].title} / ours" for peer in peers] + ["error", "noise"]
     body = [_times_row(row, settings, peers) for row in rows]
     means = [_number(geometric_mean(row.ratio(peer) for row in rows), ".2f") for peer in peers]
     body.append(["geometric mean", *[""] * len(settings.engines), *means, "", ""])
@@ -71,7 +71,7 @@ def _times_row(row: Row, settings: Settings, peers: list[str]) -> list[str]:
 
 
 def _loading(rows: list[Row], settings: Settings) -> Sheet:
-    titles = [ENGINES[engine].title for engine in settings.engines]
+    titles = [KINDS[engine].title for engine in settings.engines]
     header = ["model", *(f"{title}: cold / warm, s" for title in titles), *(f"{title}, MiB" for title in titles)]
     body = []
     for row in rows:
@@ -88,13 +88,13 @@ def _number(value: float, form: str) -> str:
 
 def notes(rows: list[Row], settings: Settings) -> list[str]:
     """Why cells are empty, which answers were wrong, and what each engine was given."""
-    lines = [ENGINES[engine].note for engine in settings.engines if ENGINES[engine].note]
+    lines = [KINDS[engine].note for engine in settings.engines if KINDS[engine].note]
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.failure:
             reasons.setdefault(row.failure, []).append(row.model.name)
         for engine, cell in row.cells.items():
-            title = ENGINES[engine].title
+            title = KINDS[engine].title
             if cell.failure:
                 reasons.setdefault(f"{title}: {cell.failure}", []).append(row.model.name)
             elif not row.is_right(engine):
@@ -105,7 +105,7 @@ def notes(rows: list[Row], settings: Settings) -> list[str]:
 
 def caption(settings: Settings, figures: dict[str, object]) -> list[str]:
     """The conditions of the race."""
-    versions = ", ".join(f"{ENGINES[engine].title} {ENGINES[engine].version()}" for engine in settings.engines)
+    versions = ", ".join(f"{KINDS[engine].title} {KINDS[engine].version()}" for engine in settings.engines)
     conditions = f"{settings.threads} threads, batch {settings.batch}, {settings.rounds} rounds"
     return [versions, conditions, ", ".join(f"{name}: {_figure(value)}" for name, value in figures.items())]
 
@@ -144,7 +144,7 @@ def as_json(rows: list[Row], settings: Settings, figures: dict[str, object]) -> 
     peers = [engine for engine in settings.engines if engine != OURS]
     return {
         "machine": figures,
-        "versions": {engine: ENGINES[engine].version() for engine in settings.engines},
+        "versions": {engine: KINDS[engine].version() for engine in settings.engines},
         "threads": settings.threads,
         "batch": settings.batch,
         "rounds": settings.rounds,

@@ -60,6 +60,7 @@ def serve(connection: Connection) -> None:
 
 
 def _load(job: Job) -> tuple[Engine, Ready]:
+    job.kind.prepare()
     __import__(job.kind.module)  # the import is not part of loading a model
     start = time.perf_counter()
     engine = job.kind(job.path, job.threads, job.feeds)
