@@ -76,7 +76,7 @@ def _shapes(engine: Any) -> Shapes:
 
 def _count_plans() -> list[int]:
     """A list that gets an item whenever our native engine makes a plan ready, whether compiled now or kept on disk."""
-    from intaglio.runtime.native import NativeEngine
+    from intaglio.runtime.engine.native import NativeEngine
     from intaglio.targets.c.cache import Progress
 
     made: list[int] = []

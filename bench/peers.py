@@ -31,7 +31,8 @@ class Engine(ABC):
 
     @classmethod
     def prepare(cls) -> None:
-        """What is to be done before the engine's module is imported."""
+        """What is to be done before the engine's module is imported: for most, nothing."""
+        return
 
     @abstractmethod
     def run(self) -> list[np.ndarray]:

@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from intaglio.emit import export
     from intaglio.kernels.faults import FaultWarning
     from intaglio.onnx.schema_objects import Schema, has_operator, schema
-    from intaglio.runtime.builder import ModelBuilder, build, extend
-    from intaglio.runtime.custom import op
-    from intaglio.runtime.derivatives import grad, hessian_vector_product, jacobian, jvp, value_and_grad, vjp
-    from intaglio.runtime.implementations import get_operator, implementation
-    from intaglio.runtime.model import Model, load
-    from intaglio.runtime.state import State, StatefulModel, stateful
+    from intaglio.runtime.model.builder import ModelBuilder, build, extend
+    from intaglio.runtime.model.custom import op
+    from intaglio.runtime.model.derivatives import grad, hessian_vector_product, jacobian, jvp, value_and_grad, vjp
+    from intaglio.runtime.model.implementations import get_operator, implementation
+    from intaglio.runtime.model.loading import load
+    from intaglio.runtime.model.model import Model
+    from intaglio.runtime.model.state import State, StatefulModel, stateful
 
 __all__ = [
     "CompileError",
@@ -89,28 +90,28 @@ __all__ = [
 _HOMES = {
     "FaultWarning": "kernels.faults",
     "InferenceSession": "compat",
-    "Model": "runtime.model",
-    "ModelBuilder": "runtime.builder",
+    "Model": "runtime.model.model",
+    "ModelBuilder": "runtime.model.builder",
     "Schema": "onnx.schema_objects",
-    "State": "runtime.state",
-    "StatefulModel": "runtime.state",
-    "build": "runtime.builder",
+    "State": "runtime.model.state",
+    "StatefulModel": "runtime.model.state",
+    "build": "runtime.model.builder",
     "export": "emit",
-    "extend": "runtime.builder",
-    "get_operator": "runtime.implementations",
-    "grad": "runtime.derivatives",
+    "extend": "runtime.model.builder",
+    "get_operator": "runtime.model.implementations",
+    "grad": "runtime.model.derivatives",
     "has_operator": "onnx.schema_objects",
-    "hessian_vector_product": "runtime.derivatives",
-    "implementation": "runtime.implementations",
-    "jacobian": "runtime.derivatives",
-    "jvp": "runtime.derivatives",
-    "load": "runtime.model",
-    "op": "runtime.custom",
+    "hessian_vector_product": "runtime.model.derivatives",
+    "implementation": "runtime.model.implementations",
+    "jacobian": "runtime.model.derivatives",
+    "jvp": "runtime.model.derivatives",
+    "load": "runtime.model.loading",
+    "op": "runtime.model.custom",
     "pullback": "autodiff.rules",
     "schema": "onnx.schema_objects",
-    "stateful": "runtime.state",
-    "value_and_grad": "runtime.derivatives",
-    "vjp": "runtime.derivatives",
+    "stateful": "runtime.model.state",
+    "value_and_grad": "runtime.model.derivatives",
+    "vjp": "runtime.model.derivatives",
 }
 """Where the names are that are imported when they are first used: who runs a compiled model needs few of them."""
 

@@ -24,7 +24,8 @@ from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, T
 from intaglio.onnx.reader import read_model
 from intaglio.onnx.schema import NEWEST, normal_domain
 from intaglio.onnx.write_types import type_proto
-from intaglio.runtime.model import Model, load
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.model import Model
 
 __all__ = [
     "IntaglioBackend",

@@ -10,7 +10,7 @@ import onnxruntime
 
 import intaglio
 from intaglio.ir.graph import Graph
-from intaglio.runtime.model import Model
+from intaglio.runtime.model.model import Model
 
 STEP = 1e-6
 

@@ -104,7 +104,7 @@ def plans_of_memory_are_kept_or_not(tmp_path: Path, capfd: pytest.CaptureFixture
         session = compat.InferenceSession(wide(), options(enable_mem_pattern=is_kept))
         first = session.run(None, {"x0": WIDE})[0]
         engine: Any = session.model._main.engine  # pyright: ignore[reportPrivateUsage]
-        assert bool(getattr(engine, "_ready", None) or getattr(engine, "_prepared", None)) == is_kept
+        assert (engine._runs.find([WIDE]) is not None) == is_kept
         np.testing.assert_array_equal(session.run(None, {"x0": WIDE})[0], first)
 
 

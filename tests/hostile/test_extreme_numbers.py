@@ -19,7 +19,8 @@ from intaglio.errors import IntaglioError, LimitError
 from intaglio.ir.dim import Dim, Expr, evaluate, floordiv, maximum, minimum, mod, symbol
 from intaglio.ir.limits import Limits
 from intaglio.kernels.overflow import LARGEST, fits, safe_limit
-from intaglio.runtime.model import Model, load
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.model import Model
 
 LIMITS = Limits(memory=1 << 22, time=30)
 EXTREMES = (

@@ -18,9 +18,9 @@ from intaglio.conformance.suite import cases
 from intaglio.errors import IntaglioError
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
-from intaglio.runtime.batch import compile_together
-from intaglio.runtime.model import Model
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.model.batch import compile_together
+from intaglio.runtime.model.model import Model
 
 PARTS = 16
 

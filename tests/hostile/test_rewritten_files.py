@@ -115,9 +115,9 @@ def test_after_loading(tmp_path: Path, code: str, is_external: bool) -> None:
 
 STAGES = {
     "walked": ("intaglio.onnx.reader", "split_model"),
-    "simplified": ("intaglio.runtime.blueprint", "simplify"),
-    "lowered": ("intaglio.runtime.native", "lower_safely"),
-    "packed": ("intaglio.runtime.native", "own_constants"),
+    "simplified": ("intaglio.runtime.model.blueprint", "simplify"),
+    "lowered": ("intaglio.runtime.engine.native", "lower_safely"),
+    "packed": ("intaglio.runtime.engine.native", "own_constants"),
 }
 
 
@@ -132,7 +132,7 @@ def test_while_it_is_loaded(tmp_path: Path, stage: str, is_external: bool) -> No
 
 @pytest.mark.parametrize("is_external", [False, True])
 def test_while_the_reference_engine_copies_it(tmp_path: Path, is_external: bool) -> None:
-    code = WHILE_IT_IS.format(module="intaglio.runtime.blueprint", function="share_weights", engine="reference")
+    code = WHILE_IT_IS.format(module="intaglio.runtime.model.blueprint", function="share_weights", engine="reference")
     run(code, place(tmp_path, is_external))
 
 

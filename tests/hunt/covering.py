@@ -23,7 +23,7 @@ import intaglio
 from intaglio.errors import IntaglioError
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 
 from .__main__ import seeds_of
 from .generators import KINDS

@@ -21,7 +21,7 @@ from intaglio.errors import IntaglioError
 from intaglio.ir.graph import Graph
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 from .expectation import difference, is_special
 from .known import distrusted

@@ -11,7 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from intaglio.runtime.model import Model, load
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.model import Model
 
 Array = np.ndarray[Any, Any]
 Judge = Callable[..., Model]

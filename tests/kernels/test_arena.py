@@ -11,7 +11,7 @@ from intaglio.ir.dtype import FLOAT32
 from intaglio.kernels.arena import Layout, layout
 from intaglio.kernels.plan import Call, Kernel, NativeStep, Operand
 from intaglio.kernels.view import Buffer
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.native import planned
 
 KERNEL = Kernel("k", "")

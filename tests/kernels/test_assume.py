@@ -19,8 +19,8 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.assume import Assumptions, _Sizes
 from intaglio.onnx.writer import write_model
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.model import load
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.model.loading import load
 
 N, M, K = symbol("n"), symbol("m"), symbol("k")
 

@@ -13,7 +13,7 @@ from intaglio.ir.dtype import BOOL, FLOAT16, FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 
 B, S, T, P = (symbol(name) for name in "BSTP")
 EXTENTS = [(1, 1, 5, 3), (2, 37, 70, 1), (1, 150, 33, 0), (1, 2, 0, 4), (0, 3, 4, 2)]

@@ -12,7 +12,7 @@ import pytest
 import intaglio
 from intaglio.errors import IntaglioError
 from intaglio.ops.reduce import ReductionOrder
-from intaglio.runtime.specialise import PARAMETER_LIMIT
+from intaglio.runtime.engine.specialise import PARAMETER_LIMIT
 
 from .test_control import check
 

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import IntaglioError, OperatorError
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 RNG = np.random.default_rng(5)
 FEATURES = 3

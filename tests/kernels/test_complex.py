@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.kernels.conftest import single_node
 
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 RNG = np.random.default_rng(12)
 TYPES = (np.complex64, np.complex128)

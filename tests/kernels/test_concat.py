@@ -11,7 +11,7 @@ from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 
 
 @pytest.mark.parametrize("count", [31, 33, 70])

@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 Array = np.ndarray[Any, Any]
 Generator = np.random.Generator

@@ -10,7 +10,7 @@ import pytest
 
 from intaglio.errors import IntaglioError
 from intaglio.ops.vision_nn import DeformConv
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 RNG = np.random.default_rng(21)
 NAMES = ("x", "w", "offset", "b", "mask")

@@ -29,8 +29,8 @@ from intaglio.kernels.elements import OPAQUE
 from intaglio.kernels.elementwise import TRANSLATIONS, can_translate, scalar_constant
 from intaglio.ops.cast import integer_limits
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.batch import compile_together
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.model.batch import compile_together
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.printing.register import MEMORY, float_literal, literal

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import IntaglioError, OperatorError
 from intaglio.ops.window import resolve_windows
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 RNG = np.random.default_rng(4)
 NUMBERS = (

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import IntaglioError, OperatorError
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 from intaglio.targets.c.rules.fourier import largest_factor, smooth_length
 
 RNG = np.random.default_rng(3)

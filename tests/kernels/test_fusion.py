@@ -18,7 +18,7 @@ from intaglio.kernels.fusion import GROUP_LIMIT
 from intaglio.kernels.plan import HostStep
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 
 F32 = DTYPES["float32"]
 SHAPE = (6, 20)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from intaglio.errors import OperatorError, ShapeError
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 DTYPES = [np.float32, np.float64, np.float16, np.int8, np.int64, np.bool_, ml_dtypes.bfloat16]
 REAL = [np.float32, np.float64, np.int8, np.uint16, np.int32, np.int64]

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 Array = np.ndarray[Any, Any]
 DTYPES = {"f": TensorProto.FLOAT, "i": TensorProto.INT64, "u": TensorProto.UINT8, "b": TensorProto.BOOL}

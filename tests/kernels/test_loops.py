@@ -24,8 +24,8 @@ from intaglio.ir.dtype import DTYPES, from_numpy
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.batch import compile_together
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.model.batch import compile_together
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.printing.loops import CHUNK

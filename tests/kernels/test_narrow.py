@@ -25,8 +25,8 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.elements import NARROW_FLOATS, NARROW_INTEGERS, OPAQUE
 from intaglio.ops.cast import convert, integer_limits
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.batch import compile_together
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.model.batch import compile_together
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.printing.register import MEMORY

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from intaglio.errors import IntaglioError, OperatorError
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 RNG = np.random.default_rng(17)
 MODES = ["constant", "reflect", "edge", "wrap"]

@@ -16,7 +16,7 @@ from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.kernels.lower import lower
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 from intaglio.targets.c.backend import CBackend
 from intaglio.targets.c.target import host_target
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 COLUMNS = [1, 1, 2, 3, 4, 5, 7, 8, 9, 10, 15, 16, 17, 33]
 DEPTHS = [1, 5, 16, 31, 32, 33, 64, 100, 130, 300]

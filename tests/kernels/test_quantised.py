@@ -11,7 +11,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from intaglio.errors import CompileError
-from intaglio.runtime.model import Model, load
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.model import Model
 from intaglio.targets.c.target import host_target, named_target
 
 Array = np.ndarray[Any, Any]

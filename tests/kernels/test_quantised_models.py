@@ -9,7 +9,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from intaglio.runtime.model import Model, load
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.model import Model
 
 Array = np.ndarray[Any, Any]
 GENERATOR = np.random.default_rng(11)

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import OperatorError
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 FLOATS = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
 COUNTS = [0, 1, 3, 4, 7, 8, 17, 1000, 5001]

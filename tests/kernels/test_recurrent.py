@@ -14,7 +14,7 @@ from intaglio.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, DType
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 T, N = symbol("T"), symbol("N")

@@ -11,7 +11,7 @@ from intaglio.ir.graph import Graph
 from intaglio.ir.text import parse_graph
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.passes import simplify
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.rules import ANCHORS, LATE
 
 MISLEADING = "is not known before the run"

@@ -12,7 +12,7 @@ from intaglio.errors import IntaglioError, ShapeError
 from intaglio.kernels.plan import REQUIREMENT, Check, NativeStep, Plan, walk
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 
 
 def graph_of(text: str):

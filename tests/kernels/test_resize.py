@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from intaglio.errors import OperatorError
 from intaglio.ops.resize import COORDINATES, NEAREST
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 SHAPES = [(1, 3, 5, 7), (2, 1, 1, 9), (1, 20, 4, 3)]
 SCALES = [(1, 1, 2, 2), (1, 1, 0.6, 1.7), (1, 1, 1, 3), (1, 1, 2.5, 1), (1, 2, 2, 1.5), (2, 1, 1, 2)]

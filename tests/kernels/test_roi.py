@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from intaglio.errors import IntaglioError, OperatorError
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 RNG = np.random.default_rng(9)
 REGIONS = np.array(

@@ -11,7 +11,7 @@ import pytest
 from onnx import parser
 
 from intaglio.errors import IntaglioError
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 MODES = ("linear", "nearest", "cubic")
 PADDINGS = ("zeros", "border", "reflection")

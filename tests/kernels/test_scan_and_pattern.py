@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from intaglio.errors import OperatorError
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 RNG = np.random.default_rng(13)
 

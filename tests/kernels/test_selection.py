@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from intaglio.errors import OperatorError, ShapeError
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 RNG = np.random.default_rng(11)
 DTYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.uint8, np.int32, np.int64, np.uint64]

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import OperatorError
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 FEATURES = 5

@@ -17,7 +17,7 @@ from onnx import parser
 import intaglio
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 
 F = np.float32
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from intaglio.errors import ExternalDataError
 from intaglio.onnx.external import ExternalData
 from intaglio.onnx.reader import read_model
-from intaglio.runtime.guard import guard_files
+from intaglio.runtime.engine.guard import guard_files
 
 VALUES = np.arange(6, dtype=np.float32)
 

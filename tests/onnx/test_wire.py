@@ -18,7 +18,7 @@ from intaglio.errors import LoadError
 from intaglio.onnx.mapped import files_of, model_file
 from intaglio.onnx.reader import read_model
 from intaglio.onnx.wire import LARGE, split_model
-from intaglio.runtime.guard import guard_files
+from intaglio.runtime.engine.guard import guard_files
 
 BIG = np.arange(LARGE // 4 + 5, dtype=np.float32)
 
@@ -118,7 +118,7 @@ def test_any_bytes_are_left_alone_or_reproduced(data: bytes) -> None:
 
 MEASURE = """
 import resource, sys
-from intaglio.runtime.guard import guard_files
+from intaglio.runtime.engine.guard import guard_files
 from intaglio.onnx.reader import read_model
 import numpy as np
 guard_files()

@@ -23,7 +23,7 @@ from intaglio.ir.graph import Node
 from intaglio.ir.types import TensorType
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 
 from . import matrix_ml as matrix_ml
 from .matrix_recipes import ML, PREVIEW, RECIPES, TRAINING, Data, Recipe, element, packed, type_proto, unwrapped

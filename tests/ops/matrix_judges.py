@@ -21,7 +21,7 @@ from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.types import TensorType, Type
 from intaglio.ir.verify import is_compatible
 from intaglio.onnx.reader import read_model
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 from .matrix import Cell, Feeds, Problem, Schema, allowed, cast, cell_of, is_array, problem_of, schema_of, versions
 from .matrix_recipes import element, unwrapped

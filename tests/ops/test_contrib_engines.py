@@ -7,7 +7,7 @@ import pytest
 
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 
 from .conftest import single_node_model
 from .test_contrib import DOMAIN, FLOAT_CASES, QUANTIZED_CASES

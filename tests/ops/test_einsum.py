@@ -14,7 +14,7 @@ from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.einsum import Einsum
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 CASES: dict[str, tuple[tuple[int, ...], ...]] = {
     "ij,jk->ik": ((2, 3), (3, 4)),

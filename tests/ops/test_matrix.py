@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from intaglio.errors import IntaglioError
-from intaglio.runtime.arrays import order_feeds
-from intaglio.runtime.batch import compile_together
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.model.arrays import order_feeds
+from intaglio.runtime.model.batch import compile_together
 
 from .matrix import Cell, Problem, allowed, cells, cells_of, engine_of, numeric_host_nodes, problem_of, versions
 from .matrix_judges import (

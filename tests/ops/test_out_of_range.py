@@ -18,10 +18,10 @@ from onnx import helper
 from intaglio.errors import IntaglioError, LimitError, OperatorError, ShapeError
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
-from intaglio.runtime.arrays import order_feeds
-from intaglio.runtime.batch import compile_together
-from intaglio.runtime.native import NativeEngine
-from intaglio.runtime.reference import ReferenceEngine
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.engine.reference import ReferenceEngine
+from intaglio.runtime.model.arrays import order_feeds
+from intaglio.runtime.model.batch import compile_together
 
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 FAR = (MOST, LEAST)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 import intaglio
 from intaglio.errors import CompileError, InputError, LoadError
-from intaglio.runtime.artifact import MAGIC, read_header
+from intaglio.runtime.artifact.reading import MAGIC, read_header
 from intaglio.targets.c import target as targets
 
 RNG = np.random.default_rng(3)

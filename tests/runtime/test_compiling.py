@@ -12,8 +12,8 @@ import pytest
 import intaglio
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
-from intaglio.runtime.batch import compile_together
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.model.batch import compile_together
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import Compiler
 

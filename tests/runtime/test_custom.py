@@ -21,8 +21,8 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import OPERATORS
 from intaglio.ir.text import format_graph, parse_graph
 from intaglio.ir.types import TensorType
-from intaglio.runtime import custom
-from intaglio.runtime.implementations import IMPLEMENTATIONS
+from intaglio.runtime.model.model import custom
+from intaglio.runtime.model.implementations import IMPLEMENTATIONS
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)

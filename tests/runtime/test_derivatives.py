@@ -12,7 +12,7 @@ import pytest
 import intaglio
 from intaglio import ops
 from intaglio.errors import InputError, UnsupportedError
-from intaglio.runtime.model import Model
+from intaglio.runtime.model.model import Model
 
 GENERATOR = np.random.default_rng(7)
 W, X = GENERATOR.standard_normal((4, 3)), GENERATOR.standard_normal((2, 4))

@@ -13,7 +13,7 @@ import pytest
 import intaglio
 from intaglio.cli.demo_model import demo_model
 from intaglio.onnx.reader import read_model
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 
 Make = Callable[..., onnx.ModelProto]
 

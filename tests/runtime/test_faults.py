@@ -25,10 +25,10 @@ from intaglio.kernels.plan import Call, Kernel
 from intaglio.kernels.views import VIEWS
 from intaglio.ops.control import Loop
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime import native
-from intaglio.runtime.implementations import IMPLEMENTATIONS
-from intaglio.runtime.model import Model
-from intaglio.runtime.segment import LoadedSegment
+from intaglio.runtime.engine.engine import native
+from intaglio.runtime.engine.segment import LoadedSegment
+from intaglio.runtime.model.implementations import IMPLEMENTATIONS
+from intaglio.runtime.model.model import Model
 from intaglio.targets.c import backend
 from intaglio.targets.c.rules import ANCHORS
 

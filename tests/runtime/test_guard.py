@@ -12,7 +12,7 @@ import pytest
 
 from intaglio.errors import LoadError
 from intaglio.onnx import mapped
-from intaglio.runtime.guard import guard_files
+from intaglio.runtime.engine.guard import guard_files
 
 PAGES = 64
 SIZE = PAGES * mmap.PAGESIZE
@@ -86,7 +86,7 @@ def test_without_a_guard_files_are_read(path: Path, monkeypatch: pytest.MonkeyPa
 CODE = """
 import faulthandler, mmap, os, signal, sys
 from pathlib import Path
-from intaglio.runtime.guard import guard_files
+from intaglio.runtime.engine.guard import guard_files
 from intaglio.onnx import mapped
 
 way, path = sys.argv[1], Path(sys.argv[2])

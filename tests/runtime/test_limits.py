@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import intaglio
 from intaglio import InputError, LimitError, Limits
 from intaglio.compat import InferenceSession
-from intaglio.runtime.limits import machine_memory, settled
+from intaglio.runtime.engine.limits import machine_memory, settled
 
 Make = Callable[..., onnx.ModelProto]
 

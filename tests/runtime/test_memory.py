@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import intaglio
 from intaglio.ir.dim import parse
 from intaglio.memory import constants
-from intaglio.runtime.memory import _probed
+from intaglio.runtime.model.memory import _probed
 
 Make = Callable[..., onnx.ModelProto]
 MIB = 2**20

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from intaglio.ir.dim import Dim, ceildiv, evaluate, floordiv, maximum, minimum, mod, symbol
-from intaglio.runtime.naming import name_sizes
+from intaglio.runtime.model.naming import name_sizes
 
 N, M = symbol("rows"), symbol("columns")
 

@@ -16,7 +16,7 @@ import onnx
 import pytest
 
 import intaglio
-from intaglio.runtime.deadline import Stop, stoppable
+from intaglio.runtime.engine.deadline import Stop, stoppable
 
 Make = Callable[..., onnx.ModelProto]
 

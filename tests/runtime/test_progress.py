@@ -12,8 +12,8 @@ import onnx
 import pytest
 
 import intaglio
-from intaglio.runtime import progress
-from intaglio.runtime.progress import Watcher, told
+from intaglio.runtime.model.model import progress
+from intaglio.runtime.model.progress import Watcher, told
 
 
 class Terminal(io.StringIO):

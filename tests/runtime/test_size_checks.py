@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from intaglio.ir.dim import symbol
 from intaglio.ir.requirements import Requirement
-from intaglio.runtime.size_checks import FITTING_LIMIT, Fitting
+from intaglio.runtime.engine.size_checks import FITTING_LIMIT, Fitting
 
 N, M, K = symbol("N"), symbol("M"), symbol("K")
 EQUAL, LATER = Requirement(((N, M),), "N and M"), Requirement(((N, K),), "N and K")

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 
 import intaglio
 from intaglio import InputError, LoadError
-from intaglio.runtime.sources import as_source
+from intaglio.runtime.model.sources import as_source
 
 X = np.float32([[1, -2, 3]])
 Y = np.float32([2, 2, 2])

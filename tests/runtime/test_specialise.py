@@ -14,8 +14,8 @@ from intaglio.ir.dtype import FLOAT32, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.control import If
-from intaglio.runtime.native import NativeEngine
-from intaglio.runtime.specialise import PARAMETER_LIMIT, decisive_sizes
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.engine.specialise import PARAMETER_LIMIT, decisive_sizes
 
 
 def branch(outer: Graph, name: str, x: Value, is_reduced: bool) -> Graph:

@@ -130,7 +130,7 @@ def test_what_is_damaged_is_made_again(tmp_path: Path, environment: dict[str, st
 @pytest.fixture
 def warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> intaglio.Model:
     """A model that runs from its program; whatever operators other tests may have registered."""
-    monkeypatch.setattr("intaglio.runtime.warm._is_all_our_own", lambda: True)
+    monkeypatch.setattr("intaglio.runtime.artifact.warm._is_all_our_own", lambda: True)
     path = tmp_path / "net.onnx"
     onnx.save(network(), path)
     intaglio.load(path)

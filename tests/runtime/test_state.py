@@ -11,7 +11,7 @@ import pytest
 
 import intaglio
 from intaglio import ops
-from intaglio.runtime.tensor_files import read_tensors, write_tensors
+from intaglio.runtime.model.tensor_files import read_tensors, write_tensors
 
 ENGINES = ["reference", "native"]
 

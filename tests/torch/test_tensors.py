@@ -7,7 +7,7 @@ import pytest
 from onnx import ModelProto, parser
 
 import intaglio
-from intaglio.runtime.tensors import array_of, has_tensor, tensor_of
+from intaglio.runtime.model.tensors import array_of, has_tensor, tensor_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 

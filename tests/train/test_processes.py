@@ -12,7 +12,7 @@ import pytest
 
 import intaglio
 from intaglio import train
-from intaglio.runtime.tensor_files import read_tensors
+from intaglio.runtime.model.tensor_files import read_tensors
 
 PROGRAM = """
 import sys

@@ -11,7 +11,7 @@ import pytest
 
 import intaglio
 from intaglio import ops, train
-from intaglio.runtime.tensor_files import write_tensors
+from intaglio.runtime.model.tensor_files import write_tensors
 
 ENGINES = ["reference", "native"]
 RNG = np.random.default_rng(3)

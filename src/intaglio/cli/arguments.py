@@ -21,9 +21,9 @@ from intaglio.ir.dim import Dim, evaluate, symbols
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Value
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
-from intaglio.runtime.arrays import as_input
-from intaglio.runtime.binding import bind
-from intaglio.runtime.model import Model, Signature
+from intaglio.runtime.engine.binding import bind
+from intaglio.runtime.model.arrays import as_input
+from intaglio.runtime.model.model import Model, Signature
 
 LARGE_SIDE, MIDDLE_SIDE = 64, 8
 """Sizes for dimensions that have only a name: those of images, and others; the first dimension is taken as 1."""

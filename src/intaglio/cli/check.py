@@ -7,8 +7,8 @@ from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_t
 from intaglio.errors import IntaglioError
 from intaglio.onnx.reader import check_model, read_model
 from intaglio.onnx.scope import Problem
-from intaglio.runtime.artifact import is_compiled, read_compiled
-from intaglio.runtime.guard import guard_files
+from intaglio.runtime.artifact.reading import is_compiled, read_compiled
+from intaglio.runtime.engine.guard import guard_files
 from intaglio.targets.c.target import missing_features
 from intaglio.version import __version__
 

@@ -14,7 +14,8 @@ from intaglio.cli.demo_model import SIDE, demo_model
 from intaglio.cli.options import Option
 from intaglio.cli.terminal import JsonOption, print_json, print_table, print_text, seconds, tell
 from intaglio.errors import InputError
-from intaglio.runtime.model import Model, load
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.model import Model
 
 BATCH = 4
 

@@ -13,7 +13,7 @@ from intaglio.cli.demo_model import demo_model
 from intaglio.cli.terminal import JsonOption, print_json, print_pairs, size
 from intaglio.errors import IntaglioError
 from intaglio.processor import usable_cores
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.target import cache_sizes, host_target

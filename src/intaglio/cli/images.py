@@ -12,7 +12,7 @@ import numpy as np
 from intaglio.cli.terminal import tell
 from intaglio.errors import InputError
 from intaglio.ir.types import TensorType
-from intaglio.runtime.model import Signature
+from intaglio.runtime.model.model import Signature
 
 IMAGES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm"})
 

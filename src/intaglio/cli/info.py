@@ -11,8 +11,8 @@ from intaglio.cli.session import source_of
 from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_pairs, print_table, size
 from intaglio.ir.graph import Graph, Value
 from intaglio.onnx.reader import read_model
-from intaglio.runtime.artifact import Compiled, is_compiled, read_compiled
-from intaglio.runtime.guard import guard_files
+from intaglio.runtime.artifact.reading import Compiled, is_compiled, read_compiled
+from intaglio.runtime.engine.guard import guard_files
 
 
 def info(model: ModelArgument, as_json: JsonOption = False) -> None:

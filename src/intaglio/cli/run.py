@@ -33,7 +33,7 @@ from intaglio.cli.terminal import (
     print_text,
     seconds,
 )
-from intaglio.runtime.model import Model
+from intaglio.runtime.model.model import Model
 
 InputOption = Annotated[
     list[str] | None,

@@ -11,7 +11,8 @@ from intaglio.cli.options import Option
 from intaglio.cli.terminal import STANDARD, EngineChoice
 from intaglio.errors import LoadError
 from intaglio.ir.limits import Limits, parse_bytes
-from intaglio.runtime.model import Model, load
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.model import Model
 
 MemoryLimit = Annotated[
     int | None,

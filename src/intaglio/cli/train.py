@@ -12,7 +12,7 @@ from intaglio.cli.options import Argument, Option, UsageError
 from intaglio.cli.session import source_of
 from intaglio.cli.terminal import EngineOption, JsonOption, ModelArgument, ThreadsOption, print_json, print_pairs
 from intaglio.errors import InputError
-from intaglio.runtime.tensor_files import replace_file
+from intaglio.runtime.model.tensor_files import replace_file
 
 if TYPE_CHECKING:
     from intaglio.train.fit import History

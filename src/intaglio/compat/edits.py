@@ -34,7 +34,7 @@ def edited(source: Any, options: SessionOptions) -> tuple[Any, str | None]:
 def _parsed(source: Any) -> ModelProto:
     import onnx
 
-    from intaglio.runtime.artifact import is_compiled
+    from intaglio.runtime.artifact.reading import is_compiled
 
     if is_compiled(source):
         raise UnsupportedError(

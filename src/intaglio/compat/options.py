@@ -21,7 +21,7 @@ from intaglio.compat.enums import (
 )
 from intaglio.compat.values import OrtValue
 from intaglio.errors import InputError, UnsupportedError
-from intaglio.runtime.deadline import Stop
+from intaglio.runtime.engine.deadline import Stop
 
 _Check = Callable[[str, Any], Any]
 

@@ -40,9 +40,10 @@ from intaglio.compat.values import OrtValue, OrtValueVector
 from intaglio.errors import InputError, IntaglioError, RunTimeoutError, UnsupportedError
 from intaglio.ir.limits import Limits, within
 from intaglio.ir.types import TensorType
-from intaglio.runtime.deadline import stoppable
-from intaglio.runtime.limits import settled
-from intaglio.runtime.model import Model, Signature, load
+from intaglio.runtime.engine.deadline import stoppable
+from intaglio.runtime.engine.limits import settled
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.model import Model, Signature
 
 if TYPE_CHECKING:
     from intaglio.onnx.reader import Source

@@ -19,7 +19,7 @@ import onnx
 from intaglio.conformance.result import Result
 from intaglio.conformance.suite import Subject
 from intaglio.emit import export
-from intaglio.runtime.model import load
+from intaglio.runtime.model.loading import load
 
 _NUMBERS = count()
 

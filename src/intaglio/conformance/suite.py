@@ -28,8 +28,9 @@ from intaglio.conformance.ulp import scaled, steps, worst
 from intaglio.errors import CompileError, InputError
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
-from intaglio.runtime.batch import compile_together
-from intaglio.runtime.native import NativeEngine, Progress
+from intaglio.runtime.engine.engine import Progress
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.model.batch import compile_together
 
 ENGINES = ("native", "reference")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from intaglio.conformance.result import Result
 from intaglio.conformance.suite import Subject, cases
-from intaglio.runtime.native import Progress
+from intaglio.runtime.engine.engine import Progress
 
 _CONTEXT = get_context("fork")  # the tests take long to make, and a fork has them already
 

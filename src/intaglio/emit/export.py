@@ -20,7 +20,7 @@ from intaglio.ir.op import Array
 from intaglio.ir.text import summary
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify as simplify_graph
-from intaglio.runtime.sources import as_source
+from intaglio.runtime.model.sources import as_source
 
 LANGUAGES: dict[str, str] = {name: f"intaglio.emit.{name}.module" for name in ("python", "torch", "onnx")}
 """The languages, and the modules that write them."""

@@ -20,7 +20,8 @@ from torch.fx import GraphModule
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.graph import Graph
 from intaglio.record import Record
-from intaglio.runtime.model import Model, load
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.model import Model
 from intaglio.torch.decompositions import decompositions
 from intaglio.torch.partition import Classified, classify, is_size
 from intaglio.torch.program import Assembly, LateModel, ModelStep, Program

@@ -12,9 +12,9 @@ from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.dim import Call as DimCall
 from intaglio.ir.dim import Dim, Symbol
 from intaglio.ir.types import TensorType
-from intaglio.runtime.binding import lone_symbol
-from intaglio.runtime.model import Model
-from intaglio.runtime.tensors import tensor_of
+from intaglio.runtime.engine.binding import lone_symbol
+from intaglio.runtime.model.model import Model
+from intaglio.runtime.model.tensors import tensor_of
 from intaglio.torch.aten.call import Call
 from intaglio.torch.translate import CUSTOM
 from intaglio.torch.types import from_dtype

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from intaglio.errors import InputError, IntaglioError, LoadError
 from intaglio.ir.graph import Graph
-from intaglio.runtime.model import Model
+from intaglio.runtime.model.model import Model
 from intaglio.torch.backend import Options, Watcher, compile_with
 from intaglio.torch.export import quiet, reason
 

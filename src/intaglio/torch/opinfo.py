@@ -24,8 +24,8 @@ from torch.utils import _pytree as pytree
 
 from intaglio.errors import UnsupportedError
 from intaglio.record import Record
-from intaglio.runtime.model import load
-from intaglio.runtime.tensors import tensor_of
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.tensors import tensor_of
 from intaglio.torch.aten import TABLE
 from intaglio.torch.decompositions import decompositions
 from intaglio.torch.translate import Translator, operator_name

@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from intaglio.errors import UnsupportedError
 from intaglio.record import Record
-from intaglio.runtime.binding import lone_symbol
+from intaglio.runtime.engine.binding import lone_symbol
 from intaglio.torch.translate import SYMBOLIC, Translator, operator_name
 
 

@@ -17,9 +17,9 @@ from intaglio.ir.dim import Dim, evaluate, symbol
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.origin import Origin
 from intaglio.record import Record
-from intaglio.runtime.binding import lone_symbol
-from intaglio.runtime.model import Model
-from intaglio.runtime.tensors import array_of, tensor_of
+from intaglio.runtime.engine.binding import lone_symbol
+from intaglio.runtime.model.model import Model
+from intaglio.runtime.model.tensors import array_of, tensor_of
 from intaglio.targets.c.native import using_threads
 from intaglio.torch.partition import Classified, Part, attribute, cut, is_size
 from intaglio.torch.translate import SYMBOLIC, Translator

@@ -16,7 +16,7 @@ from intaglio.ir.dim import Dim, UndecidableError
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.origin import Origin
 from intaglio.ir.types import TensorType
-from intaglio.runtime.tensors import array_of
+from intaglio.runtime.model.tensors import array_of
 from intaglio.torch.aten import TABLE, why_missing
 from intaglio.torch.aten.call import Call
 from intaglio.torch.sizes import Sizes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from intaglio.errors import InputError
 from intaglio.ir.text import summary
-from intaglio.runtime.tensor_files import read_tensors, write_tensors
+from intaglio.runtime.model.tensor_files import read_tensors, write_tensors
 from intaglio.version import __version__
 
 if TYPE_CHECKING:

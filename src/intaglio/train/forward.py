@@ -16,7 +16,7 @@ from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import describe
 from intaglio.ops.operand import cast, wide
 from intaglio.record import Record
-from intaglio.runtime.state import matching, weight_names
+from intaglio.runtime.model.state import matching, weight_names
 from intaglio.train.initial import initial_value
 
 Array = np.ndarray[Any, Any]

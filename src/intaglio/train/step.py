@@ -18,7 +18,7 @@ from intaglio.ir.types import TensorType
 from intaglio.ir.verify import verify
 from intaglio.ops.operand import cast
 from intaglio.record import Record
-from intaglio.runtime.state import matching
+from intaglio.runtime.model.state import matching
 from intaglio.train.forward import Forward, Patterns
 from intaglio.train.losses import Loss
 from intaglio.train.optimizers import Optimizer

@@ -16,9 +16,10 @@ from intaglio.ir.graph import Graph, Value
 from intaglio.ir.parse import read_type
 from intaglio.ir.types import TensorType
 from intaglio.record import Record
-from intaglio.runtime.limits import settled
-from intaglio.runtime.model import Model, import_source, load
-from intaglio.runtime.state import State, StatefulModel, own_options
+from intaglio.runtime.engine.limits import settled
+from intaglio.runtime.model.loading import import_source, load
+from intaglio.runtime.model.model import Model
+from intaglio.runtime.model.state import State, StatefulModel, own_options
 from intaglio.train.checkpoint import load_checkpoint, save_checkpoint
 from intaglio.train.fit import Batches, Callback, EarlyStopping, History, evaluate, fit
 from intaglio.train.forward import SEED, Forward, Patterns, find_weights, with_weights

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from intaglio.errors import InputError
 from intaglio.onnx.limits import ReadLimits
 from intaglio.onnx.training import read_training
-from intaglio.runtime.limits import settled
-from intaglio.runtime.model import load
-from intaglio.runtime.state import State, StatefulModel
+from intaglio.runtime.engine.limits import settled
+from intaglio.runtime.model.loading import load
+from intaglio.runtime.model.state import State, StatefulModel
 
 if TYPE_CHECKING:
     from intaglio.onnx.reader import Source

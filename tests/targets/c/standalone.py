@@ -20,9 +20,9 @@ from intaglio.kernels.arena import layout
 from intaglio.kernels.plan import HostStep, NativeStep
 from intaglio.kernels.segment_sizes import segment_symbols
 from intaglio.processor import usable_cores
-from intaglio.runtime.binding import bind
-from intaglio.runtime.native import NativeEngine, exportable
-from intaglio.runtime.specialise import with_parameters, with_sizes
+from intaglio.runtime.engine.binding import bind
+from intaglio.runtime.engine.native import NativeEngine, exportable
+from intaglio.runtime.engine.specialise import with_parameters, with_sizes
 from intaglio.targets.c.compiler import RUNTIME_FOLDER, Compiler
 from intaglio.targets.c.native import planned
 from intaglio.targets.c.target import Target

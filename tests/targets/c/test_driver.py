@@ -38,7 +38,7 @@ from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.kernels.plan import Call, NativeStep, walk
 from intaglio.ops.evaluate import evaluate as evaluate_graph
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.driver import HELPERS, comment, cost_text, dim_text
 from intaglio.targets.c.target import host_target

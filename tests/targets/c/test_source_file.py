@@ -17,8 +17,7 @@ from intaglio.ir.dtype import BOOL, FLOAT32, INT64, UINT8
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.control import Loop
-from intaglio.runtime.compiled import compiled_steps
-from intaglio.runtime.native import NativeEngine
+from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.compiler import find_compiler
 
 ALONE = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
@@ -131,8 +130,8 @@ def test_one_file_compiles_alone_and_gives_the_same_bits(name: str, tmp_path: Pa
     address = ctypes.cast(ctypes.CDLL(str(library)).run, ctypes.c_void_p).value
     assert address is not None
     loaded = [0] * len(engine.plan.kernels) + [address]
-    engine.steps = compiled_steps(engine.plan, loaded, engine.constants, engine.threads)
-    engine._prepared.clear()
+    engine.steps = engine.executor.steps(engine.plan, loaded, engine.constants, engine.threads)
+    engine.forget_sizes()
     (again,) = engine.run([data])
     assert engine.host_runs == 0
     np.testing.assert_array_equal(again.view(np.uint32), expected.view(np.uint32))

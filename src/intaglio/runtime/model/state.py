@@ -19,16 +19,17 @@ import numpy as np
 from intaglio.errors import InputError
 from intaglio.ir.clone import clone_with_values
 from intaglio.ir.types import TensorType
-from intaglio.runtime.arrays import as_input, to_array
-from intaglio.runtime.limits import settled
-from intaglio.runtime.model import Model, Signature, import_source, load
-from intaglio.runtime.tensor_files import read_tensors, write_tensors
+from intaglio.runtime.engine.limits import settled
+from intaglio.runtime.model.arrays import as_input, to_array
+from intaglio.runtime.model.loading import import_source, load
+from intaglio.runtime.model.model import Model, Signature
+from intaglio.runtime.model.tensor_files import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Graph
     from intaglio.onnx.reader import ModelProto, Source
-    from intaglio.runtime.explain import Explanation
-    from intaglio.runtime.memory import MemoryPlan
+    from intaglio.runtime.model.explain import Explanation
+    from intaglio.runtime.model.memory import MemoryPlan
 
 Array = np.ndarray[Any, Any]
 

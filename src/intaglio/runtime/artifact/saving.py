@@ -1,4 +1,4 @@
-"""Writing compiled models, as files for users and into the cache; `intaglio.runtime.artifact` reads them."""
+"""Writing compiled models, as files for users and into the cache; `intaglio.runtime.artifact.reading` reads them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.plan import NativeStep
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
-from intaglio.runtime.artifact import (
+from intaglio.runtime.artifact.program_data import program_data
+from intaglio.runtime.artifact.reading import (
     ALIGNMENT,
     FORMAT,
     MAGIC,
@@ -33,10 +34,10 @@ from intaglio.runtime.artifact import (
     StoredLibrary,
     file_look,
 )
-from intaglio.runtime.compiled import frame_of
-from intaglio.runtime.limits import weight_bytes
-from intaglio.runtime.native import NativeEngine
-from intaglio.runtime.program import Port, Program, program_data
+from intaglio.runtime.engine.compiled import frame_of
+from intaglio.runtime.engine.limits import weight_bytes
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.engine.program import Port, Program
 from intaglio.targets.c.cache import default_cache
 from intaglio.targets.c.library import runtime_function
 from intaglio.targets.c.target import TARGETS, Target

@@ -1,4 +1,4 @@
-"""How a model is run: its options, and engines for the outputs that are asked for."""
+"""What engines have in common: what runs a graph, and the options it is made with."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from intaglio.ir.limits import Limits
 from intaglio.record import Record
-from intaglio.runtime.limits import settled
+from intaglio.runtime.engine.limits import settled
 from intaglio.targets.c.target import Target
 
 if TYPE_CHECKING:
-    from intaglio.ir.graph import Value
-    from intaglio.passes import Report
-    from intaglio.runtime.deadline import Deadline
-    from intaglio.runtime.implementations import Choice
-    from intaglio.runtime.program import Port
-    from intaglio.runtime.segment import Into
-    from intaglio.runtime.weights import Held
+    from intaglio.runtime.engine.deadline import Deadline
+    from intaglio.runtime.engine.segment import Into
 
 EngineName = Literal["native", "reference"]
 Progress = Callable[[int, int], None]
@@ -62,14 +57,3 @@ class Options(Record):
     limits: Limits = field(default_factory=lambda: settled(None))
     target: Target | None = None
     """What the code is generated for; None is this machine."""
-
-
-class Variant(Record):
-    """An engine for one choice of outputs and fed inputs; `held` is its graph, unless it came from a program."""
-
-    engine: Engine
-    inputs: Sequence[Value | Port]
-    names: list[str]
-    held: Held | None = None
-    report: Report | None = None
-    choices: tuple[Choice, ...] = ()

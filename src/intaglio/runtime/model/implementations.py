@@ -25,7 +25,7 @@ from intaglio.ir.verify import is_compatible
 from intaglio.onnx.opsets import given_attributes
 from intaglio.onnx.schema_objects import find_operator
 from intaglio.ops.functions import OperatorFunction, operator_function
-from intaglio.runtime.custom import (
+from intaglio.runtime.model.custom import (
     FunctionSignature,
     attribute_values,
     call_on_arrays,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from intaglio.runtime.native import NativeEngine, Progress
+from intaglio.runtime.engine.engine import Progress
+from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c import cache
 from intaglio.targets.c.cache import CFunction
 from intaglio.targets.c.compiler import find_compiler

@@ -28,7 +28,7 @@ from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.op import OPERATORS, Op, Parameter
 from intaglio.onnx.schema import defs_has, normal_domain
 from intaglio.ops.functions import operator_function
-from intaglio.runtime.example import infer_by_example
+from intaglio.runtime.model.example import infer_by_example
 
 _own: set[tuple[str, str]] = set()
 """The operators that users registered, which may be registered anew."""

@@ -33,7 +33,7 @@ from intaglio.kernels.plan import (
 from intaglio.kernels.view import Buffer
 from intaglio.ops.evaluate import describe
 from intaglio.passes import Report
-from intaglio.runtime.naming import Sizes, name_sizes
+from intaglio.runtime.model.naming import Sizes, name_sizes
 from intaglio.targets.c.target import Target
 
 

@@ -15,7 +15,7 @@ from intaglio.errors import GraphError, LimitError
 from intaglio.ir.dim import evaluate
 from intaglio.ir.limits import Limits, most_bytes
 from intaglio.ir.types import TensorType
-from intaglio.runtime.deadline import Deadline
+from intaglio.runtime.engine.deadline import Deadline
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Graph, Node

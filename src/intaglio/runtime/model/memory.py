@@ -17,7 +17,7 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.arena import layout
 from intaglio.kernels.memory_demand import Bounds, buffers_of_run, scratch_of, spans_of_run
 from intaglio.kernels.plan import NativeStep, Plan
-from intaglio.runtime.limits import weight_bytes
+from intaglio.runtime.engine.limits import weight_bytes
 from intaglio.targets.c.native import planned
 
 PROBES = (16, 64, 1000, 100_000)

@@ -13,7 +13,7 @@ from intaglio.ir.dim import Dim, Expr, Symbol, lone_atom, symbol, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.deadline import Deadline
+from intaglio.runtime.engine.deadline import Deadline
 
 
 def close_body(body: Graph) -> tuple[Graph, list[Value]]:

@@ -15,21 +15,22 @@ from intaglio.memory.constants import trim
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
 from intaglio.passes import Report, simplify
-from intaglio.runtime.explain import (
+from intaglio.runtime.artifact.saving import save_compiled
+from intaglio.runtime.engine.engine import Engine, Options, Progress
+from intaglio.runtime.engine.limits import check_weights
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.engine.reference import ReferenceEngine
+from intaglio.runtime.engine.weights import Held, drop_files, share_weights, signature
+from intaglio.runtime.model.explain import (
     Explanation,
     explain_plan,
     explain_reference,
     sizes_of_graph,
     sizes_of_plan,
 )
-from intaglio.runtime.implementations import Choice, choose, refusals
-from intaglio.runtime.limits import check_weights
-from intaglio.runtime.memory import MemoryPlan, memory_of_graph, memory_of_plan
-from intaglio.runtime.native import NativeEngine
-from intaglio.runtime.reference import ReferenceEngine
-from intaglio.runtime.saving import save_compiled
-from intaglio.runtime.variant import Engine, Options, Progress, Variant
-from intaglio.runtime.weights import Held, drop_files, share_weights, signature
+from intaglio.runtime.model.implementations import Choice, choose, refusals
+from intaglio.runtime.model.memory import MemoryPlan, memory_of_graph, memory_of_plan
+from intaglio.runtime.model.variant import Variant
 
 
 class Blueprint:

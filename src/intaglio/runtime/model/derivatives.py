@@ -20,9 +20,10 @@ from intaglio.ir.op import Tensor
 from intaglio.ir.types import TensorType
 from intaglio.ir.verify import verify
 from intaglio.ops.control import Scan
-from intaglio.runtime.limits import settled
-from intaglio.runtime.model import Model, import_source, load
-from intaglio.runtime.state import State, StatefulModel, own_options
+from intaglio.runtime.engine.limits import settled
+from intaglio.runtime.model.loading import import_source, load
+from intaglio.runtime.model.model import Model
+from intaglio.runtime.model.state import State, StatefulModel, own_options
 
 if TYPE_CHECKING:
     from intaglio.onnx.reader import Source

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from intaglio.runtime.variant import Progress
+from intaglio.runtime.engine.engine import Progress
 
 DELAY = 1.0
 """Seconds that compiling may take before it is told of."""

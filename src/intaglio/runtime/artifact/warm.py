@@ -24,13 +24,13 @@ from intaglio.errors import CompileError, InputError, IntaglioError, LoadError
 from intaglio.ir.op import OPERATORS
 from intaglio.onnx.info import Imported
 from intaglio.record import Record
-from intaglio.runtime.artifact import Compiled, InFile, read_stored
+from intaglio.runtime.artifact.reading import Compiled, InFile, read_stored
 from intaglio.targets.c.cache import default_cache
 from intaglio.targets.c.target import host_target
 from intaglio.targets.c.toolchain import compiler_identity, is_sanitized
 
 if TYPE_CHECKING:
-    from intaglio.runtime.variant import Engine, Options
+    from intaglio.runtime.engine.engine import Engine, Options
 
 SIZE_LIMIT = 1 << 31
 """Larger models are not looked up: to hash them takes longer than it saves."""
@@ -64,7 +64,7 @@ class WarmStart(Record):
 
     def _graph(self) -> Any:
         from intaglio.onnx.reader import read_model
-        from intaglio.runtime.guard import guard_files
+        from intaglio.runtime.engine.guard import guard_files
 
         guard_files()
         folder = None if self.path is None else self.path.parent
@@ -72,8 +72,8 @@ class WarmStart(Record):
 
     def keep(self, imported: Imported, engine: Engine) -> None:
         """Leave the program of an engine that was made in this process for later ones, if it has one."""
-        from intaglio.runtime.native import NativeEngine
-        from intaglio.runtime.saving import save_program
+        from intaglio.runtime.artifact.saving import save_program
+        from intaglio.runtime.engine.native import NativeEngine
         from intaglio.targets.c.compiler import find_compiler
         from intaglio.targets.c.library import runtime_function
         from intaglio.targets.c.target import TARGETS

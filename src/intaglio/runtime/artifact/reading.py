@@ -29,7 +29,8 @@ from intaglio.ir.dtype import DTYPES
 from intaglio.memory.constants import allocated, share
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.record import Record
-from intaglio.runtime.program import Program, ProgramEngine, program_from_data
+from intaglio.runtime.artifact.program_data import program_from_data
+from intaglio.runtime.engine.program import Program
 from intaglio.targets.c.cache import default_cache
 from intaglio.targets.c.library import has_adopted_runtime
 from intaglio.targets.c.target import TARGETS, Target, missing_features
@@ -87,7 +88,7 @@ class Header(Record):
     arrays: list[dict[str, Any]]
     libraries: list[dict[str, Any]]
     program: dict[str, Any] | None = None
-    """What runs without the graph, see `intaglio.runtime.program`, and the numbers of its constants."""
+    """What runs without the graph, see `intaglio.runtime.engine.program`, and the numbers of its constants."""
     sections: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     files: list[list[Any]] = field(default_factory=list[list[Any]])
     """The other files that weights were read from, each as its path and look; a change in one makes this file old."""
@@ -127,14 +128,16 @@ class Compiled(Record):
             except OSError as error:
                 raise CompileError(f"its code cannot be loaded: {error}") from error
 
-    def engine(self, threads: int, whole: Callable[[], Any]) -> ProgramEngine | None:
-        """The adopted code ready to run without the graph; None where there is no program that fits this version."""
+    def addresses(self) -> list[int] | None:
+        """Where the program's adopted code is: its kernels, then its driver.
+
+        None where there is no program that fits this version.
+        """
         if self.program is None or self.version != __version__ or not has_adopted_runtime():
             return None
         wanted = [*self.program.kernels, self.program.driver]
-        addresses = [default_cache().adopted(source) for source in wanted]
-        found = [address for address in addresses if address is not None]
-        return ProgramEngine(self.program, found, self.constants, threads, whole) if len(found) == len(wanted) else None
+        found = [default_cache().adopted(source) for source in wanted]
+        return [each for each in found if each is not None] if None not in found else None
 
 
 def is_compiled(source: Any) -> bool:
@@ -278,7 +281,7 @@ class InFile:
     def whole(self) -> memoryview:
         """All bytes, mapped if possible. Raises LoadError where the file was rewritten."""
         from intaglio.onnx.mapped import file_bytes, rewritten
-        from intaglio.runtime.guard import guard_files
+        from intaglio.runtime.engine.guard import guard_files
 
         guard_files()
         if self._look() != self._state:

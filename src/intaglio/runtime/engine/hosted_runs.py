@@ -1,5 +1,4 @@
-"""Plans with a few host nodes, run again on inputs of sizes that were met before: what was checked then is not checked
-again, and each host node is a function that was made ready once."""
+"""Plans with a few host nodes, run again: each host node is a function that was made ready once."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from intaglio.ir.resize import type_symbols
 from intaglio.ir.types import TensorType
 from intaglio.kernels.plan import HostStep, Plan
 from intaglio.ops.control import seen
-from intaglio.runtime.segment import LoadedSegment, Ready
+from intaglio.runtime.engine.segment import LoadedSegment, Ready
 
 _TEXT = frozenset({str})
 
@@ -34,7 +33,7 @@ class _Native:
 
 
 class QuickRun:
-    """The steps of a plan as functions between places of a list."""
+    """The steps of a plan with a few host nodes as functions between places of a list."""
 
     def __init__(self, plan: Plan, outputs: Sequence[Value]) -> None:
         self._places: dict[Value, int] = {value: place for place, value in enumerate(plan.inputs)}

@@ -31,8 +31,9 @@ from intaglio.ir.verify import verify
 from intaglio.onnx.reader import ModelProto
 from intaglio.onnx.writer import save_model, write_model
 from intaglio.ops.functions import add_to
-from intaglio.runtime.limits import settled
-from intaglio.runtime.model import Model, import_source, load
+from intaglio.runtime.engine.limits import settled
+from intaglio.runtime.model.loading import import_source, load
+from intaglio.runtime.model.model import Model
 
 if TYPE_CHECKING:
     from intaglio.onnx.reader import Source

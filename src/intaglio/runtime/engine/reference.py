@@ -8,11 +8,11 @@ from typing import Any
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.arrays import constant_ids, owned
-from intaglio.runtime.binding import bind
-from intaglio.runtime.deadline import Deadline
-from intaglio.runtime.limits import Watcher
-from intaglio.runtime.segment import Into
+from intaglio.runtime.engine.binding import bind
+from intaglio.runtime.engine.deadline import Deadline
+from intaglio.runtime.engine.limits import Watcher
+from intaglio.runtime.engine.results import constant_ids, owned
+from intaglio.runtime.engine.segment import Into
 
 
 class ReferenceEngine:

@@ -15,8 +15,8 @@ from intaglio.ir.dtype import DType
 from intaglio.ir.limits import check_size, current, most_bytes
 from intaglio.memory.arena import Layout
 from intaglio.record import Record
-from intaglio.runtime.arrays import adopted
-from intaglio.runtime.limits import check_addressable, check_plan, check_shape
+from intaglio.runtime.engine.limits import check_addressable, check_plan, check_shape
+from intaglio.runtime.engine.results import adopted
 from intaglio.targets.c.native import Prepared, Segment, invoke_function, plan_apart, planned
 from intaglio.targets.c.toolchain import is_sanitized
 

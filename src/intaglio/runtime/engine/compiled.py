@@ -1,4 +1,4 @@
-"""Plans as compiled code: the C functions of a plan, and its segments once those are loaded."""
+"""Plans as compiled C: the executor of the C target, and segments whose functions are loaded."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ from collections.abc import Sequence
 
 from intaglio.errors import CompileError
 from intaglio.ir.dim import symbols
+from intaglio.ir.graph import Node
 from intaglio.ir.op import Array
 from intaglio.kernels.arena import layout
 from intaglio.kernels.overflow import fits, safe_limit
 from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
+from intaglio.kernels.repair import nodes_of_driver, nodes_of_kernels
 from intaglio.kernels.segment_sizes import given_dims, segment_symbols
 from intaglio.ops.evaluate import describe
-from intaglio.runtime.segment import Frame, LoadedSegment, Result, Room, exportable
+from intaglio.runtime.engine.engine import Progress
+from intaglio.runtime.engine.executor import RefusedPlanError
+from intaglio.runtime.engine.segment import Frame, LoadedSegment, Result, Room, exportable
 from intaglio.targets.c import cache
+from intaglio.targets.c.backend import CBackend
 from intaglio.targets.c.cache import CFunction
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.driver import driver_source
-from intaglio.targets.c.target import Target
+from intaglio.targets.c.source_file import source_file
+from intaglio.targets.c.target import Target, host_target
+from intaglio.targets.c.toolchain import RefusedError
 
 LONG_DRIVER = 150_000
 """Drivers of so many characters are not optimised: that took the compiler up to 20 times as long, and a driver only
@@ -72,20 +79,64 @@ def frame_of(step: NativeStep) -> Frame:
     )
 
 
-def compiled_steps(
-    plan: Plan, loaded: Sequence[int], constants: Sequence[Array], threads: int
-) -> list[CompiledStep | HostStep]:
-    """The steps of a plan, with the addresses of its kernels and then of its drivers."""
-    kernels = loaded[: len(plan.kernels)]
-    drivers = iter(loaded[len(kernels) :])
-    addresses = [_address(array) for array in constants]
-    weights = sum(array.nbytes for array in constants)
-    return [
-        CompiledStep(step, next(drivers), kernels, addresses, threads, weights)
-        if isinstance(step, NativeStep)
-        else step
-        for step in plan.steps
-    ]
+class CExecutor:
+    """Plans as C, compiled for one target; see `Executor`."""
+
+    def __init__(self, target: Target | None = None) -> None:
+        self.target = target or host_target()
+
+    @property
+    def backend(self) -> CBackend:
+        """What lowering asks of C."""
+        return CBackend(self.target)
+
+    def functions(self, plan: Plan) -> list[CFunction]:
+        """The kernels of a plan, then the driver of each segment."""
+        return functions_of(plan)
+
+    def ensure(self, plans: Sequence[Plan], progress: Progress) -> list[int]:
+        """Have the functions of these plans compiled; the addresses of those of the first."""
+        own = functions_of(plans[0])
+        functions = own + [function for plan in plans[1:] for function in functions_of(plan)]
+        try:
+            loaded = cache.ensure(functions, find_compiler(), self.target, progress)
+        except RefusedError as error:
+            raise RefusedPlanError(error, self._refused(plans[0], own, set(error.functions))) from error
+        return [item.address for item in loaded[: len(own)]]
+
+    def _refused(
+        self, plan: Plan, functions: Sequence[CFunction], refused: set[CFunction]
+    ) -> list[tuple[Node, ...]] | None:
+        """The nodes that refused functions of a plan serve."""
+        if refused.isdisjoint(functions):
+            return None
+        is_refused = [function in refused for function in functions]
+        found = nodes_of_kernels(plan, [k for k, bad in zip(plan.kernels, is_refused, strict=False) if bad])
+        places = {kernel: place for place, kernel in enumerate(plan.kernels)}
+        for step, bad in zip(native_steps(plan), is_refused[len(places) :], strict=True):
+            if bad:
+                marked = driver_source(step, places, is_marked=True)
+                found += nodes_of_driver(step, refusal(driver_function(marked), self.target))
+        return found
+
+    def steps(
+        self, plan: Plan, loaded: Sequence[int], constants: Sequence[Array], threads: int
+    ) -> list[CompiledStep | HostStep]:
+        """The steps of a plan, with the addresses of its kernels and then of its drivers."""
+        kernels = loaded[: len(plan.kernels)]
+        drivers = iter(loaded[len(kernels) :])
+        addresses = [_address(array) for array in constants]
+        weights = sum(array.nbytes for array in constants)
+        return [
+            CompiledStep(step, next(drivers), kernels, addresses, threads, weights)
+            if isinstance(step, NativeStep)
+            else step
+            for step in plan.steps
+        ]
+
+    def source_file(self, title: str, plans: Sequence[Plan]) -> str:
+        """All C of some plans as one file that compiles alone."""
+        return source_file(title, plans, self.target)
 
 
 def functions_of(plan: Plan) -> list[CFunction]:

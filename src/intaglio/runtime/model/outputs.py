@@ -10,11 +10,11 @@ import numpy as np
 
 from intaglio.errors import InputError
 from intaglio.ir.types import TensorType
-from intaglio.runtime.arrays import Typed
-from intaglio.runtime.binding import format_shape
+from intaglio.runtime.engine.binding import format_shape
+from intaglio.runtime.model.arrays import Typed
 
 if TYPE_CHECKING:
-    from intaglio.runtime.segment import Into
+    from intaglio.runtime.engine.segment import Into
 
 Array = np.ndarray[Any, Any]
 

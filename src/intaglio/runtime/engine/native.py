@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import Dim, evaluate, symbols
-from intaglio.ir.graph import Graph, Value
+from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_time, current, most_bytes
 from intaglio.ir.types import TensorType
 from intaglio.kernels.faults import Fault, Faults, is_fault, is_raising, tell
@@ -26,26 +26,23 @@ from intaglio.kernels.plan import (
     walk,
 )
 from intaglio.kernels.refusal import Cause
-from intaglio.kernels.repair import lower_safely, nodes_of_driver, nodes_of_kernels
+from intaglio.kernels.repair import lower_safely
 from intaglio.onnx.mapped import check_files
 from intaglio.ops.evaluate import describe, run_node
 from intaglio.ops.evaluate import evaluate as evaluate_graph
-from intaglio.runtime.arrays import constant_ids, owned
-from intaglio.runtime.binding import bind
-from intaglio.runtime.bodies import Bodies
-from intaglio.runtime.compiled import CompiledStep, compiled_steps, driver_function, functions_of, native_steps, refusal
-from intaglio.runtime.deadline import Deadline
-from intaglio.runtime.repeated_runs import QuickRun, quick_run
-from intaglio.runtime.segment import (
-    PREPARED_LIMIT,
-    Into,
-    Ready,
-    SizeOverflowError,
-    exportable,
-)
-from intaglio.runtime.size_checks import Fitting
-from intaglio.runtime.specialise import SpecialEngines, parameter_positions
-from intaglio.runtime.weights import (
+from intaglio.runtime.engine.binding import bind
+from intaglio.runtime.engine.bodies import Bodies
+from intaglio.runtime.engine.compiled import CExecutor, CompiledStep
+from intaglio.runtime.engine.deadline import Deadline
+from intaglio.runtime.engine.engine import Progress
+from intaglio.runtime.engine.executor import RefusedPlanError
+from intaglio.runtime.engine.hosted_runs import quick_run
+from intaglio.runtime.engine.repeated_runs import RepeatedRuns, never_again
+from intaglio.runtime.engine.results import constant_ids, owned
+from intaglio.runtime.engine.segment import Into, Ready, SizeOverflowError, exportable
+from intaglio.runtime.engine.size_checks import Fitting
+from intaglio.runtime.engine.specialise import SpecialEngines, parameter_positions
+from intaglio.runtime.engine.weights import (
     Held,
     constants_read_by_host,
     own_constants,
@@ -53,18 +50,8 @@ from intaglio.runtime.weights import (
     release_plan,
     signature,
 )
-from intaglio.targets.c import cache
-from intaglio.targets.c.backend import CBackend
 from intaglio.targets.c.cache import CFunction
-from intaglio.targets.c.compiler import find_compiler
-from intaglio.targets.c.driver import driver_source
-from intaglio.targets.c.source_file import source_file
-from intaglio.targets.c.target import Target, host_target
-from intaglio.targets.c.toolchain import RefusedError
-
-Progress = Callable[[int, int], None]
-
-Shapes = tuple[tuple[int, ...], ...]
+from intaglio.targets.c.target import Target
 
 
 class NativeEngine:
@@ -83,7 +70,7 @@ class NativeEngine:
         self.held = graph if isinstance(graph, Held) else Held(graph)
         graph = self.held.get()
         self._inputs = signature(graph)
-        self.target = target or host_target()
+        self.executor = CExecutor(target)
         self.threads = threads
         self.exact = exact
         self.is_special = is_special
@@ -101,7 +88,7 @@ class NativeEngine:
     def _make_plan(self, graph: Graph) -> None:
         """Lower the graph; done anew where the compiler refuses some of the C."""
         self.plan: Plan = lower_safely(
-            lambda: clone(graph), CBackend(self.target), self._faults, assume=not self.is_special, exact=self.exact
+            lambda: clone(graph), self.executor.backend, self._faults, assume=not self.is_special, exact=self.exact
         )
         own_host_constants(self.plan)
         self.constants = self.plan.constants = own_constants(self.plan.constants)
@@ -124,18 +111,17 @@ class NativeEngine:
     def load(self, progress: Progress | None = None) -> NativeEngine:
         """Compile what the cache does not hold, and make the engine ready to run; warns of faults of our own."""
         loaded = self._ensure(progress)  # this may make another plan
-        self.steps = compiled_steps(self.plan, loaded, self.constants, self.threads)
+        self.steps = self.executor.steps(self.plan, loaded, self.constants, self.threads)
         tell(self.plan.faults)
         for engine in self._body_engines():
             engine.load()
         self._outputs = list(self.plan.outputs)
         self._constants = constant_ids(constants_read_by_host(self.plan))
-        self._prepared: dict[Shapes, list[tuple[CompiledStep, Ready]]] = {}
         self._is_single = self._has_one_segment()
         is_fixed = not (self._parameters or self._depends_on_shapes or self.bodies)
         self._quick = quick_run(self.plan, self._outputs) if is_fixed else None
-        is_again = self._is_single or self._quick is not None
-        self._dtypes = [value.dtype.numpy for value in self.plan.inputs] if is_again else []
+        self._runs = self._repeated_runs()
+        self.run_again = never_again if self._runs is None else self._runs.again
         release_plan(self.plan)
         self.held.let_go()
         return self
@@ -147,19 +133,29 @@ class NativeEngine:
         step = self.steps[0].step
         return list(step.inputs) == list(self.plan.inputs) and list(step.outputs) == self._outputs
 
+    def _repeated_runs(self) -> RepeatedRuns[list[tuple[CompiledStep, Ready]]] | None:
+        """The short way of later runs, where there is one."""
+        if not self._is_single and self._quick is None:
+            return None
+        dtypes = [value.dtype.numpy for value in self.plan.inputs]
+        return RepeatedRuns(dtypes, self._run_single if self._quick is None else self._run_quick)
+
     @property
     def is_plain(self) -> bool:
         """Whether code, constants and sizes are all that a run needs; known once the engine is loaded."""
         return self._is_single and not (self._parameters or self._depends_on_shapes or self.bodies or self.plan.faults)
 
     def functions(self) -> list[CFunction]:
-        """Every C function of the model: its kernels, then the driver of each segment."""
-        return functions_of(self.plan) + [each for engine in self._body_engines() for each in engine.functions()]
+        """Every function of the model: its kernels, then the driver of each segment."""
+        return [function for plan in self._plans() for function in self.executor.functions(plan)]
+
+    def _plans(self) -> list[Plan]:
+        """The plan of the graph, and those of compiled bodies of host nodes."""
+        return [self.plan, *(plan for engine in self._body_engines() for plan in engine._plans())]
 
     def source_file(self, title: str) -> str:
         """All C of the model as one file that compiles alone, that of compiled bodies of host nodes included."""
-        plans = [engine.plan for engine in (self, *self._body_engines())]
-        return source_file(title, plans, self.target)
+        return self.executor.source_file(title, self._plans())
 
     def all_engines(self) -> list[NativeEngine]:
         """This engine and those that runs have added: for parameters and sizes that need plans of their own."""
@@ -169,43 +165,37 @@ class NativeEngine:
     def _body_engines(self) -> list[NativeEngine]:
         return [engine for bodies in self.bodies.values() for engine in bodies.engines]
 
-    def _ensure(self, progress: Progress | None) -> list[int]:
-        """The addresses of the engine's own functions; nodes whose C the compiler refuses are lowered in other ways."""
-        functions = self.functions()
+    def _ensure(self, progress: Progress | None) -> Sequence[int]:
+        """The code of the engine's own plan; nodes whose code is refused are lowered in other ways."""
+        plans = self._plans()
         while True:
             try:
-                loaded = cache.ensure(functions, find_compiler(), self.target, progress or _check)
-                return [item.address for item in loaded[: len(functions_of(self.plan))]]
-            except RefusedError as error:
-                functions = functions_of(self.plan)  # those of bodies are the business of their engines
-                refused = set(error.functions)
-                if not refused.isdisjoint(functions):
-                    self._blame(error, [each in refused for each in functions])
-                    functions = self.functions()
+                return self.executor.ensure(plans, progress or _check)
+            except RefusedPlanError as error:
+                plans = [self.plan]  # those of bodies are the business of their engines
+                if error.nodes is not None:
+                    self._blame(error, error.nodes)
+                    plans = self._plans()
 
-    def _blame(self, error: RefusedError, is_refused: Sequence[bool]) -> None:
+    def _blame(self, error: RefusedPlanError, refused: Sequence[tuple[Node, ...]]) -> None:
         """Lower the graph anew, with the nodes whose functions were refused treated in a simpler way."""
-        kernels = len(self.plan.kernels)
-        found = nodes_of_kernels(self.plan, [k for k, bad in zip(self.plan.kernels, is_refused, strict=False) if bad])
-        for step, bad in zip(native_steps(self.plan), is_refused[kernels:], strict=True):
-            if bad:
-                marked = driver_source(
-                    step, {each: place for place, each in enumerate(self.plan.kernels)}, is_marked=True
-                )
-                found += nodes_of_driver(step, refusal(driver_function(marked), self.target))
-        for nodes in dict.fromkeys(found):
-            self._faults.add(error, nodes)
-        if not found:
-            self._faults.add(error)
+        for nodes in dict.fromkeys(refused):
+            self._faults.add(error.reason, nodes)
+        if not refused:
+            self._faults.add(error.reason)
         self._make_plan(self.held.get())
+
+    @property
+    def target(self) -> Target:
+        """What the code is made for."""
+        return self.executor.target
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
         """The graph's outputs for arrays in the order of its inputs."""
-        if self._is_single:
-            prepared = self._prepared.get(tuple([array.shape for array in inputs]))
+        if self._is_single and self._runs is not None:
+            prepared = self._runs.find(inputs)
             if prepared is not None and all(array.flags.c_contiguous for array in inputs):
-                step, ready = prepared[0]
-                return self._run_single(step, ready, inputs, deadline, into)
+                return self._run_single(prepared, inputs, deadline, into)
         bindings: dict[str, int] = {}
         for value, array in zip(self._inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
@@ -293,51 +283,36 @@ class NativeEngine:
 
     def _remember(self, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
         """Keep the segments as they are prepared for these sizes, so that the next run with them need not."""
-        if len(self._prepared) >= PREPARED_LIMIT:
-            self._prepared.clear()
         steps = [step for step in self.steps if isinstance(step, CompiledStep)]
-        self._prepared[tuple([array.shape for array in inputs])] = [(step, _ready(step, bindings)) for step in steps]
+        if self._runs is not None:
+            self._runs.keep(inputs, [(step, _ready(step, bindings)) for step in steps])
 
     def forget_sizes(self) -> None:
         """Keep no plan of memory for the sizes that were run before."""
         for engine in self.all_engines():
-            engine._prepared.clear()
+            if engine._runs is not None:
+                engine._runs.forget()
             for step in engine.steps:
                 if isinstance(step, CompiledStep):
                     step.forget_sizes()
 
-    def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
-        if not (self._is_single or self._quick):
-            return None
-        for array, dtype in zip(inputs, self._dtypes, strict=True):
-            if type(array) is not np.ndarray or array.dtype != dtype or not array.flags.c_contiguous:
-                return None
-        prepared = self._prepared.get(tuple([array.shape for array in inputs]))
-        if prepared is None:
-            return None
-        if self._quick is not None:
-            return self._run_quick(self._quick, inputs, prepared)
-        step, ready = prepared[0]
-        return self._run_single(step, ready, inputs, None)
-
-    def _run_quick(
-        self, quick: QuickRun, inputs: Sequence[Any], prepared: list[tuple[CompiledStep, Ready]]
-    ) -> list[Any] | None:
+    def _run_quick(self, prepared: list[tuple[CompiledStep, Ready]], inputs: Sequence[Any]) -> list[Any] | None:
         """All steps without checks, for sizes seen before."""
+        quick = self._quick
+        assert quick is not None
         outputs = quick.run(inputs, prepared, self._limit_ns)
         self.host_runs += 0 if outputs is None else quick.host_nodes
         return outputs
 
     def _run_single(
         self,
-        step: CompiledStep,
-        ready: Ready,
+        prepared: list[tuple[CompiledStep, Ready]],
         inputs: Sequence[Any],
-        deadline: Deadline | None,
+        deadline: Deadline | None = None,
         into: Into | None = None,
     ) -> list[Any]:
         """One segment, shapes seen before: allocate and call."""
+        step, ready = prepared[0]
         time = self._limit_ns if deadline is None else deadline.remaining()
         try:
             status, outputs = step.call(ready, inputs, time, (), into)

@@ -1,54 +1,40 @@
-"""`load` and `Model`: the way in for users."""
+"""`Model`: what users hold."""
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
-import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from intaglio.errors import CompileError, InputError, LimitError, UnsupportedError
-from intaglio.ir.limits import Limits, check_time, within
+from intaglio.errors import InputError, LimitError
+from intaglio.ir.limits import within
 from intaglio.ir.types import Type
 from intaglio.onnx.info import Imported, ModelInfo
-from intaglio.processor import granted_threads, usable_cores
 from intaglio.record import Record
-from intaglio.runtime.arrays import as_input, order_feeds
-from intaglio.runtime.artifact import Compiled, is_compiled, read_compiled
-from intaglio.runtime.deadline import Deadline, sooner
-from intaglio.runtime.limits import check_weight_bytes, settled
-from intaglio.runtime.outputs import apart, check_targets, written
-from intaglio.runtime.program import Program
-from intaglio.runtime.progress import told
-from intaglio.runtime.sources import as_source
-from intaglio.runtime.tensors import has_tensor, tensors_of
-from intaglio.runtime.variant import Engine, EngineName, Options, Progress, Variant
-from intaglio.runtime.warm import WarmStart, warm_start
+from intaglio.runtime.engine.deadline import Deadline, sooner
+from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
+from intaglio.runtime.engine.program import Program
+from intaglio.runtime.model.arrays import as_input, order_feeds
+from intaglio.runtime.model.outputs import apart, check_targets, written
+from intaglio.runtime.model.tensors import has_tensor, tensors_of
+from intaglio.runtime.model.variant import Variant
 from intaglio.targets.c.native import using_threads
-from intaglio.targets.c.toolchain import NoCompilerError
-from intaglio.version import __version__
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Graph
-    from intaglio.onnx.reader import ModelProto, Source
+    from intaglio.onnx.reader import ModelProto
     from intaglio.passes import Report
-    from intaglio.runtime.blueprint import Blueprint
-    from intaglio.runtime.explain import Explanation
-    from intaglio.runtime.implementations import Choice, Implementations
-    from intaglio.runtime.memory import MemoryPlan
-    from intaglio.runtime.segment import Into
+    from intaglio.runtime.engine.segment import Into
+    from intaglio.runtime.model.blueprint import Blueprint
+    from intaglio.runtime.model.explain import Explanation
+    from intaglio.runtime.model.implementations import Choice
+    from intaglio.runtime.model.memory import MemoryPlan
 
 VARIANT_LIMIT = 8
 """How many sets of outputs and overridden inputs a model keeps compiled."""
-
-
-BUILT_IR_VERSION = 10
-"""The IR version that a model which never was a file says it has."""
 
 
 class Signature(Record):
@@ -59,242 +45,65 @@ class Signature(Record):
     is_optional: bool = False
 
 
-def load(
-    source: Source | Graph | Any,
-    example_inputs: Any = None,
-    *,
-    dynamic_shapes: Any = None,
-    engine: EngineName | None = None,
-    threads: int | None = None,
-    simplify: bool = True,
-    disable: Collection[str] = (),
-    exact: bool = False,
-    strict: bool = False,
-    base_folder: str | os.PathLike[str] | None = None,
-    progress: Progress | bool | None = None,
-    implementations: Implementations | None = None,
-    limits: Limits | None = None,
-) -> Model:
-    """Read an ONNX model and make it ready to run.
+class Face(Record):
+    """What users see of a model before it runs."""
 
-    `source` is a path, bytes, an open file, a ModelProto, a graph, what `torch.onnx.export` gives, a model of onnx_ir
-    or a function of onnxscript; or a compiled model (a path or bytes), which is code: load only what you trust. It may
-    be a module of PyTorch with `example_inputs`, a tensor or a tuple of its arguments, and `dynamic_shapes` as
-    `torch.export` takes them; or an ExportedProgram.
-    `engine` is "native" (compiled C, the default) or "reference" (NumPy); the environment variable INTAGLIO_ENGINE
-    changes the default. `threads` bounds the threads of a run.
-    `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
-    change rounding. `strict` refuses a model of which some node cannot be compiled, which is newer than the installed
-    `onnx`, or which does not import an operator set that it uses. External data of a model given as bytes is looked for
-    in `base_folder` only. `progress(done,
-    total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells of compiling
-    that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing. `implementations`
-    chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
-    and each run may cost.
-    """
-    if threads is not None and threads < 1:
-        raise InputError(f"threads is {threads}, expected at least 1")
-    source, bounds = as_source(source, example_inputs, dynamic_shapes), settled(limits)
-    with within(bounds, is_timed=True), told(progress) as watcher:
-        chosen, is_wanted = _choose_engine(engine)
-        own = tuple((implementations or {}).items())
-        left_out = (disable,) if isinstance(disable, str) else tuple(disable)
-        used = granted_threads(threads or usable_cores())
-        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds)
-        if is_compiled(source):
-            return _load_compiled(source, options, watcher)
-        start = warm_start(source, options)
-        model = None if start is None else _load_warm(start, options)
-        if model is None:
-            model = _load_graph(source, base_folder, options, watcher, is_wanted, start)
-    _warn(model)
-    return model
+    name: str
+    inputs: tuple[Signature, ...]
+    outputs: tuple[Signature, ...]
+    info: ModelInfo
 
 
-def _warn(model: Model) -> None:
-    """Warn the caller of `load` of what is not as it was asked for."""
-    for text in model.info.newer:
-        warnings.warn(f"{text}; load the model with strict=True to refuse it", UserWarning, stacklevel=3)
-    if model.choices:
-        from intaglio.runtime.implementations import warn_of_refusals
-
-        warn_of_refusals(model.choices)
+def face_of_program(program: Program, info: ModelInfo) -> Face:
+    """The face of a model that was compiled before."""
+    inputs = tuple(Signature(port.name, port.type, port.is_optional) for port in program.inputs)
+    return Face(program.name, inputs, tuple(Signature(port.name, port.type) for port in program.outputs), info)
 
 
-def _check_versions(info: ModelInfo, options: Options) -> None:
-    """Raise UnsupportedError for a model whose versions had to be guessed, where only known ones are wanted."""
-    if options.strict and info.newer:
-        raise UnsupportedError(f"strict=True, and {'; '.join(info.newer)}")
-
-
-def _load_warm(start: WarmStart, options: Options) -> Model | None:
-    """A model from its program in the cache; None where there is none."""
-    compiled = start.find()
-    return None if compiled is None else _from_program(compiled, options)
-
-
-def _from_program(compiled: Compiled, options: Options) -> Model | None:
-    """A model that runs without its graph; None where it has no program that this version can run."""
-    if compiled.program is None:
-        return None
-    _check_versions(compiled.info, options)
-    check_weight_bytes(compiled.program.weight_bytes, options.limits)
-    model = Model.__new__(Model)
-    engine = compiled.engine(options.threads, lambda: model._whole().engine)  # pyright: ignore[reportPrivateUsage]
-    if engine is None:
-        return None
-    model._start(compiled.program, engine, compiled, options)  # pyright: ignore[reportPrivateUsage]
-    return model
-
-
-def _load_graph(
-    source: Source | Graph,
-    base_folder: str | os.PathLike[str] | None,
-    options: Options,
-    progress: Progress | None,
-    is_wanted: bool,
-    start: WarmStart | None,
-) -> Model:
-    """A model by way of its graph; its program is kept for later starts."""
-    imported = import_source(source, options.limits, base_folder)
-    _check_versions(imported.info, options)
-    model = _make_model(imported, options, progress, is_wanted)
-    if start is not None:
-        start.keep(imported, model._whole().engine)  # pyright: ignore[reportPrivateUsage]
-    return model
-
-
-def _load_compiled(source: Any, options: Options, progress: Progress | None) -> Model:
-    """A model from its compiled form; compiled anew where its code is not for this machine or this version."""
-    compiled = read_compiled(source)
-    _check_settled(compiled, options)
-    options = replace(options, simplify=False, exact=compiled.exact, target=compiled.target)
-    if options.engine == "reference":
-        return Model(compiled.imported(), replace(options, target=None), progress)
-    try:
-        compiled.adopt()
-        return _from_program(compiled, options) or Model(compiled.imported(), options, progress)
-    except NoCompilerError as error:
-        raise CompileError(
-            f"the model was compiled by Intaglio {compiled.version} and its code does not fit version {__version__} of "
-            f"it, which is installed here; compile the model again, or install a C compiler. {error}"
-        ) from error
-    except CompileError as error:
-        from intaglio.targets.c.compiler import find_compiler
-
-        if find_compiler() is None:
-            raise
-        print(f"intaglio: the model is compiled anew: {error}", file=sys.stderr)
-        return Model(compiled.imported(), replace(options, target=None), progress)
-
-
-def _check_settled(compiled: Compiled, options: Options) -> None:
-    """Raise InputError for options that come too late for a model which is compiled already."""
-    wishes = {
-        "disable": bool(options.disable),
-        "exact": options.exact and not compiled.exact,
-        "implementations": bool(options.implementations),
-    }
-    late = [name for name, is_wanted in wishes.items() if is_wanted]
-    if late:
-        raise InputError(
-            f"the model was compiled without {' and '.join(late)}, and code that is there cannot follow; "
-            "give them to `load` of the ONNX model, before `save_compiled`"
-        )
-
-
-def import_source(
-    source: Source | Graph, limits: Limits, base_folder: str | os.PathLike[str] | None = None
-) -> Imported:
-    """The graph of what `load` was given, unless that is a compiled model."""
-    from intaglio.ir.graph import Graph
-    from intaglio.onnx.limits import ReadLimits
-    from intaglio.onnx.reader import read_model
-    from intaglio.runtime.guard import guard_files
-
-    source = as_source(source)
-    if isinstance(source, Graph):
-        return _import_graph(source)
-    guard_files()
-    imported = read_model(source, base_folder=base_folder, limits=ReadLimits(nodes=limits.nodes))
-    check_time()
-    return imported
-
-
-def _import_graph(graph: Graph) -> Imported:
-    from intaglio.ir.clone import clone
-    from intaglio.onnx.opsets import target_opsets
-
-    info = ModelInfo(BUILT_IR_VERSION, target_opsets(graph, None), producer_name="intaglio", doc=graph.doc)
-    return Imported(clone(graph), info)
-
-
-def _choose_engine(engine: str | None) -> tuple[EngineName, bool]:
-    """The engine, and whether the user asked for it."""
-    wanted = engine or os.environ.get("INTAGLIO_ENGINE") or ""
-    if wanted not in ("", "native", "reference"):
-        raise InputError(f"there is no engine {wanted!r}; the engines are 'native' and 'reference'")
-    return "reference" if wanted == "reference" else "native", bool(wanted)
-
-
-def _make_model(imported: Imported, options: Options, progress: Progress | None, is_wanted: bool) -> Model:
-    """The model, on the reference engine where it would have to be compiled and nothing can compile it."""
-    try:
-        return Model(imported, options, progress)
-    except NoCompilerError:
-        if is_wanted or options.strict:
-            raise
-        print(
-            "intaglio: no C compiler found, and the cache does not hold all of the model, which runs on the slow "
-            "reference engine; install gcc or clang, or `pip install ziglang`",
-            file=sys.stderr,
-        )
-        return Model(imported, replace(options, engine="reference"), progress)
+def graph_model(imported: Imported, options: Options, progress: Progress | None = None) -> Model:
+    """A model made of its graph."""
+    graph = imported.graph
+    inputs = tuple(Signature(value.name, value.type, value.default is not None) for value in graph.inputs)
+    outputs = tuple(Signature(value.name, value.type) for value in graph.outputs)
+    return Model(Face(graph.name, inputs, outputs, imported.info), options, lambda: imported, progress=progress)
 
 
 class Model:
     """A model that can be called. Safe to use from several threads, after fork, and to pickle and copy."""
 
-    def __init__(self, imported: Imported, options: Options, progress: Progress | None = None) -> None:
-        graph = imported.graph
-        inputs = [Signature(v.name, v.type, v.default is not None) for v in graph.inputs]
-        outputs = [Signature(v.name, v.type) for v in graph.outputs]
-        self._prepare(graph.name, inputs, outputs, imported.info, options, lambda: imported)
-        with within(options.limits, is_timed=True):
-            self._main = self._variant(tuple(self._names), frozenset(), progress)
-
-    def _start(self, program: Program, engine: Engine, compiled: Compiled, options: Options) -> None:
-        """What `__init__` does, for a model whose graph is read only when somebody asks for it."""
-        inputs = [Signature(port.name, port.type, port.is_optional) for port in program.inputs]
-        outputs = [Signature(port.name, port.type) for port in program.outputs]
-        self._prepare(program.name, inputs, outputs, compiled.info, options, compiled.imported)
-        self._main = Variant(engine, program.fed, [port.name for port in program.fed])
-        self._variants[tuple(self._names), frozenset()] = self._main
-
-    def _prepare(
+    def __init__(
         self,
-        name: str,
-        inputs: Sequence[Signature],
-        outputs: Sequence[Signature],
-        info: ModelInfo,
+        face: Face,
         options: Options,
         read: Callable[[], Imported],
+        begin: Callable[[Callable[[], Engine]], Variant] | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        self.info = info
+        """A model whose graph `read` gives when it is needed.
+
+        That is now, unless `begin` gives its main variant; it is given a function for the engine of the whole graph.
+        """
+        self.info = face.info
         self.options = options
-        self._name, self._inputs, self._outputs = name, tuple(inputs), tuple(outputs)
-        self._names = [output.name for output in outputs]
+        self._name, self._inputs, self._outputs = face.name, face.inputs, face.outputs
+        self._names = [output.name for output in face.outputs]
         self._read = read
         self._plans: Blueprint | None = None
         self._variants: OrderedDict[tuple[tuple[str, ...], frozenset[str]], Variant] = OrderedDict()
         self._lock = threading.RLock()
+        key = (tuple(self._names), frozenset[str]())
+        if begin is not None:
+            self._main = self._variants[key] = begin(self.whole_engine)
+            return
+        with within(options.limits, is_timed=True):
+            self._main = self._variant(*key, progress)
 
     @property
     def _blueprint(self) -> Blueprint:
         """What the model is built from; read now where it came from a program."""
         with self._lock:
             if self._plans is None:
-                from intaglio.runtime.blueprint import Blueprint
+                from intaglio.runtime.model.blueprint import Blueprint
 
                 self._plans = Blueprint(self._read(), self.options)
             return self._plans
@@ -307,6 +116,10 @@ class Model:
                     main = self._blueprint.build(self._names, frozenset(), None)
                     self._variants[tuple(self._names), frozenset()] = self._main = main
         return self._main
+
+    def whole_engine(self) -> Engine:
+        """The engine of the model's graph, made now where the model came from a program."""
+        return self._whole().engine
 
     @property
     def graph(self) -> Graph:
@@ -561,7 +374,7 @@ class Model:
     def __reduce__(self) -> Any:
         from intaglio.ir.clone import clone
         from intaglio.ir.state import graph_state
-        from intaglio.runtime.weights import share_weights
+        from intaglio.runtime.engine.weights import share_weights
 
         graph = clone(self.graph)
         share_weights(graph, is_mapped=False)
@@ -570,7 +383,7 @@ class Model:
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         from intaglio.ir.clone import clone
 
-        return Model(Imported(clone(self.graph), self.info), self.options)
+        return graph_model(Imported(clone(self.graph), self.info), self.options)
 
 
 def _using(threads: int, engine: EngineName) -> AbstractContextManager[None]:
@@ -583,4 +396,4 @@ def _using(threads: int, engine: EngineName) -> AbstractContextManager[None]:
 def _restore(state: dict[str, Any], info: ModelInfo, options: Options) -> Model:
     from intaglio.ir.state import graph_from_state
 
-    return Model(Imported(graph_from_state(state), info), options)
+    return graph_model(Imported(graph_from_state(state), info), options)

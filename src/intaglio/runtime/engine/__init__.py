@@ -1,0 +1,1 @@
+"""What runs a graph: specialising by sizes, executing, running again."""

@@ -1,0 +1,145 @@
+"""A whole model as one segment without its graph: what is stored so that a later process need not lower it again.
+
+A program runs what nearly every run is. Where sizes break an assumption, a driver stops, or somebody asks for anything
+but the outputs, the model is built from its graph after all; see `ProgramEngine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from intaglio.errors import GraphError
+from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.limits import current
+from intaglio.ir.requirements import Requirement
+from intaglio.ir.types import TensorType
+from intaglio.record import Record
+from intaglio.runtime.engine.binding import bind
+from intaglio.runtime.engine.deadline import Deadline
+from intaglio.runtime.engine.repeated_runs import RepeatedRuns
+from intaglio.runtime.engine.segment import (
+    Frame,
+    Into,
+    LoadedSegment,
+    Ready,
+    SizeOverflowError,
+    exportable,
+)
+from intaglio.runtime.engine.size_checks import Fitting
+
+
+class Port(Record):
+    """An input or output of a model; an optional one has a default."""
+
+    name: str
+    type: TensorType
+    is_optional: bool = False
+    default: None = None
+    """Always None: a default is in the graph."""
+
+
+class Program(Record):
+    """What a model that is one segment needs to run, its code and constants aside."""
+
+    name: str
+    """The name of the graph."""
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    frame: Frame
+    driver: str
+    """The hash of the driver's source, which addresses its code."""
+    kernels: tuple[str, ...]
+    late: tuple[str, ...]
+    """The symbols that the driver gives values to."""
+    assumptions: tuple[tuple[Dim, Dim], ...]
+    requirements: tuple[Requirement, ...]
+    weight_bytes: int
+    """The size of the weights in the graph."""
+
+    @property
+    def fed(self) -> tuple[Port, ...]:
+        """The inputs that a run is given."""
+        return tuple(port for port in self.inputs if not port.is_optional)
+
+
+class ProgramEngine:
+    """Runs a program; `whole` gives the engine of the model's graph, which is asked for what a program cannot do."""
+
+    host_runs = 0
+    """A program has no host nodes."""
+
+    def __init__(
+        self,
+        program: Program,
+        addresses: Sequence[int],
+        constants: Sequence[Any],
+        threads: int,
+        whole: Callable[[], Any],
+    ) -> None:
+        self._program = program
+        self._constants = constants
+        self._whole = whole
+        places = [exportable(array).ctypes.data for array in constants]
+        weights = sum(array.nbytes for array in constants)
+        *kernels, driver = addresses
+        self._segment = LoadedSegment(program.frame, driver, kernels, places, threads, weights, program.late)
+        self._fitting = Fitting(program.requirements)
+        self._limit_ns = int((current().time or 0) * 1e9)
+        self._runs = RepeatedRuns([port.type.dtype.numpy for port in program.fed], self._run)
+        self.run_again = self._runs.again
+
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
+        """The outputs for arrays in the order of the inputs."""
+        arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in inputs]
+        ready = self._ready_for(arrays)
+        if deadline is not None:
+            deadline.check()
+        results = None
+        if ready is not None:
+            results = self._run(ready, arrays, deadline, into)
+        if results is None and deadline is not None:
+            deadline.check()
+        return self._whole().run(inputs, deadline, into) if results is None else results
+
+    def forget_sizes(self) -> None:
+        """Keep no plan of memory for the sizes that were run before."""
+        self._runs.forget()
+        self._segment.forget_sizes()
+
+    def _run(
+        self, ready: Ready, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None
+    ) -> list[Any] | None:
+        """One call; None where the driver stopped or got no memory, so that the whole model must tell why."""
+        time = self._limit_ns if deadline is None else deadline.remaining()
+        try:
+            status, outputs = self._segment.call(ready, inputs, time, (), into)
+        except MemoryError:
+            return None
+        return None if status else outputs
+
+    def _ready_for(self, arrays: Sequence[Any]) -> Ready | None:
+        """The segment prepared for arrays of these shapes; None where the program is not made for them."""
+        found = self._runs.find(arrays)
+        if found is None:
+            bindings: dict[str, int] = {}
+            for port, array in zip(self._program.fed, arrays, strict=True):
+                bind(port.type.shape, array.shape, bindings, f"input {port.name!r}")
+            if not self._fits(bindings):
+                return None
+            try:
+                found = self._segment.ready(bindings)
+            except (GraphError, KeyError, SizeOverflowError):  # sizes of which the whole model knows what to do
+                return None
+            self._runs.keep(arrays, found)
+        return found
+
+    def _fits(self, bindings: dict[str, int]) -> bool:
+        known = bindings.keys()
+        for left, right in self._program.assumptions:
+            is_known = symbols(left) | symbols(right) <= known
+            if is_known and evaluate(left, bindings) != evaluate(right, bindings):
+                return False
+        return self._fitting.broken(bindings) is None

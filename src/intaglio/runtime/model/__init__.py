@@ -1,0 +1,1 @@
+"""What users hold: models, how they are loaded, fed and explained."""

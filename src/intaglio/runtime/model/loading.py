@@ -1,0 +1,228 @@
+"""`load`: the way in for users. What is given becomes a graph, or the program of one that was compiled before."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from intaglio.errors import CompileError, InputError, UnsupportedError
+from intaglio.ir.limits import Limits, check_time, within
+from intaglio.onnx.info import Imported, ModelInfo
+from intaglio.processor import granted_threads, usable_cores
+from intaglio.runtime.artifact.reading import Compiled, is_compiled, read_compiled
+from intaglio.runtime.artifact.warm import WarmStart, warm_start
+from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
+from intaglio.runtime.engine.limits import check_weight_bytes, settled
+from intaglio.runtime.engine.program import ProgramEngine
+from intaglio.runtime.model.model import Model, face_of_program, graph_model
+from intaglio.runtime.model.progress import told
+from intaglio.runtime.model.sources import as_source
+from intaglio.runtime.model.variant import Variant
+from intaglio.targets.c.toolchain import NoCompilerError
+from intaglio.version import __version__
+
+if TYPE_CHECKING:
+    from intaglio.ir.graph import Graph
+    from intaglio.onnx.reader import Source
+    from intaglio.runtime.model.implementations import Implementations
+
+BUILT_IR_VERSION = 10
+"""The IR version that a model which never was a file says it has."""
+
+
+def load(
+    source: Source | Graph | Any,
+    example_inputs: Any = None,
+    *,
+    dynamic_shapes: Any = None,
+    engine: EngineName | None = None,
+    threads: int | None = None,
+    simplify: bool = True,
+    disable: Collection[str] = (),
+    exact: bool = False,
+    strict: bool = False,
+    base_folder: str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
+    implementations: Implementations | None = None,
+    limits: Limits | None = None,
+) -> Model:
+    """Read an ONNX model and make it ready to run.
+
+    `source` is a path, bytes, an open file, a ModelProto, a graph, what `torch.onnx.export` gives, a model of onnx_ir
+    or a function of onnxscript; or a compiled model (a path or bytes), which is code: load only what you trust. It may
+    be a module of PyTorch with `example_inputs`, a tensor or a tuple of its arguments, and `dynamic_shapes` as
+    `torch.export` takes them; or an ExportedProgram.
+    `engine` is "native" (compiled C, the default) or "reference" (NumPy); the environment variable INTAGLIO_ENGINE
+    changes the default. `threads` bounds the threads of a run.
+    `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
+    change rounding. `strict` refuses a model of which some node cannot be compiled, which is newer than the installed
+    `onnx`, or which does not import an operator set that it uses. External data of a model given as bytes is looked for
+    in `base_folder` only. `progress(done,
+    total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells of compiling
+    that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing. `implementations`
+    chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
+    and each run may cost.
+    """
+    if threads is not None and threads < 1:
+        raise InputError(f"threads is {threads}, expected at least 1")
+    source, bounds = as_source(source, example_inputs, dynamic_shapes), settled(limits)
+    with within(bounds, is_timed=True), told(progress) as watcher:
+        chosen, is_wanted = _choose_engine(engine)
+        own = tuple((implementations or {}).items())
+        left_out = (disable,) if isinstance(disable, str) else tuple(disable)
+        used = granted_threads(threads or usable_cores())
+        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds)
+        if is_compiled(source):
+            return _load_compiled(source, options, watcher)
+        start = warm_start(source, options)
+        model = None if start is None else _load_warm(start, options)
+        if model is None:
+            model = _load_graph(source, base_folder, options, watcher, is_wanted, start)
+    _warn(model)
+    return model
+
+
+def _warn(model: Model) -> None:
+    """Warn the caller of `load` of what is not as it was asked for."""
+    for text in model.info.newer:
+        warnings.warn(f"{text}; load the model with strict=True to refuse it", UserWarning, stacklevel=3)
+    if model.choices:
+        from intaglio.runtime.model.implementations import warn_of_refusals
+
+        warn_of_refusals(model.choices)
+
+
+def _check_versions(info: ModelInfo, options: Options) -> None:
+    """Raise UnsupportedError for a model whose versions had to be guessed, where only known ones are wanted."""
+    if options.strict and info.newer:
+        raise UnsupportedError(f"strict=True, and {'; '.join(info.newer)}")
+
+
+def _load_warm(start: WarmStart, options: Options) -> Model | None:
+    """A model from its program in the cache; None where there is none."""
+    compiled = start.find()
+    return None if compiled is None else _from_program(compiled, options)
+
+
+def _from_program(compiled: Compiled, options: Options) -> Model | None:
+    """A model that runs without its graph; None where it has no program that this version can run."""
+    program, addresses = compiled.program, compiled.addresses()
+    if program is None or addresses is None:
+        return None
+    _check_versions(compiled.info, options)
+    check_weight_bytes(program.weight_bytes, options.limits)
+
+    def begin(whole: Callable[[], Engine]) -> Variant:
+        engine = ProgramEngine(program, addresses, compiled.constants, options.threads, whole)
+        return Variant(engine, program.fed, [port.name for port in program.fed])
+
+    return Model(face_of_program(program, compiled.info), options, compiled.imported, begin)
+
+
+def _load_graph(
+    source: Source | Graph,
+    base_folder: str | os.PathLike[str] | None,
+    options: Options,
+    progress: Progress | None,
+    is_wanted: bool,
+    start: WarmStart | None,
+) -> Model:
+    """A model by way of its graph; its program is kept for later starts."""
+    imported = import_source(source, options.limits, base_folder)
+    _check_versions(imported.info, options)
+    model = _make_model(imported, options, progress, is_wanted)
+    if start is not None:
+        start.keep(imported, model.whole_engine())
+    return model
+
+
+def _load_compiled(source: Any, options: Options, progress: Progress | None) -> Model:
+    """A model from its compiled form; compiled anew where its code is not for this machine or this version."""
+    compiled = read_compiled(source)
+    _check_settled(compiled, options)
+    options = replace(options, simplify=False, exact=compiled.exact, target=compiled.target)
+    if options.engine == "reference":
+        return graph_model(compiled.imported(), replace(options, target=None), progress)
+    try:
+        compiled.adopt()
+        return _from_program(compiled, options) or graph_model(compiled.imported(), options, progress)
+    except NoCompilerError as error:
+        raise CompileError(
+            f"the model was compiled by Intaglio {compiled.version} and its code does not fit version {__version__} of "
+            f"it, which is installed here; compile the model again, or install a C compiler. {error}"
+        ) from error
+    except CompileError as error:
+        from intaglio.targets.c.compiler import find_compiler
+
+        if find_compiler() is None:
+            raise
+        print(f"intaglio: the model is compiled anew: {error}", file=sys.stderr)
+        return graph_model(compiled.imported(), replace(options, target=None), progress)
+
+
+def _check_settled(compiled: Compiled, options: Options) -> None:
+    """Raise InputError for options that come too late for a model which is compiled already."""
+    wishes = {
+        "disable": bool(options.disable),
+        "exact": options.exact and not compiled.exact,
+        "implementations": bool(options.implementations),
+    }
+    late = [name for name, is_wanted in wishes.items() if is_wanted]
+    if late:
+        raise InputError(
+            f"the model was compiled without {' and '.join(late)}, and code that is there cannot follow; "
+            "give them to `load` of the ONNX model, before `save_compiled`"
+        )
+
+
+def import_source(
+    source: Source | Graph, limits: Limits, base_folder: str | os.PathLike[str] | None = None
+) -> Imported:
+    """The graph of what `load` was given, unless that is a compiled model."""
+    from intaglio.ir.graph import Graph
+    from intaglio.onnx.limits import ReadLimits
+    from intaglio.onnx.reader import read_model
+    from intaglio.runtime.engine.guard import guard_files
+
+    source = as_source(source)
+    if isinstance(source, Graph):
+        return _import_graph(source)
+    guard_files()
+    imported = read_model(source, base_folder=base_folder, limits=ReadLimits(nodes=limits.nodes))
+    check_time()
+    return imported
+
+
+def _import_graph(graph: Graph) -> Imported:
+    from intaglio.ir.clone import clone
+    from intaglio.onnx.opsets import target_opsets
+
+    info = ModelInfo(BUILT_IR_VERSION, target_opsets(graph, None), producer_name="intaglio", doc=graph.doc)
+    return Imported(clone(graph), info)
+
+
+def _choose_engine(engine: str | None) -> tuple[EngineName, bool]:
+    """The engine, and whether the user asked for it."""
+    wanted = engine or os.environ.get("INTAGLIO_ENGINE") or ""
+    if wanted not in ("", "native", "reference"):
+        raise InputError(f"there is no engine {wanted!r}; the engines are 'native' and 'reference'")
+    return "reference" if wanted == "reference" else "native", bool(wanted)
+
+
+def _make_model(imported: Imported, options: Options, progress: Progress | None, is_wanted: bool) -> Model:
+    """The model, on the reference engine where it would have to be compiled and nothing can compile it."""
+    try:
+        return graph_model(imported, options, progress)
+    except NoCompilerError:
+        if is_wanted or options.strict:
+            raise
+        print(
+            "intaglio: no C compiler found, and the cache does not hold all of the model, which runs on the slow "
+            "reference engine; install gcc or clang, or `pip install ziglang`",
+            file=sys.stderr,
+        )
+        return graph_model(imported, replace(options, engine="reference"), progress)
