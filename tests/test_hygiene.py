@@ -77,3 +77,23 @@ def test_no_test_asserts_a_time() -> None:
     clock = re.compile(r"assert\b.*\b(perf_counter|monotonic|process_time|time\.time)\(")
     found = [path.name for path in TESTS.rglob("*.py") if path != Path(__file__) and clock.search(path.read_text())]
     assert found == []
+
+
+C_TEXT = re.compile(
+    r"\big_\w+\(|\b(u?int(8|16|32|64)_t|__builtin_\w+|uintptr_t)\b|#(include|define|ifdef|pragma) |\bstatic (inline )?void\b"
+)
+
+
+def test_c_stands_only_in_targets_and_exporters() -> None:
+    """What decides what runs knows no C: that is the business of the folders whose printers write it."""
+    package = ROOT / "src" / "intaglio"
+    writers = (package / "targets", package / "emit")
+    files = [path for path in package.rglob("*.py") if not any(folder in path.parents for folder in writers)]
+    assert len(files) > 200
+    lines = [
+        f"{path.relative_to(package)}:{number}: {line.strip()}"
+        for path in files
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if C_TEXT.search(line)
+    ]
+    assert not lines, "\n".join(lines)

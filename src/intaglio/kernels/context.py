@@ -209,7 +209,7 @@ class Context:
         sizes: Sequence[tuple[str, Size]] = (),
         most: Mapping[Dim, Dim] | None = None,
     ) -> None:
-        """Give symbols values that C statements take from data; see `Bind`."""
+        """Give symbols values that statements of the target take from data; see `Bind`."""
         read = [(name, element, Operand(view.buffer, view.offset)) for name, element, view in operands]
         title = f"sizes of {node.op.name} -> {node.outputs[0].name}"
         self.emit(Bind(tuple(names), body, read, list(sizes), dict(most or {}), nodes=(node,), title=title))

@@ -15,10 +15,12 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.plan import (
+    FAULT,
     Action,
     Allocate,
     Branch,
     Call,
+    Check,
     Fill,
     Grow,
     Move,
@@ -102,7 +104,8 @@ def _lower_if(context: Context, node: Node, lower_body: LowerBody) -> None:
     assert condition is not None
     size = product(condition.shape)
     if size != 1:
-        context.bind(node, [], "fault = size != 1;", sizes=[("size", size)])
+        title = f"the condition of If -> {node.outputs[0].name} is one element"
+        context.emit(Check([(size, 1)], FAULT, nodes=(node,), title=title))
     view = context.contiguous(condition)
     wanted = [value for value in node.outputs if value.uses or value.is_output]
     unbound = {value: context.unbound(value) for value in wanted}
@@ -269,10 +272,10 @@ class _Rounds:
         return found
 
     def _check_lengths(self) -> None:
-        names = [(f"length{index}", length) for index, length in enumerate(self.lengths)]
-        tests = [f"length{index} != length0" for index, length in enumerate(self.lengths) if length != self.lengths[0]]
-        if tests:
-            self.context.bind(self.node, [], f"fault = {' || '.join(tests)};", sizes=names)
+        title = "the scanned inputs are equally long"
+        for length in dict.fromkeys(self.lengths[1:]):
+            if length != self.lengths[0]:
+                self.context.emit(Check([(length, self.lengths[0])], FAULT, nodes=(self.node,), title=title))
 
     def _length(self) -> Dim:
         return self.lengths[0]
@@ -432,16 +435,12 @@ class _Rounds:
 
     def _settle_element(self, stack: _Stack, view: View) -> None:
         """Bind the sizes of an element, which are the same in every round."""
-        sizes: list[tuple[str, Dim]] = [("round", self.round)]
-        tests: list[str] = []
-        lines: list[str] = []
-        for place, (axis, name) in enumerate(stack.own):
-            sizes += [(f"old{place}", symbol(name)), (f"now{place}", view.shape[axis])]
-            tests.append(f"old{place} != now{place}")
-            lines.append(f"value[{place}] = now{place};")
-        lines.append(f"fault = round > 0 && ({' || '.join(tests)});")
-        most: dict[Dim, Dim] = {symbol(name): view.shape[axis] for axis, name in stack.own}
-        self.context.bind(self.node, [name for _, name in stack.own], "\n".join(lines), sizes=list(sizes), most=most)
+        title = f"all elements of {stack.output.name} have the same sizes"
+        items = [(name, view.shape[axis]) for axis, name in stack.own]
+        for name, size in items:
+            pairs: list[tuple[Dim, Dim]] = [(self.round, 0), (symbol(name), size)]
+            self.context.emit(Check(pairs, FAULT, nodes=(self.node,), title=title))
+        self.context.assign(items)
 
     def _finish(self, states: list[_State], stacks: list[_Stack]) -> None:
         context = self.context

@@ -88,10 +88,10 @@ class Fill(Described):
 
 @dataclass
 class Bind(Described):
-    """Sizes that data decides: C statements that set `value[i]` for the i-th of `symbols`.
+    """Sizes that data decides: statements in the target's own language that set `value[i]` for the i-th of `symbols`.
 
-    The statements see their `operands` by name as pointers to the given C type, and `sizes` by name; `fault = 1` stops
-    the run, and the node's reference says what is wrong.
+    Only rules of targets make them. The statements see their `operands` by name as pointers to elements of the given
+    type of that language, and `sizes` by name; a `fault` stops the run, and the node's reference says what is wrong.
     """
 
     symbols: tuple[str, ...]
@@ -167,6 +167,7 @@ class Check(Described):
 
     pairs: Sequence[tuple[Dim, Dim]]
     status: int
+    """What the driver returns; FAULT where the reference of the action's nodes says what is wrong."""
 
 
 @dataclass

@@ -22,15 +22,13 @@ from intaglio.targets.c.backend import CBackend
 from intaglio.targets.c.cache import CFunction
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.driver import driver_source
-from intaglio.targets.c.source_file import source_file
+from intaglio.targets.c.source_file import HEADERS, source_file
 from intaglio.targets.c.target import Target, host_target
 from intaglio.targets.c.toolchain import RefusedError
 
 LONG_DRIVER = 150_000
 """Drivers of so many characters are not optimised: that took the compiler up to 20 times as long, and a driver only
 computes sizes and calls kernels."""
-
-KERNEL_HEADERS = ("ig.h", "ig_math.h", "ig_loop.h")
 
 
 class CompiledStep(LoadedSegment):
@@ -167,7 +165,7 @@ def refusal(function: CFunction, target: Target) -> str:
 
 def kernel_function(kernel: Kernel) -> CFunction:
     """A kernel as a function of the cache."""
-    return CFunction(kernel.hint, kernel.source, "-O3", KERNEL_HEADERS)
+    return CFunction(kernel.hint, kernel.source, "-O3", HEADERS)
 
 
 def _address(array: Array) -> int:

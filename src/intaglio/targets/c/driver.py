@@ -170,12 +170,13 @@ class _Driver:
             case Settle():
                 return self._settle(action.pair)
             case Check():
+                status = action.status + (self.places[id(action)] if action.status == FAULT else 0)
                 pairs = [[dim_text(dim, self.names) for dim in pair] for pair in action.pairs]
                 differ = " && ".join(f"{left} != {right}" for left, right in pairs)
                 if _OVERFLOWS not in differ:
-                    return [f"if ({differ})", f"    return {action.status};"]
+                    return [f"if ({differ})", f"    return {status};"]
                 lines = checked([f"const int32_t differ = {differ};"])
-                return ["{", *_indented([*lines, "if (differ)", f"    return {action.status};"]), "}"]
+                return ["{", *_indented([*lines, "if (differ)", f"    return {status};"]), "}"]
             case Branch():
                 return self._branch(action)
             case Repeat():
