@@ -1,6 +1,7 @@
 """Kernels that are files of C: each compiles by itself, and instances are what their values say."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -20,6 +21,19 @@ from intaglio.targets.c.target import TARGETS, Target
 from intaglio.targets.c.toolchain import RUNTIME_FOLDER
 
 FILES = sorted(path.stem for path in KERNEL_FOLDER.glob("*.c"))
+
+PLAIN_FILES = [name for name in FILES if '#include "plain.h"' in (KERNEL_FOLDER / f"{name}.c").read_text()]
+
+LIBRARY = """\
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#define SIZE(name) size[offsetof(IG_FUNCTION_sizes, name) / sizeof(int64_t)]
+#define BUFFER(name) buffer[offsetof(IG_FUNCTION_buffers, name) / sizeof(void *)]
+void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch);
+"""
+"""What somebody who has nothing but C11 puts in the place of plain.h."""
 
 SMALL = """\
 /* Adds. */
@@ -82,6 +96,18 @@ def test_a_file_compiles_by_itself(name: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
+def test_plain_files_are_c11(tmp_path: Path) -> None:
+    for path in KERNEL_FOLDER.iterdir():
+        shutil.copy(path, tmp_path)
+    (tmp_path / "plain.h").write_text(LIBRARY)
+    flags = ["-std=c11", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    files = [f"{name}.c" for name in PLAIN_FILES]
+    command = [*find_compiler().command, *flags, *files]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert files
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize("path", sorted(KERNEL_FOLDER.iterdir()), ids=lambda path: path.name)
 def test_a_file_is_plain_and_names_its_sizes(path: Path) -> None:
     text = path.read_bytes().decode("ascii")
@@ -111,6 +137,17 @@ def test_every_macro_of_an_instance_ends_with_it(folder: Path) -> None:
 def test_what_a_file_defines_before_an_include_is_no_parameter(folder: Path) -> None:
     assert parameters_of("small") == {"WIDTH": "4", "HAS_Z": "0"}
     assert "#define TWICE 2" in kernel("small", HAS_Z=0, WIDTH=1).text
+
+
+def test_a_member_that_is_an_array_is_a_size_for_each_of_its_elements(folder: Path) -> None:
+    text = SMALL.replace("int64_t step;", "int64_t step[WIDTH], last;").replace("void *x, *y;", "void *x[2];")
+    (folder / "small.c").write_text(text)
+    instance = kernel("small", HAS_Z=0, WIDTH=3, TWICE=1)
+    assert instance.buffers == ("x0", "x1")
+    assert instance.sizes == ("rows", "columns", "step0", "step1", "step2", "last")
+    (folder / "other.c").write_text(text.replace("[WIDTH]", "[PICKED]"))
+    with pytest.raises(KernelFileError, match="the length PICKED of the member step is no number"):
+        kernel("other", HAS_Z=0, WIDTH=3, TWICE=1)
 
 
 def test_values_must_be_those_of_the_parameters(folder: Path) -> None:

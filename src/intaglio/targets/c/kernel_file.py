@@ -71,10 +71,11 @@ def _instance(name: str, items: tuple[tuple[str, Value], ...]) -> Instance:
         raise KernelFileError(f"kernels/{name}.c {problem}")
     fixed = _fixed(whole)
     text = _PARAMETER.sub(lambda match: _definition(match[1], values, fixed), whole)
-    text = _live_lines(text, _numbers(fixed | values))
+    numbers = _numbers(fixed | values)
+    text = _live_lines(text, numbers)
     macros = dict.fromkeys(match[1] for match in _DEFINE.finditer(text))
     text += "".join(f"#undef {macro}\n" for macro in macros)
-    return Instance(text, _members(text, "buffers"), _members(text, "sizes"))
+    return Instance(text, _members(text, "buffers", numbers), _members(text, "sizes", numbers))
 
 
 @functools.cache
@@ -187,8 +188,24 @@ def _number(word: str, numbers: Mapping[str, int]) -> int | None:
     return int(word) if word.isdigit() else numbers.get(word)
 
 
-def _members(text: str, which: str) -> tuple[str, ...]:
+def _members(text: str, which: str, numbers: Mapping[str, int]) -> tuple[str, ...]:
     """The members of the struct IG_FUNCTION_buffers or IG_FUNCTION_sizes; a kernel may lack either."""
     found = re.search(rf"typedef struct \{{([^}}]*)\}} IG_FUNCTION_{which};", _COMMENT.sub("", text))
     declarations = found[1].split(";") if found else []
-    return tuple(member.split()[-1].lstrip("*") for line in declarations if line.strip() for member in line.split(","))
+    members = [member for line in declarations if line.strip() for member in line.split(",")]
+    return tuple(name for member in members for name in _names(member, numbers))
+
+
+def _names(member: str, numbers: Mapping[str, int]) -> list[str]:
+    """The name of a member; an array has one for each element, with the element's number behind it.
+
+    >>> _names("int64_t rows", {}), _names(" extent[AXES]", {"AXES": 2})
+    (['rows'], ['extent0', 'extent1'])
+    """
+    name, _, count = member.split()[-1].lstrip("*").rstrip("]").partition("[")
+    if not count:
+        return [name]
+    length = _number(count, numbers)
+    if length is None:
+        raise KernelFileError(f"the length {count} of the member {name} is no number")
+    return [f"{name}{place}" for place in range(length)]

@@ -10,16 +10,16 @@ from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Operand, Size
+from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import whole
 from intaglio.ops.window import Window
-from intaglio.targets.c.routine import Parameter, Routine, memory_type
+from intaglio.targets.c.kernel_file import Value, kernel
+from intaglio.targets.c.routine import Routine, memory_type, reads, writes
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, widened
-from intaglio.targets.c.structured.plain_pool import POOL_BODY, POOL_HELPERS, PlainPool, pool_marks
 
-_KINDS: dict[str, PlainPool] = {"MaxPool": "max", "AveragePool": "average", "LpPool": "lp"}
+_KINDS = {"MaxPool": "max", "AveragePool": "average", "LpPool": "lp"}
 
 
 def _windows(node: Node) -> tuple[Window, ...]:
@@ -38,7 +38,7 @@ def _refuse(node: Node) -> Refusal | None:
 
 def _lowest(dtype: DType) -> str:
     if dtype.is_float:
-        return "-__builtin_inf()"
+        return "-INFINITY"
     return "0" if dtype.kind in ("uint", "bool") else f"({np.iinfo(dtype.numpy).min + 1} - 1)"
 
 
@@ -54,28 +54,32 @@ def plain_pool(context: Context, node: Node, epilogue: Epilogue) -> None:
     wide = result if dtype == output.dtype else whole(context.temporary(dtype, output.tensor.size), output.shape)
     has_indices = len(node.outputs) > 1
     places = context.allocate(node.outputs[1]) if has_indices else whole(context.temporary(INT64, 1), (1,))
-    element = memory_type(dtype)
     op = node.op
-    kind = _KINDS[op.name]
-    counts_pads = bool(getattr(op, "count_include_pad", 0))
-    marks = pool_marks(kind, element, _lowest(dtype), counts_pads, getattr(op, "p", 2))
     sizes = [*_sizes(node), ("storage", getattr(op, "storage_order", 0)), ("has_indices", int(has_indices))]
-    parameters = [
-        Parameter("x", element, Operand(x.buffer, x.offset)),
-        Parameter("out", element, Operand(wide.buffer, wide.offset, True)),
-        Parameter("indices", "int64_t", Operand(places.buffer, places.offset, True)),
-    ]
+    parameters = [reads("x", x), writes("out", wide), writes("indices", places)]
     known = dict(sizes)
     tasks = product(data.shape[:2]) * known["out0"] * known["out1"]
     cost = 1 + known["out2"] * known["kernel0"] * known["kernel1"] * known["kernel2"]
-    routine = Routine(
-        f"plain_{kind}_pool", POOL_BODY, parameters, sizes, tasks, cost, helpers=POOL_HELPERS, marks=marks
-    )
-    call = routine.call(node)
+    instance = kernel("plain_pool", _values(node, dtype))
+    call = Routine(f"plain_{_KINDS[op.name]}_pool", instance, parameters, sizes, tasks, cost).call(node)
     call.flops = product(output.shape) * product(window.kernel for window in _windows(node))
     context.emit(call)
     if wide is not result:
         converted(context, wide, dtype, output.dtype, into=result)
+
+
+def _values(node: Node, dtype: DType) -> dict[str, Value]:
+    """What is computed in which type, as parameters of the kernel."""
+    return {
+        "ELEMENT": memory_type(dtype),
+        "IS_FLOAT": dtype.is_float,
+        "IS_DOUBLE": dtype.name == "float64",
+        "IS_MAXIMUM": node.op.name == "MaxPool",
+        "IS_AVERAGE": node.op.name == "AveragePool",
+        "P": getattr(node.op, "p", 2),
+        "LOWEST": _lowest(dtype),
+        "COUNTS_PADS": bool(getattr(node.op, "count_include_pad", 0)),
+    }
 
 
 def _sizes(node: Node) -> list[tuple[str, Size]]:

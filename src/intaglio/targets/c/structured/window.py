@@ -51,20 +51,3 @@ def _cost(target: VectorTarget, is_grouped: bool, size: Sizes) -> Dim:
 def _row_block(size: Sizes) -> dict[str, Dim]:
     share = floordiv(size["images"] * size["OD"] * size["OH"], 8 * THREADS)
     return {"row_block": maximum(1, minimum(size["OH"], share))}
-
-
-TAPS = """\
-static inline int64_t
-IG_FUNCTION_range(int64_t start, int64_t taps, int64_t dilation, int64_t extent, int64_t end, int64_t *range)
-{
-    int64_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
-    int64_t last = extent > start ? (extent - start + dilation - 1) / dilation : 0;
-    int64_t padded = extent + end > start ? (extent + end - start + dilation - 1) / dilation : 0;
-    last = last < taps ? last : taps;
-    padded = padded < taps ? padded : taps;
-    range[0] = first < last ? first : last;
-    range[1] = last;
-    return $counts ? padded : range[1] - range[0];
-}
-"""
-"""`IG_FUNCTION_range`: the taps of one axis that lie inside for a window at `start`, and how many an average counts."""
