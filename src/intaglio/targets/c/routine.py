@@ -42,6 +42,15 @@ def memory_type(dtype: DType) -> str:
     return MEMORY[dtype.name][0]
 
 
+def reader(dtype: DType) -> str:
+    """What reads a number at an address in C: `*`, or a function of kernels/read.h for the floats that C lacks.
+
+    >>> reader(FLOAT32)
+    '*'
+    """
+    return f"IG_FUNCTION_read_{dtype.name}" if dtype.name in ("float16", "bfloat16") else "*"
+
+
 def bits_type(dtype: DType) -> str:
     """The C type that moves an element without looking at it.
 

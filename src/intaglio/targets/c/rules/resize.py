@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,26 +20,41 @@ from intaglio.kernels.program import Program
 from intaglio.kernels.view import Buffer, View, row_major, whole
 from intaglio.ops.indices import known, resolve_axes
 from intaglio.ops.operand import cast
+from intaglio.targets.c.kernel_file import Instance, kernel
+from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.printing.loops import loop_call
-from intaglio.targets.c.printing.register import MEMORY
-from intaglio.targets.c.routine import Parameter, Routine, bits_type, memory_type, part_type, reads, writes
+from intaglio.targets.c.printing.register import register_kind
+from intaglio.targets.c.routine import Parameter, Routine, bits_type, memory_type, part_type, reader, reads, writes
 from intaglio.targets.c.rules.late import bind_wanted
 from intaglio.targets.c.rules.table import anchor, late_sizes
 from intaglio.targets.c.rules.widen import converted, widened
-from intaglio.targets.c.structured.resample import (
-    LATE_NUMBERS,
-    MIX_HELPERS,
-    NEAREST_BODY,
-    NEAREST_TABLE,
-    SPREAD_BODY,
-    TABLE_HELPERS,
-    WEIGHT_TABLE,
-    Sampling,
-    late_taps,
-    mix_body,
-    table_marks,
-    tap_count,
-)
+
+Axes = tuple["_Axis | None", "_Axis | None"]
+"""Which of two neighbouring axes are resized."""
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """How places become weights; `excludes` renormalises those inside."""
+
+    mode: Literal["nearest", "linear", "cubic"]
+    coordinates: str
+    nearest: str = "floor"
+    excludes: bool = False
+
+    @property
+    def crops(self) -> bool:
+        """Whether a place outside of the input takes another value than its nearest."""
+        return self.coordinates == "tf_crop_and_resize"
+
+    def tap_count(self, stretch: float) -> int:
+        """Elements that a resized one may be mixed from.
+
+        >>> _Sampling("linear", "").tap_count(1.0), _Sampling("cubic", "").tap_count(1.0)
+        (2, 4)
+        """
+        reach = (2 if self.mode == "cubic" else 1) * stretch
+        return 1 if self.mode == "nearest" else 2 * int(-(-reach // 1))
 
 
 @dataclass(frozen=True)
@@ -75,9 +90,9 @@ def _input(node: Node, position: int) -> Value | None:
     return None if value is None or value.tensor.shape == (0,) else value
 
 
-def _sampling(node: Node) -> Sampling:
+def _sampling(node: Node) -> _Sampling:
     op = node.op
-    return Sampling(op.mode, op.coordinate_transformation_mode, op.nearest_mode, bool(op.exclude_outside))
+    return _Sampling(op.mode, op.coordinate_transformation_mode, op.nearest_mode, bool(op.exclude_outside))
 
 
 def _is_fixed(node: Node) -> bool:
@@ -134,7 +149,7 @@ def _scales(node: Node, axes: Any) -> list[float]:
     return [min(ratios) if policy == "not_larger" else max(ratios)] * len(pairs)
 
 
-def _is_identity(axis: _Axis, sampling: Sampling) -> bool:
+def _is_identity(axis: _Axis, sampling: _Sampling) -> bool:
     return axis.size == axis.resized and axis.scale in (0.0, 1.0) and not sampling.crops
 
 
@@ -158,26 +173,26 @@ def _late_axes(context: Context, node: Node) -> list[_Axis]:
     """All axes, with the sizes that the output has and the numbers of the tables found in the run."""
     axes = _axes(node) if not _is_late(node) else _unknown_axes(node)
     numbers = whole(context.temporary(FLOAT64, 6 * len(axes), "numbers"), (6 * len(axes),))
-    wanted = whole(context.temporary(INT64, len(axes), "wanted"), (len(axes),))
+    wanted = whole(context.temporary(INT64, 2 * len(axes), "wanted"), (2 * len(axes),))
     given = _parameters(node)
     sizes: list[tuple[str, Size]] = [(f"given{i}", axis.size) for i, axis in enumerate(axes)]
     parameters = [reads(name, context.contiguous(value)) for name, value in given]
-    routine = Routine("resize_numbers", LATE_NUMBERS, parameters, sizes, 1, 10 * len(axes), checks=True)
-    routine.parameters = [*parameters, writes("numbers", numbers), writes("wanted", wanted)]
-    routine.marks = _number_marks(node, len(axes), {name: MEMORY[value.dtype.name][1] for name, value in given})
+    parameters += [writes("numbers", numbers), writes("wanted", wanted)]
+    instance = kernel("resize_numbers", _number_values(node, len(axes), dict(given)))
+    routine = Routine("resize_numbers", instance, parameters, sizes, 1, 10 * len(axes), checks=True)
     context.emit(routine.call(node))
     bind_wanted(context, node, [axis.axis for axis in axes], "int64_t", wanted)
     if not _is_late(node):
         return axes
     axes = [replace(axis, numbers=Operand(numbers.buffer, 6 * i)) for i, axis in enumerate(axes)]
-    return _with_taps(context, node, axes, numbers) if _is_spread(node) else axes
+    return _with_taps(context, node, axes, wanted) if _is_spread(node) else axes
 
 
-def _with_taps(context: Context, node: Node, axes: list[_Axis], numbers: View) -> list[_Axis]:
-    """The axes with symbols for their taps, which the driver takes from the numbers."""
+def _with_taps(context: Context, node: Node, axes: list[_Axis], wanted: View) -> list[_Axis]:
+    """The axes with symbols for their taps, which the driver finds behind the sizes."""
     names = [f"{node.output.name}.taps{i}" for i in range(len(axes))]
-    lines = [f"value[{i}] = {late_taps(_sampling(node).mode, i)};" for i in range(len(axes))]
-    context.bind(node, names, "\n".join(lines), [("numbers", "double", numbers)])
+    lines = [f"value[{i}] = wanted[{len(axes) + i}];" for i in range(len(axes))]
+    context.bind(node, names, "\n".join(lines), [("wanted", "int64_t", wanted)])
     return [replace(axis, taps=symbol(name)) for axis, name in zip(axes, names, strict=True)]
 
 
@@ -190,20 +205,24 @@ def _unknown_axes(node: Node) -> list[_Axis]:
     ]
 
 
-def _number_marks(node: Node, count: int, suffixes: dict[str, str]) -> dict[str, str]:
+def _number_values(node: Node, count: int, given: Mapping[str, Value]) -> dict[str, Setting]:
+    """What tells sizes and places, as parameters of the kernel."""
     op = node.op
-    policy = {"stretch": "0", "not_larger": "1", "not_smaller": "2"}[op.keep_aspect_ratio_policy]
+    types = {name: given[name].dtype if name in given else FLOAT32 for name in ("roi", "scales", "sizes")}
     return {
-        "count": str(count),
-        "given": ", ".join(f"given{i}" for i in range(count)),
-        "policy": policy if "sizes" in suffixes else "0",
-        "scale": f"(float)ig_load_n_{suffixes['scales']}(scales + i, 1)[0]" if "scales" in suffixes else "0",
-        "size": "(int64_t)sizes[i]" if "sizes" in suffixes else "0",
-        "is_scaled": "1" if "scales" in suffixes else "0",
-        "start": f"(float)ig_load_n_{suffixes['roi']}(roi + i, 1)[0]" if "roi" in suffixes else "0",
-        "end": f"(float)ig_load_n_{suffixes['roi']}(roi + {count} + i, 1)[0]" if "roi" in suffixes else "1",
-        "cubic": f"{float(op.cubic_coeff_a).hex()}f",
-        "antialias": "1" if op.antialias else "0",
+        "AXES": count,
+        "HAS_ROI": "roi" in given,
+        "ROI": memory_type(types["roi"]),
+        "READ_ROI": reader(types["roi"]),
+        "HAS_SCALES": "scales" in given,
+        "SCALE": memory_type(types["scales"]),
+        "READ_SCALE": reader(types["scales"]),
+        "HAS_SIZES": "sizes" in given,
+        "EXTENT": memory_type(types["sizes"]),
+        "POLICY": op.keep_aspect_ratio_policy.upper(),
+        "CUBIC": f"{float(op.cubic_coeff_a).hex()}f",
+        "IS_CUBIC": op.mode == "cubic",
+        "ANTIALIAS": bool(op.antialias),
     }
 
 
@@ -266,9 +285,7 @@ def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
     op, sampling = node.op, _sampling(node)
     factor = axis.scale or _ratio(axis)
     stretch = max(1.0, 1 / factor) if op.antialias and factor else 1.0
-    taps = axis.taps
-    if taps is None:
-        taps = 1 if sampling.mode == "nearest" else tap_count(sampling.mode, stretch)
+    taps = sampling.tap_count(stretch) if axis.taps is None else axis.taps
     is_scaled = float(_input(node, 2) is not None)
     numbers = axis.numbers
     if numbers is None:
@@ -276,21 +293,30 @@ def _table(context: Context, node: Node, axis: _Axis, element: str) -> _Table:
         numbers = Operand(context.constant(np.array([*short, stretch, is_scaled], np.float64)))
     index = context.temporary(INT32, axis.resized * taps, "places")
     weights = context.temporary(_dtype(element), axis.resized * taps if sampling.mode != "nearest" else 1, "weights")
-    parameters = [Parameter("parameter", "double", numbers)]
-    parameters.append(Parameter("index", "int32_t", Operand(index, 0, True)))
+    parameters = [Parameter("numbers", "double", numbers), Parameter("index", "int32_t", Operand(index, 0, True))]
     sizes: list[tuple[str, Size]] = [("extent", axis.size), ("resized", axis.resized)]
     if sampling.mode != "nearest":
         parameters.append(Parameter("weights", element, Operand(weights, 0, True)))
         sizes.append(("taps", taps))
-    body = NEAREST_TABLE if sampling.mode == "nearest" else WEIGHT_TABLE
-    routine = Routine(
-        f"resize_{sampling.mode}_table", body, parameters, sizes, pieces(axis.resized, 256),
-        1000 * taps, checks=True, helpers=TABLE_HELPERS, marks=table_marks(sampling, element),
-    )  # fmt: skip
-    call = routine.call(node)
+    instance = _table_instance(sampling, element)
+    tasks, hint = pieces(axis.resized, 256), f"resize_{sampling.mode}_table"
+    call = Routine(hint, instance, parameters, sizes, tasks, 1000 * taps, checks=True).call(node)
     call.title, call.flops = f"{node.op.name} table of axis {axis.axis}", axis.resized * taps * 8
     context.emit(call)
     return _Table(taps, index, weights)
+
+
+def _table_instance(sampling: _Sampling, element: str) -> Instance:
+    coordinates = sampling.coordinates.upper()
+    if sampling.mode == "nearest":
+        return kernel("resize_nearest_table", COORDINATES=coordinates, ROUNDING=sampling.nearest.upper())
+    return kernel(
+        "resize_weight_table",
+        COORDINATES=coordinates,
+        ELEMENT=element,
+        IS_CUBIC=sampling.mode == "cubic",
+        EXCLUDES=sampling.excludes,
+    )
 
 
 def _ratio(axis: _Axis) -> float:
@@ -309,15 +335,15 @@ def _pass(context: Context, node: Node, view: View, pair: list[_Axis], into: Vie
     shape = (*view.shape[:first], *(axis.resized for axis in pair), *view.shape[last + 1 :])
     target = into or whole(context.temporary(view.buffer.dtype, product(shape)), shape)
     is_column = pair[0].taps is None and product(shape[last + 1 :]) == 1
-    rows, columns = pair if len(pair) == 2 else (None, pair[0]) if is_column else (pair[0], None)
+    axes: Axes = (pair[0], pair[1]) if len(pair) == 2 else (None, pair[0]) if is_column else (pair[0], None)
+    rows, columns = axes
     extents: dict[str, Dim] = {
         "in_a": 1 if rows is None else rows.size, "out_a": 1 if rows is None else rows.resized,
         "in_b": 1 if columns is None else columns.size, "out_b": 1 if columns is None else columns.resized,
         "inner": product(shape[last + 1 :]) * _parts(node),
     }  # fmt: skip
     build = _nearest if _sampling(node).mode == "nearest" else _mixed if pair[0].taps is None else _spread
-    routine = build(context, node, view, target, rows, columns, extents)
-    routine.sizes = [*extents.items(), *routine.sizes]
+    routine = build(context, node, view, target, axes, extents)
     routine.tasks = product(shape[:first]) * extents["out_a"]
     call = routine.call(node)
     call.flops = product(shape) * 4
@@ -331,88 +357,72 @@ def _parts(node: Node) -> int:
     return 2 if is_pair else 1
 
 
-def _fill(context: Context, node: Node, dtype: Any) -> Buffer:
+def _fill(context: Context, node: Node, dtype: Any) -> Parameter:
     """What stands where the input does not reach; the real and the imaginary part where they are mixed as two."""
-    return context.constant(np.array([node.op.extrapolation_value, 0])[: _parts(node)].astype(dtype.numpy))
+    value = np.array([node.op.extrapolation_value, 0])[: _parts(node)].astype(dtype.numpy)
+    return reads("fill", whole(context.constant(value), value.shape))
 
 
-def _nearest(
-    context: Context,
-    node: Node,
-    view: View,
-    target: View,
-    rows: _Axis | None,
-    columns: _Axis | None,
-    extents: Mapping[str, Dim],
-) -> Routine:
-    element = bits_type(view.buffer.dtype)
+def _nearest(context: Context, node: Node, view: View, target: View, axes: Axes, extents: Mapping[str, Dim]) -> Routine:
     zero = context.constant(np.zeros(1, np.int32))
-    tables = [zero if axis is None else _table(context, node, axis, "float").index for axis in (rows, columns)]
+    tables = [zero if axis is None else _table(context, node, axis, "float").index for axis in axes]
     parameters = [
-        Parameter("x", element, Operand(view.buffer, view.offset)),
-        Parameter("out", element, Operand(target.buffer, target.offset, True)),
+        reads("x", view),
+        writes("out", target),
         Parameter("index_a", "int32_t", Operand(tables[0])),
         Parameter("index_b", "int32_t", Operand(tables[1])),
-        Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))),
+        _fill(context, node, view.buffer.dtype),
     ]
-    marks = {"element": element, "crops": "1" if _sampling(node).crops else "0"}
+    instance = kernel("resize_nearest", ELEMENT=bits_type(view.buffer.dtype), CROPS=_sampling(node).crops)
     cost = 1 + extents["out_b"] * (1 + floordiv(extents["inner"], 16))
-    return Routine("resize_nearest", NEAREST_BODY, parameters, [], 1, cost, marks=marks)
+    return Routine("resize_nearest", instance, parameters, list(extents.items()), 1, cost)
 
 
-def _spread(
-    context: Context,
-    node: Node,
-    view: View,
-    target: View,
-    rows: _Axis | None,
-    columns: _Axis | None,
-    extents: Mapping[str, Dim],
-) -> Routine:
+def _spread(context: Context, node: Node, view: View, target: View, axes: Axes, extents: Mapping[str, Dim]) -> Routine:
+    rows, _ = axes
     assert rows is not None
-    element = memory_type(part_type(view.buffer.dtype))
-    table = _table(context, node, rows, element)
-    parameters = [
-        Parameter("x", element, Operand(view.buffer, view.offset)),
-        Parameter("out", element, Operand(target.buffer, target.offset, True)),
-        Parameter("index_a", "int32_t", Operand(table.index)),
-        Parameter("weights_a", element, Operand(table.weights)),
-        Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))),
-    ]
-    marks = {"element": element, "kind": "f64" if element == "double" else "f32", "parts": str(_parts(node))}
-    marks["crops"] = "1" if _sampling(node).crops else "0"
+    values = _mix_values(node, view)
+    table = _table(context, node, rows, str(values["ELEMENT"]))
+    parameters = [reads("x", view), writes("out", target), *_table_parameters("a", table)]
+    parameters.append(_fill(context, node, view.buffer.dtype))
+    sizes = [*extents.items(), ("taps_a", table.taps)]
     cost = 1 + table.taps * (2 + floordiv(extents["inner"], 16))
-    return Routine("resize_spread", SPREAD_BODY, parameters, [("taps_a", table.taps)], 1, cost, marks=marks)
+    return Routine("resize_spread", kernel("resize_spread", values), parameters, sizes, 1, cost)
 
 
-def _mixed(
-    context: Context,
-    node: Node,
-    view: View,
-    target: View,
-    rows: _Axis | None,
-    columns: _Axis | None,
-    extents: Mapping[str, Dim],
-) -> Routine:
-    element = memory_type(part_type(view.buffer.dtype))
-    parameters = [
-        Parameter("x", element, Operand(view.buffer, view.offset)),
-        Parameter("out", element, Operand(target.buffer, target.offset, True)),
-    ]
-    marks = {"element": element, "kind": "f64" if element == "double" else "f32", "taps_a": "1", "taps_b": "1"}
-    marks["parts"] = str(_parts(node))
-    for name, axis in (("a", rows), ("b", columns)):
+def _mixed(context: Context, node: Node, view: View, target: View, axes: Axes, extents: Mapping[str, Dim]) -> Routine:
+    parameters = [reads("x", view), writes("out", target)]
+    values = _mix_values(node, view) | {"HAS_ROWS": axes[0] is not None, "HAS_COLUMNS": axes[1] is not None}
+    for name, axis in zip("ab", axes, strict=True):
+        taps: Dim = 1
         if axis is not None:
-            table = _table(context, node, axis, element)
-            parameters.append(Parameter(f"index_{name}", "int32_t", Operand(table.index)))
-            parameters.append(Parameter(f"weights_{name}", element, Operand(table.weights)))
-            marks[f"taps_{name}"] = str(table.taps)
-    marks["most"] = str(max(int(marks["taps_a"]), int(marks["taps_b"])))
-    parameters.append(Parameter("fill", element, Operand(_fill(context, node, view.buffer.dtype))))
+            table = _table(context, node, axis, str(values["ELEMENT"]))
+            parameters += _table_parameters(name, table)
+            taps = table.taps
+        assert isinstance(taps, int)
+        values[f"TAPS_{name.upper()}"] = taps
+    parameters.append(_fill(context, node, view.buffer.dtype))
     inner = extents["inner"]
-    return Routine(
-        "resize_mixed", mix_body(rows is not None, columns is not None, _sampling(node).crops), parameters, [], 1,
-        1 + floordiv((extents["in_b"] + extents["out_b"]) * (inner + 1), 4),
-        extents["in_b"] * inner * view.buffer.dtype.itemsize,
-        helpers=MIX_HELPERS, marks=marks,
-    )  # fmt: skip
+    routine = Routine("resize_mixed", kernel("resize_mix", values), parameters, list(extents.items()), 1, 1)
+    routine.cost = 1 + floordiv((extents["in_b"] + extents["out_b"]) * (inner + 1), 4)
+    routine.scratch = extents["in_b"] * inner * view.buffer.dtype.itemsize
+    return routine
+
+
+def _mix_values(node: Node, view: View) -> dict[str, Setting]:
+    """The elements that are mixed, as parameters of a kernel."""
+    part = part_type(view.buffer.dtype)
+    return {
+        "ELEMENT": memory_type(part),
+        "KIND": register_kind(part),
+        "PARTS": _parts(node),
+        "CROPS": _sampling(node).crops,
+    }
+
+
+def _table_parameters(name: str, table: _Table) -> list[Parameter]:
+    element = memory_type(table.weights.dtype)
+    return [
+        Parameter(f"index_{name}", "int32_t", Operand(table.index)),
+        Parameter(f"weights_{name}", element, Operand(table.weights)),
+    ]
