@@ -80,7 +80,8 @@ def test_no_test_asserts_a_time() -> None:
 
 
 C_TEXT = re.compile(
-    r"\big_\w+\(|\b(u?int(8|16|32|64)_t|__builtin_\w+|uintptr_t)\b|#(include|define|ifdef|pragma) |\bstatic (inline )?void\b"
+    r"\big_\w+\(|\b(u?int(8|16|32|64)_t|__builtin_\w+|uintptr_t)\b"
+    r"|#(include|define|ifdef|pragma) |\bstatic (inline )?void\b"
 )
 
 

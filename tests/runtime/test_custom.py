@@ -21,7 +21,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import OPERATORS
 from intaglio.ir.text import format_graph, parse_graph
 from intaglio.ir.types import TensorType
-from intaglio.runtime.model.model import custom
+from intaglio.runtime.model import custom
 from intaglio.runtime.model.implementations import IMPLEMENTATIONS
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import intaglio
-from intaglio.runtime.model.model import progress
+from intaglio.runtime.model import progress
 from intaglio.runtime.model.progress import Watcher, told
 
 
