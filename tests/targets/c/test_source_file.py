@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import intaglio
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64, UINT8
@@ -116,25 +117,48 @@ def engine_of(name: str) -> tuple[NativeEngine, Any]:
 @pytest.mark.parametrize("name", MODELS)
 def test_one_file_compiles_alone_and_gives_the_same_bits(name: str, tmp_path: Path) -> None:
     engine, data = engine_of(name)
+    check_alone(engine, name, [data], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet50", "bert_base", "lstm", "silero-vad-18"])
+def test_large_models_as_one_file(name: str, tmp_path: Path) -> None:
+    """Whole networks, an LSTM, and a model with branches."""
+    from bench.models import Unavailable, select
+
+    (found,) = select([name])
+    try:
+        model = intaglio.load(found.path(), engine="native")
+    except Unavailable as error:
+        pytest.skip(str(error))
+    engine = model.whole_engine()
+    assert isinstance(engine, NativeEngine)
+    feeds = found.feeds(1)
+    check_alone(engine, name, [feeds[value] for value in model.fed], tmp_path)
+
+
+def check_alone(engine: NativeEngine, name: str, inputs: list[Any], folder: Path) -> None:
+    """Compile the one file without a warning, put its driver in place of the engine's, and compare the bits."""
     compiler = find_compiler()
     if compiler is None or compiler.kind != "gcc":
         pytest.skip("the settings at the top of the file are gcc's")
-    (expected,) = engine.run([data])
-    source = tmp_path / "model.c"
+    expected = engine.run(inputs)
+    source = folder / "model.c"
     source.write_text(engine.source_file(name))
-    subprocess.run([*compiler.command, *ALONE, "-c", str(source), "-o", str(tmp_path / "model.o")], check=True)
-    library = tmp_path / "model.so"
+    subprocess.run([*compiler.command, *ALONE, "-c", str(source), "-o", str(folder / "model.o")], check=True)
+    library = folder / "model.so"
     flags = [flag for flag in compiler.flags(engine.target) if not flag.startswith("-fvisibility")]
     flags = [flag for flag in flags if not flag.startswith("-DIG_LANES")]
     subprocess.run([*compiler.command, *flags, str(source), "-o", str(library), "-lm"], check=True)
     address = ctypes.cast(ctypes.CDLL(str(library)).run, ctypes.c_void_p).value
     assert address is not None
     loaded = [0] * len(engine.plan.kernels) + [address]
-    engine.steps = engine.executor.steps(engine.plan, loaded, engine.constants, engine.threads)
+    engine.steps = list(engine.executor.steps(engine.plan, loaded, engine.constants, engine.threads))
     engine.forget_sizes()
-    (again,) = engine.run([data])
+    again = engine.run(inputs)
     assert engine.host_runs == 0
-    np.testing.assert_array_equal(again.view(np.uint32), expected.view(np.uint32))
+    for first, second in zip(expected, again, strict=True):
+        assert first.tobytes() == second.tobytes()
 
 
 def test_contents_name_what_each_function_computes() -> None:
