@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 import intaglio
 from intaglio.errors import CompileError, InputError, LoadError
-from intaglio.runtime.artifact.reading import MAGIC, read_header
+from intaglio.runtime.artifact.reading import MAGIC, read_compiled
 from intaglio.targets.c import target as targets
 
 RNG = np.random.default_rng(3)
@@ -198,10 +198,10 @@ def test_code_of_another_version(saved):
 
 def test_the_header_tells_without_running(saved):
     _, path = saved
-    header = read_header(path)
-    assert header.target["name"] == targets.host_target().name
-    assert header.version == intaglio.__version__
-    assert any(library["functions"] for library in header.libraries)
+    found = read_compiled(path)
+    assert found.target.name == targets.host_target().name
+    assert found.version == intaglio.__version__
+    assert any(functions for _, functions in found.libraries)
 
 
 def test_a_place_that_cannot_be_written(saved, tmp_path):

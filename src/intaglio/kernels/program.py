@@ -10,6 +10,7 @@ from intaglio.ir.dim import Dim, compare
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.elements import HALVES, scalar_type
 from intaglio.kernels.elementwise import rounding, scalar_constant, translate
+from intaglio.kernels.faults import is_raising
 from intaglio.kernels.language import (
     Expr,
     Let,
@@ -24,6 +25,7 @@ from intaglio.kernels.language import (
     Step,
     Store,
 )
+from intaglio.kernels.language_check import check_kernel
 from intaglio.kernels.view import Loops, View, collapse_strides
 
 REDUCTIONS = {
@@ -87,6 +89,8 @@ class Program:
         kernel = LoopKernel(
             _short(operators), ", ".join(operators), loops, tuple(parameters), self._body(), self.checks
         )
+        if is_raising():
+            check_kernel(kernel)
         return kernel, sizes
 
     def _loops(self, axes: Sequence[int]) -> Loops:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -195,9 +195,3 @@ def _wanted(node: Node, found: Any) -> frozenset[int]:
 def _shortened(text: str) -> str:
     first = text.splitlines()[0] if text else "it failed"
     return first if len(first) <= 300 else first[:297] + "..."
-
-
-def tensors_in(found: Any) -> Sequence[torch.Tensor]:
-    """The tensors among the results of a node."""
-    listed = found if isinstance(found, (list, tuple)) else (found,)
-    return [each for each in listed if isinstance(each, torch.Tensor)]

@@ -231,13 +231,6 @@ LOSSES: dict[str, type[Loss]] = {
 }
 
 
-def as_loss(loss: Any) -> Loss:
-    """A loss as such, or by its name."""
-    if isinstance(loss, Loss):
-        return loss
-    return named(loss, LOSSES, "loss")()
-
-
 def named(name: Any, known: dict[str, Any], what: str) -> Any:
     """The entry of a name; raises InputError with those that there are."""
     if not isinstance(name, str) or name not in known:

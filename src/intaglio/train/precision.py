@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -98,8 +97,3 @@ def _narrow_op(node: Node) -> Any:
     if isinstance(value, Tensor) and np.asarray(value.array).dtype == np.float32:
         changes["value"] = Tensor(np.asarray(value.array).astype(BFLOAT16.numpy))
     return node.op.changed(**changes) if changes else node.op
-
-
-def narrow_types(values: Sequence[Value]) -> int:
-    """How many of these values are kept in a narrow type."""
-    return sum(isinstance(value.type, TensorType) and value.dtype == BFLOAT16 for value in values)

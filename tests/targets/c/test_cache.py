@@ -307,3 +307,20 @@ def test_targets_describe_lanes() -> None:
         "neon": 4,
         "wasm": 4,
     }
+
+
+def test_saved_code_is_that_of_the_compiler_that_made_what_runs(tmp_path: Path) -> None:
+    """Two compilers have left code of one function in the cache; a saved model takes that of its own."""
+    own = find_compiler()
+    assert own is not None
+    others = [replace(own, version=f"{own.version} {number}") for number in range(4)]
+    libraries: set[bytes] = set()
+    for compiler in (own, *others):
+        cache = Cache(tmp_path / "cache")
+        cache.ensure([constant(5)], compiler, PLAIN)
+        key = function_key(constant(5), compiler, PLAIN)
+        ((unit, _),) = Store(tmp_path / "cache").find(key)
+        ((library, _),) = cache.machine_code([constant(5)], PLAIN, compiler)
+        assert library == Store(tmp_path / "cache").read_unit(unit)
+        libraries.add(library)
+    assert libraries

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from intaglio.emit.pythonic.block import Language, Printer, Site, UnsayableError, Writer
 from intaglio.emit.pythonic.control import CONTROL
 from intaglio.emit.pythonic.functions import Library
-from intaglio.ir.dtype import BOOL, DType
+from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Value
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 
@@ -102,8 +102,3 @@ def _check_type(type: Type) -> None:
 
 for _key, _printer in CONTROL.items():
     PRINTERS[_key] = checked(_printer)
-
-
-def as_bool(value: Value) -> bool:
-    """Whether a value holds truth values."""
-    return isinstance(value.type, TensorType) and value.type.dtype == BOOL

@@ -195,11 +195,6 @@ def file_look(path: Path) -> list[int]:
     return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def read_header(source: Any) -> Header:
-    """What a compiled model says of itself; nothing of it is run."""
-    return _header(_open(source))
-
-
 class Content(Protocol):
     """The bytes of a compiled model."""
 

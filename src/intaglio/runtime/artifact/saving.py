@@ -39,6 +39,7 @@ from intaglio.runtime.engine.limits import weight_bytes
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.engine.program import Port, Program
 from intaglio.targets.c.cache import default_cache
+from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.library import runtime_function
 from intaglio.targets.c.target import TARGETS, Target
 from intaglio.targets.c.units import function_key
@@ -130,8 +131,9 @@ def save_compiled(
     writer = _Writer()
     text = writer.add(format_graph(graph, writer.keep).encode())
     functions = [function for each in engine.all_engines() for function in each.functions()]
-    code = default_cache().machine_code(functions, engine.target)
-    code += default_cache().machine_code([runtime_function()], TARGETS["c"])
+    compiler = find_compiler()
+    code = default_cache().machine_code(functions, engine.target, compiler)
+    code += default_cache().machine_code([runtime_function()], TARGETS["c"], compiler)
     program = writer.program(program_of(graph, engine), engine)
     libraries = [StoredLibrary(writer.add(library), symbols) for library, symbols in code]
     header = _header(writer, info, engine.target, exact, text, libraries, program)

@@ -158,15 +158,18 @@ class Cache:
             if size is not None and size >= LARGE_PROGRAM:
                 store.evict(self.size_limit)
 
-    def machine_code(self, functions: Sequence[CFunction], target: Target) -> list[tuple[bytes, dict[str, str]]]:
+    def machine_code(
+        self, functions: Sequence[CFunction], target: Target, compiler: Compiler | None = None
+    ) -> list[tuple[bytes, dict[str, str]]]:
         """The libraries that hold functions, which must all be loaded, with the symbols of their sources' hashes.
 
-        Raises CompileError where the cache has lost one.
+        What `compiler` made comes before what others made: that is what runs in this process. Raises CompileError where the cache has lost one.
         """
         units: dict[tuple[Path, str], dict[str, str]] = {}
         for function in functions:
             key = function_key(function, None, target)
-            found = [(store, *entry) for store in self._stores for entry in store.find(key)]
+            keys = [key] if compiler is None else [function_key(function, compiler, target), key]
+            found = [(store, *entry) for each in keys for store in self._stores for entry in store.find(each)]
             if not found:
                 raise CompileError(
                     f"the cache {self.root} no longer holds {function.symbol_hint}; load the model again"
