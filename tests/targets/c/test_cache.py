@@ -313,14 +313,15 @@ def test_saved_code_is_that_of_the_compiler_that_made_what_runs(tmp_path: Path) 
     """Two compilers have left code of one function in the cache; a saved model takes that of its own."""
     own = find_compiler()
     assert own is not None
-    others = [replace(own, version=f"{own.version} {number}") for number in range(4)]
-    libraries: set[bytes] = set()
-    for compiler in (own, *others):
-        cache = Cache(tmp_path / "cache")
-        cache.ensure([constant(5)], compiler, PLAIN)
-        key = function_key(constant(5), compiler, PLAIN)
-        ((unit, _),) = Store(tmp_path / "cache").find(key)
-        ((library, _),) = cache.machine_code([constant(5)], PLAIN, compiler)
+    function = CFunction("constant", "int IG_FUNCTION(void) { return VALUE; }", headers=())
+    compilers = [replace(own, command=(*own.command, f"-DVALUE={number}")) for number in range(4)]
+    cache = Cache(tmp_path / "cache")
+    for compiler in compilers:
+        Cache(tmp_path / "cache").ensure([function], compiler, PLAIN)
+    libraries: list[bytes] = []
+    for compiler in compilers:
+        ((unit, _),) = Store(tmp_path / "cache").find(function_key(function, compiler, PLAIN))
+        ((library, _),) = cache.machine_code([function], PLAIN, compiler)
         assert library == Store(tmp_path / "cache").read_unit(unit)
-        libraries.add(library)
-    assert libraries
+        libraries.append(library)
+    assert len(set(libraries)) == len(compilers)

@@ -163,7 +163,8 @@ class Cache:
     ) -> list[tuple[bytes, dict[str, str]]]:
         """The libraries that hold functions, which must all be loaded, with the symbols of their sources' hashes.
 
-        What `compiler` made comes before what others made: that is what runs in this process. Raises CompileError where the cache has lost one.
+        What `compiler` made comes before what others made: that is what runs in this process. Raises CompileError where
+        the cache has lost one.
         """
         units: dict[tuple[Path, str], dict[str, str]] = {}
         for function in functions:
