@@ -124,6 +124,21 @@ def test_broadcast(left: str | int, right: str | int, expected: str | int) -> No
     assert dims.broadcast(dims.parse(str(left)), dims.parse(str(right))) == dims.parse(str(expected))
 
 
+@pytest.mark.parametrize("most", range(4))
+def test_broadcast_of_a_size_with_itself_cut(most: int) -> None:
+    """Positions that are cut from a table are added to as many tokens: the sum is as long as the tokens."""
+    whole = dims.symbol("N")
+    found = dims.broadcast(dims.minimum(most, whole), whole)
+    assert found == dims.broadcast(whole, dims.minimum(most, whole))
+    assert (found == whole) == (most > 0)
+    for number in range(6):
+        try:
+            expected = dims.broadcast(min(most, number), number)
+        except ShapeError:
+            continue
+        assert dims.evaluate(found, {"N": number}) == expected
+
+
 def test_broadcast_of_different_numbers_is_an_error() -> None:
     with pytest.raises(ShapeError, match="3 and 4"):
         dims.broadcast(3, 4)

@@ -367,7 +367,24 @@ def broadcast(left: Dim, right: Dim) -> Dim:
         return left
     if isinstance(right, int):
         return right
+    if _is_cut(left, right):
+        return right
+    if _is_cut(right, left):
+        return left
     return _join("broadcast", left, right)
+
+
+def _is_cut(part: Dim, whole: Dim) -> bool:
+    """Whether one size is another cut to what is never 0: where the two can be broadcast, the result is the whole.
+
+    >>> _is_cut(minimum(512, symbol("N")), symbol("N"))
+    True
+    """
+    call = lone_atom(part)
+    if not isinstance(call, Call) or call.function != "min" or whole not in call.operands:
+        return False
+    lows = [bounds(operand)[0] for operand in call.operands if operand != whole]
+    return all(low is not None and low >= 1 for low in lows)
 
 
 _THREADS = Call("threads", ())

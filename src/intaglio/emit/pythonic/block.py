@@ -141,9 +141,15 @@ class Writer:
         return Writer(self.language, self.names, self.texts, dict(self.symbols), [], self.used, set(), self.imports)
 
 
+_NUMBERED = re.compile(r"[A-Z][A-Za-z]*_\d+_output_\d+(_\d+)*")
+"""Names that say no more than which operator came how late in some file."""
+
+
 def value_hint(value: Value) -> str:
     """What of a value's name is worth keeping: the part behind scopes, without what exporters append."""
     last = value.name.rstrip("/").rpartition("/")[2] or value.name
+    if value.producer is not None and _NUMBERED.fullmatch(last):
+        return snake(value.producer.op.name)
     for suffix in ("_output_0", ":0"):
         last = last.removesuffix(suffix)
     producer = value.producer

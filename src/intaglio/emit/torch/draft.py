@@ -170,9 +170,13 @@ def layer_hint(node: Node, path: tuple[str, ...]) -> tuple[str, ...]:
     if len(own) > len(path) and own[: len(path)] == path:
         return own[len(path) :]
     for value in node.inputs[1:2]:
-        name = "" if value is None else value.name
-        if name.endswith((".weight", ".kernel")) and "::" not in name:
-            return (name.rpartition(".")[0].removeprefix(".".join(path) + ".") if path else name.rpartition(".")[0],)
+        name, _, last = ("" if value is None else value.name).rpartition(".")
+        if last in ("weight", "kernel") and "::" not in name and name != ".".join(path):
+            return (name.removeprefix(".".join((*path, ""))),)
+    for value in node.inputs[:2]:
+        name, _, last = ("" if value is None or value.constant is None else value.name).rpartition(".")
+        if path and name == ".".join(path) and last not in ("weight", "kernel"):
+            return (last,)
     return (snake(node.op.name),)
 
 
@@ -183,6 +187,8 @@ class TorchWriter(Writer):
 
     def declare(self, value: Value, hint: str | None = None) -> str:
         """Names without the numbers that exporters append, so that equal blocks have equal code."""
+        if hint is None and self.draft.path and value.is_output and value.producer is not None:
+            hint = snake(value.producer.op.name)  # what a model calls its result is no name for a part of it
         plain = re.sub(r"(_\d+)+$", "", value_hint(value)) if hint is None else hint
         return super().declare(value, plain or "value")
 

@@ -15,6 +15,7 @@ from intaglio.emit.torch.linear import find_linear_layers
 from intaglio.emit.torch.patterns import find_attention
 from intaglio.emit.torch.sequential import sequential_layer
 from intaglio.emit.torch.structure import Group, Item, Path, all_groups, arrange, chain_of, hoist, is_container
+from intaglio.emit.torch.weight_scopes import weight_paths
 from intaglio.emit.torch.words import LIBRARY, PRINTERS, language
 from intaglio.ir.dim import symbols
 from intaglio.ir.graph import Graph, Node, Value
@@ -67,6 +68,8 @@ class _Structure:
         kept = set(self.nodes)
         self.free = frozenset(value for node in graph.nodes if node not in kept for value in node.outputs)
         self.paths = {node: scope_path(node) for node in self.nodes}
+        if not any(self.paths.values()):
+            self.paths = weight_paths(self.nodes, self.free)
         hoist(self.nodes, self.paths, self.free)
         self.types: dict[Path, str] = {}
         for node in self.nodes:
