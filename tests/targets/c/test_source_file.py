@@ -102,16 +102,20 @@ MODELS: dict[str, tuple[Callable[[Any, Value], Value], tuple[Any, ...], tuple[in
 }
 
 
-def engine_of(name: str) -> tuple[NativeEngine, Any]:
-    build, dims, shape = MODELS[name]
+def graph_of(name: str) -> Graph:
+    build, dims, _ = MODELS[name]
     graph = Graph(name)
     x = graph.add_input("x", TensorType(FLOAT32, tuple(symbol(d) if isinstance(d, str) else d for d in dims)))
     builder = Builder(graph)
     with builder.active():
         graph.set_outputs([build(builder, x)])
-    engine = NativeEngine(graph, threads=1)
+    return graph
+
+
+def engine_of(name: str) -> tuple[NativeEngine, Any]:
+    engine = NativeEngine(graph_of(name), threads=1)
     engine.load()
-    return engine, np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    return engine, np.random.default_rng(1).normal(size=MODELS[name][2]).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", MODELS)

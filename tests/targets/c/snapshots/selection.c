@@ -1,0 +1,153 @@
+/* selection as C: run runs it.
+
+   Contents:
+     kernel_top_k: TopK -> topk: float32[n, 3]
+     kernel_cumsum: CumSum -> cumsum: float32[n, 3]
+     run: runs the kernels of a segment in order */
+
+#ifdef __GNUC__
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wpsabi"
+#pragma GCC diagnostic ignored "-Wpragmas"
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC target("arch=x86-64-v3")
+#endif
+#define IG_LANES 8
+
+/* ig.h */
+
+/* ig_math.h */
+
+/* ig_loop.h */
+
+/* The greatest or least `count` elements along an axis, in order: a heap of the best so far. A key is an element's rank
+   and then its place, so that keys differ and their order is total. A task is a block of rows. */
+/* the text of a file of kernels/ */
+
+/* cumsum
+   buffers: data (in), out (out); sizes: outer, extent, inner, vectors, rows, block */
+static void kernel_cumsum(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+{
+    const float *const data = buffer[0];
+    float *const out = buffer[1];
+    const int64_t outer = size[0];
+    const int64_t extent = size[1];
+    const int64_t inner = size[2];
+    const int64_t vectors = size[3];
+    const int64_t rows = size[4];
+    const int64_t block = size[5];
+    for (int64_t row = begin * block, stop = end * block < rows ? end * block : rows; row < stop; row++) {
+        ig_f32_element total = 0;
+        for (int64_t step = 0; step < extent; step++) {
+            const int64_t at = row * extent + (step);
+            const ig_f32_element now = ig_load_n_f32(data + at, 1)[0];
+            const ig_f32_element after = (ig_f32_element)(total + now);
+            ig_store_n_f32(out + at, ig_set_f32(after), 1);
+            total = after;
+        }
+    }
+}
+
+static __attribute__((noinline, const)) int64_t run_floordiv(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return b == 0 ? 0 : (int64_t)-(uint64_t)a;
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+static __attribute__((noinline, const)) int64_t run_ceildiv(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return b == 0 ? 0 : (int64_t)-(uint64_t)a;
+    return a / b + (a % b != 0 && (a < 0) == (b < 0));
+}
+static __attribute__((noinline, const)) int64_t run_mod(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return 0;
+    const int64_t rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+static inline int64_t run_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t run_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static inline int64_t run_broadcast(int64_t a, int64_t b)
+{
+    return a == 1 ? b : a;
+}
+static inline int64_t run_times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) || product > __INT64_MAX__ / 4 ? __INT64_MAX__ / 4 : product;
+}
+static __attribute__((noinline)) int64_t run_product(int64_t a, int64_t b, int64_t *overflow)
+{
+    int64_t found;
+    *overflow |= __builtin_mul_overflow(a, b, &found);
+    return found;
+}
+static __attribute__((noinline)) int64_t run_sum(int64_t a, int64_t b, int64_t *overflow)
+{
+    int64_t found;
+    *overflow |= __builtin_add_overflow(a, b, &found);
+    return found;
+}
+static inline int64_t run_place(int64_t offset, const int64_t *overflow)
+{
+    return *overflow ? 0 : offset;
+}
+static inline int64_t run_cost(double ns)
+{
+    return ns < 1e15 ? (int64_t)ns : 1000000000000000;
+}
+
+int32_t run(const ig_call *call);
+int32_t run(const ig_call *call)
+{
+    int64_t overflow = 0;
+    (void)overflow;
+    const int64_t n0 = call->dim[0]; /* n */
+    (void)n0;
+    const int64_t calc0 = run_floordiv((n0 + 202LL), 203);
+    const int64_t calc1 = run_floordiv((n0 + 1260LL), 1261);
+    /* TopK -> topk: float32[n, 3] */
+    {
+        int64_t fault = 0;
+        void *const buffer[] = {
+            call->input[0], /* x */
+            (call->arena + call->offset[0]), /* topk */
+            (call->arena + call->offset[1]), /* temporary */
+            &fault,
+        };
+        const struct { int64_t extent, count, inner, outer, rows, block; } size = {
+            .extent = 8, .count = 3, .inner = 1, .outer = n0, .rows = n0, .block = 203
+        };
+        const int64_t tasks = calc0, cost = 19489, scratch = 24;
+        if (call->parallel(call, kernel_top_k, buffer, (const int64_t *)&size, tasks, cost, scratch))
+            return 1;
+        if (fault)
+            return 16;
+    }
+    /* CumSum -> cumsum: float32[n, 3] */
+    {
+        void *const buffer[] = {
+            (call->arena + call->offset[0]), /* topk */
+            call->output[0], /* cumsum */
+        };
+        const struct { int64_t outer, extent, inner, vectors, rows, block; } size = {
+            .outer = n0, .extent = 3, .inner = 1, .vectors = 1, .rows = n0, .block = 1261
+        };
+        const int64_t tasks = calc1, cost = 13872, scratch = 0;
+        if (call->parallel(call, kernel_cumsum, buffer, (const int64_t *)&size, tasks, cost, scratch))
+            return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,300 @@
+/* sizes of data as C: run runs it.
+
+   Contents:
+     kernel_greater: Greater -> greater: bool[7*n]
+     kernel_count_nonzero: NonZero -> nonzero: int64[1, 'nonzero.0']
+     kernel_nonzero: NonZero -> nonzero: int64[1, 'nonzero.0']
+     kernel_gather: Gather -> gather: float32['nonzero.0']
+     run: runs the kernels of a segment in order */
+
+#ifdef __GNUC__
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wpsabi"
+#pragma GCC diagnostic ignored "-Wpragmas"
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC target("arch=x86-64-v3")
+#endif
+#define IG_LANES 8
+
+/* ig.h */
+
+/* ig_math.h */
+
+/* ig_loop.h */
+
+/* Greater
+   buffers: float32 in, bool out; sizes: columns */
+static void kernel_greater(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+{
+    const float *const x0 = buffer[0];
+    uint8_t *const x1 = buffer[1];
+    const int64_t columns = size[0];
+    (void)columns;
+    (void)scratch;
+    const int64_t chunks = (columns + 16383) / 16384;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t from = task % chunks * 16384;
+        const int64_t count = columns - from < 16384 ? columns - from : 16384;
+        int64_t rest = task / chunks;
+        (void)rest;
+        const float *p0 = x0;
+        uint8_t *p1 = x1;
+        p0 += from * 1;
+        p1 += from * 1;
+        int64_t j = 0;
+        for (; j + IG_LANES <= count; j += IG_LANES) {
+            const ig_f32 v0 = ig_load_f32(p0 + j);
+            const ig_u8 v1 = (ig_cast_i32_u8(ig_gt_f32(v0, ig_set_f32(0x1.0000000000000p-1f))) & 1);
+            ig_store_u8(p1 + j, v1);
+        }
+        if (j < count) {
+            const int64_t left = count - j;
+            const ig_f32 v0 = ig_load_n_f32(p0 + j, left);
+            const ig_u8 v1 = (ig_cast_i32_u8(ig_gt_f32(v0, ig_set_f32(0x1.0000000000000p-1f))) & 1);
+            ig_store_n_u8(p1 + j, v1, left);
+        }
+    }
+}
+
+/* count_nonzero
+   buffers: data (in), out (out); sizes: total, blocks */
+static void kernel_count_nonzero(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+{
+    const uint8_t *const data = buffer[0];
+    int64_t *const out = buffer[1];
+    const int64_t total = size[0];
+    const int64_t blocks = size[1];
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t stop = (task + 1) * 16384 < total ? (task + 1) * 16384 : total;
+        int64_t count = 0;
+        for (int64_t i = task * 16384; i < stop; i++)
+            count += (data[i] != 0);
+        out[task] = count;
+    }
+}
+
+/* nonzero
+   buffers: data (in), counts (in), out (out); sizes: total, blocks, found, extent0 */
+static void kernel_nonzero(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+{
+    const uint8_t *const data = buffer[0];
+    const int64_t *const counts = buffer[1];
+    int64_t *const out = buffer[2];
+    const int64_t total = size[0];
+    const int64_t blocks = size[1];
+    const int64_t found = size[2];
+    const int64_t extent0 = size[3];
+    (void)found, (void)out;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t stop = (task + 1) * 16384 < total ? (task + 1) * 16384 : total;
+        int64_t place = 0;
+        for (int64_t before = 0; before < task; before++)
+            place += counts[before];
+        for (int64_t i = task * 16384; i < stop; i++) {
+            if (!(data[i] != 0))
+                continue;
+            int64_t rest = i;
+            out[0 * found + place] = rest % extent0;
+            rest /= extent0;
+            (void)rest;
+            place++;
+        }
+    }
+}
+
+static inline int64_t kernel_gather_place(int64_t index, int64_t extent)
+{
+    const int64_t place = index < 0 ? index + extent : index;
+    return (uint64_t)place < (uint64_t)extent ? place : -1;
+}
+
+/* gather
+   buffers: data (in), index (in), out (out); sizes: outer, count, extent, inner, outer_step, axis_step, rows, block */
+static void kernel_gather(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+{
+    const uint32_t *const data = buffer[0];
+    const int64_t *const index = buffer[1];
+    uint32_t *const out = buffer[2];
+    int64_t *const fault = buffer[3];
+    const int64_t outer = size[0];
+    const int64_t count = size[1];
+    const int64_t extent = size[2];
+    const int64_t inner = size[3];
+    const int64_t outer_step = size[4];
+    const int64_t axis_step = size[5];
+    const int64_t rows = size[6];
+    const int64_t block = size[7];
+    int64_t o = begin * block / (count > 0 ? count : 1), i = begin * block - o * count;
+    for (int64_t row = begin * block, stop = end * block < rows ? end * block : rows; row < stop; row++) {
+        const int64_t place = kernel_gather_place((int64_t)index[i], extent), at = o * outer_step + place * axis_step;
+        if (place < 0)
+            *fault = 1;
+        else if (inner == 1)
+            out[row] = data[at];
+        else
+            __builtin_memcpy(out + row * inner, data + at, (unsigned long)inner * sizeof *out);
+        if (++i == count) {
+            i = 0;
+            o++;
+        }
+    }
+}
+
+static __attribute__((noinline, const)) int64_t run_floordiv(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return b == 0 ? 0 : (int64_t)-(uint64_t)a;
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+static __attribute__((noinline, const)) int64_t run_ceildiv(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return b == 0 ? 0 : (int64_t)-(uint64_t)a;
+    return a / b + (a % b != 0 && (a < 0) == (b < 0));
+}
+static __attribute__((noinline, const)) int64_t run_mod(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return 0;
+    const int64_t rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+static inline int64_t run_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t run_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static inline int64_t run_broadcast(int64_t a, int64_t b)
+{
+    return a == 1 ? b : a;
+}
+static inline int64_t run_times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) || product > __INT64_MAX__ / 4 ? __INT64_MAX__ / 4 : product;
+}
+static __attribute__((noinline)) int64_t run_product(int64_t a, int64_t b, int64_t *overflow)
+{
+    int64_t found;
+    *overflow |= __builtin_mul_overflow(a, b, &found);
+    return found;
+}
+static __attribute__((noinline)) int64_t run_sum(int64_t a, int64_t b, int64_t *overflow)
+{
+    int64_t found;
+    *overflow |= __builtin_add_overflow(a, b, &found);
+    return found;
+}
+static inline int64_t run_place(int64_t offset, const int64_t *overflow)
+{
+    return *overflow ? 0 : offset;
+}
+static inline int64_t run_cost(double ns)
+{
+    return ns < 1e15 ? (int64_t)ns : 1000000000000000;
+}
+
+int32_t run(const ig_call *call);
+int32_t run(const ig_call *call)
+{
+    int64_t overflow = 0;
+    (void)overflow;
+    const int64_t n0 = call->dim[0]; /* n */
+    (void)n0;
+    int64_t n1 = 0; /* nonzero.0 */
+    (void)n1;
+    void *b0 = 0; /* nonzero */
+    void *r0 = 0; /* gather */
+    const int64_t calc0 = run_floordiv((7LL * n0 + 16383LL), 16384);
+    const int64_t calc1 = run_min(16384, (7LL * n0));
+    int64_t calc2 = 0;
+    /* Greater -> greater: bool[7*n] */
+    {
+        void *const buffer[] = {
+            call->input[0], /* x */
+            (call->arena + call->offset[0]), /* greater */
+        };
+        const struct { int64_t columns; } size = {.columns = (7LL * n0)};
+        const int64_t tasks = calc0, cost = run_cost(((170.0 * (double)calc1) / (1000.0)) + 1.0), scratch = 0;
+        if (call->parallel(call, kernel_greater, buffer, (const int64_t *)&size, tasks, cost, scratch))
+            return 1;
+    }
+    /* NonZero -> nonzero: int64[1, 'nonzero.0'] */
+    {
+        void *const buffer[] = {
+            (call->arena + call->offset[0]), /* greater */
+            (call->arena + call->offset[1]), /* counts */
+        };
+        const struct { int64_t total, blocks; } size = {.total = (7LL * n0), .blocks = calc0};
+        const int64_t tasks = calc0, cost = 4096, scratch = 0;
+        if (call->parallel(call, kernel_count_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch))
+            return 1;
+    }
+    /* sizes of NonZero -> nonzero */
+    {
+        int64_t fault = 0, value[1] = {0};
+        const int64_t *const counts = (const void *)(call->arena + call->offset[1]);
+        int64_t parts = calc0;
+        for (int64_t i = 0; i < parts; i++)
+            value[0] += counts[i];
+        if (fault)
+            return 18;
+        n1 = value[0];
+    }
+    calc2 = run_floordiv(run_sum(n1, 3276LL, &overflow), 3277);
+    if (overflow)
+        return 5;
+    call->release(call, b0);
+    b0 = call->allocate(call, (run_times(8LL, n1)));
+    if (!b0)
+        return 19;
+    /* NonZero -> nonzero: int64[1, 'nonzero.0'] */
+    {
+        void *const buffer[] = {
+            (call->arena + call->offset[0]), /* greater */
+            (call->arena + call->offset[1]), /* counts */
+            b0, /* nonzero */
+        };
+        const struct { int64_t total, blocks, found, extent0; } size = {
+            .total = (7LL * n0), .blocks = calc0, .found = n1, .extent0 = (7LL * n0)
+        };
+        const int64_t tasks = calc0, cost = 8192, scratch = 0;
+        if (call->parallel(call, kernel_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch))
+            return 1;
+    }
+    {
+        const int64_t shape[] = {n1};
+        r0 = call->result(call, 0, 1, shape);
+    }
+    if (!r0)
+        return 21;
+    /* Gather -> gather: float32['nonzero.0'] */
+    {
+        int64_t fault = 0;
+        void *const buffer[] = {
+            call->input[0], /* x */
+            b0, /* nonzero */
+            r0, /* gather */
+            &fault,
+        };
+        const struct { int64_t outer, count, extent, inner, outer_step, axis_step, rows, block; } size = {
+            .outer = 1, .count = n1, .extent = (7LL * n0), .inner = 1, .outer_step = 0, .axis_step = 1,
+            .rows = n1, .block = 3277
+        };
+        const int64_t tasks = calc2, cost = 13109, scratch = 0;
+        if (call->parallel(call, kernel_gather, buffer, (const int64_t *)&size, tasks, cost, scratch))
+            return 1;
+        if (fault)
+            return 22;
+    }
+    call->release(call, b0);
+    b0 = 0;
+    return 0;
+}
