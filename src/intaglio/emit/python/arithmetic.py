@@ -21,6 +21,7 @@ from intaglio.emit.pythonic.block import (
     literal,
     quoted,
 )
+from intaglio.emit.pythonic.infix import INFIX
 from intaglio.ir.dtype import BOOL, FLOAT8E8M0, FLOAT32, STRING, DType
 from intaglio.ops.indices import numbered_dtype
 
@@ -54,28 +55,12 @@ for _name, _text in {
     "Asinh": "xp.arcsinh({})",
     "Acosh": "xp.arccosh({})",
     "Atanh": "xp.arctanh({})",
-    "Reciprocal": "1 / {}",
     "Relu": "xp.maximum({}, 0)",
     "Erf": "erf(xp, {})",
     "Sigmoid": "sigmoid(xp, {})",
     "Softplus": "softplus(xp, {})",
-    "Not": "~{}",
-    "BitwiseNot": "~{}",
     "IsNaN": "xp.isnan({})",
-    "Add": "{} + {}",
-    "Sub": "{} - {}",
-    "Mul": "{} * {}",
-    "Equal": "{} == {}",
-    "Less": "{} < {}",
-    "LessOrEqual": "{} <= {}",
-    "Greater": "{} > {}",
-    "GreaterOrEqual": "{} >= {}",
-    "And": "{} & {}",
-    "Or": "{} | {}",
-    "Xor": "{} ^ {}",
-    "BitwiseAnd": "{} & {}",
-    "BitwiseOr": "{} | {}",
-    "BitwiseXor": "{} ^ {}",
+    **INFIX,
 }.items():
     PRINTERS["", _name] = _template(_text)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from intaglio.emit.python.words import short
 from intaglio.emit.pythonic.block import Printer, Site, UnsayableError, is_plain, literal, quoted
+from intaglio.emit.pythonic.infix import INFIX
 from intaglio.emit.torch.words import PRINTERS, checked, says
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64
@@ -42,7 +43,6 @@ for _name, _text in {
     "Asinh": "{}.asinh()",
     "Acosh": "{}.acosh()",
     "Atanh": "{}.atanh()",
-    "Reciprocal": "1 / {}",
     "Relu": "functional.relu({})",
     "Erf": "{}.erf()",
     "Sigmoid": "torch.sigmoid({})",
@@ -50,23 +50,8 @@ for _name, _text in {
     "Softsign": "functional.softsign({})",
     "HardSwish": "functional.hardswish({})",
     "Mish": "functional.mish({})",
-    "Not": "~{}",
-    "BitwiseNot": "~{}",
     "IsNaN": "{}.isnan()",
-    "Add": "{} + {}",
-    "Sub": "{} - {}",
-    "Mul": "{} * {}",
-    "Equal": "{} == {}",
-    "Less": "{} < {}",
-    "LessOrEqual": "{} <= {}",
-    "Greater": "{} > {}",
-    "GreaterOrEqual": "{} >= {}",
-    "And": "{} & {}",
-    "Or": "{} | {}",
-    "Xor": "{} ^ {}",
-    "BitwiseAnd": "{} & {}",
-    "BitwiseOr": "{} | {}",
-    "BitwiseXor": "{} ^ {}",
+    **INFIX,
 }.items():
     PRINTERS["", _name] = _template(_text)
 
