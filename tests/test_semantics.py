@@ -17,8 +17,34 @@ from intaglio.errors import IntaglioError
 PAGE = Path(__file__).parent.parent / "docs" / "semantics.md"
 ENGINES = ("native", "reference")
 NAN, INF = np.nan, np.inf
-f32, f64, f16 = np.float32, np.float64, np.float16
-i8, u8, i32, i64 = np.int8, np.uint8, np.int32, np.int64
+
+
+def f32(values: Any) -> Any:
+    return np.array(values, np.float32)
+
+
+def f64(values: Any) -> Any:
+    return np.array(values, np.float64)
+
+
+def f16(values: Any) -> Any:
+    return np.array(values, np.float16)
+
+
+def i8(values: Any) -> Any:
+    return np.array(values, np.int8)
+
+
+def u8(values: Any) -> Any:
+    return np.array(values, np.uint8)
+
+
+def i32(values: Any) -> Any:
+    return np.array(values, np.int32)
+
+
+def i64(values: Any) -> Any:
+    return np.array(values, np.int64)
 
 
 def bf16(values: Any) -> Any:
@@ -63,7 +89,7 @@ def run(operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any
 
 def plain(array: Any) -> Any:
     """The array in a type that NumPy can compare."""
-    return array if array.dtype.kind in "biufO" else array.astype(f32)
+    return array if array.dtype.kind in "biufO" else array.astype(np.float32)
 
 
 def check(expected: Any, operator: str, *inputs: Any, **attributes: Any) -> None:
@@ -110,7 +136,7 @@ def test_integer_division() -> None:
 
 def test_integer_division_by_zero() -> None:
     check([0, 0, 0], "Div", i32([7, -7, 0]), i32([0, 0, 0]))
-    check([0], "Div", np.uint64([9]), np.uint64([0]))
+    check([0], "Div", np.array([9], np.uint64), np.array([0], np.uint64))
 
 
 def test_integer_division_overflow() -> None:
@@ -256,7 +282,7 @@ def test_nan_pool() -> None:
 
 def test_special_convolution() -> None:
     """Weights as constants, so that Winograd's algorithm is taken."""
-    weights = numpy_helper.from_array(np.full((16, 16, 3, 3), 0.25, f32), "w")
+    weights = numpy_helper.from_array(np.full((16, 16, 3, 3), 0.25, np.float32), "w")
     info = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16, 8, 8])
     node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
     graph = helper.make_graph([node], "convolution", [info], [ValueInfoProto(name="y")], [weights])
@@ -264,9 +290,9 @@ def test_special_convolution() -> None:
     native, reference = (intaglio.load(model, engine=engine) for engine in ENGINES)
     assert "winograd" in str(native.explain())
     for special in (INF, NAN, 1e38, -1e9):
-        x = np.zeros((1, 16, 8, 8), f32)
+        x = np.zeros((1, 16, 8, 8), np.float32)
         x[0, 3, 2, 2] = special
-        expected = np.zeros((1, 16, 8, 8), f32)
+        expected = np.zeros((1, 16, 8, 8), np.float32)
         expected[..., 1:4, 1:4] = f32(special) * f32(0.25)
         np.testing.assert_allclose(native(x), expected, rtol=1e-6)
         np.testing.assert_array_equal(reference(x), expected)
@@ -422,24 +448,24 @@ def test_cast_from_string_error() -> None:
 
 def test_float8_saturates() -> None:
     found = run("Cast", f32([1000, -1000, INF]), to=TensorProto.FLOAT8E4M3FN)
-    assert found.astype(f32).tolist() == [448, -448, 448]
+    assert found.astype(np.float32).tolist() == [448, -448, 448]
 
 
 def test_float8_without_saturation() -> None:
     found = run("Cast", f32([1000, -1000]), to=TensorProto.FLOAT8E4M3FN, saturate=0)
-    assert np.isnan(found.astype(f32)).all()
+    assert np.isnan(found.astype(np.float32)).all()
     found = run("Cast", f32([1e6]), to=TensorProto.FLOAT8E5M2, saturate=0)
-    assert found.astype(f32).tolist() == [INF]
+    assert found.astype(np.float32).tolist() == [INF]
 
 
 def test_float4_saturates() -> None:
     found = run("Cast", f32([1000, -1000, INF]), to=TensorProto.FLOAT4E2M1)
-    assert found.astype(f32).tolist() == [6, -6, 6]
+    assert found.astype(np.float32).tolist() == [6, -6, 6]
 
 
 def test_float4_nan() -> None:
     for number in (TensorProto.FLOAT4E2M1, TensorProto.FLOAT6E2M3, TensorProto.FLOAT6E3M2):
-        assert run("Cast", f32([NAN, 1]), opset=28, to=number).astype(f32).tolist() == [0, 1]
+        assert run("Cast", f32([NAN, 1]), opset=28, to=number).astype(np.float32).tolist() == [0, 1]
 
 
 def test_float8e8m0() -> None:
@@ -455,7 +481,7 @@ def test_double_rounds_once() -> None:
 
 
 def test_int4_wraps() -> None:
-    assert run("Cast", i32([9, 7, -9]), to=TensorProto.INT4).astype(i32).tolist() == [-7, 7, 7]
+    assert run("Cast", i32([9, 7, -9]), to=TensorProto.INT4).astype(np.int32).tolist() == [-7, 7, 7]
 
 
 def test_bitcast_bool() -> None:
@@ -465,7 +491,7 @@ def test_bitcast_bool() -> None:
 # Nothing
 
 
-EMPTY = np.zeros((1, 0), f32)
+EMPTY = np.zeros((1, 0), np.float32)
 
 
 def test_empty_sum() -> None:
@@ -477,7 +503,7 @@ def test_empty_sum() -> None:
 def test_empty_extreme() -> None:
     check([[-INF]], "ReduceMax", EMPTY, [1])
     check([[INF]], "ReduceMin", EMPTY, [1])
-    check([[-(2**31)]], "ReduceMax", np.zeros((1, 0), i32), [1])
+    check([[-(2**31)]], "ReduceMax", np.zeros((1, 0), np.int32), [1])
 
 
 def test_empty_mean() -> None:
@@ -485,7 +511,7 @@ def test_empty_mean() -> None:
 
 
 def test_empty_integer_mean() -> None:
-    check_error("mean of no integers", "ReduceMean", np.zeros((1, 0), i32), [1])
+    check_error("mean of no integers", "ReduceMean", np.zeros((1, 0), np.int32), [1])
 
 
 def test_empty_logsumexp() -> None:
@@ -497,12 +523,12 @@ def test_empty_argmax() -> None:
 
 
 def test_empty_matmul() -> None:
-    check(f32([[0, 0]]), "MatMul", EMPTY, np.zeros((0, 2), f32))
-    check(f32([[3, 4]]), "Gemm", EMPTY, np.zeros((0, 2), f32), f32([6, 8]), beta=0.5)
+    check(f32([[0, 0]]), "MatMul", EMPTY, np.zeros((0, 2), np.float32))
+    check(f32([[3, 4]]), "Gemm", EMPTY, np.zeros((0, 2), np.float32), f32([6, 8]), beta=0.5)
 
 
 def test_empty_concat() -> None:
-    check(f32([1]), "Concat", np.zeros(0, f32), f32([1]), np.zeros(0, f32), axis=0)
+    check(f32([1]), "Concat", np.zeros(0, np.float32), f32([1]), np.zeros(0, np.float32), axis=0)
 
 
 def test_empty_softmax() -> None:
@@ -511,23 +537,23 @@ def test_empty_softmax() -> None:
 
 
 def test_empty_elementwise() -> None:
-    check(np.zeros((0, 3), f32), "Add", np.zeros((0, 1), f32), f32([1, 2, 3]))
+    check(np.zeros((0, 3), np.float32), "Add", np.zeros((0, 1), np.float32), f32([1, 2, 3]))
 
 
 def test_empty_pool() -> None:
-    check(np.zeros((0, 1, 2), f32), "MaxPool", np.zeros((0, 1, 3), f32), kernel_shape=[2])
+    check(np.zeros((0, 1, 2), np.float32), "MaxPool", np.zeros((0, 1, 3), np.float32), kernel_shape=[2])
 
 
 def test_empty_conv() -> None:
-    check(np.zeros((0, 1, 2), f32), "Conv", np.zeros((0, 1, 3), f32), np.ones((1, 1, 2), f32))
+    check(np.zeros((0, 1, 2), np.float32), "Conv", np.zeros((0, 1, 3), np.float32), np.ones((1, 1, 2), np.float32))
 
 
 def test_empty_gather() -> None:
-    check(np.zeros((0, 2), f32), "Gather", f32([[1, 2]]), np.zeros(0, i64))
+    check(np.zeros((0, 2), np.float32), "Gather", f32([[1, 2]]), np.zeros(0, np.int64))
 
 
 def test_empty_nonzero() -> None:
-    check(np.zeros((1, 0), i64), "NonZero", f32([0, 0]))
+    check(np.zeros((1, 0), np.int64), "NonZero", f32([0, 0]))
 
 
 def test_empty_topk() -> None:
@@ -565,7 +591,7 @@ def test_max_pool_padding() -> None:
 
 def test_pool_long_window() -> None:
     for operator in ("MaxPool", "AveragePool", "LpPool"):
-        check(np.zeros((1, 1, 0), f32), operator, f32([[[4, 8]]]), kernel_shape=[3], strides=[2])
+        check(np.zeros((1, 1, 0), np.float32), operator, f32([[[4, 8]]]), kernel_shape=[3], strides=[2])
         check_error("a window of 3 elements", operator, f32([[[4]]]), kernel_shape=[3])
 
 
@@ -591,13 +617,13 @@ def test_scatter_out_of_range() -> None:
 def test_slice_clamps() -> None:
     check([2, 3], "Slice", f32([1, 2, 3]), i64([1]), i64([100]))
     check([3, 2, 1], "Slice", f32([1, 2, 3]), i64([100]), i64([-100]), i64([0]), i64([-1]))
-    check(np.zeros(0, f32), "Slice", f32([1, 2, 3]), i64([2]), i64([1]))
+    check(np.zeros(0, np.float32), "Slice", f32([1, 2, 3]), i64([2]), i64([1]))
 
 
 def test_slice_backwards() -> None:
     for target in (i64([-9]), [-9]):
         check([1], "Slice", f32([1, 2, 3]), target, target, [0], [-1])
-    check(np.zeros(0, f32), "Slice", np.zeros(0, f32), [-9], [-9], [0], [-1])
+    check(np.zeros(0, np.float32), "Slice", np.zeros(0, np.float32), [-9], [-9], [0], [-1])
     check([3, 2, 1], "Slice", f32([1, 2, 3]), [-1], [-9], [0], [-1])
 
 
@@ -635,7 +661,7 @@ def test_reshape_mismatch() -> None:
 
 def test_reshape_zero() -> None:
     check([[1, 2], [3, 4]], "Reshape", f32([[1, 2], [3, 4]]), i64([0, -1]))
-    check(np.zeros((0, 7), f32), "Reshape", np.zeros((0, 3), f32), i64([0, 7]), allowzero=1)
+    check(np.zeros((0, 7), np.float32), "Reshape", np.zeros((0, 3), np.float32), i64([0, 7]), allowzero=1)
 
 
 def test_expand_at_run_time() -> None:
@@ -668,7 +694,7 @@ def test_compress_short() -> None:
 
 
 def test_region_out_of_range() -> None:
-    image, inside = np.zeros((2, 1, 4, 4), f32), f32([[0, 0, 1, 1]])
+    image, inside = np.zeros((2, 1, 4, 4), np.float32), f32([[0, 0, 1, 1]])
     check_error("batch index 2 is out of range", "RoiAlign", image, inside, i64([2]))
     check_error("no finite number", "RoiAlign", image, f32([[0, NAN, 1, 1]]), i64([0]))
     check_error("batch index of a region 2", "MaxRoiPool", image, f32([[2, 0, 0, 1, 1]]), pooled_shape=[1, 1])
@@ -684,7 +710,7 @@ def test_sizes_that_differ() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
     for engine in ENGINES:
         with pytest.raises(IntaglioError, match="Conv at"):
-            intaglio.load(model, engine=engine)(np.ones((1, 3, 5, 5), f32), np.ones((4, 2, 3, 3), f32))
+            intaglio.load(model, engine=engine)(np.ones((1, 3, 5, 5), np.float32), np.ones((4, 2, 3, 3), np.float32))
 
 
 def test_range_step_zero() -> None:
@@ -692,7 +718,7 @@ def test_range_step_zero() -> None:
 
 
 def test_range_wrong_way() -> None:
-    check(np.zeros(0, i64), "Range", i64(5), i64(0), i64(1))
+    check(np.zeros(0, np.int64), "Range", i64(5), i64(0), i64(1))
 
 
 def test_scatter_duplicates() -> None:
@@ -719,7 +745,7 @@ def test_argmax_axis() -> None:
 
 
 def test_constant_of_shape() -> None:
-    check(np.zeros((2, 1), f32), "ConstantOfShape", i64([2, 1]))
+    check(np.zeros((2, 1), np.float32), "ConstantOfShape", i64([2, 1]))
 
 
 # Resize
@@ -739,7 +765,7 @@ def test_resize_align_corners() -> None:
 
 
 def test_resize_exact() -> None:
-    x = np.arange(26, dtype=f32)
+    x = np.arange(26, dtype=np.float32)
     options = {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
     assert run("Resize", x, None, None, [115], **options)[57] == 13  # 57.5 * 26 / 115 - 0.5 is 12.5
     third = run("Resize", x, None, f32([1 / 3]), coordinate_transformation_mode="asymmetric", **options)
