@@ -270,7 +270,7 @@ def test_long_and_deep_graphs_print_without_recursion() -> None:
 
 def test_nested_graphs_print_without_recursion() -> None:
     inner = Graph("innermost")
-    value = inner.constant(np.float32(1))
+    value = inner.constant(np.array(1, np.float32))
     inner.set_outputs([value])
     for _ in range(3000):
         around = Graph("around")
