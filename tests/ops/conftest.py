@@ -62,7 +62,7 @@ def runtime() -> Judge:
         options.log_severity_level = 4
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        return session.run(None, feeds(inputs))
+        return list(session.run(None, feeds(inputs)))
 
     return judge
 
@@ -74,6 +74,6 @@ def evaluator() -> Judge:
     def judge(operator: str, *inputs: Any, opset: int = 26, outputs: int = 1, **attributes: Any) -> list[Any]:
         model = single_node_model(operator, inputs, opset, "", outputs, attributes)
         with np.errstate(all="ignore"):
-            return ReferenceEvaluator(model).run(None, feeds(inputs))
+            return list(ReferenceEvaluator(model).run(None, feeds(inputs)))
 
     return judge

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from intaglio.ir.dtype import FLOAT32
@@ -9,7 +11,7 @@ from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
 
 
-def arange(*shape, dtype=np.float32):
+def arange(*shape, dtype: Any = np.float32):
     return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
 
 

@@ -10,7 +10,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
@@ -21,6 +21,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedInOnnxRuntime
 
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
@@ -39,11 +41,11 @@ OLDER_FAULTS: dict[str, Callable[[Case], bool]] = {
 """What ONNX's evaluator of version 1.20 gets wrong, so that it does not judge these cases."""
 EVALUATOR_FAULTS = OLDER_FAULTS if onnx.__version__.startswith("1.20.") else {}
 QUICK, LONG = 15, 300
+EVERY_HEALTH_CHECK = cast("list[HealthCheck]", list(HealthCheck))
 STEPS = {"float64": 1e-6, "float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
 """How far elementwise results may differ, relative to their size."""
 
-_STATE = onnxruntime.capi.onnxruntime_pybind11_state
-REFUSALS = (_STATE.NotImplemented, _STATE.InvalidGraph, _STATE.Fail, _STATE.InvalidArgument, RuntimeError)
+REFUSALS = (NotImplementedInOnnxRuntime, InvalidGraph, Fail, InvalidArgument, RuntimeError)
 """How ONNX Runtime says no; RuntimeError for bfloat16, which it cannot make a NumPy array of."""
 
 Feeds = dict[str, Any]
@@ -74,7 +76,7 @@ def ask_runtime(model: onnx.ModelProto, feeds: Feeds) -> list[Any] | None:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        return session.run(None, feeds)
+        return list(session.run(None, feeds))
     except REFUSALS:
         return None
 
@@ -122,7 +124,11 @@ def check_operator(operator: str, count: int, record: Callable[[str, Any], None]
     judges: Counter[str] = Counter()
 
     @settings(
-        max_examples=count, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=EVERY_HEALTH_CHECK,
     )
     @given(case_strategy(operator))
     def check(case: Case) -> None:

@@ -74,7 +74,8 @@ def test_valid_lengths(evaluator: Any, options: dict[str, Any], lengths: tuple[i
 @pytest.mark.parametrize(("left", "right", "is_causal"), list(product((-1, 0, 2), (-1, 0, 1), (0, 1))))
 def test_windows(evaluator: Any, left: int, right: int, is_causal: int) -> None:
     options = {"left_window_size": left, "right_window_size": right, "is_causal": is_causal}
-    for inputs in ((Q, K, V, numbers(5, 9), *PAST), (Q, K, V, None, None, None, np.array([4, 6]))):
+    cases: list[tuple[Any, ...]] = [(Q, K, V, numbers(5, 9), *PAST), (Q, K, V, None, None, None, np.array([4, 6]))]
+    for inputs in cases:
         expected = evaluator("Attention", *inputs, opset=25, outputs=1, **options)[0]
         np.testing.assert_allclose(Attention(**options).reference(*inputs)[0], expected, rtol=1e-5, atol=1e-6)
         (y, *_) = reference_by_expansion(Attention(**options), inputs)

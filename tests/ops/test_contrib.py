@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import helper
+from tests.present import operator as operator_of
+from tests.present import tensor
 
 from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir import dim
@@ -34,7 +38,7 @@ def scale(*shape):
     return np.asarray(GENERATOR.random(shape) * 0.02 + 0.01, np.float32)
 
 
-def byte(number, dtype=np.uint8):
+def byte(number, dtype: Any = np.uint8):
     return np.array(number, dtype)
 
 
@@ -93,17 +97,18 @@ def operator(name, attributes):
     return OPERATORS[(DOMAIN, name)](**fixed)
 
 
-def compute(op, arrays, outputs):
+def compute(op, arrays, outputs) -> tuple[Any, ...]:
     result = op.reference(*arrays)
     results = result if isinstance(result, tuple) else (result,)
     graph = Graph("test")
     values = [None if array is None else graph.add_input("x", type_of(array)) for array in arrays]
     for type, array in zip(infer_types(op, values, outputs, "y"), results, strict=False):
-        assert type.dtype.numpy == array.dtype
-        assert len(type.shape) == array.ndim
+        inferred = tensor(type)
+        assert inferred.dtype.numpy == array.dtype
+        assert inferred.rank == array.ndim
         assert all(
             size in (found, size) if not isinstance(size, int) else size == found
-            for size, found in zip(type.shape, array.shape, strict=True)
+            for size, found in zip(inferred.dims, array.shape, strict=True)
         )
     return results[:outputs]
 
@@ -134,7 +139,7 @@ def test_the_sum_before_normalization_is_an_output(runtime):
 
 def test_simplified_normalization_stands_in_the_default_domain(runtime):
     expected = runtime("SimplifiedLayerNormalization", X, GAMMA, opset=17, epsilon=0.01, axis=-1)
-    op = OPERATORS[("", "SimplifiedLayerNormalization")](epsilon=0.01)
+    op = operator_of("SimplifiedLayerNormalization", epsilon=0.01)
     found = compute(op, [X, GAMMA], 2)
     agree(found[:1], expected, 1e-5)
     assert found[1].shape == (2, 5, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.present import tensor
 
 from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir import dim
@@ -38,7 +39,7 @@ def operator(name, attributes):
 def infer(op, arrays, outputs):
     graph = Graph("test")
     values = [None if array is None else graph.add_input("x", type_of(array)) for array in arrays]
-    return infer_types(op, values, outputs, "y")
+    return [tensor(type) for type in infer_types(op, values, outputs, "y")]
 
 
 def check(name, arrays, attributes, outputs, runtime):
@@ -48,7 +49,7 @@ def check(name, arrays, attributes, outputs, runtime):
     types = infer(op, arrays, outputs)
     for left, right, type in zip(found[:outputs], expected, types, strict=True):
         assert left.dtype == right.dtype == type.dtype.numpy
-        assert len(type.shape) == left.ndim
+        assert type.rank == left.ndim
         np.testing.assert_allclose(left, right, rtol=2e-5, atol=2e-5)
 
 

@@ -205,7 +205,7 @@ def test_channels_last_as_onnx_runtime_makes_them(group: int, update_weight: boo
 @pytest.mark.parametrize("has_sum", [False, True])
 def test_fused_with_channels_last(activation: str | None, has_sum: bool) -> None:
     rng = np.random.default_rng(3)
-    parameters = {"activation": activation} if activation else {}
+    parameters: dict[str, Any] = {"activation": activation} if activation else {}
     if activation == "Clip":
         parameters["activation_params"] = [-0.5, 0.5]
     names = ["x", "w", "b", *(["z"] if has_sum else [])]

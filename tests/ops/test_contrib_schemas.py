@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -44,5 +46,5 @@ def test_attributes_are_those_of_the_schema(name):
         assert is_required(ours[key]) == each.required
         wanted = default_of(each)
         if wanted is not None and not each.required:
-            found = ours[key].default
+            found: Any = ours[key].default
             assert np.float32(found) == np.float32(wanted) if isinstance(wanted, float) else found == wanted

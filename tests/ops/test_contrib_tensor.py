@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from tests.present import tensor
 
 from intaglio.errors import OperatorError, ShapeError, UnsupportedError
 from intaglio.ir.build import infer_types, type_of
@@ -59,7 +62,8 @@ def outputs_of(op, arrays):
 
 def infer(op, arrays, outputs):
     graph = Graph("test")
-    return infer_types(op, [None if a is None else graph.add_input("x", type_of(a)) for a in arrays], outputs, "y")
+    values = [None if array is None else graph.add_input("x", type_of(array)) for array in arrays]
+    return [tensor(type) for type in infer_types(op, values, outputs, "y")]
 
 
 def check(name, attributes, arrays, outputs, runtime, tolerance=2e-5):
@@ -69,7 +73,7 @@ def check(name, attributes, arrays, outputs, runtime, tolerance=2e-5):
     for left, right, type in zip(found, expected, infer(op, arrays, outputs), strict=True):
         assert left.dtype == right.dtype == type.dtype.numpy
         assert left.shape == right.shape
-        assert len(type.shape) == left.ndim
+        assert type.rank == left.ndim
         np.testing.assert_allclose(left.astype(float), right.astype(float), rtol=tolerance, atol=tolerance)
 
 
@@ -273,7 +277,7 @@ def test_gather_of_blocks_of_small_types(data_type, dtype, block, axis):
     attributes = {"block_size": block, "gather_axis": axis, "quantize_axis": 1}
     model = initializer_model("GatherBlockQuantized", data, data_type, others, attributes)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (expected,) = session.run(None, {"x0": others[0], "x1": others[1]})
+    (expected,) = map(np.asarray, session.run(None, {"x0": others[0], "x1": others[1]}))
     (found,) = evaluate(read_model(model).graph, others)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -304,7 +308,7 @@ def test_numbers_are_quantized_to_four_bits_and_back(data_type):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     (found,) = evaluate(read_model(model).graph, [x])
-    np.testing.assert_allclose(found, session.run(None, {"x": x})[0], rtol=1e-6)
+    np.testing.assert_allclose(found, np.asarray(session.run(None, {"x": x})[0]), rtol=1e-6)
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
@@ -342,11 +346,11 @@ def test_columns_in_another_order_have_the_zero_point_of_their_block(bits):
     np.testing.assert_allclose(found, x @ weights.T, rtol=1e-4, atol=1e-3)
 
 
-def single_threaded(name, arrays, outputs, attributes):
+def single_threaded(name, arrays, outputs, attributes) -> list[Any]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     model = single_node_model(name, arrays, 17, DOMAIN, outputs, attributes).SerializeToString()
-    return onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"]).run(None, feeds(arrays))
+    return list(onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"]).run(None, feeds(arrays)))
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from tests.present import last_node
 
 from intaglio.errors import IntaglioError, OperatorError, ShapeError
 from intaglio.ir import dim
@@ -29,7 +32,8 @@ def check(text, *inputs, opset=21):
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     names = [info.name for info in session.get_inputs()]
-    for ours, theirs in zip(results, session.run(None, dict(zip(names, inputs, strict=True))), strict=True):
+    expected: list[Any] = list(session.run(None, dict(zip(names, inputs, strict=True))))
+    for ours, theirs in zip(results, expected, strict=True):
         if isinstance(theirs, list):
             assert [item.tolist() for item in ours] == [item.tolist() for item in theirs]
             continue
@@ -69,7 +73,7 @@ def test_if_hides_the_sizes_that_only_a_branch_knows():
         >
     }"""
     graph, _ = check(text, np.array(True), floats(1, 0, 2))
-    node = graph.last
+    node = last_node(graph)
     inside = {
         name
         for branch in (node.op.then_branch, node.op.else_branch)
@@ -144,7 +148,7 @@ g (int64 m, float[N] x) => (float[K] y) {
 @pytest.mark.parametrize("rounds", [0, 3])
 def test_loop_whose_value_grows(rounds):
     graph, results = check(GROWING, np.array(rounds, np.int64), floats(1, 2))
-    body = graph.last.op.body
+    body = last_node(graph).op.body
     assert results[0].shape == (2 * (rounds + 1),)
     assert body.inputs[2].shape != (dim.symbol("N"),)
     assert body.outputs[1].shape == (body.inputs[2].shape[0] + dim.symbol("N"),)
@@ -153,7 +157,7 @@ def test_loop_whose_value_grows(rounds):
 
 def test_inferring_a_loop_again_changes_nothing():
     graph = read_model(parse(GROWING)).graph
-    node = graph.last
+    node = last_node(graph)
     before = [value.type for value in (*node.outputs, *node.op.body.inputs, *node.op.body.outputs)]
     infer_node(node)
     assert [value.type for value in (*node.outputs, *node.op.body.inputs, *node.op.body.outputs)] == before
@@ -164,7 +168,7 @@ def test_a_loop_follows_its_inputs_when_they_become_known():
     graph = read_model(parse(text)).graph
     graph.inputs[1].type = graph.inputs[1].tensor.with_shape((4,))
     retype(graph, {graph.inputs[1]})
-    assert graph.last.op.body.inputs[2].shape == (4,)
+    assert last_node(graph).op.body.inputs[2].shape == (4,)
     assert graph.outputs[0].shape == (4,)
 
 
@@ -172,7 +176,7 @@ def test_loop_keeps_a_shape_that_does_not_change():
     text = GROWING.replace("w = Concat <axis = 0> (v, x)", "w = Add (v, x)")
     graph, _ = check(text, np.array(2, np.int64), floats(1, 2))
     assert graph.outputs[0].shape == (dim.symbol("N"),)
-    assert graph.last.op.body.inputs[2].shape == (dim.symbol("N"),)
+    assert last_node(graph).op.body.inputs[2].shape == (dim.symbol("N"),)
 
 
 def test_loop_whose_rank_changes_has_no_rank():

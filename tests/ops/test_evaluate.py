@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.present import constant, tensor
 
 from intaglio.errors import LimitError
 from intaglio.ir.build import Builder, EagerBuilder
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import Limits, within
-from intaglio.ir.op import OPERATORS, Op
+from intaglio.ir.op import Op
 from intaglio.ir.text import parse_graph
 from intaglio.ir.types import TensorType
+from intaglio.ops.control import Loop
 from intaglio.ops.evaluate import evaluate
 
 
@@ -26,8 +28,8 @@ def endless_loop() -> Graph:
     """A loop without a limit whose body has no nodes."""
     graph = Graph("endless")
     body = Graph("body", outer=graph)
-    types = OPERATORS[("", "Loop")].body_types("body", [None, None], {})
-    condition = [body.add_input(name, type) for name, type in zip(("i", "go"), types, strict=True)][1]
+    types = Loop.body_types("body", [None, None], {})
+    condition = [body.add_input(name, tensor(type)) for name, type in zip(("i", "go"), types, strict=True)][1]
     x = graph.add_input("x", TensorType(FLOAT32, (2,)))
     body.add_input("v", x.type)
     body.set_outputs([condition, body.inputs[2]])
@@ -75,10 +77,10 @@ def test_an_eager_builder_runs_operators_with_subgraphs() -> None:
     inner = Builder(body)
     total = inner.Add(state, inner.Mul(item, b.constant(np.float32(10))))
     body.set_outputs([total, total])
-    items = np.float32([1, 2, 3])
-    last, all_sums = b.Scan(np.float32(0), items, body=body, num_scan_inputs=1, outputs=2)
+    items = np.array([1, 2, 3], np.float32)
+    last, all_sums = b.Scan(np.array(0, np.float32), items, body=body, num_scan_inputs=1, outputs=2)
     assert last.constant == 60
-    assert all_sums.constant.tolist() == [10, 30, 60]
+    assert constant(all_sums).tolist() == [10, 30, 60]
 
 
 @pytest.mark.parametrize("names", [("outer", "inner"), ("one", "one"), ("", "")])

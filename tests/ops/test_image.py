@@ -6,12 +6,12 @@ import io
 
 import numpy as np
 import pytest
+from tests.present import operator
 
 from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import UINT8
 from intaglio.ir.graph import Graph
-from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
 
 PIXELS = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3) * 4
@@ -25,7 +25,7 @@ def encoded(kind):
 
 
 def decode(data, pixel_format="RGB"):
-    return OPERATORS[("", "ImageDecoder")](pixel_format=pixel_format).reference(data)
+    return operator("ImageDecoder", pixel_format=pixel_format).reference(data)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "PPM", "TIFF"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.present import operator
 
 from intaglio.ir.build import EagerBuilder, constant_value
 from intaglio.ir.op import OPERATORS
@@ -79,7 +80,7 @@ def test_pullbacks_agree_with_finite_differences(name, arrays, attributes):
 
 
 def test_split_puts_its_parts_together():
-    op = OPERATORS[("", "Split")](axis=1, output_count=2)
+    op = operator("Split", axis=1, output_count=2)
     parts = op.reference(X, ints(1, 3))
     builder = EagerBuilder()
     with builder.active():

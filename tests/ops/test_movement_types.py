@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import defs
+from tests.present import operator
 
 from intaglio.ir.dtype import DTYPES
-from intaglio.ir.op import OPERATORS
 
 
 def ints(*values):
@@ -46,7 +46,7 @@ def test_every_type_is_combined(name, reduction):
     arguments = CASES[name]
     for dtype in allowed(name):
         if dtype.kind not in ("string", "complex"):
-            result = OPERATORS[("", name)](reduction=reduction).reference(*arguments(sample(dtype)))
+            result = operator(name, reduction=reduction).reference(*arguments(sample(dtype)))
             assert result.dtype == dtype.numpy
 
 
@@ -54,6 +54,6 @@ def test_every_type_is_combined(name, reduction):
 def test_every_number_is_interpolated(mode):
     for dtype in allowed("Resize"):
         if dtype.kind != "string":
-            result = OPERATORS[("", "Resize")](mode=mode).reference(*CASES["Resize"](sample(dtype)))
+            result = operator("Resize", mode=mode).reference(*CASES["Resize"](sample(dtype)))
             assert result.dtype == dtype.numpy
             assert result.shape == (4, 6)

@@ -69,9 +69,9 @@ def test_int32_is_dequantized_without_zero_point(scale_type, runtime):
 
 
 def test_the_output_type_without_zero_point():
-    x, scale = np.float32([-3, 0.5, 1.5, 300]), np.array(1, np.float32)
-    agree(QuantizeLinear(), [x, scale], np.uint8([0, 0, 2, 255]))
-    agree(QuantizeLinear(output_dtype=3), [x, scale], np.int8([-3, 0, 2, 127]))
+    x, scale = np.array([-3, 0.5, 1.5, 300], np.float32), np.array(1, np.float32)
+    agree(QuantizeLinear(), [x, scale], np.array([0, 0, 2, 255], np.uint8))
+    agree(QuantizeLinear(output_dtype=3), [x, scale], np.array([-3, 0, 2, 127], np.int8))
     int2 = DTYPES["int2"].numpy
     agree(QuantizeLinear(output_dtype=26), [x, scale], np.array([-2, 0, 1, 1], np.int8).astype(int2))
 
@@ -79,7 +79,7 @@ def test_the_output_type_without_zero_point():
 @pytest.mark.parametrize("name", ["uint4", "int4", "uint2", "int2", "float8e4m3fn", "float8e5m2", "float4e2m1"])
 def test_narrow_types_agree_with_the_reference_evaluator(name, evaluator):
     dtype = DTYPES[name]
-    x, scale = np.float32([-100, -3.3, -0.6, 0.5, 1.5, 2.2, 1000]), np.array(0.7, np.float32)
+    x, scale = np.array([-100, -3.3, -0.6, 0.5, 1.5, 2.2, 1000], np.float32), np.array(0.7, np.float32)
     zero = np.array(1 if dtype.kind == "uint" else 0).astype(np.int8).astype(dtype.numpy)
     agree(QuantizeLinear(), [x, scale, zero], evaluator("QuantizeLinear", x, scale, zero, opset=25)[0])
     quantized = QuantizeLinear().reference(x, scale, zero)
@@ -88,29 +88,31 @@ def test_narrow_types_agree_with_the_reference_evaluator(name, evaluator):
 
 
 def test_saturation_of_float8_can_be_switched_off():
-    x, scale, zero = np.float32([1e6]), np.array(1, np.float32), np.zeros((), ml_dtypes.float8_e4m3fn)
+    x, scale, zero = np.array([1e6], np.float32), np.array(1, np.float32), np.zeros((), ml_dtypes.float8_e4m3fn)
     assert float(QuantizeLinear().reference(x, scale, zero)[0]) == 448
     assert np.isnan(float(QuantizeLinear(saturate=0).reference(x, scale, zero)[0]))
     assert np.isnan(float(reference_by_expansion(QuantizeLinear(saturate=0), [x, scale, zero])[0]))
 
 
 def test_nan_becomes_the_zero_point_and_infinity_the_end_of_the_range():
-    x, scale, zero = np.float32([np.nan, 1, np.inf, -np.inf]), np.array(1, np.float32), np.array(9, np.uint8)
-    agree(QuantizeLinear(), [x, scale, zero], np.uint8([9, 10, 255, 0]))
+    x, scale, zero = np.array([np.nan, 1, np.inf, -np.inf], np.float32), np.array(1, np.float32), np.array(9, np.uint8)
+    agree(QuantizeLinear(), [x, scale, zero], np.array([9, 10, 255, 0], np.uint8))
 
 
 def test_precision_and_output_type():
-    x, scale = np.float32([1, 2]), np.array(3, np.float16)
+    x, scale = np.array([1, 2], np.float32), np.array(3, np.float16)
     halves = QuantizeLinear(output_dtype=19, precision=1).reference(x, scale)
     assert halves.dtype == ml_dtypes.float8_e5m2
-    wide = DequantizeLinear(output_dtype=1).reference(np.int8([1, 2]), scale)
+    wide = DequantizeLinear(output_dtype=1).reference(np.array([1, 2], np.int8), scale)
     assert wide.dtype == np.float32
     assert wide.tolist() == [3, 6]
     power = np.array(2, ml_dtypes.float8_e8m0fnu)
-    agree(DequantizeLinear(output_dtype=10), [np.int8([3]), power], np.float16([6]))
+    agree(DequantizeLinear(output_dtype=10), [np.array([3], np.int8), power], np.array([6], np.float16))
 
 
-@pytest.mark.parametrize("x", [X[1], np.zeros((2, 2), np.float32), np.float32([1, 5]), np.float32([-4]), np.float32(3)])
+@pytest.mark.parametrize(
+    "x", [X[1], np.zeros((2, 2), np.float32), np.array([1, 5], np.float32), np.array([-4], np.float32), np.float32(3)]
+)
 def test_dynamic_quantization_agrees_with_onnx_runtime(x, runtime):
     x = np.asarray(x)
     expected = runtime("DynamicQuantizeLinear", x, outputs=3)

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.present import operator
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32, from_numpy
 from intaglio.ir.graph import Graph
-from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
 from intaglio.ops.recurrent import GRU, LSTM, RNN
@@ -39,8 +39,8 @@ def check(agree: Any, name: str, direction: str, inputs: list[Any], **options: A
     """Compare with ONNX Runtime, and the expansion with that."""
     outputs = 3 if name == "LSTM" else 2
     expected = agree(name, *inputs, opset=14, outputs=outputs, hidden_size=HIDDEN, direction=direction, **options)
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
-    results = expanded(OPERATORS["", name](direction=direction, **fields), inputs)
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+    results = expanded(operator(name, direction=direction, **fields), inputs)
     for result, theirs in zip(results, expected, strict=True):
         np.testing.assert_allclose(result, theirs, rtol=1e-5, atol=1e-6)
 

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from tests.present import tensor
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim
@@ -116,7 +117,9 @@ def test_elements_may_differ_in_size():
     assert first.shape[1] == second.shape[1] == 2
     assert first.shape[0] != second.shape[0]
     other = b.graph.add_input("y", TensorType(FLOAT32, (5, 2)))
-    assert not isinstance(b.SequenceConstruct(x, other).type.element.shape[0], int)
+    both = b.SequenceConstruct(x, other).type
+    assert isinstance(both, SequenceType)
+    assert not isinstance(tensor(both.element).dims[0], int)
     with pytest.raises(ShapeError, match="expected a sequence"):
         b.SequenceLength(x)
 

@@ -90,8 +90,9 @@ def test_transposed_windows_undo_windows(
     if room < 0:
         return
     (forward,) = resolve_windows([size], [kernel], [stride], [dilation], [begin, end])
-    options = {"output_padding": [room % stride]}
-    (back,) = resolve_transposed_windows([forward.output], [kernel], [stride], [dilation], [begin, end], **options)
+    (back,) = resolve_transposed_windows(
+        [forward.output], [kernel], [stride], [dilation], [begin, end], output_padding=[room % stride]
+    )
     assert back.output == size
 
 

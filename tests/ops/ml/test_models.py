@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import numpy_helper
+from tests.present import operator
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir.build import Builder
@@ -192,7 +195,7 @@ def test_tree_classifier_with_base_values(agree, classes, ids, base, is_positive
 def test_tree_classifier_weighs_both_of_two_classes():
     nodes, weights = trees([0, 1], seed=2)
     options = {f"class_{key}": tuple(items) for key, items in weights.items()} | {k: tuple(v) for k, v in nodes.items()}
-    labels, scores = OPERATORS[(ML, "TreeEnsembleClassifier")](classlabels_int64s=(3, 5), **options).reference(X)
+    labels, scores = operator("TreeEnsembleClassifier", ML, classlabels_int64s=(3, 5), **options).reference(X)
     assert labels.tolist() == [[3, 5][i] for i in scores.argmax(axis=1)]
 
 
@@ -207,8 +210,10 @@ def test_trees_in_double_precision(agree):
     nodes, weights = trees([0])
     values = np.array(nodes.pop("nodes_values"), np.float64) + 1e-12
     targets = {f"target_{key}": items for key, items in weights.items()}
-    targets["target_weights_as_tensor"] = numpy_helper.from_array(np.array(targets.pop("target_weights"), np.float64))
-    options = {"nodes_values_as_tensor": numpy_helper.from_array(values), "n_targets": 1}
+    summands = np.array(targets.pop("target_weights"), np.float64)
+    doubles = {"nodes_values": values, "target_weights": summands}
+    options: dict[str, Any] = {f"{key}_as_tensor": numpy_helper.from_array(item) for key, item in doubles.items()}
+    options["n_targets"] = 1
     agree("TreeEnsembleRegressor", X.astype(np.float64), ml=3, **nodes, **targets, **options, **CLOSE)
 
 
@@ -242,9 +247,7 @@ def test_tree_ensemble(agree, aggregate):
 def test_tree_ensemble_numbers_its_transforms_as_the_schema_does(number, name):
     """ONNX Runtime takes 1 for LOGISTIC and 2 for SOFTMAX."""
     with np.errstate(all="ignore"):
-        plain, other = (
-            OPERATORS[(ML, "TreeEnsemble")](**ensemble(), post_transform=i).reference(X) for i in (0, number)
-        )
+        plain, other = (operator("TreeEnsemble", ML, **ensemble(), post_transform=i).reference(X) for i in (0, number))
         np.testing.assert_allclose(other, transform(plain, name), rtol=1e-6)
 
 
@@ -288,4 +291,4 @@ def test_wrong_models_are_refused():
     with pytest.raises(ShapeError, match="kernel_type 'CUBE' is none of"):
         infer("SVMRegressor", coefficients=(1.0,), rho=(0.0,), kernel_type="CUBE")
     with pytest.raises(OperatorError, match="4 coefficients for 1 targets of 3 features"):
-        OPERATORS[(ML, "LinearRegressor")](coefficients=(1.0,) * 4).reference(X)
+        operator("LinearRegressor", ML, coefficients=(1.0,) * 4).reference(X)
