@@ -191,7 +191,7 @@ def test_types_by_example_take_constants_and_known_contents() -> None:
         y = Resized(g["x"], ops.Concat(ops.Shape(g["x"]), [2], axis=0))
         assert str(y.type) == "float32[N, 2]"
         g.output(y=y * 2)
-    assert g.model()(np.float32([1, 2, 3])).tolist() == [[2, 4], [6, 2], [4, 6]]
+    assert g.model()(np.array([1, 2, 3], np.float32)).tolist() == [[2, 4], [6, 2], [4, 6]]
 
 
 def test_types_by_example_say_why_they_fail() -> None:
@@ -296,7 +296,7 @@ def test_models_with_own_operators_are_copied_pickled_printed_and_written(tmp_pa
     with intaglio.build("written", {"x": "float32[N]"}) as g:
         g.output(y=Clamp(g["x"], limit=0.25))
     g.save(tmp_path / "clamp.onnx")
-    assert intaglio.load(tmp_path / "clamp.onnx")(np.float32([1])) == 0.25
+    assert intaglio.load(tmp_path / "clamp.onnx")(np.array([1], np.float32)) == 0.25
     data = pickle.dumps(model)
     del OPERATORS["my", "Clamp"]
     with pytest.raises(UnsupportedError, match="the operator Clamp of 'my' is not registered in this process"):
@@ -459,7 +459,7 @@ def test_attributes_and_inputs_that_a_function_does_not_take() -> None:
         "",
         "it does not take the attribute 'alpha', which is 0.5 here",
     ]
-    assert model(np.float32([-2]))[1] == -1
+    assert model(np.array([-2], np.float32))[1] == -1
 
     intaglio.implementation("Clip", "low")(lambda input, min: np.maximum(input, min))
     model = refused({"Clip": "low"}, g.graph)
@@ -479,7 +479,7 @@ def test_attributes_that_a_function_takes(names: set[str]) -> None:
     with intaglio.build("m", {"x": "float32[N]"}) as g:
         g.output(y=ops.LeakyRelu(g["x"], alpha=0.5))
     model = g.model(implementations={"LeakyRelu": "own"})
-    assert model(np.float32([-2])) == -1
+    assert model(np.array([-2], np.float32)) == -1
     assert len(model.explain().host_nodes) == 1
 
 
@@ -521,7 +521,7 @@ def test_an_implementation_of_an_own_operator() -> None:
     intaglio.implementation("Clamp", "compiled", domain="my", expand=True)(lambda b, x: b.Clip(x, -1.0, 1.0))
     with intaglio.build("m", {"x": "float32[N]"}) as g:
         g.output(y=Clamp(g["x"]))
-    assert g.model(strict=True, implementations={"my::Clamp": "compiled"})(np.float32([3])) == 1
+    assert g.model(strict=True, implementations={"my::Clamp": "compiled"})(np.array([3], np.float32)) == 1
     assert list(intaglio.get_operator("Clamp", "my").implementations) == ["compiled"]
 
 

@@ -24,7 +24,7 @@ def test_a_copy_gets_new_outputs(base: intaglio.Model, tmp_path: Path) -> None:
     before = base.to_onnx().SerializeToString()
     with intaglio.extend(base) as g:
         g.output(twice=g["middle"] * 2.0, weight=ops.ReduceSum(g["w"], keepdims=0))
-    x = np.float32([[1, 2, 3]])
+    x = np.array([[1, 2, 3]], np.float32)
     for engine in ("reference", "native"):
         found = g.model(engine=engine).run({"x": x, "unused": np.zeros(1, np.float32)})
         assert found["twice"].tolist() == [[2, 4, 6, 0]]

@@ -11,6 +11,7 @@ import pytest
 
 import intaglio
 from intaglio import InputError
+from intaglio.runtime.engine.engine import EngineName
 
 Make = Callable[..., onnx.ModelProto]
 IDENTITY = "g ({kind}[n] x) => ({kind}[n] y) {{ y = Identity(x) }}"
@@ -31,7 +32,7 @@ NARROW = {
 
 
 @pytest.mark.parametrize("kind", NARROW)
-def test_tensors_of_types_that_numpy_lacks(torch: Any, make: Make, engine: str, kind: str) -> None:
+def test_tensors_of_types_that_numpy_lacks(torch: Any, make: Make, engine: EngineName, kind: str) -> None:
     name = NARROW[kind]
     model = intaglio.load(make(IDENTITY.format(kind=kind)), engine=engine)
     values = torch.tensor([0.5, -1.0, 2.0, 0.0]).to(getattr(torch, name))
@@ -49,7 +50,7 @@ def test_tensors_of_other_types(torch: Any, make: Make, kind: str) -> None:
     assert model(values).tolist() == values.tolist()
 
 
-def test_tensors_that_need_a_gradient_are_detached(torch: Any, make: Make, engine: str) -> None:
+def test_tensors_that_need_a_gradient_are_detached(torch: Any, make: Make, engine: EngineName) -> None:
     model = intaglio.load(make(IDENTITY.format(kind="float")), engine=engine)
     values = torch.ones(3, requires_grad=True)
     assert model(values).tolist() == [1, 1, 1]
@@ -120,9 +121,9 @@ def test_objects_that_are_no_strings(make: Make) -> None:
             model(fed)
 
 
-def test_a_lone_name_is_one_output(affine: onnx.ModelProto, engine: str) -> None:
+def test_a_lone_name_is_one_output(affine: onnx.ModelProto, engine: EngineName) -> None:
     model = intaglio.load(affine, engine=engine)
-    feeds = {"x": np.float32([[1, -2, 3]]), "y": np.float32([2, 2, 2])}
+    feeds = {"x": np.array([[1, -2, 3]], np.float32), "y": np.array([2, 2, 2], np.float32)}
     assert list(model.run(feeds, outputs="scaled")) == ["scaled"]
     assert model.run(feeds, outputs="scaled")["scaled"].tolist() == [[2, -4, 6]]
     with pytest.raises(InputError, match=r"the model has no tensor 'scalde'; did you mean 'scaled'\?"):

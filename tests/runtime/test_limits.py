@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import intaglio
 from intaglio import InputError, LimitError, Limits
 from intaglio.compat import InferenceSession
+from intaglio.runtime.engine.engine import EngineName
 from intaglio.runtime.engine.limits import machine_memory, settled
 
 Make = Callable[..., onnx.ModelProto]
@@ -43,7 +44,7 @@ def square(size: int, count: int = 1) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-def test_memory_is_checked_before_a_run(make: Make, engine: str) -> None:
+def test_memory_is_checked_before_a_run(make: Make, engine: EngineName) -> None:
     model = intaglio.load(make(GROWING), engine=engine, limits=Limits(memory=2**20))
     with pytest.raises(LimitError, match=r"400000000 bytes.*the limit on memory is 1048576"):
         model(np.ones(10_000, np.float32))
@@ -58,7 +59,7 @@ def test_the_message_names_what_is_too_large(make: Make) -> None:
         intaglio.load(make(GROWING), engine="native", limits=Limits(memory=2**20))(feeds)
 
 
-def test_memory_of_sizes_that_only_data_tells(make: Make, engine: str) -> None:
+def test_memory_of_sizes_that_only_data_tells(make: Make, engine: EngineName) -> None:
     model = intaglio.load(make(FILLED), engine=engine, limits=Limits(memory=2**20))
     with pytest.raises(LimitError):
         model(np.array([2**12, 2**12]))
@@ -67,7 +68,7 @@ def test_memory_of_sizes_that_only_data_tells(make: Make, engine: str) -> None:
     np.testing.assert_array_equal(model(np.array([2, 3])), np.full((2, 3), 2, np.float32))
 
 
-def test_memory_counts_the_weights(engine: str) -> None:
+def test_memory_counts_the_weights(engine: EngineName) -> None:
     with pytest.raises(LimitError, match=r"weights take 1048576 bytes; the limit on memory is 1000000"):
         intaglio.load(square(512), engine=engine, limits=Limits(memory=1_000_000))
     model = intaglio.load(square(512), engine="native", limits=Limits(memory=1_200_000))
@@ -77,7 +78,7 @@ def test_memory_counts_the_weights(engine: str) -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(loop_iterations=10), None])
-def test_rounds_of_a_loop(make: Make, engine: str, limits: Limits | None) -> None:
+def test_rounds_of_a_loop(make: Make, engine: EngineName, limits: Limits | None) -> None:
     model = intaglio.load(make(LOOP), engine=engine, limits=limits)
     assert float(model(np.int64(10))) == 2**10
     if limits is None:
@@ -88,7 +89,7 @@ def test_rounds_of_a_loop(make: Make, engine: str, limits: Limits | None) -> Non
     assert float(model(np.int64(3))) == 8
 
 
-def test_rounds_of_a_scan(make: Make, engine: str) -> None:
+def test_rounds_of_a_scan(make: Make, engine: EngineName) -> None:
     model = intaglio.load(make(SCAN), engine=engine, limits=Limits(loop_iterations=5))
     np.testing.assert_array_equal(model(np.ones(5, np.float32))[1], np.arange(1, 6))
     with pytest.raises(LimitError, match="more than 5 rounds"):
@@ -96,7 +97,7 @@ def test_rounds_of_a_scan(make: Make, engine: str) -> None:
     np.testing.assert_array_equal(model(np.ones(2, np.float32))[1], [1, 2])
 
 
-def test_nodes_of_the_graph_that_is_read(engine: str) -> None:
+def test_nodes_of_the_graph_that_is_read(engine: EngineName) -> None:
     with pytest.raises(LimitError, match=r"40 nodes .* the limit is 30"):
         intaglio.load(square(4, 40), engine=engine, limits=Limits(nodes=30))
     assert intaglio.load(square(4, 30), engine=engine, limits=Limits(nodes=30)).options.limits.nodes == 30
@@ -111,7 +112,7 @@ def test_nodes_that_expansions_add(make: Make) -> None:
     np.testing.assert_allclose(loss, np.log(np.exp(x).sum()) - 1, rtol=1e-6)
 
 
-def test_time_of_a_run(endless: onnx.ModelProto, engine: str) -> None:
+def test_time_of_a_run(endless: onnx.ModelProto, engine: EngineName) -> None:
     assert intaglio.load(endless, engine=engine).options.limits.time is None
     limited = intaglio.load(endless, engine=engine, limits=Limits(time=60))
     assert limited(np.ones((1, 1024), np.float32)).shape == (1, 1024)
@@ -136,7 +137,7 @@ def test_every_way_of_running_has_the_limit(short: intaglio.Model) -> None:
     assert short(x[:1]).shape == (1, 1024)
 
 
-def test_time_of_loading(endless: onnx.ModelProto, engine: str) -> None:
+def test_time_of_loading(endless: onnx.ModelProto, engine: EngineName) -> None:
     with pytest.raises(LimitError, match=r"loading the model took longer than the limit of 1e-06 s"):
         intaglio.load(endless, engine=engine, limits=Limits(time=1e-6))
 

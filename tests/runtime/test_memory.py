@@ -21,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import intaglio
 from intaglio.ir.dim import parse
 from intaglio.memory import constants
+from intaglio.runtime.engine.engine import EngineName
 from intaglio.runtime.model.memory import _probed
 
 Make = Callable[..., onnx.ModelProto]
@@ -425,7 +426,7 @@ def test_a_file_that_is_replaced_or_removed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model))(x), expected)
 
 
-def test_a_file_that_is_rewritten_in_place(tmp_path: Path, engine: str) -> None:
+def test_a_file_that_is_rewritten_in_place(tmp_path: Path, engine: EngineName) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(network(2, 48), path)
     model = intaglio.load(path, engine=engine)

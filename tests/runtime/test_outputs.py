@@ -17,6 +17,7 @@ import pytest
 
 import intaglio
 from intaglio.runtime.engine.deadline import Stop, stoppable
+from intaglio.runtime.engine.engine import EngineName
 
 Make = Callable[..., onnx.ModelProto]
 
@@ -38,7 +39,7 @@ def three(make: Make) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("names", [*CHOICES, ["c", "c"]], ids="".join)
 def test_outputs_come_as_they_are_named_and_nothing_is_compiled(
-    three: onnx.ModelProto, engine: str, names: list[str]
+    three: onnx.ModelProto, engine: EngineName, names: list[str]
 ) -> None:
     model = intaglio.load(three, engine=engine)
     everything = model.run({"x": X, "y": Y})
@@ -127,7 +128,7 @@ def test_a_timeout_covers_what_a_run_must_compile(make: Make, tmp_path: Path, is
     run(TIMED, str(path), str(marker), **environment)
 
 
-def test_another_thread_stops_a_run(endless: onnx.ModelProto, engine: str) -> None:
+def test_another_thread_stops_a_run(endless: onnx.ModelProto, engine: EngineName) -> None:
     model = intaglio.load(endless, engine=engine)
     x = np.ones((2048, 1024), np.float32)
     stop, started, seen = Stop(), threading.Event(), list[BaseException]()
@@ -151,7 +152,9 @@ def test_another_thread_stops_a_run(endless: onnx.ModelProto, engine: str) -> No
     assert model.run({"x0": x[:1]})[f"x{60}"].shape == (1, 1024)
 
 
-def test_a_flag_that_was_set_before_stops_the_run_and_not_those_behind(affine: onnx.ModelProto, engine: str) -> None:
+def test_a_flag_that_was_set_before_stops_the_run_and_not_those_behind(
+    affine: onnx.ModelProto, engine: EngineName
+) -> None:
     model = intaglio.load(affine, engine=engine)
     feeds = {"x": X, "y": Y[0]}
     expected = model.run(feeds)["z"]

@@ -19,13 +19,14 @@ import onnx
 import pytest
 
 import intaglio
+from intaglio.runtime.engine.engine import EngineName
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 Y = np.array([1, -1, 2], np.float32)
 Z = np.maximum(X * Y + 1, 0)
 
 
-def test_four_threads_share_a_model(affine: onnx.ModelProto, engine: str) -> None:
+def test_four_threads_share_a_model(affine: onnx.ModelProto, engine: EngineName) -> None:
     model = intaglio.load(affine, engine=engine)
 
     def work(number: int) -> bool:
@@ -39,7 +40,7 @@ def test_four_threads_share_a_model(affine: onnx.ModelProto, engine: str) -> Non
         assert all(executor.map(work, range(4)))
 
 
-def test_threads_ask_for_new_tensors_at_once(affine: onnx.ModelProto, engine: str) -> None:
+def test_threads_ask_for_new_tensors_at_once(affine: onnx.ModelProto, engine: EngineName) -> None:
     model = intaglio.load(affine, engine=engine)
     wanted = [["scaled"], ["shifted"], ["z", "scaled"], ["scaled", "shifted"]] * 2
     with ThreadPoolExecutor(4) as executor:
@@ -47,7 +48,7 @@ def test_threads_ask_for_new_tensors_at_once(affine: onnx.ModelProto, engine: st
     assert [list(result) for result in found] == wanted
 
 
-def test_fork_after_a_run(affine: onnx.ModelProto, engine: str) -> None:
+def test_fork_after_a_run(affine: onnx.ModelProto, engine: EngineName) -> None:
     model = intaglio.load(affine, engine=engine)
     np.testing.assert_array_equal(model(X, Y), Z)
     with warnings.catch_warnings(action="ignore"):  # Python 3.12 warns of fork beside threads, which is the case tested
@@ -59,7 +60,7 @@ def test_fork_after_a_run(affine: onnx.ModelProto, engine: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_multiprocessing(affine: onnx.ModelProto, engine: str, method: str) -> None:
+def test_multiprocessing(affine: onnx.ModelProto, engine: EngineName, method: str) -> None:
     model = intaglio.load(affine, engine=engine)
     with warnings.catch_warnings(action="ignore"), multiprocessing.get_context(method).Pool(1) as pool:
         np.testing.assert_array_equal(pool.apply(model, (X, Y)), Z)
@@ -87,7 +88,7 @@ def long_model(endless: onnx.ModelProto, tmp_path: Path) -> Path:
     return path
 
 
-def test_ctrl_c_ends_a_run(long_model: Path, engine: str) -> None:
+def test_ctrl_c_ends_a_run(long_model: Path, engine: EngineName) -> None:
     command = [sys.executable, "-c", LONG_RUN, str(long_model), engine]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -99,7 +100,7 @@ def test_ctrl_c_ends_a_run(long_model: Path, engine: str) -> None:
         assert process.wait() == 0
 
 
-def test_a_run_stops_at_its_timeout(endless: onnx.ModelProto, engine: str) -> None:
+def test_a_run_stops_at_its_timeout(endless: onnx.ModelProto, engine: EngineName) -> None:
     model = intaglio.load(endless, engine=engine)
     x = np.ones((1024, 1024), np.float32)
     with pytest.raises(intaglio.RunTimeoutError, match=r"longer than its timeout of 0\.05 s") as caught:
@@ -108,7 +109,7 @@ def test_a_run_stops_at_its_timeout(endless: onnx.ModelProto, engine: str) -> No
     assert model(x[:1]).shape == (1, 1024)
 
 
-def test_a_timeout_in_time_changes_nothing(affine: onnx.ModelProto, engine: str) -> None:
+def test_a_timeout_in_time_changes_nothing(affine: onnx.ModelProto, engine: EngineName) -> None:
     found = intaglio.load(affine, engine=engine).run({"x": X, "y": Y}, timeout=60)
     np.testing.assert_array_equal(found["z"], Z)
 
@@ -143,7 +144,7 @@ ENDLESS_LOOP = (
 )
 
 
-def test_an_endless_loop_stops_at_its_timeout(make: Callable[..., onnx.ModelProto], engine: str) -> None:
+def test_an_endless_loop_stops_at_its_timeout(make: Callable[..., onnx.ModelProto], engine: EngineName) -> None:
     model = intaglio.load(make(ENDLESS_LOOP), engine=engine)
     with pytest.raises(intaglio.RunTimeoutError, match=r"timeout of 0\.2 s"):
         model.run({"n": np.int64(2**62), "c": np.bool_(True)}, timeout=0.2)

@@ -152,5 +152,5 @@ def test_load_obeys(
             patch.setenv("TERM", "xterm")
             model = intaglio.load(affine, progress=wish)
         assert ("intaglio: compiling" in terminal.getvalue()) == is_told
-        assert model(np.float32([[1, 2, 3]]), np.float32([1, 1, 1])).tolist() == [[2, 3, 4]]
+        assert model(np.array([[1, 2, 3]], np.float32), np.array([1, 1, 1], np.float32)).tolist() == [[2, 3, 4]]
     cache.default_cache.cache_clear()

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import intaglio
 from intaglio.errors import IntaglioError
+from intaglio.runtime.engine.engine import EngineName
 
 LABELS = {"strings": ["low", "mid", "high"], "numbers": [3, 5, 9]}
 WORDS = ["red", "green", "blue", "other"]
@@ -148,7 +149,7 @@ def strict_lookup() -> Any:
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
-def test_faults_are_told_in_later_runs_too(engine: str) -> None:
+def test_faults_are_told_in_later_runs_too(engine: EngineName) -> None:
     model = intaglio.load(strict_lookup(), engine=engine)
     words, places = np.array(["green", "red"], object), np.array([3, -1, 0])
     for _ in range(3):

@@ -18,8 +18,8 @@ import intaglio
 from intaglio import InputError, LoadError
 from intaglio.runtime.model.sources import as_source
 
-X = np.float32([[1, -2, 3]])
-Y = np.float32([2, 2, 2])
+X = np.array([[1, -2, 3]], np.float32)
+Y = np.array([2, 2, 2], np.float32)
 
 
 def stand_in(package: str, name: str, **members: Any) -> Any:

@@ -20,17 +20,17 @@ def affine(**outputs: Any) -> Any:
     """y = x @ w + b, and next = w * 0.5."""
     with intaglio.build("affine", inputs={"x": "float32[N, 3]"}) as g:
         w = g.constant(np.arange(6, dtype=np.float32).reshape(3, 2), "layer.w")
-        b = g.constant(np.float32([1, -1]), "layer.b")
+        b = g.constant(np.array([1, -1], np.float32), "layer.b")
         g.output(y=ops.MatMul(g["x"], w) + b, w_next=w * 0.5, b_next=b + 1.0)
     return g.graph
 
 
-X = np.float32([[1, 2, 3], [4, 5, 6]])
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_step_changes_the_state_and_only_that(engine: str) -> None:
-    w, b = np.arange(6, dtype=np.float32).reshape(3, 2), np.float32([1, -1])
+    w, b = np.arange(6, dtype=np.float32).reshape(3, 2), np.array([1, -1], np.float32)
     updates = {"layer.w": "w_next", "layer.b": "b_next"}
     model = intaglio.stateful(affine(), "layer.*", updates, engine=engine)
     assert [item.name for item in model.inputs] == ["x"]
