@@ -37,7 +37,7 @@ def partners(program: Any) -> Any:
 def interpreter() -> intaglio.ModelBuilder:
     """The model: (program, input) -> (output, memory, steps)."""
     with intaglio.build("brainfuck", inputs={"program": "int64[P]", "input": "int64[I]"}) as g:
-        ended, given = (ops.Concat(g[name], np.int64([0]), axis=0) for name in ("program", "input"))
+        ended, given = (ops.Concat(g[name], np.array([0], np.int64), axis=0) for name in ("program", "input"))
         jump, length, given_length = partners(ended), ops.Size(g["program"]), ops.Size(g["input"])
         state = {"at": "int64[]", "head": "int64[]", "read": "int64[]", "done": "int64[]"}
         store = {"tape": "int64[T]", "printed": "int64[O]"}

@@ -43,7 +43,7 @@ def external(folder: Path) -> bytes:
     """A model whose weight is in a file of that folder."""
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
     weight.external_data.add(key="location", value="w.bin")
-    (folder / "w.bin").write_bytes(np.float32([3, 4]).tobytes())
+    (folder / "w.bin").write_bytes(np.array([3, 4], np.float32).tobytes())
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
@@ -82,7 +82,7 @@ def _base_folder(folder: Path) -> None:
     data = external(folder)
     with pytest.raises(intaglio.ExternalDataError):
         intaglio.load(data)
-    assert intaglio.load(data, base_folder=folder)(np.float32([1, 1])).tolist() == [4, 5]
+    assert intaglio.load(data, base_folder=folder)(np.array([1, 1], np.float32)).tolist() == [4, 5]
 
 
 def _progress(folder: Path) -> None:
@@ -154,7 +154,7 @@ def test_load_obeys(option: str, tmp_path: Path) -> None:
 
 
 def test_run_obeys() -> None:
-    feeds = {"x": np.float32([1, 2])}
+    feeds = {"x": np.array([1, 2], np.float32)}
     model = intaglio.load(parsed(RELU))
     assert set(inspect.signature(model.run).parameters) == {"feeds", "outputs", "timeout", "threads", "prune", "out"}
     given = np.zeros(2, np.float32)
@@ -175,7 +175,7 @@ def test_run_obeys() -> None:
 
 
 def test_the_backend_obeys_or_refuses() -> None:
-    model, x = parsed(RELU), np.float32([1, 2])
+    model, x = parsed(RELU), np.array([1, 2], np.float32)
     with pytest.raises(intaglio.LimitError):
         backend.prepare(model, limits=intaglio.Limits(nodes=1))
     assert backend.prepare(model, engine="reference", threads=1).model.options.engine == "reference"
@@ -316,7 +316,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(demo_model(), "demo.onnx")
     onnx.save(parsed(PRODUCT), "line.onnx")
     data = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
-    np.savez("line.npz", x=data, target=data @ np.float32([[1], [2]]))
+    np.savez("line.npz", x=data, target=data @ np.array([[1], [2]], np.float32))
     intaglio.load("relu.onnx", engine="native").save_compiled("relu.intaglio")
     Image.new("RGB", (32, 32), "red").save("red.png")
 

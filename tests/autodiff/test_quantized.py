@@ -10,7 +10,7 @@ import pytest
 import intaglio
 from intaglio import ops
 
-X = np.float32([[-0.7, 0.12, 0.61], [0.33, -2.9, 3.1]])
+X = np.array([[-0.7, 0.12, 0.61], [0.33, -2.9, 3.1]], np.float32)
 
 
 def derivatives(g: intaglio.ModelBuilder, *arrays: Any, wrt: Any = "x", **options: Any) -> list[Any]:
@@ -24,7 +24,7 @@ def derivatives(g: intaglio.ModelBuilder, *arrays: Any, wrt: Any = "x", **option
 
 @pytest.mark.parametrize("axis_scales", [False, True])
 def test_quantize_and_dequantize(axis_scales: bool) -> None:
-    scale = np.float32([0.02, 0.03, 0.01]) if axis_scales else np.array(0.02, np.float32)
+    scale = np.array([0.02, 0.03, 0.01], np.float32) if axis_scales else np.array(0.02, np.float32)
     with intaglio.build("qdq", inputs={"x": "float32[2, 3]", "s": f"float32[{'3' if axis_scales else ''}]"}) as g:
         zero = np.full(scale.shape, 3, np.int8)
         q = ops.Transpose(ops.QuantizeLinear(g["x"], g["s"], zero, axis=1), perm=[1, 0])

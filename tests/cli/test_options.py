@@ -117,7 +117,7 @@ def test_a_model_on_standard_input(cli, save: Save, standard_input: Callable[[by
 
 def test_arrays_on_standard_streams(save: Save, tmp_path: Path) -> None:
     """A pipe of two processes: what one run writes, the next one reads."""
-    np.save(tmp_path / "x.npy", np.float32([1, -2, 3]))
+    np.save(tmp_path / "x.npy", np.array([1, -2, 3], np.float32))
     one = f'"{sys.executable}" -m intaglio run "{save(RELU)}"'
     command = f'{one} -i x=- -o - < "{tmp_path / "x.npy"}" | {one} -i x=- -o "{tmp_path / "y.npy"}"'
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)

@@ -45,7 +45,7 @@ def test_engines_and_seeds(cli, demo_path: Path) -> None:
 
 
 def test_arrays_in_and_out(cli, save: Save, tmp_path: Path) -> None:
-    a, b = np.float32([[1, 2], [3, 4]]), np.float32([10, 20])
+    a, b = np.array([[1, 2], [3, 4]], np.float32), np.array([10, 20], np.float32)
     np.save(tmp_path / "a.npy", a)
     np.savez(tmp_path / "both.npz", a=a, b=b)
     np.savez(tmp_path / "b.npz", b=b)
@@ -241,7 +241,7 @@ EXPECTED = {
 @pytest.fixture
 def values(tmp_path: Path) -> list[str]:
     """The inputs of that model."""
-    np.save(tmp_path / "v.npy", np.complex64([1 + 2j, complex(0, np.nan)]))
+    np.save(tmp_path / "v.npy", np.array([1 + 2j, complex(0, np.nan)], np.complex64))
     return ["-i", "x=[1, -2]", "-i", "k=[3, 4]", "-i", f"v={tmp_path / 'v.npy'}"]
 
 

@@ -102,14 +102,21 @@ def test_scaled_and_plain_steps_agree_at_the_largest_number(dtype) -> None:
 
 
 def test_worst_goes_into_sequences_and_complex_numbers() -> None:
-    one, next_one = np.float32([1.0]), np.nextafter(np.float32([1.0]), np.float32(2))
+    one, next_one = np.array([1.0], np.float32), np.nextafter(np.array([1.0], np.float32), np.float32(2))
     assert worst([one, [one, one]], [one, [one, next_one]]) == 1.0
     assert worst([one + 1j * one], [(one + 1j * next_one).astype(np.complex64)]) == 1.0
-    assert worst([np.int64([1]), np.array(["a"], object)], [np.int64([5]), np.array(["b"], object)]) is None
+    assert (
+        worst([np.array([1], np.int64), np.array(["a"], object)], [np.array([5], np.int64), np.array(["b"], object)])
+        is None
+    )
     assert worst([], []) is None
     assert worst([np.zeros((0, 2), np.float32)], [np.zeros((0, 2), np.float32)]) == 0.0
 
 
-@pytest.mark.parametrize("found", [[], [np.float64([1])], [np.float32([1, 1])], [[np.float32([1])]], [None]], ids=str)
+@pytest.mark.parametrize(
+    "found",
+    [[], [np.array([1], np.float64)], [np.array([1, 1], np.float32)], [[np.array([1], np.float32)]], [None]],
+    ids=str,
+)
 def test_another_type_or_shape_is_infinitely_far(found) -> None:
-    assert worst([np.float32([1])], found) == math.inf
+    assert worst([np.array([1], np.float32)], found) == math.inf

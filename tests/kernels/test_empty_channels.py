@@ -11,6 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import intaglio
+from intaglio.runtime.engine.engine import EngineName
 
 ALL = [
     (images, channels, outputs, group, side)
@@ -53,7 +54,7 @@ def model_of(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), feeds
 
 
-def outcome(model: onnx.ModelProto, feeds: dict[str, Any], engine: str) -> Any:
+def outcome(model: onnx.ModelProto, feeds: dict[str, Any], engine: EngineName) -> Any:
     """The result; None where the sizes are refused."""
     try:
         return intaglio.load(model, engine=engine).run(feeds)["y"]

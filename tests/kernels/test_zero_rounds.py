@@ -17,6 +17,7 @@ from onnx import parser
 import intaglio
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
+from intaglio.runtime.engine.engine import EngineName
 from intaglio.runtime.engine.native import NativeEngine
 
 F = np.float32
@@ -95,7 +96,7 @@ def scan_model(rng: random.Random, is_host: bool) -> str:
       {one}o = Identity({one}) }}> (x, r) }}"""
 
 
-def run(proto: Any, engine: str, feeds: tuple[Any, ...]) -> Any:
+def run(proto: Any, engine: EngineName, feeds: tuple[Any, ...]) -> Any:
     """What comes out, or None where the sizes are refused."""
     try:
         return intaglio.load(proto, engine=engine)(*feeds)

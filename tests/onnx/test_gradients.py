@@ -14,7 +14,7 @@ from intaglio.onnx.limits import ReadLimits
 from intaglio.onnx.reader import check_model, read_model
 from intaglio.ops.evaluate import evaluate
 
-A, B = np.float32([1, 2]), np.float32([3, -4])
+A, B = np.array([1, 2], np.float32), np.array([3, -4], np.float32)
 
 
 def parse(body: str) -> ModelProto:
@@ -66,7 +66,7 @@ def test_the_inputs_are_the_values_to_differentiate_at() -> None:
         dh = D.Gradient <xs = ["h"], zs = ["z"], y = "c"> (b, z)
         da = D.Gradient <xs = ["a"], zs = ["z"], y = "c"> (b, z)
     }"""
-    z = np.float32([2, 3])
+    z = np.array([2, 3], np.float32)
     assert run(body, A, B, z) == [((A * z) ** 2).tolist(), (2 * B).tolist(), (2 * B * z * z).tolist()]
 
 

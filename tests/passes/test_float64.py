@@ -9,6 +9,7 @@ from onnx import parser
 import intaglio
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
+from intaglio.runtime.engine.engine import EngineName
 
 FORMULAS = {
     "swish": "a = Mul(x, c)  s = Sigmoid(a)  y = Mul(x, s)",
@@ -27,7 +28,7 @@ FORMULAS = {
 
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("formula", sorted(FORMULAS))
-def test_simplifying_keeps_float64(formula: str, engine: str) -> None:
+def test_simplifying_keeps_float64(formula: str, engine: EngineName) -> None:
     for number in (0.1, 1 / np.sqrt(7), 0.5):
         model = parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
             g (double[1,2,N,8] x) => (double[1,2,N,8] y) {{

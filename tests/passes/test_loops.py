@@ -13,6 +13,7 @@ import intaglio
 from intaglio.errors import IntaglioError
 from intaglio.onnx.reader import read_model
 from intaglio.passes import Report, simplify
+from intaglio.runtime.engine.engine import EngineName
 
 Check = Callable[[str, str, str], Report]
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
@@ -118,7 +119,7 @@ def test_what_stays_in_a_loop(what: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
-def test_work_that_would_fail_is_not_done_for_no_rounds(engine: str) -> None:
+def test_work_that_would_fail_is_not_done_for_no_rounds(engine: EngineName) -> None:
     for text in (KEPT["a node that data may make fail"], KEPT["sizes that may not fit"]):
         model = intaglio.load(parser.parse_model(HEADER + text), engine=engine)
         other = np.array([7, 8], np.int64 if "int64[K]" in text else F)

@@ -19,7 +19,7 @@ from intaglio.ir.types import TensorType
 torch = pytest.importorskip("torch", reason="PyTorch is the judge")
 F = torch.nn.functional
 
-WEIGHT = np.float32([0.5, 2.0, 1.0, 0.25])
+WEIGHT = np.array([0.5, 2.0, 1.0, 0.25], np.float32)
 
 
 def labels(shape: tuple[int, ...], rng: Any) -> Any:
@@ -133,7 +133,7 @@ def test_losses_are_those_of_pytorch(shape: tuple[int, ...]) -> None:
 
 
 def test_losses_are_computed_in_single_precision_at_least() -> None:
-    x = np.float16([[60000, -60000, 0, 1]])
+    x = np.array([[60000, -60000, 0, 1]], np.float16)
     model = intaglio.load(loss_graph({"a": train.CrossEntropy()}, "float16", (symbol("N"), 4)))
     assert model(x, np.array([1])) == np.float32(120000)
 

@@ -11,6 +11,7 @@ import pytest
 
 import intaglio
 from intaglio import ops, train
+from intaglio.runtime.engine.engine import EngineName
 from intaglio.runtime.model.tensor_files import write_tensors
 
 ENGINES = ["reference", "native"]
@@ -45,7 +46,7 @@ def same_state(left: train.Trainer, right: train.Trainer) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_batches_are_normalized_as_in_pytorch(engine: str) -> None:
+def test_batches_are_normalized_as_in_pytorch(engine: EngineName) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is the judge")
     trainer = train.Trainer(mlp(), optimizer=train.SGD(0.1), engine=engine)
     fc1, bn, fc2 = torch.nn.Linear(6, 8, bias=False), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3)
@@ -118,7 +119,7 @@ def test_what_is_frozen_stays() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_accumulating_is_one_large_batch(engine: str) -> None:
+def test_accumulating_is_one_large_batch(engine: EngineName) -> None:
     with intaglio.build("line", inputs={"x": "float32[N, 6]"}) as g:
         g.output(y=ops.MatMul(g["x"], g.constant(weight(6, 3), "w")))
     whole = train.Trainer(g.graph, optimizer="adam", lr=0.05, clip_norm=0.5, engine=engine)
@@ -147,7 +148,7 @@ def test_moving_averages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_trained_model_answers_the_same_in_onnx_runtime(engine: str, tmp_path: Path) -> None:
+def test_a_trained_model_answers_the_same_in_onnx_runtime(engine: EngineName, tmp_path: Path) -> None:
     trainer = train.Trainer(mlp(ratio=0.3), lr=0.05, engine=engine)
     first = trainer.step(X, Y)
     for _ in range(20):
@@ -161,7 +162,7 @@ def test_a_trained_model_answers_the_same_in_onnx_runtime(engine: str, tmp_path:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("stop", [3, 4, 11])
-def test_a_checkpoint_goes_on_to_the_bit(engine: str, stop: int, tmp_path: Path) -> None:
+def test_a_checkpoint_goes_on_to_the_bit(engine: EngineName, stop: int, tmp_path: Path) -> None:
     def make() -> train.Trainer:
         options: dict[str, Any] = {"ema": 0.9, "accumulate": 2, "seed": 5, "engine": engine}
         return train.Trainer(mlp(ratio=0.5), lr=0.05, schedule=train.schedules.cosine(20), **options)
@@ -229,7 +230,7 @@ def logarithm() -> Any:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_loss_that_is_not_finite_is_told_and_changes_nothing(engine: str) -> None:
+def test_a_loss_that_is_not_finite_is_told_and_changes_nothing(engine: EngineName) -> None:
     good, bad, target = np.abs(X[:4]), -np.abs(X[:4]), np.zeros((4, 1), np.float32)
     trainer = train.Trainer(logarithm(), "mse", lr=0.01, engine=engine)
     trainer.step(good, target)
@@ -252,7 +253,7 @@ def test_a_loss_that_is_not_finite_is_told_and_changes_nothing(engine: str) -> N
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_mixed_precision_follows_single_precision(engine: str) -> None:
+def test_mixed_precision_follows_single_precision(engine: EngineName) -> None:
     single, mixed = (
         train.Trainer(mlp(ratio=0.2), optimizer="adam", lr=0.02, precision=precision, engine=engine)
         for precision in (None, "bfloat16")

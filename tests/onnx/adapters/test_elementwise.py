@@ -93,7 +93,9 @@ def test_limited_broadcast_is_aligned_at_its_axis(operator, shape, axis, aligned
 @pytest.mark.parametrize("operator", ["Less", "Greater", "Equal", "And", "Or", "Xor"])
 def test_comparisons_had_limited_broadcast(operator):
     left, right = (
-        (X > 0, X[0, :, 0] > -1) if operator in ("And", "Or", "Xor") else (X.astype(np.int32), np.int32([0, 1, 2]))
+        (X > 0, X[0, :, 0] > -1)
+        if operator in ("And", "Or", "Xor")
+        else (X.astype(np.int32), np.array([0, 1, 2], np.int32))
     )
     if operator in ("Less", "Greater"):
         left, right = left.astype(np.float32), right.astype(np.float32)
