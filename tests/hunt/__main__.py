@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .generators import KINDS
-from .hunting import FOLDER, Record, be_strict, hunt, variants_of
+from .hunting import FOLDER, SHARE, TIMES, Record, be_strict, hunt, problem_of, variants_of
 from .judging import Variant
 from .minimise import Minimiser, faults, sort_of, test_of
 
@@ -29,11 +29,11 @@ def seeds_of(text: str) -> tuple[int, int]:
     return int(first or 0), int(last) if last else (-1 if colon else int(first) + 1)
 
 
-def minimise(kind: str, seed: int) -> int:
+def minimise(kind: str, seed: int, times: int) -> int:
     """Print a test for each way to run a seed's model that shows a fault."""
     be_strict()
-    problem = KINDS[kind](seed)
-    ways: list[Variant | None] = [*variants_of(kind, seed), None]
+    problem = problem_of(kind, seed, times)
+    ways: list[Variant | None] = [*variants_of(kind, seed, SHARE), None]
     shown = 0
     for variant in ways:
         found = faults(problem, variant)
@@ -56,21 +56,23 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1e9, help="when to stop")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the record of what was done is")
     parser.add_argument("--minimise", action="store_true", help="reduce what one seed shows to a few nodes, as a test")
+    parser.add_argument("--times", type=int, default=TIMES, help="how many times as many parts as in the tests")
     parser.add_argument("--again", action="store_true", help="do seeds again that are done")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if chosen.minimise:
-        return minimise(chosen.kind[0], chosen.seeds[0])
+        return minimise(chosen.kind[0], chosen.seeds[0], chosen.times)
     record = Record(chosen.folder)
     plan = plan_of(chosen.kind or sorted(KINDS), chosen.seeds, record, chosen.again)
     began = time.monotonic()
-    tally = hunt(plan, chosen.jobs, began + 60 * chosen.minutes, record)
+    tally = hunt(plan, chosen.jobs, began + 60 * chosen.minutes, record, chosen.times)
     print(
         f"\n{tally.seeds} models with {tally.cases} cases, {time.monotonic() - began:.0f} s: {tally.findings} findings"
     )
     for name, count in (*tally.kinds.items(), *sorted(tally.judges.items())):
         print(f"  {name}: {count}")
+    print("processor time:", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in tally.seconds.items() if name))
     return 1 if tally.findings else 0
 
 

@@ -13,15 +13,17 @@ GRAPHS = 4
 TYPES = ("float32",) * 9 + ("float64", "float16")
 
 
-def chains(seed: int) -> Problem:
+def chains(seed: int, times: int = 1) -> Problem:
     """Some chains in one model: functions, an anchor, functions and residuals, views, and a second anchor."""
+    count = CHAINS * times
     dice = Dice(2, seed)
     bindings = dice.of((1, 2, 3))
     draft = Draft(dice, bindings, is_static=bindings == 1 or dice.chance(0.2))
     draft.wild = dice.chance(0.1)
+    draft.has_open_ones = times == 1 or dice.chance(0.1)
     outputs: list[str] = []
-    for number in range(CHAINS):
-        anchor = ANCHORS[(seed * CHAINS + number) % len(ANCHORS)]
+    for number in range(count):
+        anchor = ANCHORS[(seed * count + number) % len(ANCHORS)]
         before = len(draft.nodes)
         g = Grower(draft, dice.of(TYPES))
         g.focus = 0.7
@@ -30,7 +32,7 @@ def chains(seed: int) -> Problem:
         read = {name for node in made for name in node.input}
         results = [name for node in made for name in node.output]
         outputs += [name for name in results if name not in read or dice.chance(0.2)]
-    return draft.problem(outputs, CHAINS)
+    return draft.problem(outputs, count)
 
 
 def chain(g: Grower, anchor: Proposal) -> None:
@@ -56,19 +58,20 @@ def chain(g: Grower, anchor: Proposal) -> None:
         g.grow(POINTS, dice.integer(0, 3))
 
 
-def graphs(seed: int) -> Problem:
+def graphs(seed: int, times: int = 1) -> Problem:
     """Some graphs of all kinds of nodes in one model, which share nothing but names of sizes."""
     dice = Dice(3, seed)
     bindings = dice.of((1, 2, 3, 3))
     draft = Draft(dice, bindings, is_static=bindings == 1)
     draft.wild = dice.chance(0.05)
+    draft.has_open_ones = times == 1 or dice.chance(0.1)
     outputs: list[str] = []
-    for _ in range(GRAPHS):
+    for _ in range(GRAPHS * times):
         before = len(draft.nodes)
         g = Grower(draft, dice.of(TYPES))
         grow_graph(g)
         outputs += outputs_of(g, 0.15, draft.nodes[before:])
-    return draft.problem(outputs, GRAPHS)
+    return draft.problem(outputs, GRAPHS * times)
 
 
 def grow_graph(g: Grower) -> None:

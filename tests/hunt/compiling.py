@@ -17,6 +17,7 @@ from intaglio.targets.c.target import Target
 
 SHARE = 16
 PLAIN = "-O0"
+PRELUDE = Path(__file__).with_name("prelude.h")
 NO_FUSING = "-U__FMA__"
 """Without optimisation no product is fused into a sum, on which the reduction of angles relies where it is defined."""
 
@@ -37,7 +38,7 @@ def compile_plainly() -> None:
 
 def _plain_flags(self: Compiler, target: Target, optimize: str = "-O3") -> tuple[str, ...]:
     _, *others = _flags(self, target, optimize)
-    return (PLAIN, NO_FUSING, *others)
+    return (PLAIN, NO_FUSING, "-include", str(PRELUDE), *others)
 
 
 def _compile_plainly(
@@ -50,7 +51,7 @@ def _compile_plainly(
 ) -> None:
     try:
         _compile_unit(self, source, output, target, optimize, running)
-    except CompileError:  # some versions of gcc fail inside at -O0, on C that they take at any other level
+    except CompileError:  # a compiler may fail inside at -O0, on C that it takes at any other level
         optimised: Any = _Optimised(self.command, self.version, self.kind)
         _compile_unit(optimised, source, output, target, optimize, running)
 

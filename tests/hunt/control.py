@@ -17,23 +17,32 @@ from .problem import Problem
 INSIDE = (*POINTS, *((p, w / 3) for p, w in VIEWS), *((anchor, 0.15) for anchor in ANCHORS))
 
 
-def problem(seed: int) -> Problem:
-    """A graph with control flow and sequences among its nodes."""
+def problem(seed: int, times: int = 1) -> Problem:
+    """A graph with control flow and sequences among its nodes, or several of them."""
     dice = Dice(4, seed)
     bindings = dice.of((1, 2, 2, 3))
     draft = Draft(dice, bindings, is_static=bindings == 1)
-    g = Grower(draft, dice.of(("float32",) * 6 + ("float64",)))
+    outputs: list[str] = []
+    for _ in range(times):
+        before = len(draft.nodes)
+        g = Grower(draft, dice.of(("float32",) * 6 + ("float64",)))
+        while len(draft.nodes) == before:
+            _grow(g)
+        outputs += outputs_of(g, 0.2, draft.nodes[before:])
+    return draft.problem(outputs, times)
+
+
+def _grow(g: Grower) -> None:
+    dice = g.dice
     while not g.pool:
         g.attempt(lambda grower: [grower.input(*shape_for(dice.of(ANCHORS), grower))])
     g.attempt(lambda grower: [grower.input(*(grower.dim(SMALL) for _ in range(dice.integer(1, 3))))])
-    while not draft.nodes:
-        g.grow(INSIDE, dice.integer(0, 3))
-        for kind in dice.subset(KINDS, 2, 4):
-            for _ in range(4):
-                if g.attempt(kind):
-                    break
-            g.grow(INSIDE, dice.integer(0, 2))
-    return draft.problem(outputs_of(g, 0.2), 1)
+    g.grow(INSIDE, dice.integer(0, 3))
+    for kind in dice.subset(KINDS, 2, 4):
+        for _ in range(4):
+            if g.attempt(kind):
+                break
+        g.grow(INSIDE, dice.integer(0, 2))
 
 
 def inner(g: Grower) -> tuple[Draft, Grower]:

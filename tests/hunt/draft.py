@@ -48,6 +48,9 @@ class Draft:
         self.count = 0
         self.wild = False
         """Whether results that are not finite are welcome."""
+        self.has_open_ones = True
+        """Whether a size that is 1 for all feeds may be a symbol. Where it is broadcast, which compiled code does not
+        expect of symbols, the whole model gets a plan for each set of sizes, and then symbols are not tried."""
 
     def name(self) -> str:
         """A new name."""
@@ -96,6 +99,8 @@ class Draft:
     def _size(self, dim: Dim) -> int | str:
         if len(set(dim)) == 1 and (self.is_static or self.dice.chance(0.5)):
             return dim[0]
+        if set(dim) == {1} and not self.has_open_ones:
+            return 1
         if self.dice.chance(0.2):
             return f"s{self.name()}"  # equal, which the model does not say
         return self.symbols.setdefault(dim, f"d{len(self.symbols)}")
@@ -120,11 +125,19 @@ class Draft:
         names = [self.name() for _ in range(outputs)]
         node = helper.make_node(operator, list(inputs), names, domain=domain, **attributes)
         results = [self._run(node, i) for i in range(self.bindings)]
+        if operator.endswith("Pool") and any(
+            self._is_beyond(inputs[0], i, results[i][0]) for i in range(self.bindings)
+        ):
+            raise Rejected("ONNX Runtime lets a window stick out that is longer than the axis")
         for position, name in enumerate(names):
             self._check([result[position] for result in results])
             self.values[name] = [result[position] for result in results]
         self.nodes.append(node)
         return names
+
+    def _is_beyond(self, name: str, binding: int, result: Any) -> bool:
+        """Whether a window finds no place in an axis."""
+        return result.size == 0 and self.arrays(name)[binding].size > 0
 
     def one(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """A new node with one result."""

@@ -14,12 +14,16 @@ FACTOR = 32.0
 """A difference of so many times the spread of the shaken runs is a fault."""
 
 
-def difference(ours: Any, plain: Any, samples: Sequence[Any]) -> str:
-    """What is wrong with a result, judged by the plain and the shaken results; empty where nothing is."""
+def difference(ours: Any, plain: Any, samples: Sequence[Any], count: int = 0) -> str:
+    """What is wrong with a result, judged by the plain and the shaken results; empty where nothing is.
+
+    The samples may be some of `count`, of which the others are not known yet. A result that is right by some of them is
+    right by all: others add to the spread and take nothing from it.
+    """
     if plain is None or isinstance(plain, str):
         return "" if ours == plain else f"{ours!r} instead of {plain!r}"
     if isinstance(plain, list):
-        return _list_difference(ours, plain, samples)
+        return _list_difference(ours, plain, samples, count)
     if isinstance(plain, dict):
         return "" if repr(ours) == repr(plain) else f"{ours!r} instead of {plain!r}"
     ours, plain = np.asarray(ours), np.asarray(plain)
@@ -29,7 +33,7 @@ def difference(ours: Any, plain: Any, samples: Sequence[Any]) -> str:
         return ""  # even the shape hangs on rounding
     if ours.shape != plain.shape:
         return f"shape {ours.shape} instead of {plain.shape}"
-    return _array_difference(ours, plain, [np.asarray(sample) for sample in samples])
+    return _array_difference(ours, plain, [np.asarray(sample) for sample in samples], count or len(samples))
 
 
 def is_special(values: Sequence[Any]) -> bool:
@@ -38,23 +42,24 @@ def is_special(values: Sequence[Any]) -> bool:
     return any(not np.isfinite(array.astype(np.float64)).all() for array in arrays)
 
 
-def _list_difference(ours: Any, plain: list[Any], samples: Sequence[Any]) -> str:
+def _list_difference(ours: Any, plain: list[Any], samples: Sequence[Any], count: int) -> str:
     if any(len(sample) != len(plain) for sample in samples):
         return ""
     if not isinstance(ours, list) or len(ours) != len(plain):
         return f"{len(ours) if isinstance(ours, list) else ours!r} elements instead of {len(plain)}"
-    found = (difference(a, b, [s[i] for s in samples]) for i, (a, b) in enumerate(zip(ours, plain, strict=True)))
+    pairs = enumerate(zip(ours, plain, strict=True))
+    found = (difference(a, b, [s[i] for s in samples], count) for i, (a, b) in pairs)
     return next((f"element {i}: {text}" for i, text in enumerate(found) if text), "")
 
 
-def _array_difference(ours: Any, plain: Any, samples: list[Any]) -> str:
+def _array_difference(ours: Any, plain: Any, samples: list[Any], count: int) -> str:
     if plain.dtype == object:
         wrong = np.array([a != b for a, b in zip(ours.ravel(), plain.ravel(), strict=True)], bool).reshape(plain.shape)
     elif plain.dtype.kind == "c":
         pairs = [(ours.real, plain.real, [s.real for s in samples]), (ours.imag, plain.imag, [s.imag for s in samples])]
-        wrong = np.logical_or(*(_wrong_floats(*pair) for pair in pairs))
+        wrong = np.logical_or(*(_wrong_floats(*pair, count) for pair in pairs))
     elif is_float(plain):
-        wrong = _wrong_floats(ours, plain, samples)
+        wrong = _wrong_floats(ours, plain, samples, count)
     elif plain.dtype in BYTES:
         wrong = _wrong_bytes(ours, plain, samples)
     else:
@@ -70,14 +75,14 @@ def _wrong_bytes(ours: Any, plain: Any, samples: list[Any]) -> Any:
     return np.abs(ours.astype(np.int64) - wide) > np.where(moved.any(), np.maximum(4 * moved, 1), 0)
 
 
-def _wrong_floats(ours: Any, plain: Any, samples: list[Any]) -> Any:
+def _wrong_floats(ours: Any, plain: Any, samples: list[Any], count: int) -> Any:
     kinds = [_kind(sample) for sample in (plain, *samples)]
     is_firm = np.all([kind == kinds[0] for kind in kinds], axis=0)
     values = [array.astype(np.float64) for array in (plain, *samples)]
     own = ours.astype(np.float64)
     with np.errstate(all="ignore"):
         errors = [np.where(is_firm & (kinds[0] == 0), value - values[0], 0.0) for value in values[1:]]
-        spread = np.sqrt(np.mean(np.square(errors), axis=0)) if errors else np.zeros(plain.shape)
+        spread = np.sqrt(np.sum(np.square(errors), axis=0) / count) if errors else np.zeros(plain.shape)
         typical = float(np.median(spread)) if spread.size else 0.0
         unit = 4 * float(ml_dtypes.finfo(plain.dtype).eps) * np.abs(values[0]) if spread.any() else 0.0
         limit = FACTOR * np.maximum(spread, min(typical, float(np.max(spread, initial=0.0)))) + unit

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from . import chains, control, operators, quantised
 from .problem import Problem
 
-KINDS: dict[str, Callable[[int], Problem]] = {
+
+class Generator(Protocol):
+    """Makes the problem of a seed, with so many times the usual number of parts."""
+
+    def __call__(self, seed: int, times: int = 1) -> Problem: ...
+
+
+KINDS: dict[str, Generator] = {
     "operators": operators.problem,
     "chains": chains.chains,
     "graphs": chains.graphs,

@@ -22,11 +22,16 @@ from .children import Outcome, run_many
 from .compiling import compile_plainly, is_optimised
 from .dice import Dice
 from .judging import Finding, Variant, Verdict, examine
+from .problem import Problem
 
 FOLDER = Path("build/hunt")
 IMPORTED = tuple(f"intaglio.{name}" for name in ("ir", "ops", "onnx", "passes", "kernels", "targets", "runtime"))
-SECONDS = 240.0
-"""How long one seed may take."""
+SECONDS = 900.0
+"""How long one seed may take on a machine that has other work too."""
+SHARE = 0.25
+"""How many models are also run without simplification, exactly, or both; in the tests it is half of them."""
+TIMES = 4
+"""How many times as many parts as in the tests a model has: one compile serves more of them."""
 
 
 @dataclass
@@ -38,10 +43,12 @@ class Tally:
     findings: int = 0
     judges: Counter[str] = field(default_factory=Counter[str])
     kinds: Counter[str] = field(default_factory=Counter[str])
+    seconds: Counter[str] = field(default_factory=Counter[str])
+    """Processor time by phase."""
 
 
-def variants_of(kind: str, seed: int) -> list[Variant]:
-    """The ways in which a seed's model is run: as users do, in one other way, and simplified by the reference."""
+def variants_of(kind: str, seed: int, share: float = 0.5) -> list[Variant]:
+    """The ways in which a seed's model is run: simplified by the reference, as users do, a share in another way too."""
     dice = Dice(99, seed)
     usual = Variant(threads=dice.of((1, 2)))
     others = [
@@ -50,20 +57,41 @@ def variants_of(kind: str, seed: int) -> list[Variant]:
         for simplify, exact in ((False, False), (True, True), (False, True))
     ]
     reference = Variant("reference", 1, True, dice.chance(0.5))
-    return [reference, usual, *([dice.of(others)] if dice.chance(0.5) else [])]
+    return [reference, usual, *([dice.of(others)] if dice.chance(share) else [])]
 
 
-def look(kind: str, seed: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def look(kind: str, seed: int, times: int, tell: Callable[[str], None]) -> dict[str, Any]:
     """Make a seed's problem and examine it, in a process of its own."""
-    tell("generating")
+    watch = Watch(tell)
+    watch.tell("generating")
     if not is_optimised(seed):
         compile_plainly()
-    began = time.monotonic()
-    problem = generators.KINDS[kind](seed)
-    made = time.monotonic()
-    verdict = examine(problem, variants_of(kind, seed), tell)
+    problem = problem_of(kind, seed, times)
+    verdict = examine(problem, variants_of(kind, seed, SHARE), watch.tell)
     verdict.findings += [Finding("reference", "", 0, f"refused {text}") for text in problem.refused]
-    return {"cases": problem.cases, "verdict": verdict, "seconds": time.monotonic() - began, "making": made - began}
+    watch.tell("")
+    return {"cases": problem.cases, "verdict": verdict, "seconds": watch.seconds}
+
+
+def problem_of(kind: str, seed: int, times: int) -> Problem:
+    """A seed's problem, with so many times as many parts as in the tests; not where the compiler optimises it."""
+    return generators.KINDS[kind](seed, 1 if is_optimised(seed) else times)
+
+
+class Watch:
+    """The processor time that each phase takes, with that of the compilers that it starts."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.send = tell
+        self.phase, self.began = "", sum(os.times()[:4])
+        self.seconds: Counter[str] = Counter()
+
+    def tell(self, phase: str) -> None:
+        """A phase begins."""
+        now = sum(os.times()[:4])
+        self.seconds[self.phase.partition(" ")[0]] += now - self.began
+        self.phase, self.began = phase, now
+        self.send(phase)
 
 
 class Record:
@@ -93,12 +121,12 @@ class Record:
                 file.write(f"{kind} {seed}: {doubt}\n")
 
 
-def jobs_of(plan: Iterable[tuple[str, int]], end: float) -> Iterator[tuple[tuple[str, int], Any]]:
+def jobs_of(plan: Iterable[tuple[str, int]], times: int, end: float) -> Iterator[tuple[tuple[str, int], Any]]:
     """The work of each seed, until the time is over."""
     for kind, seed in plan:
         if time.monotonic() > end:
             return
-        yield (kind, seed), lambda tell, kind=kind, seed=seed: look(kind, seed, tell)
+        yield (kind, seed), lambda tell, kind=kind, seed=seed: look(kind, seed, times, tell)
 
 
 def be_strict() -> None:
@@ -115,20 +143,20 @@ def import_all() -> None:
     find_compiler()
 
 
-def hunt(plan: Iterable[tuple[str, int]], jobs: int, end: float, record: Record, show: bool = True) -> Tally:
+def hunt(plan: Iterable[tuple[str, int]], jobs: int, end: float, record: Record, times: int = 1) -> Tally:
     """Hunt until the plan is done or the time is over; an interrupt ends it too, and what was done is kept."""
     be_strict()
     import_all()
     tally = Tally()
     try:
-        for (kind, seed), outcome in run_many(jobs_of(plan, end), jobs, SECONDS):
+        for (kind, seed), outcome in run_many(jobs_of(plan, times, end), jobs, SECONDS):
             _count(tally, kind, seed, outcome, record)
-            if show and sys.stdout.isatty():
+            if sys.stdout.isatty():
                 print(
                     f"\r{tally.seeds} models, {tally.cases} cases, {tally.findings} findings; {kind} {seed}", end="  "
                 )
                 sys.stdout.flush()
-            elif show and tally.seeds % 50 == 0:
+            elif tally.seeds % 50 == 0:
                 print(f"{tally.seeds} models, {tally.cases} cases, {tally.findings} findings", flush=True)
     except KeyboardInterrupt:
         print("\nstopped; a second call goes on from here")
@@ -136,7 +164,7 @@ def hunt(plan: Iterable[tuple[str, int]], jobs: int, end: float, record: Record,
 
 
 def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, record: Record) -> None:
-    result = outcome.result or {"cases": 1, "verdict": Verdict(), "seconds": 0.0}
+    result = outcome.result or {"cases": 1, "verdict": Verdict(), "seconds": Counter()}
     verdict: Verdict = result["verdict"]
     if outcome.fault:
         verdict.findings.append(Finding(outcome.phase, "", 0, outcome.fault))
@@ -145,7 +173,8 @@ def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, record: Record)
     tally.kinds[kind] += result["cases"]
     tally.findings += len(verdict.findings)
     tally.judges.update(verdict.judges)
-    record.keep(kind, seed, result["cases"], result["seconds"], verdict.findings, verdict.doubts)
+    tally.seconds.update(result["seconds"])
+    record.keep(kind, seed, result["cases"], result["seconds"].total(), verdict.findings, verdict.doubts)
     for finding in verdict.findings[:3]:
         print(f"\n{kind} {seed}: {_short(str(finding))}", flush=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,46 +75,68 @@ class Verdict:
     """Where a judge stands alone against the reference and another judge, or is known to be wrong."""
 
 
-@dataclass
-class Expected:
-    """What a set of feeds must give: plain and shaken results, or the error that the reference raises."""
+class Shaker:
+    """Shaken results of a graph, each of which is computed when it is asked for."""
 
-    plain: list[Any] = field(default_factory=list)
-    samples: list[list[Any]] = field(default_factory=list)
-    error: IntaglioError | None = None
+    def __init__(self, graph: Graph, arrays: list[Any]) -> None:
+        self.graph, self.arrays = graph, arrays
+        self.tried = 0
+        self.found: list[list[Any]] = []
+
+    def samples(self, count: int) -> list[list[Any]]:
+        """The results of `count` runs, without those whose sizes hang on rounding."""
+        while self.tried < count:
+            random = np.random.default_rng([0, self.tried])
+            self.tried += 1
+            try:
+                self.found.append(shaken(self.graph, self.arrays, random))
+            except (IntaglioError, ValueError, IndexError):
+                continue
+        return self.found
 
     @property
     def is_open(self) -> bool:
-        """Whether even the sizes of the model hang on rounding, so that nobody can judge."""
-        return self.error is None and len(self.samples) < SAMPLES
-
-    def only(self, places: list[int]) -> Expected:
-        """The same for some outputs."""
-        if self.error is not None:
-            return self
-        return Expected([self.plain[i] for i in places], [[sample[i] for i in places] for sample in self.samples])
-
-    def difference(self, position: int, ours: Any) -> str:
-        """What is wrong with one output."""
-        if self.is_open:
-            return ""
-        return difference(ours, self.plain[position], [sample[position] for sample in self.samples])
+        """Whether it was seen that even the sizes of the model hang on rounding, so that nobody can judge."""
+        return len(self.found) < self.tried
 
 
-def expected(graph: Graph, feeds: Feeds, seed: int = 0) -> Expected:
-    """The reference's results without simplification, and how far rounding may move them."""
-    arrays = [feeds[value.name] for value in graph.inputs]
-    try:
-        plain = evaluate(graph, arrays)
-    except IntaglioError as error:
-        return Expected(error=error)
-    samples = []
-    for number in range(SAMPLES):
+class Expected:
+    """What a set of feeds must give: the reference's results without simplification, or the error that it raises."""
+
+    def __init__(self, graph: Graph, feeds: Feeds) -> None:
+        arrays = [feeds[value.name] for value in graph.inputs]
+        self.error: IntaglioError | None = None
+        self.plain: dict[str, Any] = {}
+        self.places = {value.name: place for place, value in enumerate(graph.outputs)}
+        self.shaker = Shaker(graph, arrays)
         try:
-            samples.append(shaken(graph, arrays, np.random.default_rng([seed, number])))
-        except (IntaglioError, ValueError, IndexError):
-            continue  # a size that hangs on rounding
-    return Expected(plain, samples)
+            self.plain = dict(zip(self.places, evaluate(graph, arrays), strict=True))
+        except IntaglioError as error:
+            self.error = error
+
+    def difference(self, name: str, ours: Any) -> str:
+        """What is wrong with one output. Most are right by one shaken run already, and then by all of them."""
+        text = ""
+        for count in (1, SAMPLES):
+            samples = self.shaker.samples(count)
+            if not self.shaker.is_open:
+                values = [sample[self.places[name]] for sample in samples]
+                text = difference(ours, self.plain[name], values, SAMPLES)
+                if not text:
+                    break
+        return "" if self.shaker.is_open else text
+
+
+class Whole:
+    """What a set of feeds must give of all parts of a model."""
+
+    def __init__(self, parts: Sequence[Expected]) -> None:
+        self.error = next((part.error for part in parts if part.error is not None), None)
+        self.parts = {name: part for part in parts for name in part.places}
+
+    def difference(self, name: str, ours: Any) -> str:
+        """What is wrong with one output."""
+        return self.parts[name].difference(name, ours)
 
 
 def examine(
@@ -125,19 +147,20 @@ def examine(
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         tell("reference")
-        graph = read_model(problem.model).graph
-        names = [value.name for value in graph.outputs]
-        wanted = [expected(graph, feeds) for feeds in problem.feeds]
-        verdict.judges["open"] += sum(item.is_open for item in wanted)
+        pieces = parts(problem)
+        graphs = [read_model(piece.model).graph for piece in pieces]
+        wanted = [
+            [Expected(graph, feeds) for feeds in piece.feeds] for piece, graph in zip(pieces, graphs, strict=True)
+        ]
+        whole = [Whole(items) for items in zip(*wanted, strict=True)]
         for variant in variants:
             tell(str(variant))
-            verdict.findings += _run(problem, variant, names, wanted)
+            verdict.findings += _run(problem, variant, whole)
             verdict.judges[str(variant)] += problem.cases
         if judged:
-            for piece in parts(problem):
-                own = [value.name for value in piece.model.graph.output]
-                places = [names.index(name) for name in own]
-                _judge(piece, own, [item.only(places) for item in wanted], verdict, tell)
+            for piece, items in zip(pieces, wanted, strict=True):
+                _judge(piece, items, verdict, tell)
+        verdict.judges["open"] += sum(item.shaker.is_open for items in wanted for item in items)
     for finding in (*verdict.findings, *verdict.doubts):
         finding.node = described(problem.model, finding.output)
     return verdict
@@ -149,35 +172,33 @@ def described(model: onnx.ModelProto, output: str) -> str:
     return "" if node is None else onnx.printer.to_text(node)[:400]
 
 
-def _run(problem: Problem, variant: Variant, names: list[str], wanted: list[Expected]) -> list[Finding]:
+def _run(problem: Problem, variant: Variant, wanted: list[Whole]) -> list[Finding]:
     try:
         model = load(problem.model, **variant.arguments())
     except Exception as error:  # whatever comes out is a finding
         return [Finding(str(variant), "", 0, f"loading raised {_brief(error)}")]
     found = []
-    for number in problem.order:
-        found += _run_once(model, variant, problem.feeds[number], number, names, wanted[number])
+    for number in problem.order if variant.engine == "native" else range(len(problem.feeds)):
+        found += _run_once(model, variant, problem.feeds[number], number, wanted[number])
         if len(found) > 20:
             break
     return found
 
 
-def _run_once(
-    model: Any, variant: Variant, feeds: Feeds, number: int, names: list[str], wanted: Expected
-) -> list[Finding]:
+def _run_once(model: Any, variant: Variant, feeds: Feeds, number: int, wanted: Whole) -> list[Finding]:
     try:
-        results = list(model.run(feeds).values())
+        results = model.run(feeds)
     except Exception as error:  # whatever comes out is a finding, but for what the reference refuses too
         is_alike = wanted.error is not None and isinstance(error, IntaglioError)
         return [] if is_alike else [Finding(str(variant), "", number, f"running raised {_brief(error)}")]
     if wanted.error is not None:
         return [Finding(str(variant), "", number, f"ran, and the reference raised {_brief(wanted.error)}")]
-    return differences(str(variant), number, names, results, wanted)
+    return differences(str(variant), number, results, wanted)
 
 
-def differences(who: str, number: int, names: Sequence[str], results: Sequence[Any], wanted: Expected) -> list[Finding]:
+def differences(who: str, number: int, results: Mapping[str, Any], wanted: Whole | Expected) -> list[Finding]:
     """What is wrong with all outputs of a run."""
-    texts = [(name, wanted.difference(i, results[i])) for i, name in enumerate(names)]
+    texts = [(name, wanted.difference(name, result)) for name, result in results.items()]
     return [Finding(who, name, number, text) for name, text in texts if text]
 
 
@@ -185,30 +206,31 @@ def _brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:600]}"
 
 
-def _judge(problem: Problem, names: list[str], wanted: list[Expected], verdict: Verdict, tell: Tell) -> None:
+def _judge(problem: Problem, wanted: list[Expected], verdict: Verdict, tell: Tell) -> None:
     """Let ONNX Runtime judge the reference, and ONNX's evaluator where that is silent or disagrees."""
+    judges = {name: judge(problem.model) for name, judge in JUDGES.items()}
     for number, (feeds, expectation) in enumerate(zip(problem.feeds, wanted, strict=True)):
         if expectation.error is not None:
             continue
         tell("runtime")
-        found = _opinion("runtime", problem.model, feeds, number, names, expectation)
+        found = _opinion(judges["runtime"], feeds, number, expectation)
         if found == []:
             verdict.judges["runtime"] += 1
             continue
         tell("evaluator")
-        second = _opinion("evaluator", problem.model, feeds, number, names, expectation)
+        second = _opinion(judges["evaluator"], feeds, number, expectation)
         if second is not None:
             verdict.judges["evaluator"] += 1
         verdict.judges["nobody"] += found is None and second is None
         _weigh(found, second, verdict)
 
 
-def _opinion(
-    judge: str, model: onnx.ModelProto, feeds: Feeds, number: int, names: list[str], wanted: Expected
-) -> list[Finding] | None:
+def _opinion(judge: Judge, feeds: Feeds, number: int, wanted: Expected) -> list[Finding] | None:
     """Where a judge differs from the reference; None where it does not take the model."""
-    results = ASK[judge](model, feeds, is_special([*feeds.values(), *wanted.plain]))
-    return None if results is None else differences(judge, number, names, results, wanted)
+    results = judge.ask(feeds, is_special([*feeds.values(), *wanted.plain.values()]))
+    if results is None:
+        return None
+    return differences(judge.name, number, dict(zip(wanted.plain, results, strict=True)), wanted)
 
 
 def _weigh(first: list[Finding] | None, second: list[Finding] | None, verdict: Verdict) -> None:
@@ -223,29 +245,55 @@ def _weigh(first: list[Finding] | None, second: list[Finding] | None, verdict: V
         verdict.findings += second or []
 
 
-def ask_runtime(model: onnx.ModelProto, feeds: Feeds, is_special: bool) -> list[Any] | None:
-    """What ONNX Runtime computes without its own rewrites; None where it refuses or is known to be wrong."""
-    if distrusted("runtime", model, is_special):
-        return None
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        return list(session.run(None, feeds))
-    except Exception:  # it says no in many ways
-        return None
+class Judge:
+    """Somebody else who computes a model, which is read when it is first asked about."""
+
+    name = ""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        self.runner: Any = None
+        self.is_refused = False
+
+    def ask(self, feeds: Feeds, is_special: bool) -> list[Any] | None:
+        """What the judge computes; None where it fails, which they do in many ways, or is known to be wrong."""
+        if self.is_refused or distrusted(self.name, self.model, is_special):
+            return None
+        try:
+            self.runner = self.runner or self.read()
+        except Exception:
+            self.is_refused = True
+            return None
+        try:
+            return list(self.runner.run(None, feeds))
+        except Exception:
+            return None
+
+    def read(self) -> Any:
+        """Something that can `run` the model."""
+        raise NotImplementedError
 
 
-def ask_evaluator(model: onnx.ModelProto, feeds: Feeds, is_special: bool) -> list[Any] | None:
-    """What ONNX's reference evaluator computes; None where it fails or is known to be wrong."""
-    if distrusted("evaluator", model, is_special):
-        return None
-    try:
-        return list(ReferenceEvaluator(model).run(None, feeds))
-    except Exception:  # it fails in many ways on inputs that are valid
-        return None
+class RuntimeJudge(Judge):
+    """ONNX Runtime without its own rewrites."""
+
+    name = "runtime"
+
+    def read(self) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        return onnxruntime.InferenceSession(self.model.SerializeToString(), options, ["CPUExecutionProvider"])
 
 
-ASK = {"runtime": ask_runtime, "evaluator": ask_evaluator}
+class EvaluatorJudge(Judge):
+    """ONNX's reference evaluator."""
+
+    name = "evaluator"
+
+    def read(self) -> Any:
+        return ReferenceEvaluator(self.model)
+
+
+JUDGES = {judge.name: judge for judge in (RuntimeJudge, EvaluatorJudge)}

@@ -22,6 +22,8 @@ from .problem import Problem
 
 ALL = {**MAKERS, **OWN}
 NODES = 40
+MOST_TIMES = 2
+"""A model of still more nodes costs more to lower than it saves."""
 FEEDS = 4
 MOST_INPUT = 1 << 20
 SIZED = frozenset(("DFT",))
@@ -33,15 +35,15 @@ def operators_of(opset: int) -> list[str]:
     return sorted(name for name in ALL if {**OPSETS, **NEWER}.get(name, 1) <= opset)
 
 
-def problem(seed: int) -> Problem:
+def problem(seed: int, times: int = 1) -> Problem:
     """A model of many nodes, each with several sets of sizes and values."""
-    dice = Dice(1, seed)
+    dice, nodes = Dice(1, seed), NODES * min(times, MOST_TIMES)
     opset = dice.of((21, 21, 23, 23, 24, 26))
     names = operators_of(opset)
     draft = Draft(opset, is_loose=dice.chance(0.1), is_ranked=dice.chance(0.9))
-    for number in range(2 * NODES):
-        operator = names[(seed * NODES + number) % len(names)] if dice.chance(0.5) else dice.of(names)
-        if len(draft.nodes) < NODES:
+    for number in range(2 * nodes):
+        operator = names[(seed * nodes + number) % len(names)] if dice.chance(0.5) else dice.of(names)
+        if len(draft.nodes) < nodes:
             draft.add(operator, (1, seed, number))
     return draft.problem()
 

@@ -46,17 +46,13 @@ def parts(problem: Problem) -> list[Problem]:
 
 def part(problem: Problem, nodes: list[onnx.NodeProto], outputs: list[str]) -> Problem:
     """Some nodes of a problem, with the inputs and constants that they read."""
-    model = onnx.ModelProto()
-    model.CopyFrom(problem.model)
-    graph = model.graph
+    graph = problem.model.graph
     used = {name for node in nodes for name in (*node.input, *captured(node))}
-    kept = [node.SerializeToString() for node in nodes]
     infos = [info for info in graph.output if info.name in outputs]
     inputs = [info for info in graph.input if info.name in used]
     constants = [item for item in graph.initializer if item.name in used]
-    new = onnx.GraphProto(name=graph.name, output=infos, input=inputs, initializer=constants)
-    for data in kept:
-        new.node.add().ParseFromString(data)
-    graph.CopyFrom(new)
+    new = onnx.GraphProto(name=graph.name, node=nodes, output=infos, input=inputs, initializer=constants)
+    imports, version = problem.model.opset_import, problem.model.ir_version
+    model = onnx.ModelProto(ir_version=version, opset_import=imports, graph=new)
     feeds = [{name: array for name, array in feeds.items() if name in used} for feeds in problem.feeds]
     return Problem(model, feeds)

@@ -12,30 +12,39 @@ from .growth import POINTS, VIEWS, Grower, Proposal, outputs_of
 from .problem import Problem
 
 
-def problem(seed: int) -> Problem:
-    """A quantised graph, or every third time chains in another float type."""
+def problem(seed: int, times: int = 1) -> Problem:
+    """A quantised graph or several, or every third time chains in another float type."""
     dice = Dice(5, seed)
     bindings = dice.of((1, 2, 3))
     draft = Draft(dice, bindings, is_static=bindings == 1)
     if seed % 3 == 2:
-        return _narrow_chains(draft, seed)
-    g = Grower(draft)
-    g.focus = 0.6
+        return _narrow_chains(draft, seed, 4 * times)
+    outputs: list[str] = []
+    for _ in range(times):
+        before = len(draft.nodes)
+        g = Grower(draft)
+        g.focus = 0.6
+        while len(draft.nodes) == before:
+            _grow(g)
+        outputs += outputs_of(g, 0.15, draft.nodes[before:])
+    return draft.problem(outputs, times)
+
+
+def _grow(g: Grower) -> None:
+    dice = g.dice
     while not g.pool:
         g.attempt(lambda grower: [grower.input(*shape_for(dice.of(ANCHORS[:9]), grower))])
-    while not draft.nodes:
-        g.grow((*((kind, 1.0) for kind in KINDS), (POINTS[0][0], 0.7), (POINTS[1][0], 0.7), (VIEWS[0][0], 0.3)),
-               dice.integer(3, 8))  # fmt: skip
-    return draft.problem(outputs_of(g, 0.15), 1)
+    g.grow((*((kind, 1.0) for kind in KINDS), (POINTS[0][0], 0.7), (POINTS[1][0], 0.7), (VIEWS[0][0], 0.3)),
+           dice.integer(3, 8))  # fmt: skip
 
 
-def _narrow_chains(draft: Draft, seed: int) -> Problem:
+def _narrow_chains(draft: Draft, seed: int, count: int) -> Problem:
     dtype = ("float16", "bfloat16", "float64")[seed // 3 % 3]
-    for number in range(4):
-        chain(Grower(draft, dtype), ANCHORS[(seed // 9 * 4 + number) % len(ANCHORS)])
+    for number in range(count):
+        chain(Grower(draft, dtype), ANCHORS[(seed // 9 * count + number) % len(ANCHORS)])
     read = {name for node in draft.nodes for name in node.input}
     made = [name for node in draft.nodes for name in node.output]
-    return draft.problem([name for name in made if name not in read or draft.dice.chance(0.15)] or made[-1:], 4)
+    return draft.problem([name for name in made if name not in read or draft.dice.chance(0.15)] or made[-1:], count)
 
 
 def scale_of(g: Grower, name: str, kind: str) -> tuple[float, int]:

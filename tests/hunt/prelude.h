@@ -1,0 +1,10 @@
+/* Read in front of every unit that is compiled without optimisation.
+
+   What is always inlined would be inlined there too, which doubles the work of the compiler; so it is called instead.
+   The small functions of the headers are compiled with optimisation: gcc 12 fails inside on conversions between vectors
+   without it. */
+#define always_inline optimize("O1")
+#include "ig_narrow.h"
+#include "ig_wide.h"
+#undef always_inline
+#define always_inline unused
