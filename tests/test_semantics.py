@@ -342,7 +342,9 @@ def test_nan_grid() -> None:
     check([[[[NAN]]]], "GridSample", image, grid)
     check([[[[0]]]], "GridSample", image, grid, mode="nearest")
     check([[[[5]]]], "GridSample", image, grid, mode="nearest", padding_mode="border")
-    check([[[[0]]]], "GridSample", image, grid, mode="cubic")
+    for padding in ("zeros", "border", "reflection"):
+        check([[[[NAN]]]], "GridSample", image, grid, mode="cubic", padding_mode=padding)
+        check([[[[NAN]]]], "GridSample", image, f32([[[[INF, 0]]]]), mode="cubic", padding_mode=padding)
 
 
 def test_nan_pad() -> None:

@@ -180,7 +180,7 @@ def _cubic(distance: Array) -> Array:
     a, distance = -0.75, distance.astype(np.float64)
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+    return np.where(distance <= 1, near, np.where(distance >= 2, 0, far))
 
 
 def convert_like(result: Array, operand: Array) -> Array:

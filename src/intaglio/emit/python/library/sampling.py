@@ -177,7 +177,7 @@ def cubic_weight(t: Any, a: float = -0.75) -> Any:
     """The weight of a pixel at some distance."""
     inner = ((a + 2) * t - (a + 3)) * t * t + 1
     outer = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-    return np.where(t <= 1, inner, np.where(t < 2, outer, 0))
+    return np.where(t <= 1, inner, np.where(t >= 2, 0, outer))
 
 
 def roi_line(place: Any, size: int) -> list[tuple[Any, Any]]:

@@ -141,11 +141,11 @@ const $place low = ($place)$low, span = ($place)(extent - $margin);
 }
 
 _CUBIC = """
-/* The weight of cubic convolution with its free parameter at -0.75; a distance that is NaN has none. */
+/* The weight of cubic convolution with its free parameter at -0.75; that of a distance which is NaN is NaN. */
 static inline double IG_FUNCTION_cubic(double t)
 {
     const double a = -0.75;
-    return t <= 1 ? ((a + 2) * t - (a + 3)) * t * t + 1 : t < 2 ? ((t - 5) * t + 8) * t * a - 4 * a : 0;
+    return t <= 1 ? ((a + 2) * t - (a + 3)) * t * t + 1 : t >= 2 ? 0 : ((t - 5) * t + 8) * t * a - 4 * a;
 }
 """
 
