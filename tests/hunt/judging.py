@@ -30,6 +30,8 @@ from .shaking import shaken
 
 SAMPLES = 5
 """How many shaken runs tell what rounding does."""
+MANY = 40
+"""How many are asked before something is called wrong: of a few, all may happen to leave an element as it is."""
 Tell = Callable[[str], None]
 
 
@@ -78,8 +80,8 @@ class Verdict:
 class Shaker:
     """Shaken results of a graph, each of which is computed when it is asked for."""
 
-    def __init__(self, graph: Graph, arrays: list[Any]) -> None:
-        self.graph, self.arrays = graph, arrays
+    def __init__(self, graph: Graph, arrays: list[Any], is_loose: bool = False) -> None:
+        self.graph, self.arrays, self.is_loose = graph, arrays, is_loose
         self.tried = 0
         self.found: list[list[Any]] = []
 
@@ -89,7 +91,7 @@ class Shaker:
             random = np.random.default_rng([0, self.tried])
             self.tried += 1
             try:
-                self.found.append(shaken(self.graph, self.arrays, random))
+                self.found.append(shaken(self.graph, self.arrays, random, self.is_loose))
             except (IntaglioError, ValueError, IndexError):
                 continue
         return self.found
@@ -108,7 +110,7 @@ class Expected:
         self.error: IntaglioError | None = None
         self.plain: dict[str, Any] = {}
         self.places = {value.name: place for place, value in enumerate(graph.outputs)}
-        self.shaker = Shaker(graph, arrays)
+        self.shaker, self.loose = Shaker(graph, arrays), Shaker(graph, arrays, is_loose=True)
         try:
             self.plain = dict(zip(self.places, evaluate(graph, arrays), strict=True))
         except IntaglioError as error:
@@ -116,15 +118,22 @@ class Expected:
 
     def difference(self, name: str, ours: Any) -> str:
         """What is wrong with one output. Most are right by one shaken run already, and then by all of them."""
+        return self._difference(name, ours, self.shaker)
+
+    def judged_difference(self, name: str, theirs: Any) -> str:
+        """What a judge says that is more than its own roundings."""
+        return self._difference(name, theirs, self.shaker) and self._difference(name, theirs, self.loose)
+
+    def _difference(self, name: str, ours: Any, shaker: Shaker) -> str:
         text = ""
-        for count in (1, SAMPLES):
-            samples = self.shaker.samples(count)
-            if not self.shaker.is_open:
+        for count in (1, SAMPLES, MANY):
+            samples = shaker.samples(count)
+            if not shaker.is_open:
                 values = [sample[self.places[name]] for sample in samples]
-                text = difference(ours, self.plain[name], values, SAMPLES)
+                text = difference(ours, self.plain[name], values, max(count, SAMPLES))
                 if not text:
                     break
-        return "" if self.shaker.is_open else text
+        return "" if shaker.is_open else text
 
 
 class Whole:
@@ -193,12 +202,14 @@ def _run_once(model: Any, variant: Variant, feeds: Feeds, number: int, wanted: W
         return [] if is_alike else [Finding(str(variant), "", number, f"running raised {_brief(error)}")]
     if wanted.error is not None:
         return [Finding(str(variant), "", number, f"ran, and the reference raised {_brief(wanted.error)}")]
-    return differences(str(variant), number, results, wanted)
+    return differences(str(variant), number, results, wanted.difference)
 
 
-def differences(who: str, number: int, results: Mapping[str, Any], wanted: Whole | Expected) -> list[Finding]:
+def differences(
+    who: str, number: int, results: Mapping[str, Any], difference: Callable[[str, Any], str]
+) -> list[Finding]:
     """What is wrong with all outputs of a run."""
-    texts = [(name, wanted.difference(name, result)) for name, result in results.items()]
+    texts = [(name, difference(name, result)) for name, result in results.items()]
     return [Finding(who, name, number, text) for name, text in texts if text]
 
 
@@ -230,7 +241,7 @@ def _opinion(judge: Judge, feeds: Feeds, number: int, wanted: Expected) -> list[
     results = judge.ask(feeds, is_special([*feeds.values(), *wanted.plain.values()]))
     if results is None:
         return None
-    return differences(judge.name, number, dict(zip(wanted.plain, results, strict=True)), wanted)
+    return differences(judge.name, number, dict(zip(wanted.plain, results, strict=True)), wanted.judged_difference)
 
 
 def _weigh(first: list[Finding] | None, second: list[Finding] | None, verdict: Verdict) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import onnx
+from onnx import helper
 from tests.ops.matrix_judges import DISTRUSTED
+
+from .shaking import CHOICES, MOVES
 
 NAN_LOSERS = ("ReduceMax", "ReduceMin", "ReduceLogSumExp", "MaxPool", "GlobalMaxPool", "TopK", "ArgMax", "ArgMin")
 
@@ -28,18 +31,50 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
     ("runtime", "Cast", "SPECIAL", "casts what is not finite as the processor does"),
     ("evaluator", "MatMulInteger", "", "takes zero points of rows as those of columns"),
     ("runtime", "Sigmoid", "DOUBLE", "is off by tens of units in the last place"),
+    ("runtime", "GridSample", "SPECIAL", "takes places that are not finite as the processor converts them"),
+    ("evaluator", "GridSample padding_mode=border", "", "moves places of cubic interpolation to the border first"),
+    ("evaluator", "Cast", "SPECIAL", "casts what is not finite as the processor does"),
+    ("evaluator", "Resize", "SPECIAL", "multiplies infinities with weights of zero"),
+    *(("evaluator", "Resize", kind, "rounds to the nearest integer") for kind in ("UINT8", "INT8", "INT32")),
+    (
+        "evaluator",
+        "Resize coordinate_transformation_mode=pytorch_half_pixel",
+        "",
+        "takes the only element of a new axis from -0.5 instead of 0",
+    ),
+    ("evaluator", "MaxPool ceil_mode=1", "", "gives results of a wrong size"),
 )
-"""The judge, the operator, an element type (SPECIAL for numbers that are not finite), the fault; empty for any."""
+"""The judge, the operator, an element type (SPECIAL for numbers that are not finite), the fault; empty for any.
+
+An operator may have an attribute behind its name.
+"""
+
+
+STEPWISE = frozenset(("FLOAT16", "BFLOAT16"))
+"""Types in which ONNX's evaluator rounds after each step inside of an operator, and not once."""
+SINGLE_STEPS = MOVES | CHOICES | frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Cast", "CastLike"))
 
 
 def distrusted(judge: str, model: onnx.ModelProto, is_special: bool) -> str:
     """Why a judge may not judge a model, in which numbers may be not finite; empty where it may."""
-    operators = {node.op_type for node in all_nodes(model.graph)}
+    operators = {name for node in all_nodes(model.graph) for name in names_of(node)}
     types = element_types(model.graph) | ({"SPECIAL"} if is_special else set())
+    is_stepwise = any(node.op_type not in SINGLE_STEPS for node in all_nodes(model.graph))
+    if judge == "evaluator" and types & STEPWISE and is_stepwise:
+        return "rounds after each step"
     for by, operator, kind, reason in WRONG:
         if by == judge and (not operator or operator in operators) and (not kind or kind in types):
             return reason
     return ""
+
+
+def names_of(node: onnx.NodeProto) -> Iterator[str]:
+    """What a node is called in the list of faults: its operator, and that with each attribute of one value."""
+    yield node.op_type
+    for attribute in node.attribute:
+        if attribute.type in (onnx.AttributeProto.INT, onnx.AttributeProto.STRING):
+            value = helper.get_attribute_value(attribute)
+            yield f"{node.op_type} {attribute.name}={value.decode() if isinstance(value, bytes) else value}"
 
 
 def element_types(graph: onnx.GraphProto) -> set[str]:

@@ -46,19 +46,29 @@ CANCELLING = {
     **dict.fromkeys(("Elu", "Celu", "Selu"), "one"),
 }
 """Functions of the form x * (1 + f(x)) or f(x) - 1: what is rounded in them is as large as the operand, or as 1."""
+LOOSE = _names("Sigmoid Sin Cos RNN GRU LSTM")
+"""Functions that ONNX Runtime computes to one rounding of 1, and not of the result, where that is near 0."""
 FIXED = {"Resize": (1, 2, 3), "Upsample": (1,), "Range": (0, 1, 2), "MelWeightMatrix": (3, 4), "Dropout": (1,)}
 """Operands that tell sizes or places and are not rounded by anybody."""
+CENTRED = {"GridSample": 1}
+"""Operands that are places from -1 to 1. They are rounded after 1 was added to them."""
 BYTES = frozenset(map(np.dtype, (np.int8, np.uint8)))
 
 
 def shaken(
-    graph: Graph, inputs: Sequence[Any], random: np.random.Generator, outer: Mapping[Value, Any] | None = None
+    graph: Graph,
+    inputs: Sequence[Any],
+    random: np.random.Generator,
+    is_loose: bool = False,
+    outer: Mapping[Value, Any] | None = None,
 ) -> list[Any]:
-    """The outputs of the reference with all roundings moved."""
+    """The outputs of the reference with all roundings moved; loosely: as far as those of ONNX Runtime may be off."""
     known: dict[Value, Any] = dict(outer or {})
     known.update(zip(graph.inputs, inputs, strict=True))
     for node in graph.nodes:
-        results = _shaken_node(node, known, random)
+        results = _shaken_node(node, known, random, is_loose)
+        if is_loose and node.op.name in LOOSE:
+            results = [_around(item, np.ones_like(item), random) if is_float(item) else item for item in results]
         known.update(zip(node.outputs, results, strict=False))
     return [_read(value, known) for value in graph.outputs]
 
@@ -67,10 +77,10 @@ def _read(value: Any, known: Mapping[Value, Any]) -> Any:
     return value.constant if value.constant is not None else known[value]
 
 
-def _shaken_node(node: Node, known: dict[Value, Any], random: np.random.Generator) -> list[Any]:
+def _shaken_node(node: Node, known: dict[Value, Any], random: np.random.Generator, is_loose: bool) -> list[Any]:
     name = node.op.name
     if node.op.has("interpret"):
-        return list(run_node(node, known, None, lambda graph, inputs: shaken(graph, inputs, random, known)))
+        return list(run_node(node, known, None, lambda graph, inputs: shaken(graph, inputs, random, is_loose, known)))
     if name in MOVES:
         return list(run_node(node, known))
     if name in CHOICES:
@@ -84,13 +94,39 @@ def _shaken_node(node: Node, known: dict[Value, Any], random: np.random.Generato
     arrays = [None if value is None else _read(value, known) for value in node.inputs]
     kept = FIXED.get(name, ())
     moved = [array if i in kept else rounded(array, random) for i, array in enumerate(arrays)]
+    if name in CENTRED:
+        place = CENTRED[name]
+        moved[place] = _around(arrays[place], 1 + np.abs(arrays[place]), random)
     if is_winograd(node, arrays):
-        moved[0] = _blurred(moved[0], random)
+        moved[0] = _blurred(moved[0], random, 10)
+    if getattr(node.op, "mode", "") == "cubic":
+        moved[0] = _blurred(moved[0], random, 4)
     with np.errstate(all="ignore"):
         found = node.op.reference(*moved)
     results = found if isinstance(found, tuple) else (found,)
+    if _is_resized_integer(node, arrays) and results[0].size:
+        return [_resized(node, arrays, results[0])]
     is_quantising = "Quantize" in name or "QLinear" in name or name.startswith("Q")
     return [_stepped(item, random) if is_quantising else rounded(item, random) for item in results]
+
+
+def _is_resized_integer(node: Node, arrays: Sequence[Any]) -> bool:
+    return node.op.name == "Resize" and arrays[0].dtype.kind in "iu" and node.op.mode != "nearest"
+
+
+def _resized(node: Node, arrays: Sequence[Any], result: Any) -> Any:
+    """Interpolated integers, of which those are a step off whose number before rounding is near the next one.
+
+    Places are single numbers, and so off by some roundings of the size of an axis; the result is off by that much of
+    the largest difference in the image.
+    """
+    image = arrays[0].astype(np.float64)
+    whole = node.op.reference(image, *arrays[1:])
+    reach = 8 * float(np.finfo(np.float32).eps) * max(*image.shape, *whole.shape) * max(float(np.ptp(image)), 1.0)
+    offset = 0.5 if node.op.antialias else 0.0
+    other = np.trunc(whole + np.where(np.rint(whole + offset) > whole + offset, reach, -reach) + offset)
+    limits = np.iinfo(result.dtype)
+    return np.clip(other, limits.min, limits.max).astype(result.dtype)
 
 
 def is_winograd(node: Node, arrays: Sequence[Any]) -> bool:
@@ -98,13 +134,18 @@ def is_winograd(node: Node, arrays: Sequence[Any]) -> bool:
     return node.op.name in ("Conv", "FusedConv") and arrays[1].shape[2:] == (3, 3)
 
 
-def _blurred(array: Any, random: np.random.Generator) -> Any:
-    """An array with each element moved as far as ten roundings of its largest neighbour in the image."""
+def _blurred(array: Any, random: np.random.Generator, roundings: int) -> Any:
+    """An array with each element moved as far as so many roundings of its largest neighbour in the image.
+
+    Winograd's sums mix all elements of a tile. The weights of cubic interpolation are polynomials whose terms are as
+    large as 4: in the type of the image they are off by roundings of that, also where the weight itself is near 0.
+    """
     if not is_float(array) or not array.size:
         return array
     wide = array.astype(np.float64)
-    largest = np.max(np.abs(np.where(np.isfinite(wide), wide, 0)), axis=(2, 3), keepdims=True)
-    step = 10 * float(ml_dtypes.finfo(array.dtype).eps)
+    axes = tuple(range(2, array.ndim))
+    largest = np.max(np.abs(np.where(np.isfinite(wide), wide, 0)), axis=axes, keepdims=True)
+    step = roundings * float(ml_dtypes.finfo(array.dtype).eps)
     return (wide + largest * random.uniform(-step, step, array.shape)).astype(array.dtype)
 
 
