@@ -90,22 +90,6 @@ static inline void IG_FUNCTION_fill(ELEMENT *out, int64_t count, const ELEMENT *
         out[j] = value[j % PARTS];
 }
 
-#if HAS_COLUMNS
-/* One element of a row, where elements are single numbers. */
-static inline ELEMENT IG_FUNCTION_number(const ELEMENT *line, const int32_t *index, const ELEMENT *weight)
-{
-    ELEMENT sum = 0;
-    for (int64_t k = 0; k < TAPS_B; k++)
-        sum += line[index[k]] * weight[k];
-    if (__builtin_expect(!(sum - sum == 0), 0)) { /* not finite, perhaps by elements of weight 0 */
-        sum = 0;
-        for (int64_t k = 0; k < TAPS_B; k++)
-            sum += weight[k] == 0 ? 0 : line[index[k]] * weight[k];
-    }
-    return sum;
-}
-#endif
-
 void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
 {
     const ELEMENT *const x = BUFFER(x);
@@ -149,7 +133,15 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                 continue;
             }
             if (inner == 1) {
-                *to = IG_FUNCTION_number(line, index, weight);
+                ELEMENT sum = 0;
+                for (int64_t k = 0; k < TAPS_B; k++)
+                    sum += line[index[k]] * weight[k];
+                if (__builtin_expect(!(sum - sum == 0), 0)) { /* not finite, perhaps by elements of weight 0 */
+                    sum = 0;
+                    for (int64_t k = 0; k < TAPS_B; k++)
+                        sum += weight[k] == 0 ? 0 : line[index[k]] * weight[k];
+                }
+                *to = sum;
                 continue;
             }
             for (int64_t k = 0; k < TAPS_B; k++)
