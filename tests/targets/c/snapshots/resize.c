@@ -26,8 +26,7 @@
 
 /* The `taps` elements of the input that each place of a resized axis is mixed from, and their weights; the first is -1
    where there is none. A task is a block of places. */
-/* What plain kernels use: those that include this file are C11 and use C's library by its own names. Its headers take
-   longer to compile than kernels do, so that its functions are declared here. */
+/* What plain kernels use: those that include this file are C11 and use C's library by its own names. */
 /* the text of a file of kernels/ */
 
 /* Resizing of up to two neighbouring axes with tables of weights: rows `a` of `in_b` times `inner` elements are mixed

@@ -35,26 +35,3 @@ def give_last(context: Context, node: Node, result: View) -> None:
 
 MOST_AXES = 6
 """Axes of an image, besides its batch and channels, for which kernels that sample it are printed."""
-
-MIX_HELPERS = """\
-/* The sum of `count` pixels of so many channels, each pixel by its weight. */
-static inline __attribute__((always_inline)) void
-IG_FUNCTION_mix($element *out, const $element *image, const int64_t *offset, const $element *weight, int count,
-                int64_t channels)
-{
-    int64_t c = 0;
-    for (; c + IG_LANES <= channels; c += IG_LANES) {
-        ig_$kind total = {0};
-        for (int t = 0; t < count; t++)
-            total += ig_set_$kind(weight[t]) * ig_load_$kind(image + offset[t] + c);
-        ig_store_$kind(out + c, total);
-    }
-    if (c < channels) {
-        ig_$kind total = {0};
-        for (int t = 0; t < count; t++)
-            total += ig_set_$kind(weight[t]) * ig_load_n_$kind(image + offset[t] + c, channels - c);
-        ig_store_n_$kind(out + c, total, channels - c);
-    }
-}
-"""
-"""C that a routine over channels may use; `$element` and `$kind` are its element in memory and in registers."""
