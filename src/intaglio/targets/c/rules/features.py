@@ -13,8 +13,8 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import whole
+from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.routine import (
-    ROWS,
     Parameter,
     Routine,
     bits_type,
@@ -28,10 +28,8 @@ from intaglio.targets.c.rules.table import anchor
 
 Array = np.ndarray[Any, Any]
 
-
 _GOLDEN = 0x9E3779B97F4A7C15
-_GOLDEN_TEXT = f"0x{_GOLDEN:X}u"
-"""The multiplier of all hashes here."""
+"""The multiplier of all hashes here, as in kernels/golden.h."""
 
 
 def _inputs(node: Node) -> list[Value]:
@@ -77,11 +75,10 @@ def lookup(context: Context, node: Node, epilogue: Epilogue) -> None:
         ("rows", data.tensor.size), ("mask", len(slots) - 1),
         ("has_default", int(default is not None)), ("has_nan", int(nan >= 0)), *blocks,
     ]  # fmt: skip
-    routine = Routine("lookup", _LOOKUP, parameters, sizes, tasks, cost, checks=True)
-    zero = "if (x == 0)\n            x = 0; /* zeros of both signs are one key */" if data.dtype.is_float else ""
-    routine.marks = {"element": element, "key_bits": bits_type(data.dtype), "zero": zero}
-    routine.marks["is_nan"] = "x != x && has_nan" if data.dtype.is_float else "0"
-    context.emit(routine.call(node))
+    instance = kernel(
+        "lookup", ELEMENT=element, KEY_BITS=bits_type(data.dtype), IS_FLOAT=data.dtype.is_float, VALUE=bits
+    )
+    context.emit(Routine("lookup", instance, parameters, sizes, tasks, cost, checks=True).call(node))
 
 
 def _key_table(keys: Array) -> tuple[Array, Array, int]:
@@ -101,25 +98,6 @@ def _key_table(keys: Array) -> tuple[Array, Array, int]:
     return slots, numbers[first], int(np.flatnonzero(is_nan)[-1]) if is_nan.any() else -1
 
 
-_LOOKUP = f"""
-    for ({ROWS}) {{
-        $element x = data[row];
-        $zero
-        $key_bits bits;
-        __builtin_memcpy(&bits, &x, sizeof bits);
-        int64_t at = (int64_t)(((uint64_t)bits * {_GOLDEN_TEXT}) >> 32) & mask;
-        while (slot[at] && key[slot[at] - 1] != x)
-            at = (at + 1) & mask;
-        const int is_found = slot[at] != 0, is_nan = $is_nan;
-        if (!is_found && !is_nan && !has_default) {{
-            *fault = 1;
-            continue;
-        }}
-        out[row] = is_found ? value[slot[at] - 1] : other[is_nan];
-    }}
-"""
-
-
 @anchor("SquaredDistances")
 def squared_distances(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Sums over the features for four vectors of columns at once."""
@@ -133,50 +111,8 @@ def squared_distances(context: Context, node: Node, epilogue: Epilogue) -> None:
     ]  # fmt: skip
     parameters = [reads("data", context.contiguous(rows)), reads("vector", context.contiguous(vectors))]
     parameters.append(writes("out", context.allocate(node.output)))
-    helpers = _DISTANCE_HELPERS
-    routine = Routine("squared_distances", _DISTANCES, parameters, sizes, tasks, cost, checks=True, helpers=helpers)
+    routine = Routine("squared_distances", kernel("squared_distances"), parameters, sizes, tasks, cost, checks=True)
     context.emit(routine.call(node, rows))
-
-
-_DISTANCE_HELPERS = """
-IG_INLINE void IG_FUNCTION_columns(const double *x, const double *vector, double *out, int64_t features,
-                                   int64_t count, int vectors, int64_t n)
-{
-    ig_f64 total[4] = {{0}};
-    for (int64_t f = 0; f < features; f++) {
-        const ig_f64 own = ig_set_f64(x[f]);
-        IG_UNROLL
-        for (int v = 0; v < vectors; v++) {
-            const double *const p = vector + f * count + v * IG_LANES;
-            const ig_f64 distance = own - (n < IG_LANES ? ig_load_n_f64(p, n) : ig_load_f64(p));
-            total[v] += distance * distance;
-        }
-    }
-    IG_UNROLL
-    for (int v = 0; v < vectors; v++) {
-        if (n < IG_LANES)
-            ig_store_n_f64(out + v * IG_LANES, total[v], n);
-        else
-            ig_store_f64(out + v * IG_LANES, total[v]);
-    }
-}
-"""
-
-_DISTANCES = f"""
-    if (mismatch) {{
-        *fault = 1;
-        return;
-    }}
-    for ({ROWS}) {{
-        const double *const x = data + row * features;
-        double *const to = out + row * count;
-        int64_t c = 0;
-        for (; c + 4 * IG_LANES <= count; c += 4 * IG_LANES)
-            IG_FUNCTION_columns(x, vector + c, to + c, features, count, 4, IG_LANES);
-        for (; c < count; c += IG_LANES)
-            IG_FUNCTION_columns(x, vector + c, to + c, features, count, 1, count - c);
-    }}
-"""
 
 
 @anchor("CoupledChances")
@@ -187,56 +123,9 @@ def coupled_chances(context: Context, node: Node, epilogue: Epilogue) -> None:
     blocks, tasks, cost = row_blocks(pairs.shape[0], count * count * 64, count * count * 20)
     sizes: list[tuple[str, Size]] = [("rows", pairs.shape[0]), ("count", count), *blocks]
     parameters = [reads("pair", context.contiguous(pairs)), writes("out", context.allocate(node.output))]
-    routine = Routine("coupled_chances", _COUPLED, parameters, sizes, tasks, cost)
+    routine = Routine("coupled_chances", kernel("coupled_chances"), parameters, sizes, tasks, cost)
     routine.scratch = (2 * count * count + count) * 8
     context.emit(routine.call(node))
-
-
-_COUPLED = f"""
-    double *const chance = scratch, *const matrix = chance + count * count, *const weighed = matrix + count * count;
-    for ({ROWS}) {{
-        double *const p = out + row * count;
-        const double *next = pair + row * (count * (count - 1) / 2);
-        for (int64_t i = 0; i < count; i++) {{
-            chance[i * count + i] = 0;
-            p[i] = 1.0 / (double)count;
-            for (int64_t j = i + 1; j < count; j++, next++) {{
-                chance[i * count + j] = *next;
-                chance[j * count + i] = 1 - *next;
-            }}
-        }}
-        for (int64_t i = 0; i < count; i++) {{
-            double squares = 0;
-            for (int64_t j = 0; j < count; j++) {{
-                matrix[i * count + j] = -chance[j * count + i] * chance[i * count + j];
-                squares += chance[j * count + i] * chance[j * count + i];
-            }}
-            matrix[i * count + i] = squares;
-        }}
-        for (int round = 0; round < 100; round++) {{
-            double total = 0, worst = 0;
-            for (int64_t i = 0; i < count; i++) {{
-                weighed[i] = 0;
-                for (int64_t j = 0; j < count; j++)
-                    weighed[i] += matrix[i * count + j] * p[j];
-                total += p[i] * weighed[i];
-            }}
-            for (int64_t i = 0; i < count; i++)
-                worst = __builtin_fabs(weighed[i] - total) > worst ? __builtin_fabs(weighed[i] - total) : worst;
-            if (worst < 0.005 / (double)count)
-                break;
-            for (int64_t i = 0; i < count; i++) {{
-                const double own = matrix[i * count + i], step = (total - weighed[i]) / own;
-                p[i] += step;
-                total = (total + step * (step * own + 2 * weighed[i])) / ((1 + step) * (1 + step));
-                for (int64_t j = 0; j < count; j++) {{
-                    weighed[j] = (weighed[j] + step * matrix[i * count + j]) / (1 + step);
-                    p[j] /= 1 + step;
-                }}
-            }}
-        }}
-    }}
-"""
 
 
 def _refuse_grams(node: Node) -> Refusal | None:
@@ -270,9 +159,8 @@ def count_grams(context: Context, node: Node, epilogue: Epilogue) -> None:
         ("mask", len(slots) - 1), ("shortest", node.op.min_gram_length), ("longest", node.op.max_gram_length),
         ("skips", node.op.max_skip_count), *blocks,
     ]  # fmt: skip
-    routine = Routine("count_grams", _GRAMS, parameters, sizes, tasks, cost, helpers=_GRAM_HELPERS)
-    routine.marks = {"element": memory_type(data.dtype), "is_once": str(int(node.op.mode == "IDF"))}
-    context.emit(routine.call(node))
+    instance = kernel("count_grams", ELEMENT=memory_type(data.dtype), IS_ONCE=node.op.mode == "IDF")
+    context.emit(Routine("count_grams", instance, parameters, sizes, tasks, cost).call(node))
 
 
 def _gram_table(node: Node) -> tuple[Array, Array, Array]:
@@ -299,7 +187,7 @@ def _gram_table(node: Node) -> tuple[Array, Array, Array]:
 
 
 def _hash(items: tuple[int, ...]) -> int:
-    """The number by which a gram is found; the routine computes the same."""
+    """The number by which a gram is found; the kernel computes the same."""
     result = len(items)
     for item in items:
         result = ((result ^ (item % 2**64)) * _GOLDEN) % 2**64
@@ -312,49 +200,3 @@ def _scale(node: Node) -> Array:
     if node.op.weights is not None and node.op.mode != "TF":
         scale[list(node.op.ngram_indexes)] = node.op.weights
     return scale
-
-
-_GRAM_HELPERS = """
-/* The column of the gram of `length` elements from x on, `step` apart, or -1. */
-static inline int64_t IG_FUNCTION_find(const $element *x, int64_t length, int64_t step, const int32_t *slot,
-                                       int64_t mask, const int64_t *pool, const int32_t *gram, const int32_t *column)
-{
-    uint64_t hash = (uint64_t)length;
-    for (int64_t i = 0; i < length; i++) {
-        hash = (hash ^ (uint64_t)(int64_t)x[i * step]) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 29;
-    }
-    for (int64_t at = (int64_t)(hash & (uint64_t)mask); slot[at]; at = (at + 1) & mask) {
-        const int64_t number = slot[at] - 1;
-        const int64_t *const items = pool + gram[2 * number];
-        int64_t same = gram[2 * number + 1] == length ? 0 : -1;
-        while (same >= 0 && same < length && items[same] == (int64_t)x[same * step])
-            same++;
-        if (same == length)
-            return column[number];
-    }
-    return -1;
-}
-"""
-
-_GRAMS = f"""
-    for ({ROWS}) {{
-        const $element *const x = data + row * width;
-        float *const counts = out + row * columns;
-        for (int64_t i = 0; i < columns; i++)
-            counts[i] = 0;
-        for (int64_t length = shortest > 0 ? shortest : 1; length <= longest; length++) {{
-            const int64_t last = length > 1 ? skips + 1 : 1;
-            for (int64_t step = 1; step <= last && (length - 1) * step < width; step++) {{
-                for (int64_t start = 0; start < width - (length - 1) * step; start++) {{
-                    const int64_t found =
-                        IG_FUNCTION_find(x + start, length, step, slot, mask, pool, gram, column);
-                    if (found >= 0)
-                        counts[found] = $is_once ? 1.0f : counts[found] + 1.0f;
-                }}
-            }}
-        }}
-        for (int64_t i = 0; i < columns; i++)
-            counts[i] *= scale[i];
-    }}
-"""
