@@ -29,7 +29,7 @@ from intaglio.targets.c.structured.conv import conv, pack_conv
 from intaglio.targets.c.structured.depthwise import depthwise, grouped, pack_depthwise
 from intaglio.targets.c.structured.gemm import gemm
 from intaglio.targets.c.structured.pack import pack_b
-from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue, vector_types
+from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue
 from intaglio.targets.c.structured.winograd import Output, pack_winograd, winograd
 from intaglio.targets.c.target import Target, host_target
 
@@ -124,7 +124,8 @@ class Compiled:
 
     def __init__(self, source: str, target: Target, folder: Path) -> None:
         path = folder / f"{abs(hash(source))}.so"
-        text = f'#include "ig.h"\n#pragma GCC visibility push(default)\n{vector_types(target)}{source}{_POOL}'
+        headers = '#include "ig.h"\n#include "ig_loop.h"\n'
+        text = f"{headers}#pragma GCC visibility push(default)\n{source}{_POOL}"
         if not path.exists():
             find_compiler().compile_unit(text, path, target)
         self.library = ctypes.CDLL(str(path))

@@ -14,7 +14,7 @@ import pytest
 from intaglio.ir.dim import evaluate
 from intaglio.processor import cpu_features
 from intaglio.targets.c.compiler import find_compiler
-from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue, vector_types
+from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue
 from intaglio.targets.c.target import TARGETS, Target, host_target
 
 Array = np.ndarray[Any, Any]
@@ -100,7 +100,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Callable[[StructuredKern
             epilogue = plain_epilogue("float32", len(kernel.buffers), len(kernel.sizes))
         if epilogue == "plain64":
             epilogue = plain_epilogue("float64", len(kernel.buffers), len(kernel.sizes))
-        source = f'#include "ig.h"\n#pragma GCC visibility push(default)\n{vector_types(target)}'
+        source = '#include "ig.h"\n#include "ig_loop.h"\n#pragma GCC visibility push(default)\n'
         source += kernel.named("kernel", epilogue)
         return Runner(kernel, library(source, target.name))
 

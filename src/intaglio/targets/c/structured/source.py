@@ -1,12 +1,11 @@
-"""What every structured kernel is made of: its description, its vector types, its epilogue."""
+"""What every structured kernel is made of: its description, its tile, its epilogue."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from string import Template
 from typing import Literal, Protocol
 
 from intaglio.ir.dim import Dim
-from intaglio.targets.c.kernel_file import Value
+from intaglio.targets.c.kernel_file import Value, kernel
 
 Element = Literal["float32", "float64", "int32", "uint32", "int64", "uint64"]
 
@@ -182,61 +181,16 @@ def result_name(element: Element) -> str:
     return _RESULT[element]
 
 
-def vector_types(target: VectorTarget) -> str:
-    """The types that structured kernels and epilogues use; print it once before them.
-
-    IG_LANES floats or IG_LANES / 2 doubles make a vector; the `_at` types are the same at any address.
-    """
-    return _TYPES.substitute(bytes=target.vector_bytes, lanes=target.vector_bytes // 4)
-
-
 def plain_epilogue(element: Element, buffers: int, sizes: int, *, has_bias: bool = False) -> str:
     """The epilogue that only stores: to buffer[buffers], whose rows are size[sizes] elements apart.
 
     With `has_bias`, the next buffer holds one value for each column, which is added first.
     """
-    bias = _PLAIN_BIAS.substitute(type=c_name(element), vector=result_name(element), buffer=buffers + 1)
-    return _PLAIN.substitute(
-        type=c_name(element),
-        vector=result_name(element),
-        buffer=buffers,
-        size=sizes,
-        bias=bias.replace("$n", "sizeof acc / sizeof *bias") if has_bias else "",
-        bias_n=bias.replace("$n", "n") if has_bias else "",
-    )
-
-
-_TYPES = Template("""\
-#ifndef IG_LANES
-#define IG_LANES $lanes
-#endif
-typedef float ig_f32 __attribute__((vector_size($bytes)));
-typedef double ig_f64_half __attribute__((vector_size($bytes)));
-typedef float ig_f32_at __attribute__((vector_size($bytes), aligned(4), may_alias));
-typedef double ig_f64_half_at __attribute__((vector_size($bytes), aligned(8), may_alias));
-#ifdef __clang__
-#define IG_UNROLL _Pragma("unroll")
-#else
-#define IG_UNROLL _Pragma("GCC unroll 32")
-#endif
-""")
-
-_PLAIN = Template("""\
-static inline void ig_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, $vector acc)
-{
-$bias    __builtin_memcpy(($type *)buffer[$buffer] + row * size[$size] + col, &acc, sizeof acc);
-}
-static inline void ig_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, $vector acc,
-                                 int64_t n)
-{
-$bias_n    $type *out = ($type *)buffer[$buffer] + row * size[$size] + col;
-    __builtin_memcpy(out, &acc, (uint64_t)n * sizeof *out);
-}
-""")
-
-_PLAIN_BIAS = Template("""\
-    const $type *bias = ($type *)buffer[$buffer] + col;
-    $vector addend = {0};
-    __builtin_memcpy(&addend, bias, (uint64_t)($$n) * sizeof *bias);
-    acc += addend;
-""")
+    return kernel(
+        "plain_epilogue",
+        ELEMENT=c_name(element),
+        RESULT=result_name(element),
+        OUT=buffers,
+        STEP=sizes,
+        HAS_BIAS=has_bias,
+    ).text
