@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import IntaglioError, OperatorError
 from intaglio.runtime.model.loading import load
-from intaglio.targets.c.rules.fourier import largest_factor, smooth_length
+from intaglio.targets.c.structured.fourier import largest_factor, smooth_length
 
 RNG = np.random.default_rng(3)
 KINDS = [(1, 0, 0), (1, 0, 1), (2, 0, 0), (2, 1, 0), (1, 1, 0), (2, 1, 1)]

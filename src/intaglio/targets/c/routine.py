@@ -51,6 +51,11 @@ def reader(dtype: DType) -> str:
     return f"IG_FUNCTION_read_{dtype.name}" if dtype.name in ("float16", "bfloat16") else "*"
 
 
+def writer(dtype: DType) -> str:
+    """What writes a number to an address in C: a kernel's own function, or one of kernels/write.h."""
+    return f"IG_FUNCTION_write_{dtype.name if dtype.name in ('float16', 'bfloat16') else 'number'}"
+
+
 def bits_type(dtype: DType) -> str:
     """The C type that moves an element without looking at it.
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from string import Template
-from typing import Any
-
-import numpy as np
 
 from intaglio.ir.dim import Dim, at_most, less, maximum, pieces, product, select, symbol
 from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
@@ -19,61 +16,28 @@ from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.signal import known_scalar, signal_sizes
-from intaglio.targets.c.printing.register import MEMORY
-from intaglio.targets.c.routine import Parameter, Routine, at_least_one, disagreement, memory_type, reads, writes
+from intaglio.targets.c.kernel_file import Value as Setting
+from intaglio.targets.c.kernel_file import kernel
+from intaglio.targets.c.routine import (
+    Parameter,
+    Routine,
+    at_least_one,
+    disagreement,
+    memory_type,
+    reader,
+    reads,
+    writer,
+    writes,
+)
 from intaglio.targets.c.rules.late import bind_numbers
 from intaglio.targets.c.rules.table import anchor, late_sizes
-
-Array = np.ndarray[Any, Any]
-
-LARGEST_FACTOR = 60
-"""A length with a greater prime factor is transformed by Bluestein's method, as a convolution of a smooth length."""
+from intaglio.targets.c.structured.fourier import LARGEST_FACTOR, largest_factor, space, tables
 
 LONGEST = 1 << 28
 """Transforms are shorter than this."""
 
 LINES = 8
 """Lines that are transformed side by side, where a line is short enough for the cache."""
-
-
-def largest_factor(length: int) -> int:
-    """The largest prime factor of a number, or 1.
-
-    >>> [largest_factor(n) for n in (1, 8, 15, 97, 400)]
-    [1, 2, 5, 97, 5]
-    """
-    found, factor = 1, 2
-    while factor * factor <= length:
-        while length % factor == 0:
-            length, found = length // factor, factor
-        factor += 1
-    return max(found, length)
-
-
-def smooth_length(length: int) -> int:
-    """The power of two for the convolution of Bluestein's method."""
-    return 1 << (2 * length - 1 - 1).bit_length() if length > 1 else 1
-
-
-def tables(length: int, dtype: Any) -> Array:
-    """What the routine reads for a length: roots of unity, and for Bluestein's method chirp and filter behind them."""
-    if largest_factor(length) <= LARGEST_FACTOR:
-        return _parts(_roots(length)).astype(dtype)
-    smooth, places = smooth_length(length), np.arange(length)
-    chirp = np.exp(-1j * np.pi * (places * places % (2 * length)) / length)
-    taps = np.zeros(smooth, np.complex128)
-    taps[:length] = chirp.conj()
-    taps[smooth - length + 1 :] = chirp[1:][::-1].conj()
-    joined = [_parts(_roots(smooth)), _parts(chirp), _parts(np.fft.fft(taps) / smooth)]
-    return np.concatenate(joined).astype(dtype)
-
-
-def _roots(length: int) -> Array:
-    return np.exp(-2j * np.pi * np.arange(length) / length)
-
-
-def _parts(numbers: Array) -> Array:
-    return np.concatenate([numbers.real, numbers.imag])
 
 
 @dataclass(frozen=True)
@@ -290,27 +254,19 @@ def _transform(context: Context, node: Node, lines: _Lines, data: View, window: 
     parameters.append(writes("out", context.allocate(node.output)))
     names = ("outer_step", "inner_step", "axis_step", "out_outer", "out_inner", "out_step")
     pair = 2 if lines.is_paired else 1
-    rows, space = pieces(lines.outer * lines.inner, pair), _space(lines.length)
-    batch = select(less(rows, LINES), maximum(rows, 1), select(at_most(space, 8192), LINES, 1))
+    rows, numbers = pieces(lines.outer * lines.inner, pair), space(lines.length)
+    batch = select(less(rows, LINES), maximum(rows, 1), select(at_most(numbers, 8192), LINES, 1))
     tasks = pieces(rows, batch)
     sizes: list[tuple[str, Size]] = [
         ("length", lines.length), ("extent", lines.extent), ("outer", lines.outer), ("inner", lines.inner),
         *zip(names, (*lines.steps, *lines.out_steps), strict=True), ("bins", lines.bins), ("mismatch", lines.mismatch),
-        ("rows", rows), ("space", space), ("batch", batch), ("tasks", tasks),
+        ("rows", rows), ("space", numbers), ("batch", batch), ("tasks", tasks),
     ]  # fmt: skip
-    cost = 1 + batch * space * 12
-    helpers = _HELPERS + _HELPERS_ELEMENTS
-    routine = Routine("fourier", _BODY, parameters, sizes, at_least_one(tasks), cost, checks=True, helpers=helpers)
-    routine.scratch = batch * space * (4 * kind.itemsize) + 64
-    routine.marks = _marks(lines, dtype, kind, window)
+    cost = 1 + batch * numbers * 12
+    instance = kernel("fourier", _values(lines, dtype, kind), HAS_WINDOW=window is not None)
+    routine = Routine("fourier", instance, parameters, sizes, at_least_one(tasks), cost, checks=True)
+    routine.scratch = batch * numbers * (4 * kind.itemsize) + 64
     context.emit(routine.call(node))
-
-
-def _space(length: Dim) -> Dim:
-    """How many numbers a line takes while it is transformed."""
-    if not isinstance(length, int):
-        return select(less(0, length), 4 * length, 1)
-    return length if largest_factor(length) <= LARGEST_FACTOR else smooth_length(length)
 
 
 def _table(context: Context, node: Node, length: Dim, kind: DType) -> Parameter:
@@ -320,330 +276,23 @@ def _table(context: Context, node: Node, length: Dim, kind: DType) -> Parameter:
         return reads("table", whole(context.constant(array), array.shape))
     size = length * 18 + 2
     view = whole(context.temporary(kind, size, "table"), (size,))
-    body, helpers = (_ROOTS, "") if kind == FLOAT32 else (_TABLES, _HELPERS)
-    routine = Routine("fourier_tables", body, [writes("table", view)], [("length", length)], 1, 0, helpers=helpers)
+    instance = kernel("fourier_roots") if kind == FLOAT32 else kernel("fourier_tables", LARGEST=LARGEST_FACTOR)
+    routine = Routine("fourier_tables", instance, [writes("table", view)], [("length", length)], 1, 0)
     routine.cost = 1 + length * 100
     routine.scratch = maximum(length, 0) * 64 + 64
-    routine.marks = {"real": "double", "largest": str(LARGEST_FACTOR), "pi": repr(np.pi)}
     context.emit(routine.call(node))
     return reads("table", view)
 
 
-def _marks(lines: _Lines, dtype: DType, kind: DType, window: View | None) -> dict[str, str]:
-    suffix = MEMORY[dtype.name][1]
-    if lines.is_inverse and lines.is_half:
-        load, store = _LOAD_HALF, _STORE_REAL
-    elif lines.is_paired:
-        load, store = _LOAD_REAL, _STORE_PAIR
-    else:
-        load, store = _LOAD_COMPLEX, _STORE_COMPLEX
-    real = memory_type(kind)
-    is_plain = dtype.name in ("float32", "float64")
-    written = "ig_set_f32((float)({0}))" if real == "float" else "ig_odd_f32(ig_set_f64({0}))"
-    marks = {
-        "real": real,
-        "largest": str(LARGEST_FACTOR),
-        "element": memory_type(dtype),
-        "get": "return *p" if is_plain else f"return ig_load_n_{suffix}(p, 1)[0]",
-        "put": f"*p = ({memory_type(dtype)})x" if is_plain else f"ig_store_n_{suffix}(p, {written.format('x')}, 1)",
-        "window": "" if window is None else "* IG_FUNCTION_get(window + k)",
-        "scale": f"1 / ({real})length" if lines.is_inverse else "1",
-        "re": "im" if lines.is_inverse else "re",
-        "im": "re" if lines.is_inverse else "im",
+def _values(lines: _Lines, dtype: DType, kind: DType) -> dict[str, Setting]:
+    """How lines are read, transformed and written, as parameters of the kernel."""
+    return {
+        "REAL": memory_type(kind),
+        "LARGEST": LARGEST_FACTOR,
+        "ELEMENT": memory_type(dtype),
+        "READ": reader(dtype),
+        "WRITE": writer(dtype),
+        "IS_COMPLEX": lines.parts == 2,
+        "IS_INVERSE": lines.is_inverse,
+        "IS_HALF": lines.is_half,
     }
-    return marks | {"load": Template(load).substitute(marks), "store": Template(store).substitute(marks)}
-
-
-_HELPERS = """
-static inline int64_t IG_FUNCTION_factor(int64_t n)
-{
-    for (int64_t f = n % 4 == 0 ? 4 : 2; f * f <= n; f++)
-        if (n % f == 0)
-            return f;
-    return n;
-}
-static inline int64_t IG_FUNCTION_largest(int64_t n)
-{
-    int64_t found = 1;
-    for (int64_t f = 2; f * f <= n; f++)
-        for (; n % f == 0; n /= f)
-            found = f;
-    return found > n ? found : n;
-}
-static inline int64_t IG_FUNCTION_smooth(int64_t n)
-{
-    int64_t m = 1;
-    while (m < 2 * n - 1)
-        m *= 2;
-    return m;
-}
-/* One pass of a transform: y[q, r p + j] = w^(l p j) sum_k x[q, p + m k] w_r^(j k), for all q below s. */
-static inline void IG_FUNCTION_pass4(const $real *restrict xr, const $real *restrict xi, $real *restrict yr,
-                                     $real *restrict yi, int64_t m, int64_t s, int64_t l, const $real *wr,
-                                     const $real *wi)
-{
-    for (int64_t p = 0; p < m; p++) {
-        const $real c1 = wr[l * p], c2 = wr[2 * l * p], c3 = wr[3 * l * p];
-        const $real d1 = wi[l * p], d2 = wi[2 * l * p], d3 = wi[3 * l * p];
-        const $real *const ar = xr + s * p, *const ai = xi + s * p;
-        $real *const tr = yr + 4 * s * p, *const ti = yi + 4 * s * p;
-        const int64_t b = s * m, c = 2 * s * m, d = 3 * s * m;
-        for (int64_t q = 0; q < s; q++) {
-            const $real even_r = ar[q] + ar[q + c], even_i = ai[q] + ai[q + c];
-            const $real less_r = ar[q] - ar[q + c], less_i = ai[q] - ai[q + c];
-            const $real odd_r = ar[q + b] + ar[q + d], odd_i = ai[q + b] + ai[q + d];
-            const $real turn_r = ai[q + b] - ai[q + d], turn_i = ar[q + d] - ar[q + b];
-            const $real f_r = less_r + turn_r, f_i = less_i + turn_i, h_r = less_r - turn_r, h_i = less_i - turn_i;
-            const $real g_r = even_r - odd_r, g_i = even_i - odd_i;
-            tr[q] = even_r + odd_r;
-            ti[q] = even_i + odd_i;
-            tr[q + s] = f_r * c1 - f_i * d1;
-            ti[q + s] = f_r * d1 + f_i * c1;
-            tr[q + 2 * s] = g_r * c2 - g_i * d2;
-            ti[q + 2 * s] = g_r * d2 + g_i * c2;
-            tr[q + 3 * s] = h_r * c3 - h_i * d3;
-            ti[q + 3 * s] = h_r * d3 + h_i * c3;
-        }
-    }
-}
-static inline void IG_FUNCTION_pass2(const $real *restrict xr, const $real *restrict xi, $real *restrict yr,
-                                     $real *restrict yi, int64_t m, int64_t s, int64_t l, const $real *wr,
-                                     const $real *wi)
-{
-    for (int64_t p = 0; p < m; p++) {
-        const $real c = wr[l * p], d = wi[l * p];
-        for (int64_t q = s * p; q < s * p + s; q++) {
-            const $real less_r = xr[q] - xr[q + s * m], less_i = xi[q] - xi[q + s * m];
-            yr[q + s * p] = xr[q] + xr[q + s * m];
-            yi[q + s * p] = xi[q] + xi[q + s * m];
-            yr[q + s * p + s] = less_r * c - less_i * d;
-            yi[q + s * p + s] = less_r * d + less_i * c;
-        }
-    }
-}
-static inline void IG_FUNCTION_pass(const $real *restrict xr, const $real *restrict xi, $real *restrict yr,
-                                    $real *restrict yi, int64_t r, int64_t m, int64_t s, int64_t l, int64_t n,
-                                    const $real *wr, const $real *wi)
-{
-    for (int64_t p = 0; p < m; p++) {
-        for (int64_t j = 0; j < r; j++) {
-            $real *const tr = yr + s * (r * p + j), *const ti = yi + s * (r * p + j);
-            for (int64_t k = 0; k < r; k++) {
-                const int64_t place = (n / r * (j * k % r) + l * p * j) % n;
-                const $real c = wr[place], d = wi[place];
-                const $real *const ar = xr + s * (p + m * k), *const ai = xi + s * (p + m * k);
-                if (k == 0) {
-                    for (int64_t q = 0; q < s; q++) {
-                        tr[q] = ar[q] * c - ai[q] * d;
-                        ti[q] = ar[q] * d + ai[q] * c;
-                    }
-                } else {
-                    for (int64_t q = 0; q < s; q++) {
-                        tr[q] += ar[q] * c - ai[q] * d;
-                        ti[q] += ar[q] * d + ai[q] * c;
-                    }
-                }
-            }
-        }
-    }
-}
-/* Transforms `batch` lines of n numbers side by side; line is the other of the two pairs of buffers on each pass.
-   Leaves the result in *re and *im, which may change places with the others. */
-static void IG_FUNCTION_fft($real **re, $real **im, $real **other_re, $real **other_im, int64_t n, int64_t batch,
-                            const $real *wr, const $real *wi)
-{
-    for (int64_t l = 1; l < n;) {
-        const int64_t r = IG_FUNCTION_factor(n / l), m = n / l / r, s = batch * l;
-        if (r == 4)
-            IG_FUNCTION_pass4(*re, *im, *other_re, *other_im, m, s, l, wr, wi);
-        else if (r == 2)
-            IG_FUNCTION_pass2(*re, *im, *other_re, *other_im, m, s, l, wr, wi);
-        else
-            IG_FUNCTION_pass(*re, *im, *other_re, *other_im, r, m, s, l, n, wr, wi);
-        $real *const was_re = *re, *const was_im = *im;
-        *re = *other_re;
-        *im = *other_im;
-        *other_re = was_re;
-        *other_im = was_im;
-        l *= r;
-    }
-}
-"""
-
-_ROOTS = """
-    for (int64_t k = 0; k < length; k++) {
-        table[k] = (float)__builtin_cos(2 * $pi * (double)k / (double)length);
-        table[length + k] = (float)-__builtin_sin(2 * $pi * (double)k / (double)length);
-    }
-"""
-
-_TABLES = """
-    if (length < 1)
-        return;
-    const int is_direct = IG_FUNCTION_largest(length) <= $largest;
-    const int64_t n = is_direct ? length : IG_FUNCTION_smooth(length);
-    for (int64_t k = 0; k < n; k++) {
-        table[k] = __builtin_cos(2 * $pi * (double)k / (double)n);
-        table[n + k] = -__builtin_sin(2 * $pi * (double)k / (double)n);
-    }
-    if (is_direct)
-        return;
-    double *const chirp = table + 2 * n, *const taps = chirp + 2 * length;
-    double *re = scratch, *im = re + n, *other_re = taps, *other_im = taps + n;
-    for (int64_t k = 0; k < n; k++)
-        re[k] = im[k] = 0;
-    for (int64_t k = 0; k < length; k++) {
-        const double angle = $pi * (double)(k * k % (2 * length)) / (double)length;
-        chirp[k] = __builtin_cos(angle);
-        chirp[length + k] = -__builtin_sin(angle);
-        re[k] = re[(n - k) % n] = chirp[k] / (double)n;
-        im[k] = im[(n - k) % n] = -chirp[length + k] / (double)n;
-    }
-    IG_FUNCTION_fft(&re, &im, &other_re, &other_im, n, 1, table, table + n);
-    if (re != taps) {
-        __builtin_memcpy(taps, re, (unsigned long)n * sizeof *taps);
-        __builtin_memcpy(taps + n, im, (unsigned long)n * sizeof *taps);
-    }
-"""
-
-_BODY = """
-    if (mismatch || length < 1) {
-        *fault = 1;
-        return;
-    }
-    const int is_direct = IG_FUNCTION_largest(length) <= $largest;
-    const int64_t n = is_direct ? length : IG_FUNCTION_smooth(length), lines = outer * inner;
-    const $real *const chirp = table + 2 * n, *const taps = chirp + 2 * length;
-    for (int64_t task = begin; task < end && task * batch < rows; task++) {
-        const int64_t first = task * batch, count = rows - first < batch ? rows - first : batch;
-        $real *re = scratch, *im = re + n * count, *other_re = im + n * count, *other_im = other_re + n * count;
-        for (int64_t b = 0; b < count; b++) {
-$load
-        }
-        if (is_direct) {
-            IG_FUNCTION_fft(&re, &im, &other_re, &other_im, n, count, table, table + n);
-        } else {
-            for (int64_t k = 0; k < n; k++) {
-                for (int64_t q = k * count; q < k * count + count; q++) {
-                    const $real x = k < length ? re[q] : 0, y = k < length ? im[q] : 0;
-                    const $real c = k < length ? chirp[k] : 0, d = k < length ? chirp[length + k] : 0;
-                    re[q] = x * c - y * d;
-                    im[q] = x * d + y * c;
-                }
-            }
-            IG_FUNCTION_fft(&re, &im, &other_re, &other_im, n, count, table, table + n);
-            for (int64_t k = 0; k < n; k++) {
-                for (int64_t q = k * count; q < k * count + count; q++) {
-                    const $real x = re[q] * taps[k] - im[q] * taps[n + k], y = re[q] * taps[n + k] + im[q] * taps[k];
-                    re[q] = y; /* real and imaginary parts change places: the transform back is the one forth */
-                    im[q] = x;
-                }
-            }
-            IG_FUNCTION_fft(&re, &im, &other_re, &other_im, n, count, table, table + n);
-            for (int64_t k = 0; k < length; k++) {
-                for (int64_t q = k * count; q < k * count + count; q++) {
-                    const $real x = im[q], y = re[q];
-                    re[q] = x * chirp[k] - y * chirp[length + k];
-                    im[q] = x * chirp[length + k] + y * chirp[k];
-                }
-            }
-        }
-        const $real scale = $scale;
-        for (int64_t b = 0; b < count; b++) {
-$store
-        }
-    }
-"""
-
-_HELPERS_ELEMENTS = """
-IG_INLINE $real IG_FUNCTION_get(const $element *p)
-{
-    $get;
-}
-IG_INLINE void IG_FUNCTION_put($element *p, $real x)
-{
-    $put;
-}
-/* Where a line begins. */
-IG_INLINE int64_t IG_FUNCTION_start(int64_t line, int64_t inner, int64_t outer_step, int64_t inner_step)
-{
-    return line / inner * outer_step + line % inner * inner_step;
-}
-"""
-
-_START = "IG_FUNCTION_start({0}, inner, outer_step, inner_step)"
-_OUT_START = "IG_FUNCTION_start({0}, inner, out_outer, out_inner)"
-
-_LOAD_COMPLEX = f"""
-            const $element *const x = data + {_START.format("first + b")};
-            for (int64_t k = 0; k < length; k++) {{
-                const int is_there = k < extent;
-                ${{re}}[k * count + b] = is_there ? IG_FUNCTION_get(x + k * axis_step) ${{window}} : 0;
-                ${{im}}[k * count + b] = is_there ? IG_FUNCTION_get(x + k * axis_step + 1) ${{window}} : 0;
-            }}
-"""
-
-_LOAD_REAL = f"""
-            const int64_t line = 2 * (first + b), next = line + 1 < lines ? line + 1 : line;
-            const $element *const x = data + {_START.format("line")};
-            const $element *const y = data + {_START.format("next")};
-            for (int64_t k = 0; k < length; k++) {{
-                const int is_there = k < extent;
-                ${{re}}[k * count + b] = is_there ? IG_FUNCTION_get(x + k * axis_step) ${{window}} : 0;
-                ${{im}}[k * count + b] = is_there ? IG_FUNCTION_get(y + k * axis_step) ${{window}} : 0;
-            }}
-"""
-
-_LOAD_HALF = f"""
-            const int64_t line = 2 * (first + b), next = line + 1 < lines ? line + 1 : line;
-            const $element *const x = data + {_START.format("line")};
-            const $element *const y = data + {_START.format("next")};
-            for (int64_t k = 0; 2 * k <= length; k++) {{
-                const int is_there = k < extent, is_real = k == 0 || 2 * k == length;
-                const $real xr = is_there ? IG_FUNCTION_get(x + k * axis_step) : 0;
-                const $real yr = is_there ? IG_FUNCTION_get(y + k * axis_step) : 0;
-                const $real xi = is_there && !is_real ? IG_FUNCTION_get(x + k * axis_step + 1) : 0;
-                const $real yi = is_there && !is_real ? IG_FUNCTION_get(y + k * axis_step + 1) : 0;
-                const int64_t mirror = (length - k) % length;
-                ${{re}}[mirror * count + b] = xr + yi;
-                ${{im}}[mirror * count + b] = yr - xi;
-                ${{re}}[k * count + b] = xr - yi;
-                ${{im}}[k * count + b] = yr + xi;
-            }}
-"""
-
-_STORE_COMPLEX = f"""
-            $element *const z = out + {_OUT_START.format("first + b")};
-            for (int64_t k = 0; k < bins; k++) {{
-                IG_FUNCTION_put(z + k * out_step, ${{re}}[k * count + b] * scale);
-                IG_FUNCTION_put(z + k * out_step + 1, ${{im}}[k * count + b] * scale);
-            }}
-"""
-
-_STORE_REAL = f"""
-            const int64_t line = 2 * (first + b);
-            $element *const z = out + {_OUT_START.format("line")};
-            $element *const w = out + {_OUT_START.format("line + 1")};
-            for (int64_t k = 0; k < bins; k++) {{
-                IG_FUNCTION_put(z + k * out_step, ${{re}}[k * count + b] * scale);
-                if (line + 1 < lines)
-                    IG_FUNCTION_put(w + k * out_step, ${{im}}[k * count + b] * scale);
-            }}
-"""
-
-_STORE_PAIR = f"""
-            const int64_t line = 2 * (first + b);
-            $element *const z = out + {_OUT_START.format("line")};
-            $element *const w = out + {_OUT_START.format("line + 1")};
-            for (int64_t k = 0; k < bins; k++) {{
-                const int64_t q = k * count + b, mirror = (length - k) % length * count + b;
-                const $real xr = ${{re}}[q], xi = ${{im}}[q], yr = ${{re}}[mirror], yi = ${{im}}[mirror];
-                const $real half = scale / 2;
-                IG_FUNCTION_put(z + k * out_step, (xr + yr) * half);
-                IG_FUNCTION_put(z + k * out_step + 1, (xi - yi) * half);
-                if (line + 1 < lines) {{
-                    IG_FUNCTION_put(w + k * out_step, (xi + yi) * half);
-                    IG_FUNCTION_put(w + k * out_step + 1, (yr - xr) * half);
-                }}
-            }}
-"""
