@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from string import Template
 
@@ -144,6 +144,15 @@ class Routine:
             lines.append(f"    int64_t *const fault = buffer[{len(self.parameters)}];")
         lines += [f"    const int64_t {name} = size[{index}];" for index, (name, _) in enumerate(self.sizes)]
         return lines
+
+
+def numbered(name: str, sizes: Iterable[Dim]) -> list[tuple[str, Size]]:
+    """The members of an array among the sizes of a kernel's file.
+
+    >>> numbered("extent", (3, 4))
+    [('extent0', 3), ('extent1', 4)]
+    """
+    return [(f"{name}{place}", size) for place, size in enumerate(sizes)]
 
 
 def row_blocks(rows: Dim, row_bytes: Dim, cost: Dim) -> tuple[list[tuple[str, Size]], Dim, Dim]:

@@ -13,7 +13,8 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.view import View
 from intaglio.ops.indices import known_integers, resolve_axis
-from intaglio.targets.c.routine import ROWS, Routine, bits_type, memory_type, reads, row_blocks, writes
+from intaglio.targets.c.kernel_file import kernel
+from intaglio.targets.c.routine import Routine, bits_type, memory_type, numbered, reads, row_blocks, writes
 from intaglio.targets.c.rules.movement import fill_constant
 from intaglio.targets.c.rules.table import anchor, late_sizes
 
@@ -143,67 +144,15 @@ def _fill_slab(context: Context, value: Value, fill: Value | None, into: View) -
 
 def _copy_frame(context: Context, node: Node, view: View, result: View, frame: list[tuple[Dim, Dim]]) -> None:
     """Every row of the output from its row of the input: the frame one by one, the middle as a whole."""
-    last = len(view.shape) - 1
-    if view.strides[last] != 1:
+    if view.strides[-1] != 1:
         view = context.copy(node.input, view)
     rows, row = product(result.shape[:-1]), result.shape[-1] * node.output.dtype.itemsize
     blocks, tasks, cost = row_blocks(rows, row, 8 + floordiv(row, 8))
-    sizes: list[tuple[str, Size]] = [("rows", rows), ("columns", result.shape[-1])]
-    for axis, (before, _) in enumerate(frame):
-        sizes += [(f"extent{axis}", view.shape[axis]), (f"before{axis}", before)]
-        if axis != last:
-            sizes += [(f"count{axis}", result.shape[axis]), (f"step{axis}", view.strides[axis])]
-    bits = bits_type(node.output.dtype)
+    sizes: list[tuple[str, Size]] = [
+        ("rows", rows), *numbered("extent", view.shape), *numbered("step", view.strides),
+        *numbered("before", [before for before, _ in frame]), *numbered("count", result.shape), *blocks,
+    ]  # fmt: skip
+    bits, mode = bits_type(node.output.dtype), node.op.mode
     parameters = [reads("data", view, bits), writes("out", result, bits)]
-    routine = Routine(
-        f"pad_{node.op.mode}", _PAD, parameters, [*sizes, *blocks], tasks, cost, checks=True, helpers=_SOURCE
-    )
-    routine.marks = {
-        "mode": _MODES[node.op.mode],
-        "row": "\n".join(_row_text(axis) for axis in reversed(range(last))),
-        "empty": " || ".join(f"extent{axis} < 1" for axis in range(last + 1)),
-        "last": str(last),
-    }
-    context.emit(routine.call(node))
-
-
-def _row_text(axis: int) -> str:
-    """C that takes one axis off the number of a row and moves `from` along the input."""
-    return "\n".join([
-        f"        from += IG_FUNCTION_source(rest % count{axis} - before{axis}, extent{axis}) * step{axis};",
-        f"        rest /= count{axis};",
-    ])  # fmt: skip
-
-
-_MODES = {
-    "edge": "return at < 0 ? 0 : at < extent ? at : extent - 1;",
-    "wrap": "return (at % extent + extent) % extent;",
-    "reflect": """const int64_t period = extent > 1 ? 2 * (extent - 1) : 1, within = (at % period + period) % period;
-    return within < extent ? within : period - within;""",
-}
-
-_SOURCE = """
-/* The place that is copied to the place `at`, which may lie outside. */
-static inline int64_t IG_FUNCTION_source(int64_t at, int64_t extent)
-{
-    $mode
-}
-"""
-
-_PAD = f"""
-    if ($empty) {{
-        *fault = 1;
-        return;
-    }}
-    const int64_t before = before$last, extent = extent$last;
-    for ({ROWS}) {{
-        int64_t rest = row, from = 0;
-$row
-        (void)rest;
-        for (int64_t j = 0; j < before; j++)
-            out[row * columns + j] = data[from + IG_FUNCTION_source(j - before, extent)];
-        __builtin_memcpy(out + row * columns + before, data + from, (unsigned long)extent * sizeof *out);
-        for (int64_t j = before + extent; j < columns; j++)
-            out[row * columns + j] = data[from + IG_FUNCTION_source(j - before, extent)];
-    }}
-"""
+    instance = kernel("pad", AXES=len(frame), ELEMENT=bits, IS_EDGE=mode == "edge", IS_WRAPPED=mode == "wrap")
+    context.emit(Routine(f"pad_{mode}", instance, parameters, sizes, tasks, cost, checks=True).call(node))
