@@ -11,25 +11,25 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.view import View, collapse
 from intaglio.ops.indices import resolve_axis
+from intaglio.targets.c.kernel_file import Value as Setting
+from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.routine import (
-    ROWS,
     Parameter,
     Routine,
     bits_type,
     disagreement,
+    memory_type,
     reads,
     row_blocks,
     three_parts,
     writes,
 )
 from intaglio.targets.c.rules.places import (
-    PLACE,
     element_axes,
     inputs_of,
     refuse_unknown_tuples,
     tuple_length,
     tuple_sizes,
-    tuple_text,
 )
 from intaglio.targets.c.rules.table import anchor
 
@@ -80,11 +80,11 @@ def _gather_rows(context: Context, node: Node, axis: int) -> None:
     count = indices.tensor.size
     blocks, tasks, cost = _copied_rows(outer * count, inner * data.dtype.itemsize)
     sizes: list[tuple[str, Size]] = [
-        ("outer", outer), ("count", count), ("extent", extent), ("inner", inner),
-        ("outer_step", outer_step), ("axis_step", axis_step), ("rows", outer * count), *blocks,
+        ("rows", outer * count), ("count", count), ("extent", extent), ("inner", inner),
+        ("outer_step", outer_step), ("axis_step", axis_step), *blocks,
     ]  # fmt: skip
-    parameters = _parameters(context, node, source)
-    context.emit(Routine("gather", _GATHER, parameters, sizes, tasks, cost, checks=True, helpers=PLACE).call(node))
+    instance, parameters = kernel("gather", _types(node)), _parameters(context, node, source)
+    context.emit(Routine("gather", instance, parameters, sizes, tasks, cost, checks=True).call(node))
 
 
 def _copied_rows(rows: Dim, row_bytes: Dim) -> tuple[list[tuple[str, Size]], Dim, Dim]:
@@ -95,6 +95,10 @@ def _parameters(context: Context, node: Node, data: View) -> list[Parameter]:
     bits = bits_type(node.output.dtype)
     index = context.contiguous(inputs_of(node)[1])
     return [reads("data", data, bits), reads("index", index), writes("out", context.allocate(node.output), bits)]
+
+
+def _types(node: Node) -> dict[str, Setting]:
+    return {"ELEMENT": bits_type(node.output.dtype), "INDEX": memory_type(inputs_of(node)[1].dtype)}
 
 
 def _three_strides(context: Context, value: Value, axis: int) -> tuple[View, Dim, Dim]:
@@ -109,28 +113,6 @@ def _three_strides(context: Context, value: Value, axis: int) -> tuple[View, Dim
     return view, loops.strides[0][-1] if loops.rank else 0, view.strides[axis]
 
 
-_COPY_ROW = """\
-        else if (inner == 1)
-            out[row] = data[at];
-        else
-            __builtin_memcpy(out + row * inner, data + at, (unsigned long)inner * sizeof *out);
-"""
-
-_GATHER = f"""
-    int64_t o = begin * block / (count > 0 ? count : 1), i = begin * block - o * count;
-    for ({ROWS}) {{
-        const int64_t place = IG_FUNCTION_place((int64_t)index[i], extent), at = o * outer_step + place * axis_step;
-        if (place < 0)
-            *fault = 1;
-{_COPY_ROW}\
-        if (++i == count) {{
-            i = 0;
-            o++;
-        }}
-    }}
-"""
-
-
 @anchor("GatherND", refuse=refuse_unknown_tuples)
 def gather_nd(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy slices from where index tuples point, batch by batch."""
@@ -140,28 +122,13 @@ def gather_nd(context: Context, node: Node, epilogue: Epilogue) -> None:
     blocks, tasks, cost = _copied_rows(rows, inner * data.dtype.itemsize)
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement(list(zip(data.shape[:batch], indices.shape[:batch], strict=True)))),
-        ("tuples", product(indices.shape[batch:-1])), ("rows", rows),
+        ("rows", rows), ("tuples", product(indices.shape[batch:-1])),
         ("batch_step", product(data.shape[batch:])), ("inner", inner),
         *tuple_sizes(data, batch, length), *blocks,
     ]  # fmt: skip
-    marks = {"tuple": tuple_text(length, "row", "row / tuples * batch_step")}
+    instance = kernel("gather_nd", _types(node), LENGTH=length, PLACES=max(1, length))
     parameters = _parameters(context, node, context.contiguous(data))
-    routine = Routine("gather_nd", _GATHER_ND, parameters, sizes, tasks, cost, checks=True, helpers=PLACE, marks=marks)
-    context.emit(routine.call(node))
-
-
-_GATHER_ND = f"""
-    if (mismatch) {{
-        *fault = 1;
-        return;
-    }}
-    for ({ROWS}) {{
-$tuple
-        if (!is_inside)
-            *fault = 1;
-{_COPY_ROW}\
-    }}
-"""
+    context.emit(Routine("gather_nd", instance, parameters, sizes, tasks, cost, checks=True).call(node))
 
 
 @anchor("GatherElements")
@@ -176,24 +143,5 @@ def gather_elements(context: Context, node: Node, epilogue: Epilogue) -> None:
         ("rows", rows), *axes.sizes, *blocks,
     ]  # fmt: skip
     parameters = _parameters(context, node, context.contiguous(data))
-    routine = Routine("gather_elements", _GATHER_ELEMENTS, parameters, sizes, tasks, cost, checks=True, helpers=PLACE)
-    routine.marks["line"] = axes.line_text
-    context.emit(routine.call(node))
-
-
-_GATHER_ELEMENTS = f"""
-    if (mismatch && rows * count > 0) {{
-        *fault = 1;
-        return;
-    }}
-    for ({ROWS}) {{
-$line
-        for (int64_t k = 0; k < count; k++) {{
-            const int64_t place = IG_FUNCTION_place((int64_t)index[from + k * index_step], extent);
-            if (place < 0)
-                *fault = 1;
-            else
-                out[from + k * index_step] = data[to + place * axis_step];
-        }}
-    }}
-"""
+    instance = kernel("gather_elements", _types(node), OTHERS=len(axes.others))
+    context.emit(Routine("gather_elements", instance, parameters, sizes, tasks, cost, checks=True).call(node))

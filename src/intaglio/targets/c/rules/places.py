@@ -9,6 +9,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import row_major
+from intaglio.targets.c.routine import numbered
 
 PLACE = """
 static inline int64_t IG_FUNCTION_place(int64_t index, int64_t extent)
@@ -43,22 +44,10 @@ def tuple_length(indices: Value) -> int:
 
 
 def tuple_sizes(data: Value, batch: int, length: int) -> list[tuple[str, Size]]:
-    """The extents and strides of the axes that index tuples point into, behind `batch` axes."""
-    strides = row_major(data.shape)
-    sizes: list[tuple[str, Size]] = [(f"extent{i}", data.shape[batch + i]) for i in range(length)]
-    return sizes + [(f"step{i}", strides[batch + i]) for i in range(length)]
-
-
-def tuple_text(length: int, row: str, base: str) -> str:
-    """C that leaves the offset of a row's index tuple in `at`, and in `is_inside` whether it is in range."""
-    lines = [f"        int64_t at = {base}, is_inside = 1;"]
-    for i in range(length):
-        lines.append(
-            f"        const int64_t place{i} = IG_FUNCTION_place((int64_t)index[{row} * {length} + {i}], extent{i});"
-        )
-        lines.append(f"        is_inside &= place{i} >= 0;")
-        lines.append(f"        at += place{i} * step{i};")
-    return "\n".join(lines)
+    """The extents and steps of the axes that index tuples point into, behind `batch` axes: of one at least."""
+    extents = data.shape[batch : batch + length] or (1,)
+    steps = row_major(data.shape)[batch : batch + length] or (0,)
+    return [*numbered("extent", extents), *numbered("step", steps)]
 
 
 @dataclass(frozen=True)
@@ -76,29 +65,23 @@ class ElementAxes:
 
     @property
     def sizes(self) -> list[tuple[str, Size]]:
-        """The sizes that `line_text` uses."""
-        steps = row_major(self.data)
-        rows = row_major(self.indices)
-        sizes: list[tuple[str, Size]] = [("count", self.indices[self.axis]), ("extent", self.data[self.axis])]
-        sizes += [("index_step", rows[self.axis]), ("axis_step", steps[self.axis])]
-        for axis in self.others:
-            sizes += [(f"count{axis}", self.indices[axis]), (f"row{axis}", rows[axis]), (f"step{axis}", steps[axis])]
-        return sizes
-
-    @property
-    def line_text(self) -> str:
-        """C that decodes `row`, the number of a line along the axis: `from` in the indices, `to` in the data."""
-        lines = ["        int64_t rest = row, from = 0, to = 0;"]
-        for axis in reversed(self.others):
-            lines.append(f"        from += rest % count{axis} * row{axis};")
-            lines.append(f"        to += rest % count{axis} * step{axis};")
-            lines.append(f"        rest /= count{axis};")
-        return "\n".join([*lines, "        (void)rest;"])
+        """The sizes of lines along the axis, as kernels have them."""
+        steps, index_steps = row_major(self.data), row_major(self.indices)
+        return [
+            ("count", self.indices[self.axis]), ("extent", self.data[self.axis]),
+            ("index_step", index_steps[self.axis]), ("axis_step", steps[self.axis]),
+            *numbered("other_count", [self.indices[axis] for axis in self.others]),
+            *numbered("other_index_step", [index_steps[axis] for axis in self.others]),
+            *numbered("other_step", [steps[axis] for axis in self.others]),
+        ]  # fmt: skip
 
 
 def element_axes(indices: Value, data: Value, axis: int) -> ElementAxes:
-    """Merge each axis into the one before it where that one is not `axis` and indices and data have one extent."""
-    merged: list[tuple[Dim, Dim]] = []
+    """Merge each axis into the one before it where that one is not `axis` and indices and data have one extent.
+
+    There is another axis always, be it one of a single position.
+    """
+    merged: list[tuple[Dim, Dim]] = [(1, 1)] if indices.rank == 1 else []
     place = axis
     for position, (count, extent) in enumerate(zip(indices.shape, data.shape, strict=True)):
         if position not in (0, axis, axis + 1) and count == extent:
