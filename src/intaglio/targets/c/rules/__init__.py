@@ -3,7 +3,7 @@
 from intaglio.targets.c.rules import attention as attention
 from intaglio.targets.c.rules import axes as axes
 from intaglio.targets.c.rules import convolution as convolution
-from intaglio.targets.c.rules import counted as counted
+from intaglio.targets.c.rules import counted_results as counted_results
 from intaglio.targets.c.rules import crop as crop
 from intaglio.targets.c.rules import deform as deform
 from intaglio.targets.c.rules import determinant as determinant
@@ -14,7 +14,6 @@ from intaglio.targets.c.rules import fourier as fourier
 from intaglio.targets.c.rules import gather as gather
 from intaglio.targets.c.rules import integer as integer
 from intaglio.targets.c.rules import integer_convolution as integer_convolution
-from intaglio.targets.c.rules import late as late
 from intaglio.targets.c.rules import linear as linear
 from intaglio.targets.c.rules import mel as mel
 from intaglio.targets.c.rules import movement as movement
@@ -27,6 +26,7 @@ from intaglio.targets.c.rules import recurrent as recurrent
 from intaglio.targets.c.rules import repeats as repeats
 from intaglio.targets.c.rules import resize as resize
 from intaglio.targets.c.rules import roi as roi
+from intaglio.targets.c.rules import runtime_sizes as runtime_sizes
 from intaglio.targets.c.rules import sampling as sampling
 from intaglio.targets.c.rules import scan as scan
 from intaglio.targets.c.rules import scatter as scatter

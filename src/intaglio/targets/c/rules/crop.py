@@ -12,9 +12,9 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.indices import known, known_length, resolve_axes
 from intaglio.targets.c.routine import memory_type
-from intaglio.targets.c.rules.late import bind_wanted
 from intaglio.targets.c.rules.movement import fill_constant
 from intaglio.targets.c.rules.places import inputs_of
+from intaglio.targets.c.rules.runtime_sizes import bind_wanted
 from intaglio.targets.c.rules.table import anchor, late_sizes
 
 

@@ -29,7 +29,7 @@ from intaglio.targets.c.routine import (
     writer,
     writes,
 )
-from intaglio.targets.c.rules.late import bind_numbers
+from intaglio.targets.c.rules.runtime_sizes import bind_numbers
 from intaglio.targets.c.rules.table import anchor, late_sizes
 from intaglio.targets.c.structured.fourier import LARGEST_FACTOR, largest_factor, space, tables
 

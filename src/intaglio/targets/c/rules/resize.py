@@ -25,7 +25,7 @@ from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.printing.loops import loop_call
 from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.routine import Parameter, Routine, bits_type, memory_type, part_type, reader, reads, writes
-from intaglio.targets.c.rules.late import bind_wanted
+from intaglio.targets.c.rules.runtime_sizes import bind_wanted
 from intaglio.targets.c.rules.table import anchor, late_sizes
 from intaglio.targets.c.rules.widen import converted, widened
 

@@ -112,6 +112,13 @@ def _top_values(dtype: DType, is_largest: bool) -> dict[str, Value]:
         "IS_LARGEST": is_largest,
         "IS_COMPARED": dtype.name not in ("float16", "bfloat16"),
         "IS_WIDE": dtype.itemsize == 8,
+        **rank_values(dtype),
+    }
+
+
+def rank_values(dtype: DType) -> dict[str, Value]:
+    """How a kernel orders elements of a type as NumPy sorts them."""
+    return {
         "BITS": bits_type(dtype),
         "IS_FLOAT": dtype.is_float,
         "IS_SIGNED": dtype.kind == "int",
@@ -123,17 +130,3 @@ def _place_view(context: Context, places: GraphValue) -> View:
     if places.uses or places.is_output:
         return context.allocate(places)
     return whole(context.temporary(places.dtype, places.tensor.size), places.shape)
-
-
-def rank_text(dtype: DType) -> str:
-    """C for an unsigned number that orders elements `x`, given as bits, as NumPy sorts them: NaN is the greatest."""
-    bits = 8 * dtype.itemsize
-    sign = f"({bits_type(dtype)})1 << {bits - 1}"
-    if dtype.is_float:
-        exponent = INFINITY_BITS[dtype.name]
-        magnitude = f"(x & ~({sign}))"
-        is_negative = f"(x >> {bits - 1})"
-        nan = f"({bits_type(dtype)})~({bits_type(dtype)})0"
-        signed = f"{is_negative} ? ({bits_type(dtype)})~x : ({bits_type(dtype)})(x | {sign})"
-        return f"{magnitude} > {exponent} ? {nan} : {magnitude} == 0 ? ({bits_type(dtype)})({sign}) : {signed}"
-    return f"x ^ ({sign})" if dtype.kind == "int" else "x"

@@ -13,7 +13,10 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.program import Program
 from intaglio.kernels.view import View, whole
 from intaglio.ops.operand import cast
+from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.printing.loops import loop_call
+from intaglio.targets.c.printing.register import MEMORY
+from intaglio.targets.c.routine import memory_type
 
 HALVES = frozenset({"float16", "bfloat16"})
 """The element types that are computed in float32 and rounded once."""
@@ -22,6 +25,17 @@ HALVES = frozenset({"float16", "bfloat16"})
 def computed(dtype: DType) -> DType:
     """The element type that a product of such elements is computed in."""
     return FLOAT32 if dtype.name in HALVES else dtype
+
+
+def number_values(dtype: DType) -> dict[str, Setting]:
+    """What kernels know of elements that they read and write as numbers, one by one."""
+    number = computed(dtype)
+    return {
+        "ELEMENT": memory_type(dtype),
+        "NUMBER": memory_type(number),
+        "IS_HALF": number != dtype,
+        "SUFFIX": MEMORY[dtype.name][1],
+    }
 
 
 def widened(context: Context, value: Value, view: View | None = None) -> View:

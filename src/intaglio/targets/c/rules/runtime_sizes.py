@@ -17,10 +17,11 @@ from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.indices import known_integers, known_length, resolve_axis
-from intaglio.targets.c.printing.register import MEMORY, register_kind
-from intaglio.targets.c.routine import ROWS, Routine, bits_type, memory_type, reads, row_blocks, writes
+from intaglio.targets.c.kernel_file import kernel
+from intaglio.targets.c.printing.register import MEMORY
+from intaglio.targets.c.routine import Routine, bits_type, memory_type, numbered, reads, row_blocks, writes
 from intaglio.targets.c.rules.table import anchor, late_sizes
-from intaglio.targets.c.rules.widen import side_by_side
+from intaglio.targets.c.rules.widen import number_values, side_by_side
 
 
 def _integer_operand(context: Context, name: str, value: Value) -> tuple[str, str, View]:
@@ -109,10 +110,6 @@ def bind_numbers(
     return {name: symbol(full) for name, full in zip(named, names, strict=True)}
 
 
-def _extents(prefix: str, shape: Sequence[Dim]) -> list[tuple[str, Size]]:
-    return [(f"{prefix}{axis}", extent) for axis, extent in enumerate(shape)]
-
-
 def _array(prefix: str, count: int) -> str:
     """C for an array of sizes that have numbered names."""
     items = ", ".join(f"{prefix}{index}" for index in range(count)) or "0"
@@ -142,7 +139,7 @@ def reshape_sizes(context: Context, node: Node) -> None:
     data, wanted = node.needed(0), node.needed(1)
     body = _RESHAPE.replace("$count", str(node.output.rank)).replace("$rank", str(data.rank))
     body = body.replace("$copies", "0" if node.op.allowzero else "1")
-    sizes: list[tuple[str, Size]] = [*_extents("given", data.shape)]
+    sizes: list[tuple[str, Size]] = [*numbered("given", data.shape)]
     operands = [_integer_operand(context, "wanted", wanted)]
     most: dict[Dim, Dim] = {product(node.output.shape): data.tensor.size}
     most.update((symbol(name), data.tensor.size) for _, name in context.unbound(node.output))
@@ -190,7 +187,7 @@ def _bind_expanded(context: Context, node: Node) -> None:
     given: list[Dim] = [1] * (rank - data.rank) + list(data.shape)
     body = _EXPAND_SIZES.replace("$rank", str(rank)).replace("$count", str(known_length(wanted)))
     operands = [_integer_operand(context, "wanted", wanted)]
-    _bind_shape(context, node, f"{_array('given', rank)}\n{body}", operands, _extents("given", given))
+    _bind_shape(context, node, f"{_array('given', rank)}\n{body}", operands, numbered("given", given))
 
 
 _EXPAND_SIZES = """
@@ -215,37 +212,12 @@ def expand(context: Context, node: Node, epilogue: Epilogue) -> None:
         return
     rows, row = product(result.shape[:-1]), result.shape[-1] * item
     blocks, tasks, cost = row_blocks(rows, row, 8 + floordiv(row, 16))
-    sizes: list[tuple[str, Size]] = [*_extents("extent", result.shape), *_extents("given", given)]
+    sizes: list[tuple[str, Size]] = [*numbered("extent", result.shape), *numbered("given", given)]
     sizes += [("rows", rows), *blocks]
     bits = bits_type(data.dtype)
     parameters = [reads("data", view, bits), writes("out", result, bits)]
-    routine = Routine("expand", _EXPAND, parameters, sizes, tasks, cost)
-    routine.marks = {
-        "rank": str(rank),
-        "last": str(rank - 1),
-        "extents": ", ".join(f"extent{axis}" for axis in range(rank)),
-        "given": ", ".join(f"given{axis}" for axis in range(rank)),
-    }
-    context.emit(routine.call(node))
-
-
-_EXPAND = f"""
-    const int64_t extent[] = {{$extents}}, given[] = {{$given}};
-    const int64_t columns = extent[$last];
-    for ({ROWS}) {{
-        int64_t rest = row, from = 0, step = given[$last];
-        for (int64_t axis = $last - 1; axis >= 0; axis--) {{
-            from += given[axis] == 1 ? 0 : rest % extent[axis] * step;
-            rest /= extent[axis];
-            step *= given[axis];
-        }}
-        if (given[$last] == columns)
-            __builtin_memcpy(out + row * columns, data + from, (unsigned long)columns * sizeof *out);
-        else
-            for (int64_t j = 0; j < columns; j++)
-                out[row * columns + j] = data[from];
-    }}
-"""
+    instance = kernel("expand", AXES=rank, ELEMENT=bits)
+    context.emit(Routine("expand", instance, parameters, sizes, tasks, cost).call(node))
 
 
 @late_sizes("Tile", refuse=_refuse_fractions(1), reads=lambda node: [node.needed(1)])
@@ -254,7 +226,7 @@ def tile_sizes(context: Context, node: Node) -> None:
     data, repeats = node.needed(0), node.needed(1)
     body = _TILE.replace("$rank", str(data.rank))
     operands = [_integer_operand(context, "repeats", repeats)]
-    _bind_shape(context, node, f"{_array('given', data.rank)}\n{body}", operands, _extents("given", data.shape))
+    _bind_shape(context, node, f"{_array('given', data.rank)}\n{body}", operands, numbered("given", data.shape))
 
 
 _TILE = """
@@ -328,43 +300,14 @@ def _scalars(node: Node) -> list[Value]:
 def range_sizes(context: Context, node: Node) -> None:
     """How many steps fit between the ends, by a kernel, which can read every type."""
     dtype = node.output.dtype
-    kind, (_, suffix) = register_kind(dtype), MEMORY[dtype.name]
     found = whole(context.temporary(INT64, 1, "count"), (1,))
     names = ("start", "limit", "delta")
     parameters = [reads(name, context.contiguous(value)) for name, value in zip(names, _scalars(node), strict=True)]
-    routine = Routine("range_count", _RANGE_COUNT, [*parameters, writes("out", found)], [], 1, 10, checks=True)
-    routine.marks = {"kind": kind, "suffix": suffix, "count": _FLOAT_COUNT if dtype.is_float else _INTEGER_COUNT}
-    context.emit(routine.call(node))
+    parameters.append(writes("out", found))
+    instance = kernel("range_count", number_values(dtype), IS_FLOAT=dtype.is_float)
+    context.emit(Routine("range_count", instance, parameters, [], 1, 10, checks=True).call(node))
     unbound = [name for _, name in context.unbound(node.output)]
     context.bind(node, unbound, "value[0] = *count;", [("count", "int64_t", found)])
-
-
-_RANGE_COUNT = """
-    (void)begin, (void)end, (void)scratch, (void)size;
-    const ig_${kind}_element first = ig_load_n_$suffix(start, 1)[0], last = ig_load_n_$suffix(limit, 1)[0];
-    const ig_${kind}_element step = ig_load_n_$suffix(delta, 1)[0];
-    *out = 0;
-    if (step == 0) {
-        *fault = 1;
-        return;
-    }
-$count
-"""
-
-_FLOAT_COUNT = """\
-    const double steps = ((double)last - (double)first) / (double)step;
-    if (!(steps > -9e18 && steps < 9e18)) {
-        *fault = 1;
-        return;
-    }
-    const int64_t whole = (int64_t)steps, count = whole + ((double)whole < steps);
-    *out = count > 0 ? count : 0;"""
-
-_INTEGER_COUNT = """\
-    __extension__ typedef __int128 wide;
-    const wide distance = (wide)last - (wide)first, by = (wide)step;
-    const wide count = distance / by + (distance % by != 0 && (distance < 0) == (by < 0));
-    *out = count > 0 ? count > __INT64_MAX__ / 8 ? __INT64_MAX__ / 8 : (int64_t)count : 0;"""
 
 
 @late_sizes("Slice")
@@ -397,7 +340,7 @@ def slice_at_run_time(context: Context, node: Node, epilogue: Epilogue) -> None:
         lines += [f"value[{len(unbound) + rank + axis}] = by[{axis}];" for axis in range(rank)]
     text = "\n".join([_array("given", rank), body.strip("\n"), *lines])
     most: dict[Dim, Dim] = {symbol(name): data.shape[axis] for axis, name in unbound}
-    context.bind(node, names, text, operands, [("count", count), *_extents("given", data.shape)], most)
+    context.bind(node, names, text, operands, [("count", count), *numbered("given", data.shape)], most)
     view = context.view(data)
     for axis in range(rank):
         step: Dim = _fixed_step(node, axis, steps) if is_fixed else symbol(f"{output.name}.step{axis}")
