@@ -15,12 +15,13 @@ from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.indices import known, known_length
 from intaglio.ops.window import Window, resolve_windows
+from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.routine import (
-    ROWS,
     Routine,
     at_least_one,
     disagreement,
     memory_type,
+    numbered,
     part_type,
     reads,
     row_blocks,
@@ -117,25 +118,17 @@ def col2im(context: Context, node: Node, epilogue: Epilogue) -> None:
     expected = [
         (columns.shape[1], output.shape[1] * taps), (columns.shape[2], product(window.output for window in windows)),
     ]  # fmt: skip
-    sizes: list[tuple[str, Size]] = [("mismatch", disagreement(expected)), ("taps", taps)]
-    sizes += [("rows", rows), *window_sizes(windows), *blocks, ("tasks", tasks)]
-    routine = Routine(
-        "col2im",
-        _body(windows),
-        [reads("column", source, _element(dtype)), writes("out", result, _element(dtype))],
-        sizes,
-        at_least_one(tasks),
-        cost,
-        checks=True,
-        marks=_marks(dtype, len(windows)),
+    sizes: list[tuple[str, Size]] = [("mismatch", disagreement(expected)), ("rows", rows), ("taps", taps)]
+    sizes += [("volume", product(window.output for window in windows)), *_window_sizes(windows), *blocks]
+    element, is_number = _element(dtype), dtype.is_float or dtype.kind == "complex"
+    is_bool = dtype.kind == "bool"
+    instance = kernel(
+        "col2im", AXES=len(windows), ELEMENT=element, IS_BOOL=is_bool, IS_INTEGER=not is_number and not is_bool
     )
+    parameters = [reads("column", source, element), writes("out", result, element)]
+    routine = Routine("col2im", instance, parameters, sizes, at_least_one(tasks), cost, checks=True)
     context.emit(routine.call(node, columns))
     give_narrow(context, output, result)
-
-
-def _marks(dtype: DType, axes: int) -> dict[str, str]:
-    volume = " * ".join(f"out{axis}" for axis in range(axes))
-    return {"element": _element(dtype), "sum": _sum(dtype), "volume": volume}
 
 
 def _element(dtype: DType) -> str:
@@ -143,10 +136,13 @@ def _element(dtype: DType) -> str:
     return f"{memory_type(part_type(dtype))} _Complex" if dtype.kind == "complex" else memory_type(dtype)
 
 
-def _sum(dtype: DType) -> str:
-    if dtype.kind == "bool":
-        return "a | b"
-    return "a + b" if dtype.is_float or dtype.kind == "complex" else "(uint64_t)a + (uint64_t)b"
+def _window_sizes(windows: Sequence[Window]) -> list[tuple[str, Size]]:
+    """The sizes of blocks along each axis."""
+    return [
+        *numbered("extent", [w.input for w in windows]), *numbered("count", [w.output for w in windows]),
+        *numbered("kernel", [w.kernel for w in windows]), *numbered("stride", [w.stride for w in windows]),
+        *numbered("dilation", [w.dilation for w in windows]), *numbered("padding", [w.begin for w in windows]),
+    ]  # fmt: skip
 
 
 def window_sizes(windows: Sequence[Window]) -> list[tuple[str, Size]]:
@@ -156,59 +152,3 @@ def window_sizes(windows: Sequence[Window]) -> list[tuple[str, Size]]:
         sizes += [(f"in{axis}", w.input), (f"out{axis}", w.output), (f"kernel{axis}", w.kernel)]
         sizes += [(f"stride{axis}", w.stride), (f"dilation{axis}", w.dilation), (f"pad{axis}", w.begin)]
     return sizes
-
-
-def _body(windows: Sequence[Window]) -> str:
-    """C with a loop over the places within a block for each axis; all but the last find at most one block."""
-    last = len(windows) - 1
-    decode = [f"        const int64_t y{axis} = rest % in{axis};\n        rest /= in{axis};" for axis in range(last)]
-    loops = [_AXIS.format(axis=axis, tap=_joined("tap", "k", axis, "kernel"), block=_joined("block", "o", axis, "out"))
-             for axis in range(last)]  # fmt: skip
-    tap, block = _joined("tap", "k", last, "kernel"), f"block{last - 1} * out{last}" if last else "0"
-    inner = _INNER.format(last=last, tap=tap, block=block)
-    return _BODY.format(
-        rows=ROWS, last=last, decode="\n".join(reversed(decode)), loops="\n".join([*loops, inner]), close="}" * last
-    )
-
-
-def _joined(name: str, place: str, axis: int, extent: str) -> str:
-    """C of a place along all axes up to one, counted in row-major order."""
-    return f"{name}{axis - 1} * {extent}{axis} + {place}{axis}" if axis else f"{place}0"
-
-
-_AXIS = """\
-        for (int64_t k{axis} = 0; k{axis} < kernel{axis}; k{axis}++) {{
-            const int64_t from{axis} = y{axis} + pad{axis} - k{axis} * dilation{axis};
-            const int64_t o{axis} = from{axis} / stride{axis};
-            if (from{axis} < 0 || from{axis} % stride{axis} != 0 || o{axis} >= out{axis})
-                continue;
-            const int64_t tap{axis} = {tap}, block{axis} = {block};"""
-
-_INNER = """\
-        for (int64_t k{last} = 0; k{last} < kernel{last}; k{last}++) {{
-            const int64_t tap{last} = {tap}, shift = k{last} * dilation{last} - pad{last};
-            const int64_t room = in{last} - shift, least = shift < 0 ? (stride{last} - 1 - shift) / stride{last} : 0;
-            const int64_t most = room > 0 ? (room + stride{last} - 1) / stride{last} : 0;
-            const $element *from = column + (plane * taps + tap{last}) * volume + {block};
-            for (int64_t o = least; o < (most < out{last} ? most : out{last}); o++) {{
-                const $element a = to[o * stride{last} + shift], b = from[o];
-                to[o * stride{last} + shift] = ($element)($sum);
-            }}
-        }}"""
-
-_BODY = """
-    if (mismatch) {{
-        *fault = 1;
-        return;
-    }}
-    for ({rows}) {{
-        int64_t rest = row;
-{decode}
-        const int64_t plane = rest, volume = $volume;
-        $element *const to = out + row * in{last};
-        for (int64_t j = 0; j < in{last}; j++)
-            to[j] = 0;
-{loops}
-        {close}
-    }}
-"""

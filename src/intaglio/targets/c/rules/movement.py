@@ -13,7 +13,8 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Call, Kernel, Operand, Size
 from intaglio.kernels.view import View, row_major, whole
 from intaglio.ops.indices import known_integers, resolve_axis
-from intaglio.targets.c.routine import three_parts
+from intaglio.targets.c.kernel_file import kernel
+from intaglio.targets.c.routine import numbered, three_parts
 from intaglio.targets.c.rules.table import anchor
 
 
@@ -52,17 +53,16 @@ def _concat_many(context: Context, node: Node, axis: int) -> None:
     sizes: list[tuple[str, Size]] = [("count", len(inputs)), ("rows", rows), ("inner", bytes_behind)]
     sizes.append(("along", along))
     operands = [Operand(result.buffer, result.offset, True), *(Operand(view.buffer, view.offset) for view in views)]
-    if all(isinstance(extent, int) for extent in extents):
+    has_table = all(isinstance(extent, int) for extent in extents)
+    if has_table:
         operands.append(Operand(context.constant(np.array(extents, np.int64)), 0))
-        table = "(const int64_t *)buffer[1 + size[0]]"
     else:
-        sizes += [(f"extent{place}", extent) for place, extent in enumerate(extents)]
-        table = "size + 4"
+        sizes += numbered("extent", extents)
     cost = 1 + rows * (8 + floordiv(bytes_behind * along, 16 * len(inputs) + 1))
     title = f"Concat -> {node.output.name}: {node.output.type}"
     context.emit(
         Call(
-            Kernel("concat_many", _CONCAT_MANY.replace("$table", table)),
+            Kernel("concat_many", kernel("concat_many", HAS_TABLE=has_table).text),
             operands,
             sizes,
             len(inputs),
@@ -72,28 +72,6 @@ def _concat_many(context: Context, node: Node, axis: int) -> None:
             flops=node.output.tensor.size,
         )
     )
-
-
-_CONCAT_MANY = """\
-/* Joins count tensors of rows x extent x inner bytes. A task is one of them. */
-void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
-{
-    const int64_t rows = size[1], inner = size[2], along = size[3] * inner;
-    const int64_t *const extent = $table;
-    char *const out = buffer[0];
-    int64_t at = 0;
-    for (int64_t i = 0; i < begin; i++)
-        at += extent[i] * inner;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t bytes = extent[i] * inner;
-        const char *const from = buffer[1 + i];
-        for (int64_t row = 0; bytes && row < rows; row++)
-            __builtin_memcpy(out + row * along + at, from + row * bytes, (unsigned long)bytes);
-        at += bytes;
-    }
-    (void)scratch;
-}
-"""
 
 
 @anchor("BitCast")

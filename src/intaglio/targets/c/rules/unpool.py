@@ -15,7 +15,17 @@ from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import row_major, whole
 from intaglio.ops.indices import known
-from intaglio.targets.c.routine import Parameter, Routine, at_least_one, bits_type, disagreement, reads, writes
+from intaglio.targets.c.kernel_file import kernel
+from intaglio.targets.c.routine import (
+    Parameter,
+    Routine,
+    at_least_one,
+    bits_type,
+    disagreement,
+    numbered,
+    reads,
+    writes,
+)
 from intaglio.targets.c.rules.movement import fill_constant
 from intaglio.targets.c.rules.places import inputs_of
 from intaglio.targets.c.rules.table import anchor
@@ -56,67 +66,21 @@ def max_unpool(context: Context, node: Node, epilogue: Epilogue) -> None:
         reads("data", context.contiguous(data), bits), reads("index", context.contiguous(places)),
         writes("strays", strays), writes("out", result, bits),
     ]  # fmt: skip
-    _emit(context, node, parameters, _PLANES, at_least_one(product(data.shape[:2])))
-    _emit(context, node, parameters, _AGAIN, 1)
+    _emit(context, node, parameters, at_least_one(product(data.shape[:2])))
+    _emit(context, node, parameters, 1, is_again=True)
 
 
-def _emit(context: Context, node: Node, parameters: list[Parameter], body: str, tasks: Size) -> None:
+def _emit(context: Context, node: Node, parameters: list[Parameter], tasks: Size, *, is_again: bool = False) -> None:
     data, places = _reads(node)
     pooled, output = _pooled(node), node.output.shape
     planes, inner, plane = product(data.shape[:2]), product(data.shape[2:]), product(pooled[2:])
     sizes: list[tuple[str, Size]] = [
         ("mismatch", disagreement([(data.tensor.size, places.tensor.size)], list(zip(pooled, output, strict=True)))),
-        ("planes", planes), ("inner", inner), ("plane", plane), ("all", planes * plane),
+        ("planes", planes), ("inner", inner), ("plane", plane),
     ]  # fmt: skip
-    if pooled != output:
-        for axis, (extent, step) in enumerate(zip(pooled, row_major(output), strict=True)):
-            sizes += [(f"extent{axis}", extent), (f"step{axis}", step)]
-    routine = Routine("max_unpool", body, parameters, sizes, tasks, 1 + inner * 2, checks=True)
-    routine.marks["place"] = _place_text(pooled, output)
+    is_moved, bits = pooled != output, bits_type(data.dtype)
+    if is_moved:
+        sizes += [*numbered("extent", pooled), *numbered("step", row_major(output))]
+    instance = kernel("max_unpool", ELEMENT=bits, IS_AGAIN=is_again, IS_MOVED=is_moved, AXES=len(pooled))
+    routine = Routine("max_unpool", instance, parameters, sizes, tasks, 1 + inner * 2, checks=True)
     context.emit(routine.call(node, data))
-
-
-def _place_text(pooled: tuple[Dim, ...], output: tuple[Dim, ...]) -> str:
-    """C that moves a place of the pooled shape into the output's."""
-    if pooled == output:
-        return "const int64_t to = place;"
-    lines = ["int64_t rest = place, to = 0;"]
-    for axis in reversed(range(len(pooled))):
-        lines += [f"            to += rest % extent{axis} * step{axis};", f"            rest /= extent{axis};"]
-    return "\n".join(lines)
-
-
-_SCATTER = """\
-            const int64_t place = index[i];
-            if (place < 0 || place >= all) {{
-                *fault = 1;
-                continue;
-            }}
-{stray}            $place
-            out[to] = data[i];"""
-
-_STRAY = """\
-            if (place / plane != task) {
-                *strays = 1;
-                continue;
-            }
-"""
-
-_PLANES = f"""
-    if (mismatch) {{
-        *fault = 1;
-        return;
-    }}
-    for (int64_t task = begin; task < end && task < planes; task++)
-        for (int64_t i = task * inner; i < (task + 1) * inner; i++) {{
-{_SCATTER.format(stray=_STRAY)}
-        }}
-"""
-
-_AGAIN = f"""
-    if (!*strays)
-        return;
-    for (int64_t i = 0; i < planes * inner; i++) {{
-{_SCATTER.format(stray="")}
-    }}
-"""
