@@ -68,6 +68,43 @@ def test_text_is_read_as_it_was_written() -> None:
     assert [loop.name for loop in kernel.kept] == ["n0"]
 
 
+CUMSUM = """\
+kernel cumsum
+about CumSum
+loops n0, n1, n2
+in x0: float32[n0: x0.n0, n1: x0.n1, n2: 1]
+out x1: float32[n0: x1.n0, n1: x1.n1, n2: 1]
+  v0: f32 = load x0
+  v1: f32 = scan sum v0 along n1 exclusive reversed
+  store x1, v1
+"""
+
+
+def test_a_running_sum_is_this_kernel() -> None:
+    type = TensorType(FLOAT32, (symbol("n"), symbol("m"), 4, 7))
+    graph = graph_of(lambda b, x: b.CumSum(x, b.constant(1, INT64), exclusive=1, reverse=1), type)
+    (kernel,) = kernels_of(graph)
+    assert format_kernel(kernel) == CUMSUM
+    assert parse_kernel(CUMSUM) == kernel
+    check_kernel(kernel)
+
+
+BROKEN_SCANS = {
+    "middle is no scan": ("scan sum", "scan middle"),
+    "n3 is no loop to scan along": ("along n1", "along n3"),
+    "n1 is no loop to scan along": ("n0, n1, n2", "n0, n1 reduced, n2 reduced"),
+    "v1 is a scan of f32 giving i64": ("v1: f32 = scan", "v1: i64 = scan"),
+    "its scans go along several loops": ("store x1, v1", "v2: f32 = scan sum v1 along n2\n  store x1, v2"),
+    "it has scans and reductions": ("store x1, v1", "v2: f32 = reduce sum v1\n  store x1, v2"),
+}
+
+
+@pytest.mark.parametrize("problem", BROKEN_SCANS)
+def test_what_is_broken_of_a_scan_is_told(problem: str) -> None:
+    with pytest.raises(GraphError, match=problem):
+        check_kernel(parse_kernel(CUMSUM.replace(*BROKEN_SCANS[problem])))
+
+
 def test_halves_are_rounded_where_an_operator_ends() -> None:
     def build(b: Any, x: Any, y: Any) -> Any:
         return b.Mul(b.Add(x, y), b.constant(2.0, FLOAT16))

@@ -104,6 +104,22 @@ class Reduce:
 
 
 @dataclass(frozen=True)
+class Scan:
+    """A running sum or product along one kept loop: of all values up to this step, or before it where exclusive.
+
+    Where it is reversed, the loop's last step comes first. All scans of a kernel go along the same loop the same way.
+    """
+
+    name: str
+    type: str
+    function: str
+    value: Expr
+    loop: str
+    is_exclusive: bool = False
+    is_reversed: bool = False
+
+
+@dataclass(frozen=True)
 class Store:
     """A value written to a buffer."""
 
@@ -111,8 +127,8 @@ class Store:
     value: Expr
 
 
-Definition = Load | Let | Reduce
-Statement = Load | Let | Reduce | Store
+Definition = Load | Let | Reduce | Scan
+Statement = Load | Let | Reduce | Scan | Store
 
 
 @dataclass(frozen=True)
@@ -146,6 +162,11 @@ class LoopKernel:
     def has_reduction(self) -> bool:
         """Whether anything is reduced, be it along loops of one step."""
         return any(isinstance(each, Reduce) for each in self.body)
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """The running sums and products."""
+        return tuple(each for each in self.body if isinstance(each, Scan))
 
     @property
     def stores(self) -> dict[str, Expr]:
@@ -240,7 +261,7 @@ def nanoseconds(statement: Statement) -> float:
     """What one element of a statement costs, roughly, on one core."""
     if isinstance(statement, (Load, Store)):
         return 0.0
-    if isinstance(statement, Reduce):
+    if isinstance(statement, (Reduce, Scan)):
         return 0.6
     functions = [each.function for each in parts(statement.value) if isinstance(each, Apply)]
     return max((0.05 if f in _CHEAP else 0.1 if f in _MEDIUM else 0.6 for f in functions), default=0.05)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from intaglio.errors import GraphError
 from intaglio.kernels.elements import FLOATS, SCALARS, scalar_type
-from intaglio.kernels.language import FUNCTIONS, Apply, Expr, Let, Load, LoopKernel, Name, Reduce, Store, parts
+from intaglio.kernels.language import FUNCTIONS, Apply, Expr, Load, LoopKernel, Name, Reduce, Store, parts
 
 _REDUCTIONS = ("sum", "mean", "product", "max", "min")
+_SCANS = ("sum", "product")
 _ARITIES = {"select": 3, "and": 2, "or": 2, "xor": 2, "not": 1, "is_nan": 1}
 
 
@@ -28,7 +29,23 @@ def _problems(kernel: LoopKernel, given: tuple[Name, ...]) -> Iterator[str]:
     for parameter in kernel.parameters:
         if len(parameter.steps) != len(kernel.loops):
             yield f"{parameter.name} has {len(parameter.steps)} steps for {len(kernel.loops)} loops"
+    yield from _scan_problems(kernel)
     yield from _body_problems(kernel, {name.name: name.type for name in given})
+
+
+def _scan_problems(kernel: LoopKernel) -> Iterator[str]:
+    scans, kept = kernel.scans, {loop.name for loop in kernel.kept}
+    if len({(each.loop, each.is_reversed) for each in scans}) > 1:
+        yield "its scans go along several loops, or both ways"
+    if scans and kernel.has_reduction:
+        yield "it has scans and reductions"
+    for each in scans:
+        if each.function not in _SCANS:
+            yield f"{each.function} is no scan"
+        if each.loop not in kept:
+            yield f"{each.loop} is no loop to scan along"
+        if each.value.type != each.type:
+            yield f"{each.name} is a scan of {each.value.type} giving {each.type}"
 
 
 def _body_problems(kernel: LoopKernel, types: dict[str, str]) -> Iterator[str]:
@@ -46,7 +63,7 @@ def _body_problems(kernel: LoopKernel, types: dict[str, str]) -> Iterator[str]:
                 yield f"{each.parameter} holds {wanted} and is given {each.value.type}"
         if isinstance(each, Reduce) and each.function not in _REDUCTIONS:
             yield f"{each.function} is no reduction"
-        if isinstance(each, (Load, Let, Reduce)):
+        if not isinstance(each, Store):
             if each.name in types:
                 yield f"{each.name} is defined twice"
             if each.type not in SCALARS:

@@ -37,6 +37,7 @@ from intaglio.kernels.language import (
     Number,
     Parameter,
     Reduce,
+    Scan,
     Statement,
     Step,
     Store,
@@ -69,6 +70,10 @@ def _statement_text(statement: Statement) -> str:
             rounded = f" round {statement.round}" if statement.round else ""
             value = format_expression(statement.value)
             return f"{statement.name}: {statement.type} = reduce {statement.function} {value}{total}{rounded}"
+        case Scan():
+            how = " exclusive" * statement.is_exclusive + " reversed" * statement.is_reversed
+            value = format_expression(statement.value)
+            return f"{statement.name}: {statement.type} = scan {statement.function} {value} along {statement.loop}{how}"
 
 
 def format_expression(value: Expr) -> str:
@@ -96,6 +101,7 @@ def parse_kernel(text: str) -> LoopKernel:
 _PARAMETER = re.compile(r"(in|out) (\w+): (\w+)\[(.*)\]")
 _DEFINITION = re.compile(r"(\w+): (\w+) = (.+)")
 _REDUCTION = re.compile(r"reduce (\w+) (.+?)(?: in (\w+))?(?: round (\w+))?")
+_SCAN = re.compile(r"scan (\w+) (.+) along (\w+)( exclusive)?( reversed)?")
 _TOKEN = re.compile(r"\s*(-?(?:\d[\w.+-]*|inf|nan):\w+|\w+(?:\.\w+)?(?:\[[^\]]*\])?|[(),])")
 
 
@@ -151,6 +157,10 @@ class _Reading:
         if reduction is not None:
             value = parse_expression(reduction[2], self.types)
             return Reduce(name, type, reduction[1], value, reduction[3] or type, reduction[4] or "")
+        scan = _SCAN.fullmatch(text)
+        if scan is not None:
+            value = parse_expression(scan[2], self.types)
+            return Scan(name, type, scan[1], value, scan[3], scan[4] is not None, scan[5] is not None)
         return Let(name, parse_expression(text, self.types))
 
 

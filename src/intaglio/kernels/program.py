@@ -21,6 +21,7 @@ from intaglio.kernels.language import (
     Number,
     Parameter,
     Reduce,
+    Scan,
     Statement,
     Step,
     Store,
@@ -37,10 +38,13 @@ REDUCTIONS = {
 }
 """The reductions that loop kernels compute."""
 
+SCANS = {"CumSum": "sum", "CumProd": "product"}
+"""The operators that loop kernels compute as running sums and products."""
+
 
 @dataclass
 class Program:
-    """Nodes to fuse: `shape` is the iteration space, `reduced` its reduced axes.
+    """Nodes to fuse: `shape` is the iteration space, `reduced` its reduced axes, `scanned` the one that scans go along.
 
     `loads` are the values read from memory, each as a view of the whole iteration space; `stores` the values written,
     reduced ones as views with extent 1 along the reduced axes.
@@ -52,6 +56,7 @@ class Program:
     loads: dict[Value, View]
     stores: dict[Value, View]
     title: str = ""
+    scanned: int | None = None
 
     @cached_property
     def reads(self) -> list[tuple[Value, View]]:
@@ -71,8 +76,7 @@ class Program:
 
     def kernel(self) -> tuple[LoopKernel, dict[str, Dim]]:
         """The kernel, and its sizes by name. Its parameters are the operands in their order."""
-        kept = self._loops([axis for axis in range(len(self.shape)) if axis not in self.reduced])
-        reduced = self._loops(self.reduced)
+        kept, reduced = self._kept_loops(), self._loops(self.reduced)
         names = [f"n{place}" for place in range(kept.rank)], [f"m{place}" for place in range(reduced.rank)]
         sizes: dict[str, Dim] = dict(zip(names[0], kept.extents, strict=True))
         sizes |= dict(zip(names[1], reduced.extents, strict=True))
@@ -93,6 +97,21 @@ class Program:
             check_kernel(kernel)
         return kernel, sizes
 
+    def _kept_loops(self) -> Loops:
+        """The loops that are not reduced; one that is scanned stays by itself, be it of one step."""
+        axes = [axis for axis in range(len(self.shape)) if axis not in self.reduced]
+        if self.scanned is None:
+            return self._loops(axes)
+        before, behind = self._loops(axes[: self.scanned]), self._loops(axes[self.scanned + 1 :])
+        steps = [(view.strides[self.scanned],) for _, view in self.operands]
+        parts = zip(before.strides, steps, behind.strides, strict=True)
+        extents = (*before.extents, self.shape[self.scanned], *behind.extents)
+        return Loops(extents, tuple((*front, *step, *back) for front, step, back in parts))
+
+    def _scanned_loop(self) -> str:
+        assert self.scanned is not None, "a program with scans tells their axis"
+        return f"n{self._loops(range(self.scanned)).rank}"
+
     def _loops(self, axes: Sequence[int]) -> Loops:
         strides = [[view.strides[axis] for axis in axes] for _, view in self.operands]
         return collapse_strides([self.shape[axis] for axis in axes], strides)
@@ -106,10 +125,16 @@ class Program:
             is_copy = not self.nodes and value.dtype.name in HALVES
             type = "u16" if is_copy else scalar_type(value.dtype)
             body.append(Load(values.add(value, type).name, type, f"x{place}"))
-        body += [values.statement(node) for node in self.nodes]
+        body += [self._scan(values, node) if node.op.name in SCANS else values.statement(node) for node in self.nodes]
         first = len(self.reads)
         body += [Store(f"x{first + place}", values[value]) for place, value in enumerate(self.stores)]
         return tuple(body)
+
+    def _scan(self, values: Values, node: Node) -> Scan:
+        value, function = values[node.input], SCANS[node.op.name]
+        name = values.add(node.output, value.type).name
+        is_exclusive, is_reversed = bool(node.op.exclusive), bool(node.op.reverse)
+        return Scan(name, value.type, function, value, self._scanned_loop(), is_exclusive, is_reversed)
 
 
 class Values:

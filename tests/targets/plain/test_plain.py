@@ -71,6 +71,9 @@ def fused() -> dict[str, Graph]:
         "columns": lambda b, x, y: b.Exp(b.ReduceSum(x, b.constant([0], INT64), keepdims=1)),
         "all": lambda b, x, y: b.ReduceMax(b.Transpose(x, perm=[1, 0]), keepdims=0),
         "chain": lambda b, x, y: b.Where(b.Less(x, y), b.Sigmoid(x), b.LeakyRelu(y, alpha=0.25)),
+        "running": lambda b, x, y: b.CumSum(x, b.constant(1, INT64)),
+        "columns running": lambda b, x, y: b.CumSum(x, b.constant(0, INT64), exclusive=1, reverse=1),
+        "running product": lambda b, x, y: b.CumProd(x, b.constant(0, INT64), reverse=1),
         "mean": lambda b, x, y: b.ReduceMean(b.Cast(b.Mul(x, y), to=7), b.constant([1], INT64), keepdims=1),
     }.items():
         graph = Graph(title)
@@ -176,7 +179,7 @@ def test_every_operator_and_type(tmp_path: Path) -> None:
 
 
 def test_fused_nodes_and_reductions(tmp_path: Path) -> None:
-    assert check(fused(), tmp_path, (5, 7)) == 6
+    assert check(fused(), tmp_path, (5, 7)) == 9
 
 
 PLAIN = """\

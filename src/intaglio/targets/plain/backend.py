@@ -9,6 +9,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.backend import Anchor, LateSizes
 from intaglio.kernels.plan import Call, Kernel, Operand
 from intaglio.kernels.program import Program
+from intaglio.kernels.scans import SCAN
 from intaglio.kernels.view import View
 from intaglio.targets.plain.expression import Helpers
 from intaglio.targets.plain.printing import plain_function
@@ -17,7 +18,7 @@ from intaglio.targets.plain.printing import plain_function
 class PlainBackend:
     """Kernels in plain C11. What is no loop is expanded, or left to the host."""
 
-    anchors: Mapping[str, Anchor] = {}
+    anchors: Mapping[str, Anchor] = {"CumSum": SCAN, "CumProd": SCAN}
     late: Mapping[str, LateSizes] = {}
 
     def is_channels_last(self, node: Node) -> bool:

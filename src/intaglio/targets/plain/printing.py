@@ -16,6 +16,7 @@ from intaglio.kernels.language import (
     LoopKernel,
     Parameter,
     Reduce,
+    Scan,
     Statement,
     Store,
     names_in,
@@ -87,6 +88,9 @@ class _Printer:
 
     def _emit_loops(self) -> None:
         kept = self.kernel.kept
+        if self.kernel.scans:
+            self._emit_scans(self.kernel.scans)
+            return
         self._open([loop.name for loop in kept])
         if self.kernel.has_reduction:
             self._emit_row()
@@ -94,16 +98,35 @@ class _Printer:
             self._emit_statements(self.kernel.body)
         self._close(len(kept))
 
-    def _open(self, names: list[str]) -> None:
+    def _open(self, names: list[str], *, is_reversed: bool = False) -> None:
         for name in names:
-            index = _index(name)
-            self._line(f"for (int64_t {index} = 0; {index} < {self._size(name)}; {index}++) {{")
+            index, extent = _index(name), self._size(name)
+            if is_reversed:
+                self._line(f"for (int64_t {index} = {extent} - 1; {index} >= 0; {index}--) {{")
+            else:
+                self._line(f"for (int64_t {index} = 0; {index} < {extent}; {index}++) {{")
             self.depth += 1
 
     def _close(self, count: int) -> None:
         for _ in range(count):
             self.depth -= 1
             self._line("}")
+
+    def _emit_scans(self, scans: tuple[Scan, ...]) -> None:
+        """The scanned loop inside of all others, with the totals before it."""
+        walked = scans[0].loop
+        others = [loop.name for loop in self.kernel.kept if loop.name != walked]
+        self._open(others)
+        if not others:
+            self._line("{")
+            self.depth += 1
+        for each in scans:
+            self._line(f"{TYPES[each.type]} {each.name}_total = {1 if each.function == 'product' else 0};")
+        self._open([walked], is_reversed=scans[0].is_reversed)
+        self._emit_statements(self.kernel.body)
+        for each in scans:
+            self._line(f"{each.name}_total = {each.name}_next;")
+        self._close(1 + max(1, len(others)))
 
     def _emit_row(self) -> None:
         """Values of the row alone once, and a loop over its elements for each level of reductions and for stores."""
@@ -169,6 +192,17 @@ class _Printer:
                 self._line(f"const {TYPES[each.type]} {each.name} = {self._text(each.value)};")
             elif isinstance(each, Store):
                 self._line(self._store(each))
+            elif isinstance(each, Scan):
+                kept = f"{each.name}_{'total' if each.is_exclusive else 'next'}"
+                self._line(f"const {TYPES[each.type]} {each.name}_next = {self._next(each)};")
+                self._line(f"const {TYPES[each.type]} {each.name} = {kept};")
+
+    def _next(self, scan: Scan) -> str:
+        """The total of a scan behind this step."""
+        total, sign, value = f"{scan.name}_total", _COMBINE[scan.function], self._text(scan.value)
+        if scan.type in ("f32", "f64"):
+            return f"{total} {sign} {value}"
+        return f"({TYPES[scan.type]})((uint64_t){total} {sign} (uint64_t){value})"
 
     def _text(self, value: Expr) -> str:
         text = expression(value, lambda name: name, self.helpers)

@@ -33,6 +33,7 @@ from intaglio.kernels.plan import Call, Kernel, Operand, Size
 from intaglio.kernels.program import Program
 from intaglio.targets.c.printing.columns import columns_call
 from intaglio.targets.c.printing.register import MEMORY, combine, kind_of, with_headers
+from intaglio.targets.c.printing.scans import scan_call
 from intaglio.targets.c.printing.variables import COMBINE, Variables, nothing
 
 CHUNK = 16384
@@ -48,7 +49,7 @@ def loop_call(program: Program) -> Call:
     reductions = [each for each in kernel.body if isinstance(each, Reduce)]
     is_wide = any(each.total != each.type for each in reductions)
     call = None if is_wide or kernel.checks else columns_call(kernel, sizes)
-    call = call or _Emission(kernel, sizes).call()
+    call = scan_call(kernel, sizes) if kernel.scans else call or _Emission(kernel, sizes).call()
     call.operands = [
         Operand(view.buffer, view.offset, parameter.is_written)
         for (_, view), parameter in zip(program.operands, kernel.parameters, strict=True)
