@@ -14,16 +14,15 @@ import numpy as np
 
 from intaglio.cli.images import IMAGES, Norm, read_image
 from intaglio.cli.options import UsageError
-from intaglio.cli.ranges import index_limit
 from intaglio.cli.terminal import STANDARD
 from intaglio.errors import InputError
 from intaglio.ir.dim import Dim, evaluate, symbols
-from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Value
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.model.arrays import as_input
 from intaglio.runtime.model.model import Model, Signature
+from intaglio.runtime.model.random_inputs import index_limit, random_array
 
 LARGE_SIDE, MIDDLE_SIDE = 64, 8
 """Sizes for dimensions that have only a name: those of images, and others; the first dimension is taken as 1."""
@@ -184,17 +183,3 @@ def _extent(dim: Dim, axis: int, rank: int, bindings: dict[str, int]) -> int:
     for name in symbols(dim):
         bindings.setdefault(name, 1 if axis == 0 else LARGE_SIDE if rank >= 4 and axis >= rank - 2 else MIDDLE_SIDE)
     return max(0, evaluate(dim, bindings))
-
-
-def random_array(
-    dtype: DType, shape: list[int], generator: np.random.Generator, limit: int | None = None
-) -> np.ndarray[Any, Any]:
-    """Normal numbers; integers below `limit`, bytes of the whole range, or else zeros and ones."""
-    if dtype.kind == "string":
-        return np.full(shape, "text", dtype=object)
-    if dtype.is_float or dtype.kind == "complex":
-        return generator.standard_normal(shape).astype(dtype.numpy)
-    if limit is None and dtype.bits == 8 and dtype.is_integer:
-        least = int(np.iinfo(cast("Any", dtype.numpy)).min)
-        return generator.integers(least, least + 256, shape).astype(dtype.numpy)
-    return generator.integers(0, max(1, limit or 2), shape).astype(dtype.numpy)

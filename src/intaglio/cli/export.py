@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
+from intaglio.cli.arguments import parse_dims
 from intaglio.cli.options import Option
 from intaglio.cli.session import DisableOption, source_of
 from intaglio.cli.terminal import JsonOption, ModelArgument, print_json, print_pairs, tell
@@ -16,6 +17,7 @@ class Language(StrEnum):
 
     python = "python"
     torch = "torch"
+    c = "c"
     onnx = "onnx"
 
 
@@ -24,6 +26,28 @@ class WeightsFormat(StrEnum):
 
     npz = "npz"
     safetensors = "safetensors"
+    c = "c"
+    object = "object"
+    bin = "bin"
+    extern = "extern"
+
+
+class CodeStyle(StrEnum):
+    """What the option `--style` takes."""
+
+    readable = "readable"
+    fast = "fast"
+
+
+class Processor(StrEnum):
+    """What the option `--target` takes."""
+
+    c = "c"
+    sse2 = "sse2"
+    avx2 = "avx2"
+    avx512 = "avx512"
+    neon = "neon"
+    wasm = "wasm"
 
 
 def export_model(
@@ -45,10 +69,41 @@ def export_model(
             help="Put tensors of at least so many bytes into a file beside the ONNX file.",
         ),
     ] = None,
+    dims: Annotated[
+        list[str] | None,
+        Option("--dim", "-d", metavar="NAME=NUMBER", help="Give a number to a size that has a name; may be repeated."),
+    ] = None,
+    style: Annotated[
+        CodeStyle | None, Option("--style", help="C as in a textbook, or with our kernels; default: readable.")
+    ] = None,
+    target: Annotated[
+        Processor | None, Option("--target", help="The processor of fast C; default: c, which is any.")
+    ] = None,
+    threads: Annotated[
+        int | None, Option("--threads", least=1, help="Threads of fast C, by OpenMP; default: 1.")
+    ] = None,
+    name: Annotated[
+        str | None, Option("--name", metavar="PREFIX", help="Begins the names of C and its files; default: model.")
+    ] = None,
+    no_globals: Annotated[
+        bool, Option("--no-globals", help="The caller of C gives memory and weights; nothing is global.")
+    ] = False,
+    heap: Annotated[
+        int | None,
+        Option(
+            "--heap",
+            metavar="BYTES",
+            parse=parse_bytes,
+            help="Memory of C for tensors whose sizes data tells; default: enough, or 1M where that is not known.",
+        ),
+    ] = None,
+    measure: Annotated[bool, Option("--measure/--no-measure", help="Compile C to tell the size of its code.")] = True,
     debug: Annotated[bool, Option("--debug", help="Write the graph after each phase beside the source.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a model as source: python is a module that needs NumPy alone, torch modules of PyTorch, onnx a file.
+    """Write a model as source: python is a module that needs NumPy alone, torch modules of PyTorch, c C11, onnx a file.
+
+    C allocates nothing and prints nothing; `make test` in its folder compares it with stored answers.
 
     ONNX is written at any operator set from 9 on: what it does not have is written in what it has, or told.
     """
@@ -64,6 +119,14 @@ def export_model(
         opset=opset,
         external_data=external_data,
         debug=debug,
+        dims=parse_dims(dims or ()),
+        style=None if style is None else style.value,
+        target=None if target is None else target.value,
+        threads=threads,
+        prefix=name,
+        globals=False if no_globals else None,
+        heap=heap,
+        measure=None if measure else False,
     )
     for note in found.notes:
         tell(f"note: {note}")

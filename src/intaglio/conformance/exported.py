@@ -19,9 +19,13 @@ import onnx
 from intaglio.conformance.result import Result
 from intaglio.conformance.suite import Subject
 from intaglio.emit import export
+from intaglio.emit.c.build import build
 from intaglio.runtime.model.loading import load
 
 _NUMBERS = count()
+
+STYLES = ("c:readable", "c:fast")
+"""Languages in a style of theirs."""
 
 UNSAID = "UnsupportedError"
 """What the reason of a test begins with whose model a language has no words for."""
@@ -81,10 +85,26 @@ class ExportBackend:
         """Export a model and load what was written."""
         del device, options
         with tempfile.TemporaryDirectory(prefix="intaglio-export-") as folder:
+            language, _, style = self.language.partition(":")
+            if language == "c":
+                return _Exported(language, _compiled(model, Path(folder), style or "readable"))
             export(model, self.language, folder)
             if self.language == "onnx":
                 return _Exported(self.language, load(Path(folder) / "model.onnx", engine="reference"))
             return _Exported(self.language, import_exported(Path(folder)).load())
+
+
+C_FLAGS = {
+    "readable": ("-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-fno-strict-aliasing"),
+    "fast": ("-std=gnu11", "-Wall", "-Werror", "-O0", "-fno-strict-aliasing"),
+}
+"""What exported C is compiled with; it is run once."""
+
+
+def _compiled(model: onnx.ModelProto, folder: Path, style: str) -> Any:
+    """The model as exported C, compiled as a library and loaded."""
+    build(model, folder, style=style, compiler_flags=C_FLAGS[style])
+    return import_exported(folder).load()
 
 
 def import_exported(folder: Path) -> ModuleType:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from intaglio.emit.names import comment
 from intaglio.emit.pythonic.block import UnsayableError, Writer, write_node
@@ -20,9 +20,13 @@ from intaglio.ir.op import Array
 from intaglio.ir.text import summary
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify as simplify_graph
+from intaglio.runtime.engine.specialise import fix_sizes
 from intaglio.runtime.model.sources import as_source
 
-LANGUAGES: dict[str, str] = {name: f"intaglio.emit.{name}.module" for name in ("python", "torch", "onnx")}
+CWeights = Literal["c", "object", "bin", "extern"]
+"""How C has its weights: as text, linked as they are, given by the caller, or declared for another file to define."""
+
+LANGUAGES: dict[str, str] = {name: f"intaglio.emit.{name}.module" for name in ("python", "torch", "c", "onnx")}
 """The languages, and the modules that write them."""
 
 
@@ -49,13 +53,16 @@ class Source:
 
 @dataclass
 class Wish:
-    """What a language is asked for: the graph, its name, the file of weights, and for ONNX the operator set."""
+    """What a language is asked for: the graph, its name, the file of weights, and what only it takes."""
 
     graph: Graph
     name: str
-    weights: Format
-    opset: int | None = None
-    external_data: bool | int | None = None
+    weights: Any
+    outputs: list[str] = field(default_factory=list[str])
+    """The names of the outputs in the model's file."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    phases: dict[str, str] = field(default_factory=dict[str, str])
+    """The graph as text after each phase, where that is wanted."""
 
 
 def export(
@@ -65,35 +72,80 @@ def export(
     *,
     simplify: bool = True,
     disable: Collection[str] = (),
-    weights: Format | None = None,
-    opset: int | None = None,
-    external_data: bool | int | None = None,
+    weights: Format | CWeights | None = None,
     debug: bool = False,
     base_folder: str | os.PathLike[str] | None = None,
+    dims: Mapping[str, int] | None = None,
+    **options: Any,
 ) -> Exported:
     """Write a model as source of a language into a folder, and tell what was written.
 
     `model` is what `intaglio.load` takes, or a loaded model. `to` is "python" (one module that needs NumPy), "torch"
-    (modules of PyTorch) or "onnx". `simplify=False` writes the model as it is in its file, `disable` leaves out passes
-    by name. `weights` is "npz" or "safetensors". ONNX is written at `opset`, and tensors of at least `external_data`
-    bytes lie in a file of their own. With `debug`, the graph after each phase is written beside the source. Raises
-    UnsupportedError with all nodes that the language has no words for.
+    (modules of PyTorch), "c" or "onnx". `simplify=False` writes the model as it is in its file, `disable` leaves out
+    passes by name. `weights` is "npz" or "safetensors", for C "c", "object", "bin" or "extern". `dims` gives numbers to
+    sizes that have names. With `debug`, the graph after each phase is written beside the source.
+
+    ONNX takes `opset`, and `external_data`: tensors of at least so many bytes lie in a file of their own. C takes
+    `style` ("readable" or "fast"), `target` and `threads` (of fast code), `prefix` (of all names), `globals=False`
+    (memory and weights are given by the caller), `heap` (bytes for tensors whose sizes data tells) and `measure`
+    (compile to tell the size of the code).
+
+    Raises UnsupportedError with all nodes that the language has no words for.
     """
+    wish = prepared(
+        model, to, simplify=simplify, disable=disable, dims=dims, options=options, weights=weights, debug=debug,
+        base_folder=base_folder,
+    )  # fmt: skip
+    source: Source = importlib.import_module(LANGUAGES[to]).write(wish)
+    if debug:
+        wish.phases["written"] = summary(wish.graph)
+    return _write(Path(folder), to, source, wish.weights, wish.phases)
+
+
+def prepared(
+    model: Any,
+    to: str,
+    *,
+    options: Mapping[str, Any],
+    simplify: bool = True,
+    disable: Collection[str] = (),
+    weights: Any = None,
+    dims: Mapping[str, int] | None = None,
+    debug: bool = False,
+    base_folder: str | os.PathLike[str] | None = None,
+) -> Wish:
+    """What a language is asked for, with the graph read and simplified."""
     if to not in LANGUAGES:
         raise InputError(f"there is no language {to!r}; expected {', '.join(LANGUAGES)}")
-    target = Path(folder)
+    module, given = importlib.import_module(LANGUAGES[to]), _options_for(to, options)
     graph, name = _graph_of(model, base_folder)
-    module = importlib.import_module(LANGUAGES[to])
+    outputs = [value.name for value in graph.outputs]
     phases = {"imported": summary(graph)} if debug else {}
     if simplify:
         left_out = [*disable, *(each for each in module.LEFT_OUT if each not in disable)]
         simplify_graph(graph, disable=left_out)
         phases |= {"simplified": summary(graph)} if debug else {}
-    if to != "onnx" and (opset is not None or external_data is not None):
-        raise InputError(f"opset and external_data are for ONNX, not for {to}")
-    source: Source = module.write(Wish(graph, name, weights or module.WEIGHTS, opset, external_data))
-    phases |= {"written": summary(graph)} if debug else {}
-    return _write(target, to, source, weights or module.WEIGHTS, phases)
+    graph = fix_sizes(graph, dims or {})
+    return Wish(graph, name, weights or module.WEIGHTS, outputs, given, phases)
+
+
+def _options_for(language: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a language that were given; raises InputError for those of others."""
+    given = {name: value for name, value in options.items() if value is not None}
+    owners = {name: each for each in OPTIONS for name in OPTIONS[each]}
+    for name in given:
+        if name not in owners:
+            raise InputError(f"there is no option {name!r}; expected {', '.join(owners)}")
+        if owners[name] != language:
+            raise InputError(f"{name} is for {owners[name]}, not for {language}")
+    return given
+
+
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "onnx": ("opset", "external_data"),
+    "c": ("style", "target", "threads", "prefix", "globals", "heap", "measure"),
+}
+"""What a language takes besides what every language takes."""
 
 
 def _graph_of(model: Any, base_folder: str | os.PathLike[str] | None) -> tuple[Graph, str]:
@@ -109,7 +161,7 @@ def _graph_of(model: Any, base_folder: str | os.PathLike[str] | None) -> tuple[G
     return graph, comment(Path(model).stem if is_path else graph.name)
 
 
-def _write(target: Path, language: str, source: Source, weights: Format, phases: Mapping[str, str]) -> Exported:
+def _write(target: Path, language: str, source: Source, weights: Any, phases: Mapping[str, str]) -> Exported:
     files = {**source.files, "README.md": source.readme}
     files |= {f"graph.{number}-{name}.txt": text for number, (name, text) in enumerate(phases.items())}
     try:

@@ -21,7 +21,7 @@ LEFT_OUT = ("integer-arithmetic",)
 
 def write(wish: Wish) -> Source:
     """The file, which is written when its folder is there, and its README."""
-    graph, opset = wish.graph, wish.opset
+    graph, opset = wish.graph, wish.options.get("opset")
     if opset is None:
         expand_until(graph, lambda node: node.op.domain != "intaglio", bodies=True)
     else:
@@ -33,7 +33,7 @@ def write(wish: Wish) -> Source:
         _write_shapes(graph, model)
 
     def save(folder: Path) -> list[str]:
-        save_model(graph, folder / "model.onnx", external_data=wish.external_data, finish=finish)
+        save_model(graph, folder / "model.onnx", external_data=wish.options.get("external_data"), finish=finish)
         has_data = (folder / "model.onnx.data").exists()
         return ["model.onnx", *(["model.onnx.data"] if has_data else [])]
 
@@ -50,7 +50,8 @@ def _write_shapes(graph: Graph, model: ModelProto) -> None:
 
 
 def _readme(wish: Wish) -> str:
-    opset = "the lowest operator set that has its operators" if wish.opset is None else f"operator set {wish.opset}"
+    number = wish.options.get("opset")
+    opset = "the lowest operator set that has its operators" if number is None else f"operator set {number}"
     return f"""# {wish.name}
 
 `model.onnx`, written by Intaglio at {opset}, with the shapes of all values in it.

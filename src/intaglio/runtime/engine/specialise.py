@@ -8,13 +8,14 @@ rarely change, so there is one plan for each value met, up to a limit, and behin
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
-from intaglio.errors import LimitError, OperatorError, ShapeError
+from intaglio.errors import InputError, LimitError, OperatorError, ShapeError
 from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import Dim, lone_atom, symbols
+from intaglio.ir.dim import Dim, evaluate, lone_atom, symbols
 from intaglio.ir.dtype import STRING
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
@@ -56,6 +57,19 @@ def with_sizes(graph: Graph, inputs: Sequence[Any], names: Set[str] | None = Non
             value.type = value.type.with_shape(_fixed_shape(value.type.shape, array.shape, names))
     _infer(fixed)
     return fixed
+
+
+def fix_sizes(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+    """A graph with numbers in the place of sizes that have names; raises InputError where it has none of a name."""
+    if not sizes:
+        return graph
+    shapes = [value.type.shape or () if isinstance(value.type, TensorType) else () for value in graph.inputs]
+    known = {name for shape in shapes for dim in shape for name in symbols(dim)}
+    unknown = sorted(sizes.keys() - known)
+    if unknown:
+        raise InputError(f"there is no dimension {unknown[0]!r}; the dimensions are {sorted(known) or 'all numbers'}")
+    fixed = [[evaluate(dim, sizes) if symbols(dim) <= sizes.keys() else 0 for dim in shape] for shape in shapes]
+    return with_sizes(graph, [SimpleNamespace(shape=tuple(shape)) for shape in fixed], set(sizes))
 
 
 def _fixed_shape(shape: Sequence[Dim] | None, sizes: tuple[int, ...], names: Set[str] | None) -> tuple[Dim, ...]:

@@ -44,7 +44,7 @@ def driver_source(step: NativeStep, kernels: Mapping[Kernel, int], *, is_marked:
 
     Where it `is_marked`, the compiler calls the place of the i-th action (in the order of `walk`) `action<i>`.
     """
-    return _Driver(step, kernels, is_marked).text()
+    return Driver(step, kernels, is_marked).text()
 
 
 class _Variables(dict[str, str]):
@@ -53,15 +53,16 @@ class _Variables(dict[str, str]):
     Such a size is computed once: at the top, or again wherever a symbol in it is given a value.
     """
 
-    def __init__(self, given: Sequence[str], late: Sequence[str]) -> None:
+    def __init__(self, given: Sequence[str], late: Sequence[str], threads: str) -> None:
         super().__init__((name, f"n{index}") for index, name in enumerate((*given, *late)))
+        self.threads = threads
         self._late = set(late)
         self._calls: dict[DimCall, tuple[str, str]] = {}
 
     def of(self, call: DimCall) -> str:
         """The variable of a function of sizes."""
         if call not in self._calls:
-            text = _call_text(call, self)  # which names those inside first
+            text = _call_text(call, self, self.threads)  # which names those inside first
             self._calls[call] = "threads" if call.function == "threads" else f"calc{len(self._calls)}", text
         return self._calls[call][0]
 
@@ -93,37 +94,97 @@ _SETTLE = "@sizes "
 """The mark of a line that stands for statements which are known when the whole text is."""
 
 
-class _Driver:
+class Driver:
+    """Prints the driver of a segment. Others who print one say in their own way what this one asks `call` for."""
+
+    threads = "call->threads"
+
     def __init__(self, step: NativeStep, kernels: Mapping[Kernel, int], is_marked: bool = False) -> None:
         self.step = step
         self.is_marked = is_marked
         self.kernels = kernels
         given = segment_symbols(step)
-        self.names = _Variables(given, step.late)
+        self.names = _Variables(given, step.late, self.threads)
         self.given = len(given)
         self.places = {id(action): place for place, action in enumerate(walk(step.actions))}
         self.releases = _releases(step.actions)
 
     def text(self) -> str:
-        body = _indented(self._block(self.step.actions))
-        lines = ["int32_t IG_FUNCTION(const ig_call *call)", "{", "    int64_t overflow = 0;", "    (void)overflow;"]
-        for index, (name, variable) in enumerate(self.names.items()):
-            if index < self.given:
-                lines.append(f"    const int64_t {variable} = call->dim[{index}]; /* {comment(name)} */")
-            else:
-                lines.append(f"    int64_t {variable} = 0; /* {comment(name)} */")
-            lines.append(f"    (void){variable};")
-        for buffer in late_buffers(self.step.actions):
-            lines.append(f"    void *{buffer_text(buffer)} = 0; /* {comment(buffer.name)} */")
-        for buffer in _places(self.step.actions):
-            lines.append(f"    void *{buffer_text(buffer)} = 0; /* {comment(buffer.name)} */")
-        lines += _indented(list(self.names.declarations()))
+        """The helpers that expressions call, and the function."""
+        body = indented([*self.checks(), *self._block(self.step.actions), *self.tail()])
+        lines = [*self.head(), *indented(list(self._declarations()))]  # which know what the body uses
         for line in body:
             lines += self._settled(line) if _SETTLE in line else [line]
-        for place, name in enumerate(self.step.late[: self.step.told]):
-            lines.append(f"    ((int64_t *)call->output[{len(self.step.outputs)}])[{place}] = {self.names[name]};")
         lines += ["    return 0;", "}", ""]
-        return "\n".join([HELPERS, *(part for line in lines for part in _folded_line(line))])
+        return "\n".join([*self.helpers(), *(part for line in lines for part in _folded_line(line))])
+
+    def _declarations(self) -> Iterator[str]:
+        for index, (name, variable) in enumerate(self.names.items()):
+            value = self.given_size(index) if index < self.given else "0"
+            if value != variable:
+                constant = "const " if index < self.given else ""
+                yield f"{constant}int64_t {variable} = {value}; /* {comment(name)} */"
+                yield f"(void){variable};"
+        for buffer in (*late_buffers(self.step.actions), *_places(self.step.actions)):
+            yield f"void *{self.buffer(buffer)} = 0; /* {comment(buffer.name)} */"
+        yield from self.names.declarations()
+
+    def helpers(self) -> list[str]:
+        """The functions in front of the driver."""
+        return [HELPERS]
+
+    def head(self) -> list[str]:
+        """The function's head, and what stands before its sizes."""
+        return ["int32_t IG_FUNCTION(const ig_call *call)", "{", "    int64_t overflow = 0;", "    (void)overflow;"]
+
+    def checks(self) -> list[str]:
+        """What stands between the sizes and the actions."""
+        return []
+
+    def tail(self) -> list[str]:
+        """What stands behind the actions."""
+        told = enumerate(self.step.late[: self.step.told])
+        sizes = f"((int64_t *)call->output[{len(self.step.outputs)}])"
+        return [f"{sizes}[{place}] = {self.names[name]};" for place, name in told]
+
+    def given_size(self, index: int) -> str:
+        """The value of a symbol that the caller knows."""
+        return f"call->dim[{index}]"
+
+    def amounts(self, call: Call) -> list[str]:
+        """Variables for how much a kernel has to do and needs."""
+        tasks, scratch = (size_text(size, self.names) for size in (call.tasks, call.scratch))
+        cost = cost_text(call.cost, self.names)
+        return [f"const int64_t tasks = {tasks}, cost = {cost}, scratch = {scratch};"]
+
+    def run(self, call: Call) -> list[str]:
+        """The statements that run a kernel, whose arguments are variables by now."""
+        arguments = "buffer, (const int64_t *)&size, tasks, cost, scratch"
+        return [f"if (call->parallel(call, call->kernel[{self.kernels[call.kernel]}], {arguments}))", "    return 1;"]
+
+    def release(self, text: str) -> str:
+        """Give memory back."""
+        return f"call->release(call, {text});"
+
+    def memory(self, size: str) -> str:
+        """Memory of so many bytes, or NULL."""
+        return f"call->allocate(call, {size})"
+
+    def more_memory(self, text: str, needed: str) -> str:
+        """Memory of so many bytes that begins with the first `used` of other memory, or NULL."""
+        return f"call->grow(call, {text}, used, {needed})"
+
+    def result_memory(self, buffer: Buffer, rank: int) -> str:
+        """The memory of an output whose `shape` is a variable by now, or NULL."""
+        return f"call->result(call, {buffer.index}, {rank}, shape)"
+
+    def begin_round(self, counter: str) -> list[str]:
+        """What comes first in each round of a loop."""
+        return [f"const int32_t stop = call->round(call, {counter});", "if (stop)", "    return stop;"]
+
+    def refused(self, action: Action) -> str:
+        """What the driver returns where an action gets no memory, or a value that its operator forbids."""
+        return f"{FAULT + self.places[id(action)]}"
 
     def _settled(self, line: str) -> Iterator[str]:
         """The statements that a marked line stands for."""
@@ -138,15 +199,15 @@ class _Driver:
                 lines.append(f'#line 1 "action{self.places[id(action)]}"')
             lines += self._action(action)
             for buffer in self.releases.get(id(action), ()):
-                lines += [f"call->release(call, {buffer_text(buffer)});", f"{buffer_text(buffer)} = 0;"]
+                lines += [self.release(self.buffer(buffer)), f"{self.buffer(buffer)} = 0;"]
         return lines
 
     def _action(self, action: Action) -> list[str]:
         match action:
             case Call():
-                return self._call(action)
+                return self.call(action)
             case Fill():
-                return checked(_fill_lines(action, self.names))
+                return checked(self._fill(action))
             case Bind():
                 return self._bind(action)
             case Assign():
@@ -156,17 +217,15 @@ class _Driver:
             case Grow():
                 return self._grow(action)
             case Move():
-                source, target = buffer_text(action.source), buffer_text(action.target)
-                return [f"call->release(call, {target});", f"{target} = {source};", f"{source} = 0;"]
+                source, target = self.buffer(action.source), self.buffer(action.target)
+                return [self.release(target), f"{target} = {source};", f"{source} = 0;"]
             case Pair():
                 pairs = ((action.now, action.first), (action.following, action.second))
-                return checked(
-                    [f"{buffer_text(place)} = {_pointer(Operand(home), self.names)};" for place, home in pairs]
-                )
+                return checked([f"{self.buffer(place)} = {self.pointer(Operand(home))};" for place, home in pairs])
             case Swap():
-                now, following = buffer_text(action.now), buffer_text(action.following)
+                now, following = self.buffer(action.now), self.buffer(action.following)
                 lines = [f"void *const other = {now};", f"{now} = {following};", f"{following} = other;"]
-                return ["{", *_indented(lines), "}"]
+                return ["{", *indented(lines), "}"]
             case Settle():
                 return self._settle(action.pair)
             case Check():
@@ -176,51 +235,47 @@ class _Driver:
                 if _OVERFLOWS not in differ:
                     return [f"if ({differ})", f"    return {status};"]
                 lines = checked([f"const int32_t differ = {differ};"])
-                return ["{", *_indented([*lines, "if (differ)", f"    return {status};"]), "}"]
+                return ["{", *indented([*lines, "if (differ)", f"    return {status};"]), "}"]
             case Branch():
                 return self._branch(action)
             case Repeat():
                 return self._repeat(action)
 
-    def _call(self, call: Call) -> list[str]:
-        names = self.names
-        pointers = [(_pointer(operand, names), operand.buffer.name) for operand in call.operands]
+    def call(self, call: Call) -> list[str]:
+        """The statements of a call."""
+        pointers = [(self.pointer(operand), operand.buffer.name) for operand in call.operands]
         lines = ["int64_t fault = 0;"] if call.checks else []
         pointers += [("&fault", "")] if call.checks else []
         lines += ["void *const buffer[] = {"]
         lines += [f"    {text}, /* {comment(name)} */" if name else f"    {text}," for text, name in pointers]
         lines += ["};", *self._sizes(call)]
-        tasks, scratch = (_size_text(size, names) for size in (call.tasks, call.scratch))
-        lines.append(f"const int64_t tasks = {tasks}, cost = {cost_text(call.cost, names)}, scratch = {scratch};")
-        lines = checked(lines)
-        arguments = "buffer, (const int64_t *)&size, tasks, cost, scratch"
-        lines.append(f"if (call->parallel(call, call->kernel[{self.kernels[call.kernel]}], {arguments}))")
-        lines.append("    return 1;")
+        lines = checked([*lines, *self.amounts(call)])
+        lines += self.run(call)
         if call.checks:
-            lines += ["if (fault)", f"    return {FAULT + self.places[id(call)]};"]
-        return [*_heading(call), "{", *_indented(lines), "}"]
+            lines += ["if (fault)", f"    return {self.refused(call)};"]
+        return [*heading(call), "{", *indented(lines), "}"]
 
     def _sizes(self, call: Call) -> list[str]:
         """The sizes of a call by name; a kernel sees them as one array in this order."""
         if not call.sizes:
             return ["const int64_t size = 0;"]
         names = [name for name, _ in call.sizes]
-        values = [f".{name} = {_size_text(size, self.names)}" for name, size in call.sizes]
+        values = [f".{name} = {size_text(size, self.names)}" for name, size in call.sizes]
         line = f"const struct {{ int64_t {', '.join(names)}; }} size = {{{', '.join(values)}}};"
         if len(line) <= _WIDTH - 8:
             return [line]
         return [*_filled("const struct { int64_t ", names, "; } size = {"), *_filled("    ", values, ""), "};"]
 
     def _bind(self, bind: Bind) -> list[str]:
-        lines = [*_heading(bind), "{"]
+        lines = [*heading(bind), "{"]
         lines.append(f"    int64_t fault = 0, value[{max(1, len(bind.symbols))}] = {{0}};")
         for name, element, operand in bind.operands:
-            lines.append(f"    const {element} *const {name} = (const void *){_pointer(operand, self.names)};")
-        lines += [f"    int64_t {name} = {_size_text(size, self.names)};" for name, size in bind.sizes]
+            lines.append(f"    const {element} *const {name} = (const void *){self.pointer(operand)};")
+        lines += [f"    int64_t {name} = {size_text(size, self.names)};" for name, size in bind.sizes]
         if any(_OVERFLOWS in line for line in lines):
-            lines += _indented(_STOP_ON_OVERFLOW)
-        lines += _indented(bind.body.strip("\n").split("\n"))
-        lines += ["    if (fault)", f"        return {FAULT + self.places[id(bind)]};"]
+            lines += indented(_STOP_ON_OVERFLOW)
+        lines += indented(bind.body.strip("\n").split("\n"))
+        lines += ["    if (fault)", f"        return {self.refused(bind)};"]
         lines += [f"    {self.names[name]} = value[{index}];" for index, name in enumerate(bind.symbols)]
         return [*lines, "}", _settle_mark(bind.symbols)]
 
@@ -235,45 +290,45 @@ class _Driver:
 
     def _allocate(self, action: Allocate) -> list[str]:
         buffer = action.buffer
-        text, refused = buffer_text(buffer), f"    return {FAULT + self.places[id(action)]};"
+        text, refused = self.buffer(buffer), f"    return {self.refused(action)};"
         if buffer.kind == "output":
             return [*self._result(buffer, buffer.shape), f"if (!{text})", refused]
         size = safe_text(buffer.bytes, self.names)
-        lines = [f"call->release(call, {text});", f"{text} = call->allocate(call, {size});"]
+        lines = [self.release(text), f"{text} = {self.memory(size)};"]
         return [*lines, f"if (!{text})", refused]
 
     def _grow(self, grow: Grow) -> list[str]:
-        text, item = buffer_text(grow.buffer), grow.buffer.dtype.itemsize
-        refused = [f"if (!{text})", f"    return {FAULT + self.places[id(grow)]};"]
+        text, item = self.buffer(grow.buffer), grow.buffer.dtype.itemsize
+        refused = [f"if (!{text})", f"    return {self.refused(grow)};"]
         if grow.buffer.kind == "output":
             return [*self._result(grow.buffer, grow.shape), *refused]
         needed = safe_text(product(grow.shape) * item, self.names)
         lines = checked([f"const int64_t used = {dim_text(grow.used * item, self.names)};"])
-        return ["{", *_indented([*lines, f"{text} = call->grow(call, {text}, used, {needed});"]), "}", *refused]
+        return ["{", *indented([*lines, f"{text} = {self.more_memory(text, needed)};"]), "}", *refused]
 
     def _result(self, buffer: Buffer, shape: Sequence[Dim]) -> list[str]:
         """The request for an output's memory; a later one for more keeps what is there."""
         dims = ", ".join(dim_text(dim, self.names) for dim in shape) or "0"
         lines = checked([f"const int64_t shape[] = {{{dims}}};"])
-        lines.append(f"{buffer_text(buffer)} = call->result(call, {buffer.index}, {len(shape)}, shape);")
-        return ["{", *_indented(lines), "}"]
+        lines.append(f"{self.buffer(buffer)} = {self.result_memory(buffer, len(shape))};")
+        return ["{", *indented(lines), "}"]
 
     def _settle(self, pair: Pair) -> list[str]:
-        now, home = buffer_text(pair.now), _pointer(Operand(pair.first), self.names)
+        now, home = self.buffer(pair.now), self.pointer(Operand(pair.first))
         size = dim_text(pair.first.bytes, self.names)
         return [f"if ({now} != (void *)({home}))", f"    __builtin_memcpy({home}, {now}, (unsigned long){size});"]
 
     def _branch(self, branch: Branch) -> list[str]:
         lines = checked([f"const uint8_t is_true = {self._read('uint8_t', branch.condition)};"])
-        then, otherwise = (_indented(self._block(block)) for block in branch.blocks)
+        then, otherwise = (indented(self._block(block)) for block in branch.blocks)
         lines += ["if (is_true) {", *then, *(["} else {", *otherwise] if otherwise else []), "}"]
-        return [f"{{ /* {comment(branch.title)} */", *_indented(lines), "}"]
+        return [f"{{ /* {comment(branch.title)} */", *indented(lines), "}"]
 
     def _read(self, element: str, operand: Operand) -> str:
         """The number at an operand; nothing is read from a place that cannot be worked out."""
-        home, offset = buffer_text(operand.buffer.home), dim_text(offset_bytes(operand), self.names)
+        home, offset = self.buffer(operand.buffer.home), dim_text(offset_bytes(operand), self.names)
         if _OVERFLOWS not in offset:
-            return f"*(const {element} *)({_pointer(operand, self.names)})"
+            return f"*(const {element} *)({self.pointer(operand)})"
         return f"*(const {element} *)((char *){home} + IG_FUNCTION_place({offset}, &overflow))"
 
     def _repeat(self, repeat: Repeat) -> list[str]:
@@ -287,17 +342,33 @@ class _Driver:
         first = "1" if repeat.condition is None else self._read("uint8_t", repeat.condition)
         lines = [
             f"{{ /* {comment(repeat.title)} */",
-            *_indented(checked([f"const int64_t limit = {limit};", f"int32_t goes_on = {first};"])),
+            *indented(checked([f"const int64_t limit = {limit};", f"int32_t goes_on = {first};"])),
             f"    for ({counter} = 0; goes_on && {counter} < limit; {counter}++) {{",
             f"        {_settle_mark([repeat.counter])}",
-            f"        const int32_t stop = call->round(call, {counter});",
-            "        if (stop)",
-            "            return stop;",
-            *_indented(_indented(self._block(repeat.body))),
+            *indented(indented(self.begin_round(counter))),
+            *indented(indented(self._block(repeat.body))),
         ]
         if repeat.again is not None:
-            lines += _indented(_indented(checked([f"goes_on = {self._read('uint8_t', repeat.again)};"])))
+            lines += indented(indented(checked([f"goes_on = {self._read('uint8_t', repeat.again)};"])))
         return [*lines, "    }", "}", _settle_mark([repeat.counter])]
+
+    def _fill(self, fill: Fill) -> list[str]:
+        element = {"bool": "uint8_t"}.get(fill.operand.buffer.dtype.name, f"{fill.operand.buffer.dtype.name}_t")
+        lines = [
+            f"{{ /* {comment(fill.title)} */",
+            f"    {element} *out = (void *){self.pointer(fill.operand)};",
+        ]
+        lines += [f"    out[{i}] = ({element})({dim_text(item, self.names)});" for i, item in enumerate(fill.items)]
+        return [*lines, "    (void)out;", "}"]
+
+    def pointer(self, operand: Operand) -> str:
+        """Where an operand lies, in C."""
+        text, offset = self.buffer(operand.buffer.home), offset_bytes(operand)
+        return text if offset == 0 else f"(char *){text} + ({dim_text(offset, self.names)})"
+
+    def buffer(self, buffer: Buffer) -> str:
+        """Where a buffer lies, in C."""
+        return buffer_text(buffer)
 
 
 _WIDTH = 120
@@ -334,7 +405,7 @@ _NAMED_NODES = 6
 """So many nodes of a call are named by their path."""
 
 
-def _heading(action: Described) -> list[str]:
+def heading(action: Described) -> list[str]:
     """A comment: what an action is, and the paths of its nodes in the model."""
     paths = dict.fromkeys(str(node.origin) for node in action.nodes if node.origin)
     lines = [action.title, *[path for path in paths if path not in action.title][:_NAMED_NODES]]
@@ -346,7 +417,8 @@ def _settle_mark(names: Sequence[str]) -> str:
     return _SETTLE + json.dumps(list(names))
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
+def indented(lines: Sequence[str]) -> list[str]:
+    """Lines one level deeper."""
     return [f"    {line}" for line in lines]
 
 
@@ -446,21 +518,6 @@ static inline int64_t IG_FUNCTION_cost(double ns)
 """What expressions of drivers call."""
 
 
-def _fill_lines(fill: Fill, names: Mapping[str, str]) -> list[str]:
-    element = {"bool": "uint8_t"}.get(fill.operand.buffer.dtype.name, f"{fill.operand.buffer.dtype.name}_t")
-    lines = [
-        f"{{ /* {comment(fill.title)} */",
-        f"    {element} *out = (void *){_pointer(fill.operand, names)};",
-    ]
-    lines += [f"    out[{i}] = ({element})({dim_text(item, names)});" for i, item in enumerate(fill.items)]
-    return [*lines, "    (void)out;", "}"]
-
-
-def _pointer(operand: Operand, names: Mapping[str, str]) -> str:
-    text, offset = buffer_text(operand.buffer.home), offset_bytes(operand)
-    return text if offset == 0 else f"(char *){text} + ({dim_text(offset, names)})"
-
-
 def buffer_text(buffer: Buffer) -> str:
     """Where a buffer lies, in C."""
     if buffer.kind == "arena":
@@ -476,7 +533,7 @@ _FAR = 2**62
 """A size beyond all that memory can hold."""
 
 
-def _size_text(size: Dim, names: Mapping[str, str]) -> str:
+def size_text(size: Dim, names: Mapping[str, str]) -> str:
     """A size in C; one that is known and beyond all memory is brought near, since the compiler refuses it else."""
     return _number_text(max(-_FAR, min(size, _FAR))) if isinstance(size, int) else dim_text(size, names)
 
@@ -574,11 +631,11 @@ def _atom_text(atom: Atom, names: Mapping[str, str]) -> str:
     return names.of(atom) if isinstance(names, _Variables) else _call_text(atom, names)
 
 
-def _call_text(call: DimCall, names: Mapping[str, str]) -> str:
+def _call_text(call: DimCall, names: Mapping[str, str], threads: str = Driver.threads) -> str:
     operands = [dim_text(operand, names) for operand in call.operands]
     match call.function:
         case "threads":
-            return "call->threads"
+            return threads
         case "less":
             return f"({operands[0]} < {operands[1]})"
         case "equal":

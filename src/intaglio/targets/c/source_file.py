@@ -23,20 +23,20 @@ _QUIET = ("unused-parameter", "unused-variable", "unused-but-set-variable", "unu
 def source_file(title: str, plans: Sequence[Plan], target: Target) -> str:
     """The C of some plans: what it is, contents, the headers' text, the kernels, and the driver of each segment."""
     kernels = list(dict.fromkeys(kernel for plan in plans for kernel in plan.kernels))
-    names = dict(zip(kernels, _function_names(kernels), strict=True))
+    names = dict(zip(kernels, function_names(kernels), strict=True))
     steps = [(plan, step) for plan in plans for step in plan.steps if isinstance(step, NativeStep)]
     drivers = [f"run_segment_{place}" if len(steps) > 1 else "run" for place in range(len(steps))]
     parts = [
         _head(title, plans, names, drivers),
         _settings(target),
         *_headers(kernels),
-        *(_kernel_text(kernel, names[kernel]) for kernel in kernels),
+        *(kernel_text(kernel, names[kernel]) for kernel in kernels),
         *(_driver_text(plan, step, name, names) for (plan, step), name in zip(steps, drivers, strict=True)),
     ]
     return "\n".join(parts)
 
 
-def _function_names(kernels: Sequence[Kernel]) -> Iterator[str]:
+def function_names(kernels: Sequence[Kernel]) -> Iterator[str]:
     """A name for each kernel after what it does; the second of the same name has a number behind it."""
     taken: set[str] = set()
     for kernel in kernels:
@@ -96,7 +96,8 @@ def _headers(kernels: Sequence[Kernel]) -> Iterator[str]:
         yield from text(name)
 
 
-def _kernel_text(kernel: Kernel, name: str) -> str:
+def kernel_text(kernel: Kernel, name: str) -> str:
+    """The text of a kernel as a static function of a file."""
     text = _INCLUDE.sub("", kernel.source).replace("IG_FUNCTION", name)
     return re.sub(rf"^void {name}\(", f"static void {name}(", text, flags=re.MULTILINE)
 

@@ -1,7 +1,12 @@
-"""How large an integer input may be, read from what it indexes."""
+"""Made-up inputs: random numbers, and indices below what they select from."""
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+import numpy as np
+
+from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
 
@@ -34,3 +39,17 @@ def _extent(node: Node) -> list[int]:
         return []
     extent = data.type.shape[getattr(node.op, "axis", 0)]
     return [extent] if isinstance(extent, int) else []
+
+
+def random_array(
+    dtype: DType, shape: list[int], generator: np.random.Generator, limit: int | None = None
+) -> np.ndarray[Any, Any]:
+    """Normal numbers; integers below `limit`, bytes of the whole range, or else zeros and ones."""
+    if dtype.kind == "string":
+        return np.full(shape, "text", dtype=object)
+    if dtype.is_float or dtype.kind == "complex":
+        return generator.standard_normal(shape).astype(dtype.numpy)
+    if limit is None and dtype.bits == 8 and dtype.is_integer:
+        least = int(np.iinfo(cast("Any", dtype.numpy)).min)
+        return generator.integers(least, least + 256, shape).astype(dtype.numpy)
+    return generator.integers(0, max(1, limit or 2), shape).astype(dtype.numpy)

@@ -1,0 +1,132 @@
+"""What a caller sees: the entry function's parameters, with the names of the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from intaglio.emit.c.lowered import Lowered, shape_text
+from intaglio.emit.c.names import CNames
+from intaglio.emit.c.options import COptions
+from intaglio.emit.c.types import c_type, parts
+from intaglio.ir.dim import Dim, product
+from intaglio.ir.graph import Value
+from intaglio.ir.op import Array
+from intaglio.kernels.plan import Bind, walk
+from intaglio.targets.c.driver import comment
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of the model, and the parameter that it is."""
+
+    value: Value
+    name: str
+    title: str
+    """Its name in the model."""
+    is_output: bool = False
+    is_late: bool = False
+
+    @property
+    def type(self) -> str:
+        """The C type of its elements."""
+        return c_type(self.value.dtype)
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Its sizes."""
+        return tuple(self.value.shape)
+
+    @property
+    def count(self) -> Dim:
+        """How many numbers of C it has."""
+        return product(self.shape) * parts(self.value.dtype)
+
+    @property
+    def default(self) -> Array | None:
+        """What an input is where the caller gives nothing."""
+        return None if self.is_output else self.value.default
+
+    @property
+    def about(self) -> str:
+        """Its name in the model, type and shape, for a comment."""
+        return comment(f"{self.title}: {self.value.dtype}{shape_text(self.shape)}")
+
+    def parameters(self) -> list[str]:
+        """The parameters of the entry function."""
+        constant = "" if self.is_output else "const "
+        is_known = isinstance(self.count, int) and self.count > 0 and not self.is_late
+        text = f"{constant}{self.type} {self.name}[{self.count}]" if is_known else f"{constant}{self.type} *{self.name}"
+        if not self.is_late:
+            return [text]
+        rank = max(1, len(self.shape))
+        return [text, f"int64_t {self.name}_room", f"int64_t {self.name}_shape[{rank}]"]
+
+
+@dataclass
+class Interface:
+    """All parameters, and the names that the code around gives."""
+
+    prefix: str
+    names: CNames
+    sizes: dict[str, str]
+    """The sizes that the caller gives, by their names in the model."""
+    inputs: list[Port]
+    outputs: list[Port]
+    copies: list[tuple[Port, Port]]
+    """Outputs that are the same value as another one."""
+    takes_arena: bool
+    takes_weights: bool
+
+    @property
+    def macro(self) -> str:
+        """What begins the names of macros."""
+        return self.prefix.upper()
+
+    @property
+    def ports(self) -> list[Port]:
+        """Inputs, then outputs."""
+        return [*self.inputs, *self.outputs]
+
+    def parameters(self) -> list[tuple[str, str]]:
+        """The parameters with what is to be said of each."""
+        found = [(f"int64_t {name}", comment(symbol)) for symbol, name in self.sizes.items()]
+        for port in self.ports:
+            first, *rest = port.parameters()
+            found.append((first, port.about + (" (NULL: as the model says)" if port.default is not None else "")))
+            found += zip(rest, ("how many numbers there is room for", "is told"), strict=False)
+        if self.takes_arena:
+            found.append(("void *arena", f"{self.macro}_ARENA_BYTES bytes" if not self.sizes else "memory"))
+        if self.takes_weights:
+            found.append(("const void *weights", "the content of the file of weights"))
+        return found
+
+
+def interface_of(lowered: Lowered, options: COptions, is_bin: bool) -> Interface:
+    """The parameters of the entry function of a model."""
+    step = lowered.step
+    binds = [action for action in walk(step.actions) if isinstance(action, Bind)]
+    local = {
+        name for bind in binds for name in (*(item[0] for item in bind.operands), *(item[0] for item in bind.sizes))
+    }
+    names = CNames(options.prefix, local | _identifiers([bind.body for bind in binds]))
+    sizes = {symbol: names.give(symbol, "size") for symbol in lowered.sizes}
+    inputs = [Port(value, names.give(value.name, "input"), value.name) for value in lowered.plan.inputs]
+    outputs: list[Port] = []
+    copies: list[tuple[Port, Port]] = []
+    for value, title in zip(lowered.plan.outputs, lowered.outputs, strict=True):
+        is_late = step.output_buffers[step.outputs.index(value)].is_late
+        port = Port(value, names.give(title, "output"), title, True, is_late)
+        if is_late:
+            names.take(f"{port.name}_room")
+            names.take(f"{port.name}_shape")
+        same = next((other for other in outputs if other.value is value), None)
+        if same is not None:
+            copies.append((same, port))
+        outputs.append(port)
+    return Interface(options.prefix, names, sizes, inputs, outputs, copies, not options.globals, is_bin)
+
+
+def _identifiers(texts: list[str]) -> set[str]:
+    import re
+
+    return {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}

@@ -1,0 +1,78 @@
+"""The functions that the entry function calls: kernels in the style that was asked for."""
+
+from __future__ import annotations
+
+import re
+
+from intaglio.ir.dim import Dim
+from intaglio.kernels.language import Parameter
+from intaglio.kernels.plan import Call, Kernel, NativeStep, Plan, walk
+from intaglio.targets.c.source_file import function_names, kernel_text
+from intaglio.targets.plain.expression import Helpers
+from intaglio.targets.plain.printing import memory_type, parameter_sizes, plain_function
+
+_INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)
+
+
+class KernelTexts:
+    """The kernels of a plan as C functions of one file."""
+
+    def __init__(self, plan: Plan, step: NativeStep, is_readable: bool) -> None:
+        self.kernels = plan.kernels
+        self.is_readable = is_readable
+        self._names = dict(zip(self.kernels, function_names(self.kernels), strict=True))
+        self._calls: dict[Kernel, list[Call]] = {}
+        for action in walk(step.actions):
+            if isinstance(action, Call):
+                self._calls.setdefault(action.kernel, []).append(action)
+
+    def name(self, kernel: Kernel) -> str:
+        """The C function of a kernel."""
+        return self._names[kernel]
+
+    def is_direct(self, call: Call) -> bool:
+        """Whether a kernel is a function of its own parameters."""
+        return self.is_readable and call.kernel.code is not None
+
+    def element(self, parameter: Parameter) -> str:
+        """The C type of a parameter's elements."""
+        return memory_type(parameter.dtype)
+
+    def known_sizes(self, kernel: Kernel) -> dict[str, int]:
+        """The sizes that are one number in all calls."""
+        found: dict[str, Dim] = dict(self._calls[kernel][0].sizes)
+        for call in self._calls[kernel][1:]:
+            other = dict(call.sizes)
+            found = {name: size for name, size in found.items() if other[name] == size}
+        return {name: size for name, size in found.items() if isinstance(size, int)}
+
+    def open_sizes(self, kernel: Kernel) -> list[str]:
+        """The sizes that are parameters of a kernel's function, in order."""
+        assert kernel.code is not None
+        return parameter_sizes(kernel.code, self.known_sizes(kernel))
+
+    def texts(self) -> list[str]:
+        """All functions, behind the small ones that they use."""
+        helpers, found = Helpers(), list[str]()
+        for kernel in self.kernels:
+            if self.is_readable and kernel.code is not None:
+                found.append(plain_function(kernel.code, self._names[kernel], helpers, self.known_sizes(kernel)))
+            else:
+                text = kernel_text(kernel, self._names[kernel])
+                found.append(_without_unused(text, self._names[kernel]) if self.is_readable else text)
+        return [*([helpers.text] if helpers.text else []), *found]
+
+    def headers(self) -> list[str]:
+        """Our headers that kernels ask for beyond those that all have."""
+        return list(dict.fromkeys(name for kernel in self.kernels for name in _INCLUDE.findall(kernel.source)))
+
+
+def _without_unused(text: str, name: str) -> str:
+    """A kernel that says of its parameters which it does not need."""
+    head = re.search(rf"^static void {name}\((.*?)\)\n{{\n", text, re.MULTILINE | re.DOTALL)
+    if head is None:
+        return text
+    body = text[head.end() :]
+    unused = [each for each in ("buffer", "size", "begin", "end", "scratch") if not re.search(rf"\b{each}\b", body)]
+    notes = "".join(f"    (void){each};\n" for each in unused)
+    return text[: head.end()] + notes + body

@@ -1,0 +1,85 @@
+"""A graph as one segment of C, or the reasons why it is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from intaglio.emit.c.memory import Memory, plan_memory
+from intaglio.emit.c.options import COptions
+from intaglio.emit.names import comment
+from intaglio.errors import UnsupportedError
+from intaglio.ir.clone import clone
+from intaglio.ir.dim import Dim, substitute, symbols
+from intaglio.ir.graph import Graph, Value
+from intaglio.ir.types import TensorType
+from intaglio.kernels.backend import Backend
+from intaglio.kernels.elements import is_computable
+from intaglio.kernels.faults import Faults
+from intaglio.kernels.plan import Call, NativeStep, Plan, walk
+from intaglio.kernels.repair import lower_safely
+from intaglio.targets.c.backend import CBackend
+from intaglio.targets.plain.backend import PlainBackend
+
+
+@dataclass
+class Lowered:
+    """A model that is one segment: its plan, the segment, the sizes that the caller gives, and where all lies."""
+
+    graph: Graph
+    plan: Plan
+    step: NativeStep
+    sizes: list[str]
+    memory: Memory
+    outputs: list[str]
+    """The names of the outputs in the model."""
+
+
+def lower_model(graph: Graph, options: COptions, outputs: list[str]) -> Lowered:
+    """The plan of a graph; raises UnsupportedError with all nodes that C has no words for."""
+    _refuse_types(graph)
+    backend: Backend = CBackend(options.machine) if options.is_fast else PlainBackend()
+    plan = lower_safely(lambda: clone(graph), backend, Faults(), exact=not options.is_fast)
+    if plan.host_steps:
+        lines = [f"{len(plan.host_steps)} nodes cannot be said in C:"]
+        for step in plan.host_steps[:20]:
+            lines.append(f"  {step.node.op.name} at {comment(str(step.node.origin))}: {comment(str(step.refusal))}")
+        raise UnsupportedError("\n".join(lines))
+    steps = [step for step in plan.steps if isinstance(step, NativeStep)]
+    step = steps[0] if steps else NativeStep()
+    _settle_threads(step, options.threads)
+    missing = [value for value in plan.outputs if value not in step.outputs]
+    if missing:
+        raise UnsupportedError(f"the output {comment(missing[0].name)} cannot be said in C: {missing[0].type}")
+    sizes = list(dict.fromkeys(name for value in plan.inputs for name in sorted(_sizes_of(value))))
+    memory = plan_memory(step, options.alignment, options.threads, options.heap)
+    return Lowered(graph, plan, step, sizes, memory, outputs)
+
+
+def _settle_threads(step: NativeStep, threads: int) -> None:
+    """Put the number of threads into all sizes."""
+    for action in walk(step.actions):
+        if isinstance(action, Call):
+            action.sizes = [(name, substitute(size, {}, threads)) for name, size in action.sizes]
+            action.tasks, action.cost, action.scratch = (
+                substitute(size, {}, threads) for size in (action.tasks, action.cost, action.scratch)
+            )
+
+
+def _refuse_types(graph: Graph) -> None:
+    for value in (*graph.inputs, *graph.outputs):
+        if not isinstance(value.type, TensorType) or not is_computable(value.type.dtype):
+            raise UnsupportedError(f"{comment(value.name)} is {value.type}, which C has no words for")
+    for value in graph.inputs:
+        if value.tensor.shape is None:
+            raise UnsupportedError(f"the rank of the input {comment(value.name)} is not known")
+
+
+def _sizes_of(value: Value) -> set[str]:
+    shape = value.type.shape if isinstance(value.type, TensorType) else None
+    return set[str]().union(*(symbols(dim) for dim in shape or ()))
+
+
+def shape_text(shape: Sequence[Dim]) -> str:
+    """A shape for people."""
+    return "[" + ", ".join(map(str, shape)) + "]"
