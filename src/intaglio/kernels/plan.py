@@ -24,12 +24,14 @@ forbids."""
 class Kernel:
     """A function in the target's language; `hint` begins its name, which `source` calls IG_FUNCTION.
 
-    `code` is what the source was printed from, where that is a kernel of the neutral language.
+    `code` is what the source was printed from, where that is a kernel of the neutral language; `function` where it is
+    something of the target's own.
     """
 
     hint: str
     source: str
     code: LoopKernel | None = field(default=None, compare=False, repr=False)
+    function: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -92,4 +92,6 @@ def _call(folder: Path, command: Sequence[str]) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CompileError(f"{command[0]} cannot be run: {error}") from None
     if answer.returncode != 0:
-        raise CompileError(f"{' '.join(command)} failed:\n{answer.stderr[:4000]}")
+        errors = [line for line in answer.stderr.splitlines() if "error" in line] or [f"status {answer.returncode}"]
+        shown = f"  command: {' '.join(command)}\n{answer.stderr[:4000]}"
+        raise CompileError(f"the C compiler failed: {errors[0]}\n{shown}")

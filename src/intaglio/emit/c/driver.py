@@ -204,16 +204,12 @@ class ModelDriver(Driver):
         return super().call(call)
 
     def _direct(self, call: Call) -> list[str]:
-        kernel = call.kernel.code
-        assert kernel is not None
-        arguments = [
-            self._typed(operand, self.texts.element(parameter))
-            for operand, parameter in zip(call.operands, kernel.parameters, strict=True)
-        ]
+        kernel, elements = call.kernel.code, self.texts.elements(call.kernel)
+        arguments = [self._typed(*pair) for pair in zip(call.operands, elements, strict=True)]
         sizes = dict(call.sizes)
         arguments += [dim_text(sizes[name], self.names) for name in self.texts.open_sizes(call.kernel)]
         lines = [f"{self.texts.name(call.kernel)}({', '.join(arguments)});"]
-        if kernel.checks:
+        if kernel is not None and kernel.checks:
             reduced = dim_text(product(sizes[loop.name] for loop in kernel.reduced), self.names)
             kept = dim_text(product(sizes[loop.name] for loop in kernel.kept), self.names)
             lines = [f"if ({reduced} == 0 && {kept} > 0)", f"    return {self.refused(call)};", *lines]
@@ -240,8 +236,9 @@ class ModelDriver(Driver):
     def pointer(self, operand: Operand) -> str:
         """A pointer for an array of such: without a promise not to write."""
         text = super().pointer(operand)
-        is_constant = operand.buffer.home.kind in ("constant", "input") and text.isidentifier()
-        return f"(void *){text}" if is_constant else text
+        if not text.isidentifier():
+            return f"({text})"
+        return f"(void *){text}" if operand.buffer.home.kind in ("constant", "input") else text
 
     def run(self, call: Call) -> list[str]:
         """The kernel itself, or our small function that shares its tasks out."""
@@ -258,6 +255,10 @@ class ModelDriver(Driver):
             runs = f"{name}(buffer, (const int64_t *)&size, 0, {tasks}, {place});"
         lines += [runs] if is_known else ["if (tasks > 0)", f"    {runs}"]
         return [*lines, "heap_release(scratch_memory);"] if place == "scratch_memory" else lines
+
+    def bind(self, bind: Bind) -> list[str]:
+        """Sizes that data decides; what is read need not be writable."""
+        return [line.replace("(const void *)(void *)", "(const void *)") for line in super().bind(bind)]
 
     def amounts(self, call: Call) -> list[str]:
         """Only those that are no numbers, or that threads are told."""

@@ -8,7 +8,7 @@ from intaglio.emit.c.lowered import Lowered, shape_text
 from intaglio.emit.c.names import CNames
 from intaglio.emit.c.options import COptions
 from intaglio.emit.c.types import c_type, parts
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, product, symbols
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array
 from intaglio.kernels.plan import Bind, walk
@@ -123,7 +123,8 @@ def interface_of(lowered: Lowered, options: COptions, is_bin: bool) -> Interface
         if same is not None:
             copies.append((same, port))
         outputs.append(port)
-    return Interface(options.prefix, names, sizes, inputs, outputs, copies, not options.globals, is_bin)
+    takes_arena = not options.globals or bool(symbols(lowered.memory.total))
+    return Interface(options.prefix, names, sizes, inputs, outputs, copies, takes_arena, is_bin)
 
 
 def _identifiers(texts: list[str]) -> set[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+from intaglio.emit.c.tidy import tidy
 from intaglio.ir.dim import Dim
-from intaglio.kernels.language import Parameter
 from intaglio.kernels.plan import Call, Kernel, NativeStep, Plan, walk
 from intaglio.targets.c.source_file import function_names, kernel_text
 from intaglio.targets.plain.expression import Helpers
+from intaglio.targets.plain.function import PlainFunction
 from intaglio.targets.plain.printing import memory_type, parameter_sizes, plain_function
+from intaglio.targets.plain.scalars import scalar_text
 
 _INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)
 
@@ -32,11 +34,14 @@ class KernelTexts:
 
     def is_direct(self, call: Call) -> bool:
         """Whether a kernel is a function of its own parameters."""
-        return self.is_readable and call.kernel.code is not None
+        return self.is_readable and _is_plain(call.kernel)
 
-    def element(self, parameter: Parameter) -> str:
-        """The C type of a parameter's elements."""
-        return memory_type(parameter.dtype)
+    def elements(self, kernel: Kernel) -> list[str]:
+        """The C types of the elements of a kernel's buffers."""
+        if isinstance(kernel.function, PlainFunction):
+            return [each.element for each in kernel.function.buffers]
+        assert kernel.code is not None
+        return [memory_type(each.dtype) for each in kernel.code.parameters]
 
     def known_sizes(self, kernel: Kernel) -> dict[str, int]:
         """The sizes that are one number in all calls."""
@@ -48,18 +53,25 @@ class KernelTexts:
 
     def open_sizes(self, kernel: Kernel) -> list[str]:
         """The sizes that are parameters of a kernel's function, in order."""
+        known = self.known_sizes(kernel)
+        if isinstance(kernel.function, PlainFunction):
+            return [name for name in kernel.function.sizes if name not in known]
         assert kernel.code is not None
-        return parameter_sizes(kernel.code, self.known_sizes(kernel))
+        return parameter_sizes(kernel.code, known)
 
     def texts(self) -> list[str]:
         """All functions, behind the small ones that they use."""
         helpers, found = Helpers(), list[str]()
         for kernel in self.kernels:
-            if self.is_readable and kernel.code is not None:
+            if self.is_readable and isinstance(kernel.function, PlainFunction):
+                found.append(kernel.function.text(self._names[kernel], self.known_sizes(kernel)))
+            elif self.is_readable and kernel.code is not None:
                 found.append(plain_function(kernel.code, self._names[kernel], helpers, self.known_sizes(kernel)))
             else:
                 text = kernel_text(kernel, self._names[kernel])
-                found.append(_without_unused(text, self._names[kernel]) if self.is_readable else text)
+                if self.is_readable:
+                    text = tidy(scalar_text(text, helpers))
+                found.append(text)
         return [*([helpers.text] if helpers.text else []), *found]
 
     def headers(self) -> list[str]:
@@ -67,12 +79,5 @@ class KernelTexts:
         return list(dict.fromkeys(name for kernel in self.kernels for name in _INCLUDE.findall(kernel.source)))
 
 
-def _without_unused(text: str, name: str) -> str:
-    """A kernel that says of its parameters which it does not need."""
-    head = re.search(rf"^static void {name}\((.*?)\)\n{{\n", text, re.MULTILINE | re.DOTALL)
-    if head is None:
-        return text
-    body = text[head.end() :]
-    unused = [each for each in ("buffer", "size", "begin", "end", "scratch") if not re.search(rf"\b{each}\b", body)]
-    notes = "".join(f"    (void){each};\n" for each in unused)
-    return text[: head.end()] + notes + body
+def _is_plain(kernel: Kernel) -> bool:
+    return kernel.code is not None or kernel.function is not None

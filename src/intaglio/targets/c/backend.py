@@ -54,5 +54,6 @@ class CBackend:
 
 def machine(context: Context) -> Target:
     """The processor that a rule chooses kernels for."""
-    assert isinstance(context.backend, CBackend), "a rule for C is used for another target"
-    return context.backend.target
+    target = getattr(context.backend, "target", None)
+    assert isinstance(target, Target), "a rule for C is used for another target"
+    return target

@@ -209,7 +209,7 @@ class Driver:
             case Fill():
                 return checked(self._fill(action))
             case Bind():
-                return self._bind(action)
+                return self.bind(action)
             case Assign():
                 return self._assign(action)
             case Allocate():
@@ -266,7 +266,8 @@ class Driver:
             return [line]
         return [*_filled("const struct { int64_t ", names, "; } size = {"), *_filled("    ", values, ""), "};"]
 
-    def _bind(self, bind: Bind) -> list[str]:
+    def bind(self, bind: Bind) -> list[str]:
+        """The statements that find out sizes."""
         lines = [*heading(bind), "{"]
         lines.append(f"    int64_t fault = 0, value[{max(1, len(bind.symbols))}] = {{0}};")
         for name, element, operand in bind.operands:

@@ -1,25 +1,54 @@
-"""Plain C as a target of lowering: loops alone, no structured kernels, one task a call."""
+"""Plain C as a target of lowering: loops as in a textbook, one task a call."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from intaglio.ir.dim import product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.backend import Anchor, LateSizes
 from intaglio.kernels.plan import Call, Kernel, Operand
 from intaglio.kernels.program import Program
-from intaglio.kernels.scans import SCAN
 from intaglio.kernels.view import View
+from intaglio.targets.c.target import Target
 from intaglio.targets.plain.expression import Helpers
 from intaglio.targets.plain.printing import plain_function
 
+FOR_VECTORS = frozenset(
+    {"Attention", "ChannelsLast", "DynamicQuantizeLinear", "SquaredDistances", "CoupledChances", "BlockMatMul",
+     "RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "DropoutMask", "Multinomial",
+     "LSTM", "GRU", "RNN", "Conv", "ConvTranspose", "MatMul", "MatMulInteger",
+     "ConvInteger", "ArgMax", "ArgMin"}
+)  # fmt: skip
+"""The operators whose rules for C print vectors. They have rules of their own here, or are expanded."""
+
+
+@cache
+def _anchors() -> Mapping[str, Anchor]:
+    from intaglio.targets.c.rules import ANCHORS
+    from intaglio.targets.plain.textbook import TEXTBOOK
+
+    return {name: rule for name, rule in ANCHORS.items() if name not in FOR_VECTORS} | TEXTBOOK
+
 
 class PlainBackend:
-    """Kernels in plain C11. What is no loop is expanded, or left to the host."""
+    """Kernels in plain C11. What is no loop and no textbook function is expanded, or left to the host."""
 
-    anchors: Mapping[str, Anchor] = {"CumSum": SCAN, "CumProd": SCAN}
-    late: Mapping[str, LateSizes] = {}
+    target = Target("plain", 4, 16, ())
+    """For rules for C: a processor whose vectors have one element."""
+
+    @property
+    def anchors(self) -> Mapping[str, Anchor]:
+        """The rules of textbooks, and those for C whose kernels are plain C anyway."""
+        return _anchors()
+
+    @property
+    def late(self) -> Mapping[str, LateSizes]:
+        """The operators whose sizes a driver can find."""
+        from intaglio.targets.c.rules import LATE
+
+        return LATE
 
     def is_channels_last(self, node: Node) -> bool:
         """Nothing wants its channels last."""

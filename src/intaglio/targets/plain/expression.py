@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from intaglio.errors import UnsupportedError
 from intaglio.kernels.elements import BITS, FLOATS
 from intaglio.kernels.language import Apply, Expr, Name, Number
+from intaglio.targets.plain.narrow import MODES, narrow_functions
 
 TYPES = {"f32": "float", "f64": "double", "bool": "bool"} | {
     f"{sign}{bits}": f"{'u' if sign == 'u' else ''}int{bits}_t" for sign in "iu" for bits in (8, 16, 32, 64)
@@ -118,6 +119,31 @@ static inline uint16_t bf16_from_f32(float x)
 """16-bit floats in memory."""
 
 
+_ODD = """\
+/* Towards zero, and the last bit set where that is not exact: rounding once more gives the nearest. */
+static inline float f32_odd(double x)
+{
+    float near = (float)x;
+    uint32_t bits;
+    memcpy(&bits, &near, sizeof bits);
+    if ((double)near != x)
+        bits = (bits - (fabs((double)near) > fabs(x))) | 1;
+    memcpy(&near, &bits, sizeof near);
+    return near;
+}
+"""
+
+_QUANTIZE = """\
+/* x to the nearest whole number, half to even, and the zero point; NaN gives the zero point. */
+static inline {t} quantize_{n}(float x, {t} zero)
+{{
+    const float least = (float)({low} - zero), most = (float)({high} - zero);
+    const float within = isnan(x) ? 0 : x < least ? least : x > most ? most : x;
+    return ({t})((int)rintf(within) + zero);
+}}
+"""
+
+
 class Helpers:
     """The small functions that printed code uses, each once, in the order in which they are asked for."""
 
@@ -158,6 +184,22 @@ static inline {TYPES[type]} {own}({TYPES[given]} x)
 """,
         )
         return own
+
+    def odd(self) -> str:
+        """The name of a function that rounds towards zero and to odd, which is written down."""
+        self._texts.setdefault("f32_odd", _ODD)
+        return "f32_odd"
+
+    def narrow(self, format: str, type: str) -> None:
+        """Write down the functions between numbers of a type and the bits of a narrow format."""
+        for name, text in narrow_functions(format, type).items():
+            self._texts.setdefault(name, text)
+
+    def quantized(self, type: str) -> str:
+        """The name of a function that rounds to bytes around a zero point, which is written down."""
+        low, high = ("0", "255") if type == "u8" else ("-128", "127")
+        self._texts.setdefault(f"quantize_{type}", _QUANTIZE.format(t=TYPES[type], n=type, low=low, high=high))
+        return f"quantize_{type}"
 
     def half(self, format: str) -> None:
         """Write down the functions that read and write a 16-bit format."""
@@ -247,6 +289,27 @@ def _cast(value: Apply, arguments: Sequence[str], helpers: Helpers) -> str:
     return f"{helpers.saturated(value.type, given)}({arguments[0]})"
 
 
+def _decode(value: Apply, arguments: Sequence[str], helpers: Helpers) -> str:
+    format = value.options[0]
+    if format in ("int4", "int2"):
+        low, sign = (15, 8) if format == "int4" else (3, 2)
+        return f"((int8_t)((({arguments[0]} & {low}) ^ {sign}) - {sign}))"
+    helpers.narrow(format, value.type)
+    return f"{value.type}_from_{format}({arguments[0]})"
+
+
+def _encode(value: Apply, arguments: Sequence[str], helpers: Helpers) -> str:
+    format, overflow, *mode = value.options
+    given = value.arguments[0].type
+    helpers.narrow(format, given)
+    operands = [arguments[0], *(str(MODES[each]) for each in mode), "true" if overflow == "saturate" else "false"]
+    return f"{format}_from_{given}({', '.join(operands)})"
+
+
+def _low_bits(value: Apply, arguments: Sequence[str], helpers: Helpers) -> str:
+    return f"({TYPES[value.type]})({arguments[0]} & {(1 << int(value.options[0])) - 1})"
+
+
 def _round(value: Apply, arguments: Sequence[str], helpers: Helpers) -> str:
     (format,) = value.options
     helpers.half(format)
@@ -258,6 +321,11 @@ _SPECIAL: dict[str, Special] = {
     "neg": _neg,
     "cast": _cast,
     "round": _round,
+    "decode": _decode,
+    "encode": _encode,
+    "low_bits": _low_bits,
+    "round_to_odd": lambda value, arguments, helpers: f"{helpers.odd()}({arguments[0]})",
+    "quantize": lambda value, arguments, helpers: f"{helpers.quantized(value.type)}({', '.join(arguments)})",
     "not": lambda value, arguments, helpers: f"(!{arguments[0]})",
     "bit_not": lambda value, arguments, helpers: f"({TYPES[value.type]})(~{arguments[0]})",
     "is_nan": lambda value, arguments, helpers: f"(isnan({arguments[0]}) != 0)",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import DType
-from intaglio.kernels.elements import HALVES, OPAQUE, scalar_type
+from intaglio.kernels.elements import HALVES, scalar_type
 from intaglio.kernels.language import (
     Expr,
     Let,
@@ -23,6 +23,7 @@ from intaglio.kernels.language import (
     reads_of,
 )
 from intaglio.targets.plain.expression import TYPES, Helpers, expression
+from intaglio.targets.plain.function import wrapped
 
 INDENT = "    "
 _COMBINE = {"sum": "+", "mean": "+", "product": "*"}
@@ -51,7 +52,7 @@ def parameter_sizes(kernel: LoopKernel, sizes: Mapping[str, int] | None = None) 
 
 def memory_type(dtype: DType) -> str:
     """The C type of an element in memory."""
-    if dtype.name in OPAQUE:
+    if dtype.name == "complex128":
         raise UnsupportedError(f"plain C has no {dtype}")
     return "uint16_t" if dtype.name in HALVES else TYPES[scalar_type(dtype)]
 
@@ -71,7 +72,7 @@ class _Printer:
         buffers = [self._declared(each) for each in self.kernel.parameters]
         given = [f"int64_t {self._size(name)}" for name in parameter_sizes(self.kernel, self.sizes)]
         head = f"static void {self.name}({', '.join([*buffers, *given])})"
-        return "\n".join([f"/* {self.kernel.about} */", *_wrapped(head), "{", *self.lines, "}", ""])
+        return "\n".join([f"/* {self.kernel.about} */", *wrapped(head), "{", *self.lines, "}", ""])
 
     def _declared(self, parameter: Parameter) -> str:
         constant = "" if parameter.is_written else "const "
@@ -290,20 +291,6 @@ def _closing(text: str) -> int:
         if depth == 0:
             return place
     return -1
-
-
-def _wrapped(head: str, width: int = 110) -> list[str]:
-    """A function's head on as many lines as it needs."""
-    if len(head) <= width:
-        return [head]
-    opening = head.index("(") + 1
-    lines, line = list[str](), head[:opening]
-    for item in head[opening:].split(", "):
-        if len(line) + len(item) > width:
-            lines.append(line.rstrip())
-            line = " " * opening
-        line += item + ("" if item.endswith(")") else ", ")
-    return [*lines, line]
 
 
 HEADERS = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"

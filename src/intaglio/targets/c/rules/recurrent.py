@@ -22,7 +22,6 @@ from intaglio.kernels.view import Buffer, View, whole
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.kernel_file import Instance
 from intaglio.targets.c.printing.epilogue import EpilogueCode
-from intaglio.targets.c.printing.loops import loop_call
 from intaglio.targets.c.routine import Parameter, Routine
 from intaglio.targets.c.routine import reads as read
 from intaglio.targets.c.routine import writes as written
@@ -249,7 +248,8 @@ def _add(context: Context, left: View, right: View, into: View) -> None:
     x, y = (graph.add_input(name, TensorType(into.buffer.dtype, left.shape)) for name in ("x", "y"))
     total = Builder(graph).Add(x, y)
     loads = {x: left, y: right}
-    context.emit(loop_call(Program(list(graph.nodes), left.shape, (), loads, {total: into}, "sum of biases")))
+    program = Program(list(graph.nodes), left.shape, (), loads, {total: into}, "sum of biases")
+    context.emit(context.backend.loop_call(program))
 
 
 def _project(context: Context, layer: _Layer, weights: _Weights) -> Buffer:

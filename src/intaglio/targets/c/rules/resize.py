@@ -22,7 +22,6 @@ from intaglio.ops.indices import known, resolve_axes
 from intaglio.ops.operand import cast
 from intaglio.targets.c.kernel_file import Instance, kernel
 from intaglio.targets.c.kernel_file import Value as Setting
-from intaglio.targets.c.printing.loops import loop_call
 from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.routine import Parameter, Routine, bits_type, memory_type, part_type, reader, reads, writes
 from intaglio.targets.c.rules.runtime_sizes import bind_wanted
@@ -268,7 +267,8 @@ def _rounded(context: Context, node: Node, view: View, into: View) -> None:
     loads = {source: view}
     for value in (value for each in nodes for value in each.inputs if value is not None and value.constant is not None):
         loads[value] = context.constant_view(value).broadcast(view.shape)
-    context.emit(loop_call(Program(nodes, view.shape, (), loads, {result: into}, f"{node.op.name} rounded to {dtype}")))
+    program = Program(nodes, view.shape, (), loads, {result: into}, f"{node.op.name} rounded to {dtype}")
+    context.emit(context.backend.loop_call(program))
 
 
 def _passes(axes: list[_Axis]) -> list[list[_Axis]]:

@@ -360,6 +360,7 @@ def _fixed_step(node: Node, axis: int, steps: list[int] | None) -> int:
 
 _SLICE = """
 int64_t first[$rank + 1], length[$rank + 1], by[$rank + 1], times[$rank + 1] = {0};
+(void)by;
 for (int64_t i = 0; i < $rank; i++) {
     first[i] = 0;
     length[i] = given[i];

@@ -14,7 +14,6 @@ from intaglio.kernels.program import Program
 from intaglio.kernels.view import View, whole
 from intaglio.ops.operand import cast
 from intaglio.targets.c.kernel_file import Value as Setting
-from intaglio.targets.c.printing.loops import loop_call
 from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import memory_type
 
@@ -73,7 +72,8 @@ def converted(context: Context, view: View, dtype: DType, to: DType, into: View 
     result = cast(Builder(graph), source, to)
     target = into or whole(context.temporary(to, product(view.shape)), view.shape)
     nodes = list(graph.nodes)
-    context.emit(loop_call(Program(nodes, view.shape, (), {source: view}, {result: target}, f"{dtype} as {to}")))
+    program = Program(nodes, view.shape, (), {source: view}, {result: target}, f"{dtype} as {to}")
+    context.emit(context.backend.loop_call(program))
     return target
 
 

@@ -1,0 +1,331 @@
+"""Structured operators as loops of a textbook: products, convolutions, places of extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import Dim, product
+from intaglio.ir.dtype import INT32, DType
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.types import TensorType
+from intaglio.kernels.backend import Anchor
+from intaglio.kernels.context import Context
+from intaglio.kernels.elements import FLOATS, scalar_type
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.plan import Kernel
+from intaglio.kernels.program import Program
+from intaglio.kernels.refusal import Cause, Refusal
+from intaglio.kernels.view import View, whole
+from intaglio.ops.indices import resolve_axis
+from intaglio.ops.operand import cast
+from intaglio.ops.window import Window
+from intaglio.targets.c.routine import three_parts
+from intaglio.targets.c.rules.linear import batch_shape, batches_are_known
+from intaglio.targets.c.rules.widen import computed, give_narrow, side_by_side, wide_result
+from intaglio.targets.plain.expression import TYPES
+from intaglio.targets.plain.function import Argument, Lines, PlainFunction, function_call
+
+TEXTBOOK: dict[str, Anchor] = {}
+"""The operators that are written here."""
+
+
+def _rule(*names: str, refuse: Callable[[Node], Refusal | None] = lambda node: None) -> Any:
+    def register(lower: Callable[[Context, Node, Epilogue], None]) -> Any:
+        TEXTBOOK.update((name, Anchor(lower, refuse)) for name in names)
+        return lower
+
+    return register
+
+
+def _element(dtype: DType) -> str:
+    return TYPES[scalar_type(dtype)]
+
+
+def _refuse_batches(node: Node) -> Refusal | None:
+    known = batches_are_known(node.input, node.needed(1), node.output)
+    return None if known else Refusal(Cause.FORM, "its batch dimensions may or may not be broadcast")
+
+
+@_rule("MatMul", refuse=_refuse_batches)
+def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """The sum over k of a[m][k] * b[k][n]: a loop over all m and n, and one over k inside."""
+    a, b = node.input, node.needed(1)
+    _product(context, node, a, b, computed(a.dtype), None, None)
+
+
+def _refuse_zero_points(node: Node) -> Refusal | None:
+    a_zero, b_zero = node.optional(2), node.optional(3)
+    if a_zero is not None and a_zero.shape not in ((), (1,)):
+        return Refusal(Cause.FORM, "its left operand has more than one zero point")
+    if b_zero is not None and b_zero.rank > 1:
+        return Refusal(Cause.FORM, "its right zero points are neither one nor one for each column")
+    return _refuse_batches(node)
+
+
+@_rule("MatMulInteger", refuse=_refuse_zero_points)
+def matmul_integer(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """The same of bytes in 32 bits, each less its zero point."""
+    a, b = node.input, node.needed(1)
+    _product(context, node, a, b, INT32, node.optional(2), node.optional(3))
+
+
+def _product(
+    context: Context, node: Node, a: Value, b: Value, dtype: DType, a_zero: Value | None, b_zero: Value | None
+) -> None:
+    left, right = _matrix(context.view(a), is_left=True), _matrix(context.view(b), is_left=False)
+    batch = batch_shape(a, b)
+    rank = len(batch) + 3
+    (m, k), n = left.shape[-2:], right.shape[-1]
+    shape = (*batch, m, n, k)
+    graph = Graph("product")
+    builder = Builder(graph)
+    loads: dict[Value, View] = {}
+
+    def operand(value: Value, view: View, zero: Value | None, zero_view: View | None) -> Value:
+        source = graph.add_input(value.name, TensorType(value.dtype, view.shape))
+        loads[source] = view.broadcast(shape)
+        found = cast(builder, source, dtype)
+        if zero is None or zero_view is None:
+            return found
+        point = graph.add_input(zero.name, TensorType(zero.dtype, zero_view.shape))
+        loads[point] = zero_view.broadcast(shape)
+        return builder.Sub(found, cast(builder, point, dtype))
+
+    wide_left = View(left.buffer, left.offset, (*left.shape[:-1], 1, k), (*left.strides[:-1], 0, left.strides[-1]))
+    turned = View(
+        right.buffer, right.offset, (*right.shape[:-2], 1, n, k),
+        (*right.strides[:-2], 0, right.strides[-1], right.strides[-2]),
+    )  # fmt: skip
+    product_ = builder.Mul(
+        operand(a, wide_left, a_zero, _zero_view(context, a_zero, 1)),
+        operand(b, turned, b_zero, _zero_view(context, b_zero, n)),
+    )
+    total = builder.ReduceSum(product_, [rank - 1], keepdims=1)
+    result = cast(builder, total, node.output.dtype)
+    target = context.allocate(node.output)
+    spread = whole(target.buffer, (*batch, m, n, 1)).broadcast(shape)
+    nodes = [each for each in graph.nodes if each.op.name != "Constant"]
+    title = f"{node.op.name} -> {node.output.name}: {node.output.type}"
+    call = context.backend.loop_call(Program(nodes, shape, (rank - 1,), loads, {result: spread}, title))
+    call.nodes, call.flops, call.kernel = (node,), product(shape) * 2, _named(call.kernel, node.op.name.lower())
+    context.emit(call)
+
+
+def _named(kernel: Kernel, name: str) -> Kernel:
+    """A kernel under the name of what it is for."""
+    assert kernel.code is not None
+    code = replace(kernel.code, name=name, about="Matrix product: the sum over k of a[m][k] * b[k][n]")
+    return replace(kernel, hint=name, code=code)
+
+
+def _matrix(view: View, *, is_left: bool) -> View:
+    """A vector as a matrix of one row, or of one column."""
+    if len(view.shape) > 1:
+        return view
+    shape, strides = ((1, *view.shape), (0, *view.strides)) if is_left else ((*view.shape, 1), (*view.strides, 0))
+    return View(view.buffer, view.offset, shape, strides)
+
+
+def _zero_view(context: Context, zero: Value | None, n: Dim) -> View | None:
+    """Zero points along n, where k is the last axis."""
+    if zero is None:
+        return None
+    view = context.view(zero)
+    is_single = zero.shape in ((), (1,))
+    shape, strides = ((1, 1), (0, 0)) if is_single else ((n, 1), (view.strides[0], 0))
+    return View(view.buffer, view.offset, shape, strides)
+
+
+def _refuse_convolution(node: Node) -> Refusal | None:
+    x = node.input
+    if not 3 <= x.rank <= 6 or computed(x.dtype).name not in ("float32", "float64", "int8", "uint8"):
+        return Refusal(Cause.FORM, f"{node.op.name} of {x.type} is not written in plain C")
+    return None
+
+
+def _windows(node: Node) -> Sequence[Window]:
+    return node.op.windows(node.input.shape[2:], node.needed(1).shape[2:])
+
+
+def _window_sizes(windows: Sequence[Window]) -> dict[str, Dim]:
+    sizes: dict[str, Dim] = {}
+    for axis, w in enumerate(windows):
+        sizes |= {f"in{axis}": w.input, f"out{axis}": w.output, f"kernel{axis}": w.kernel}
+        sizes |= {f"stride{axis}": w.stride, f"dilation{axis}": w.dilation, f"pad{axis}": w.begin}
+    return sizes
+
+
+def _place(first: str, names: Sequence[str], extents: Sequence[str]) -> str:
+    """The index of an element: the planes before it, and its place in the plane."""
+    text = first
+    for name, extent in zip(names, extents, strict=True):
+        text = f"({text}) * {extent} + {name}"
+    return text
+
+
+@_rule("Conv", refuse=_refuse_convolution)
+def conv(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """For each place of the output: the sum over channels and the kernel's elements that lie inside of the input."""
+    x, w, bias = node.input, node.needed(1), node.optional(2)
+    element = _element(computed(x.dtype))
+    result = wide_result(context, node.output)
+    views = [side_by_side(context, x), side_by_side(context, w)]
+    views += [] if bias is None else [side_by_side(context, bias)]
+    function = _conv_function(x.rank - 2, element, element, element, has_bias=bias is not None)
+    _emit_convolution(context, node, function, [*views, result])
+    give_narrow(context, node.output, result)
+
+
+def _refuse_integer(node: Node) -> Refusal | None:
+    zero = node.optional(2)
+    if zero is not None and zero.shape not in ((), (1,)):
+        return Refusal(Cause.FORM, "its input has more than one zero point")
+    return _refuse_convolution(node)
+
+
+@_rule("ConvInteger", refuse=_refuse_integer)
+def conv_integer(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """The same of bytes in 32 bits, each less its zero point."""
+    x, w = node.input, node.needed(1)
+    zeros = [node.optional(2), node.optional(3)]
+    views = [context.contiguous(x), context.contiguous(w)]
+    views += [context.contiguous(zero) for zero in zeros if zero is not None]
+    is_single = zeros[1] is None or zeros[1].shape in ((), (1,))
+    function = _conv_function(
+        x.rank - 2, _element(x.dtype), _element(w.dtype), "int32_t", x_zero=zeros[0] is not None,
+        w_zero="" if zeros[1] is None else "w_zero[0]" if is_single else "w_zero[o]",
+    )  # fmt: skip
+    _emit_convolution(context, node, function, [*views, context.allocate(node.output)])
+
+
+def _emit_convolution(context: Context, node: Node, function: PlainFunction, views: Sequence[View]) -> None:
+    w = node.needed(1)
+    is_transposed = node.op.name == "ConvTranspose"
+    sizes: dict[str, Dim] = {
+        "batch": node.input.shape[0], "channels": node.input.shape[1], "outputs": node.output.shape[1],
+        "groups": node.op.group, **_window_sizes(_windows(node)),
+    }  # fmt: skip
+    work = node.input if is_transposed else node.output
+    flops = product(work.shape) * product(w.shape[1:]) * 2
+    context.emit(function_call(function, views, sizes, node, flops))
+
+
+_CONV_SIZES = ("batch", "channels", "outputs", "groups")
+
+
+def _sizes_of(axes: int) -> tuple[str, ...]:
+    names = ("in", "out", "kernel", "stride", "dilation", "pad")
+    return (*_CONV_SIZES, *(f"{name}{axis}" for axis in range(axes) for name in names))
+
+
+def _conv_function(
+    axes: int, x: str, w: str, total: str, *, has_bias: bool = False, x_zero: bool = False, w_zero: str = ""
+) -> PlainFunction:
+    names = [str(axis) for axis in range(axes)]
+    lines = Lines([])
+    lines.loop(("n", "batch"), ("o", "outputs"), *((f"i{a}", f"out{a}") for a in names))
+    lines.add(f"{total} sum = {'bias[o]' if has_bias else '0'};")
+    lines.loop(("c", "channels / groups"))
+    lines.add("const int64_t from = o / (outputs / groups) * (channels / groups) + c;")
+    _open_taps(lines, names)
+    source = _place("n * channels + from", [f"p{a}" for a in names], [f"in{a}" for a in names])
+    weight = _place("o * (channels / groups) + c", [f"k{a}" for a in names], [f"kernel{a}" for a in names])
+    left = f"(x[{source}] - x_zero[0])" if x_zero else f"x[{source}]"
+    right = f"(w[{weight}] - {w_zero})" if w_zero else f"w[{weight}]"
+    lines.add(f"sum += {left} * {right};")
+    lines.close(axes + 1)
+    lines.add(f"y[{_place('n * outputs + o', [f'i{a}' for a in names], [f'out{a}' for a in names])}] = sum;")
+    buffers = [Argument("x", x), Argument("w", w)]
+    buffers += [Argument("bias", total)] if has_bias else []
+    buffers += [Argument("x_zero", x)] if x_zero else []
+    buffers += [Argument("w_zero", w)] if w_zero else []
+    about = f"Convolution over {axes} axes: the sum of kernel times input, where both are."
+    return PlainFunction("conv", about, (*buffers, Argument("y", total, True)), _sizes_of(axes), lines.text)
+
+
+def _open_taps(lines: Lines, names: Sequence[str]) -> None:
+    """Loops over the kernel's elements that lie inside of the input."""
+    for axis in names:
+        lines.loop((f"k{axis}", f"kernel{axis}"))
+        lines.add(f"const int64_t p{axis} = i{axis} * stride{axis} + k{axis} * dilation{axis} - pad{axis};")
+        lines.add(f"if (p{axis} < 0 || p{axis} >= in{axis})", "    continue;")
+
+
+@_rule("ConvTranspose", refuse=_refuse_convolution)
+def conv_transpose(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """Each element of the input times the kernel is added to the output."""
+    x, bias = node.input, node.optional(2)
+    element = _element(computed(x.dtype))
+    result = wide_result(context, node.output)
+    views = [side_by_side(context, x), side_by_side(context, node.needed(1))]
+    views += [] if bias is None else [side_by_side(context, bias)]
+    function = _transposed_function(x.rank - 2, element, has_bias=bias is not None)
+    _emit_convolution(context, node, function, [*views, result])
+    give_narrow(context, node.output, result)
+
+
+def _transposed_function(axes: int, element: str, *, has_bias: bool) -> PlainFunction:
+    names = [str(axis) for axis in range(axes)]
+    target = _place("n * outputs + o", [f"p{a}" for a in names], [f"out{a}" for a in names])
+    lines = Lines([])
+    lines.loop(("n", "batch"), ("o", "outputs"))
+    lines.loop(*((f"p{a}", f"out{a}") for a in names))
+    lines.add(f"y[{target}] = {'bias[o]' if has_bias else '0'};")
+    lines.close(axes)
+    lines.loop(("c", "channels / groups"))
+    lines.add("const int64_t from = o / (outputs / groups) * (channels / groups) + c;")
+    lines.loop(*((f"i{a}", f"in{a}") for a in names))
+    for a in names:
+        lines.loop((f"k{a}", f"kernel{a}"))
+        lines.add(f"const int64_t p{a} = i{a} * stride{a} + k{a} * dilation{a} - pad{a};")
+        lines.add(f"if (p{a} < 0 || p{a} >= out{a})", "    continue;")
+    source = _place("n * channels + from", [f"i{a}" for a in names], [f"in{a}" for a in names])
+    weight = _place(
+        "from * (outputs / groups) + o % (outputs / groups)", [f"k{a}" for a in names], [f"kernel{a}" for a in names]
+    )
+    lines.add(f"y[{target}] += x[{source}] * w[{weight}];")
+    buffers = [Argument("x", element), Argument("w", element), *([Argument("bias", element)] if has_bias else [])]
+    about = f"Transposed convolution over {axes} axes: each input times the kernel is added to the output."
+    return PlainFunction("conv_transpose", about, (*buffers, Argument("y", element, True)), _sizes_of(axes), lines.text)
+
+
+@_rule("ArgMax", "ArgMin", refuse=lambda node: _refuse_empty(node))
+def arg_extreme(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """The place of the greatest or least element along an axis; NaN is more extreme than any number."""
+    data = node.input
+    shape = data.shape or (1,)
+    outer, extent, inner = three_parts(shape, resolve_axis(node.op.axis, len(shape)))
+    dtype = computed(data.dtype)
+    sign = ">" if node.op.name == "ArgMax" else "<"
+    equal = " || value == best" if node.op.select_last_index else ""
+    is_float = scalar_type(dtype) in FLOATS
+    better = f"value {sign} best{equal}"
+    if is_float:
+        last = "value != value" if node.op.select_last_index else "(value != value && best == best)"
+        better = f"{last} || (best == best && ({better}))"
+    lines = Lines([])
+    lines.loop(("o", "outer"), ("i", "inner"))
+    lines.add(f"{_element(dtype)} best = x[o * extent * inner + i];", "int64_t place = 0;")
+    lines.open("for (int64_t k = 1; k < extent; k++)")
+    lines.add(f"const {_element(dtype)} value = x[(o * extent + k) * inner + i];")
+    lines.open(f"if ({better})")
+    lines.add("best = value;", "place = k;")
+    lines.close(2)
+    lines.add("y[o * inner + i] = place;")
+    arguments = (Argument("x", _element(dtype)), Argument("y", "int64_t", True))
+    about = f"{node.op.name}: the place of the {'greatest' if sign == '>' else 'least'} element along an axis."
+    function = PlainFunction(node.op.name.lower(), about, arguments, ("outer", "extent", "inner"), lines.text)
+    sizes: dict[str, Dim] = {"outer": outer, "extent": extent, "inner": inner}
+    views = [side_by_side(context, data), context.allocate(node.output)]
+    context.emit(function_call(function, views, sizes, node))
+
+
+def _refuse_empty(node: Node) -> Refusal | None:
+    data = node.input
+    shape = data.shape or (1,)
+    extent = shape[resolve_axis(node.op.axis, len(shape))]
+    is_known = isinstance(extent, int) and extent > 0
+    return None if is_known else Refusal(Cause.SHAPE, "there may be nothing to choose from along its axis")
