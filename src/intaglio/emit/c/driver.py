@@ -32,7 +32,17 @@ from intaglio.kernels.plan import (
 )
 from intaglio.kernels.segment_sizes import given_dims
 from intaglio.kernels.view import Buffer
-from intaglio.targets.c.driver import HELPERS, Driver, comment, cost_text, dim_text, heading, indented, size_text
+from intaglio.targets.c.driver import (
+    HELPERS,
+    Driver,
+    checked,
+    comment,
+    cost_text,
+    dim_text,
+    heading,
+    indented,
+    size_text,
+)
 
 NO_ROOM, NO_MEMORY = 6, 7
 """What the entry function returns where an output is larger than the caller's memory for it, or the heap is full."""
@@ -87,6 +97,8 @@ class ModelDriver(Driver):
         for name in names:
             if len(re.findall(rf"\b{name}\b", text)) > 2:
                 text = text.replace(f"    (void){name};\n", "", 1)
+        for status, (name, _) in STATUSES.items():
+            text = text.replace(f"return {status};", f"return {self.interface.macro}_{name};")
         if text.count("overflow") == 2:
             text = text.replace("    int64_t overflow = 0;\n    (void)overflow;\n", "")
         return text
@@ -208,12 +220,25 @@ class ModelDriver(Driver):
         arguments = [self._typed(*pair) for pair in zip(call.operands, elements, strict=True)]
         sizes = dict(call.sizes)
         arguments += [dim_text(sizes[name], self.names) for name in self.texts.open_sizes(call.kernel)]
-        lines = [f"{self.texts.name(call.kernel)}({', '.join(arguments)});"]
+        lines = self._checked_call(call, arguments, elements)
         if kernel is not None and kernel.checks:
             reduced = dim_text(product(sizes[loop.name] for loop in kernel.reduced), self.names)
             kept = dim_text(product(sizes[loop.name] for loop in kernel.kept), self.names)
             lines = [f"if ({reduced} == 0 && {kept} > 0)", f"    return {self.refused(call)};", *lines]
         return lines
+
+    def _checked_call(self, call: Call, arguments: list[str], elements: list[str]) -> list[str]:
+        """A call that is not made where one of its arguments cannot be worked out."""
+        name, before = self.texts.name(call.kernel), list[str]()
+        for place, argument in enumerate(arguments):
+            if "&overflow" in argument:
+                is_pointer = place < len(elements)
+                constant = "const " if is_pointer and not call.operands[place].is_written else ""
+                type = f"{constant}{elements[place]} *const" if is_pointer else "const int64_t"
+                before.append(f"{type} argument{place} = {argument};")
+                arguments[place] = f"argument{place}"
+        run = f"{name}({', '.join(arguments)});"
+        return ["{", *indented([*checked(before), run]), "}"] if before else [run]
 
     def _typed(self, operand: Operand, element: str) -> str:
         """A pointer to elements of a type."""

@@ -32,7 +32,7 @@ _OWN = frozenset(
      "memory", "status", "room", "bytes", "offset"}
 )  # fmt: skip
 _MACRO = re.compile(r"(U?INT\w*_(MIN|MAX|C)|(SIZE|PTRDIFF|WCHAR|SIG_ATOMIC|DBL|FLT|LDBL|HUGE|FP|M|IG)_\w*|__\w*)")
-_NUMBERED = re.compile(r"(n|b|r|p|calc|value|i|j|x|v)\d+(_total)?")
+_NUMBERED = re.compile(r"(n|b|r|p|calc|value|argument)\d+")
 
 
 class CNames:

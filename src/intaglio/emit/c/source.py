@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from intaglio.emit.c.driver import RUN_TASKS, STATUSES, ModelDriver, plain_sizes, used_helpers
@@ -12,7 +11,7 @@ from intaglio.emit.c.lowered import Lowered
 from intaglio.emit.c.options import COptions
 from intaglio.emit.c.weights import Constant, CWeights, comment_text, definition
 from intaglio.ir.dim import symbols
-from intaglio.targets.c.driver import dim_text
+from intaglio.targets.plain.function import wrapped
 
 HEAP = """\
 /* Memory for tensors whose sizes data tells: pieces of one array, one behind the other. */
@@ -173,10 +172,7 @@ def _entry(lowered: Lowered, interface: Interface) -> list[str]:
     ]
     lines += [f"   {text}: {about}" for text, about in parameters]
     lines[-1] += " */"
-    lines += textwrap.wrap(
-        f"int {interface.prefix}_run({', '.join(text for text, _ in parameters) or 'void'});",
-        112, subsequent_indent="    ", break_long_words=False,
-    )  # fmt: skip
+    lines += wrapped(f"int {interface.prefix}_run({', '.join(text for text, _ in parameters) or 'void'});")
     if symbols(lowered.memory.total) or interface.takes_arena:
         sizes = ", ".join(f"int64_t {name}" for name in interface.sizes.values()) or "void"
         lines += ["", "/* Bytes of memory that a run needs for these sizes; below 0 for sizes that it refuses. */"]
@@ -259,6 +255,3 @@ def _errors(driver: ModelDriver, interface: Interface) -> str:
         safe = comment_text(text).replace("%", "?")
         lines += [f"    case {status}:", f'        return "{safe}";']
     return "\n".join([*lines, "    default:", '        return "no status of this model";', "    }", "}", ""])
-
-
-__all__ = ["dim_text", "header", "source"]

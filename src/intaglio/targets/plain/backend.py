@@ -18,7 +18,7 @@ from intaglio.targets.plain.printing import plain_function
 FOR_VECTORS = frozenset(
     {"Attention", "ChannelsLast", "DynamicQuantizeLinear", "SquaredDistances", "CoupledChances", "BlockMatMul",
      "RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "DropoutMask", "Multinomial",
-     "LSTM", "GRU", "RNN", "Conv", "ConvTranspose", "MatMul", "MatMulInteger",
+     "LSTM", "GRU", "RNN", "DeformConv", "Conv", "ConvTranspose", "MatMul", "MatMulInteger",
      "ConvInteger", "ArgMax", "ArgMin"}
 )  # fmt: skip
 """The operators whose rules for C print vectors. They have rules of their own here, or are expanded."""

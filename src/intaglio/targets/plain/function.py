@@ -61,7 +61,7 @@ def wrapped(head: str, width: int = 110) -> list[str]:
         if len(line) + len(item) > width:
             lines.append(line.rstrip())
             line = " " * opening
-        line += item + ("" if item.endswith(")") else ", ")
+        line += item + ("" if item.endswith((")", ");")) else ", ")
     return [*lines, line]
 
 

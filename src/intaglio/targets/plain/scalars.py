@@ -17,7 +17,7 @@ _BUILTINS = re.compile(
 _WORDS = (
     (re.compile(r"\bIG_LANES\b"), "1"),
     (re.compile(r"\bIG_INLINE\b"), "static inline"),
-    (re.compile(r"^ *IG_UNROLL\n", re.MULTILINE), ""),
+    (re.compile(r"\bIG_UNROLL\b *\n?"), ""),
     (re.compile(r"static inline __attribute__\(\(always_inline\)\)"), "static inline"),
     (re.compile(r"__builtin_inff?\(\)"), "INFINITY"),
     (re.compile(r"__builtin_nanf?\(\"\"\)"), "NAN"),

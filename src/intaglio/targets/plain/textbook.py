@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from intaglio.ir.build import Builder
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, floordiv, product
 from intaglio.ir.dtype import INT32, DType
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
@@ -19,6 +19,7 @@ from intaglio.kernels.plan import Kernel
 from intaglio.kernels.program import Program
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
+from intaglio.ops.convolution import Conv
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.operand import cast
 from intaglio.ops.window import Window
@@ -146,8 +147,13 @@ def _refuse_convolution(node: Node) -> Refusal | None:
     return None
 
 
+def _operator(node: Node) -> Any:
+    """The convolution, that of a convolution of bytes included."""
+    return Conv(**node.op.convolution()) if node.op.name == "ConvInteger" else node.op
+
+
 def _windows(node: Node) -> Sequence[Window]:
-    return node.op.windows(node.input.shape[2:], node.needed(1).shape[2:])
+    return _operator(node).windows(node.input.shape[2:], node.needed(1).shape[2:])
 
 
 def _window_sizes(windows: Sequence[Window]) -> dict[str, Dim]:
@@ -174,7 +180,9 @@ def conv(context: Context, node: Node, epilogue: Epilogue) -> None:
     result = wide_result(context, node.output)
     views = [side_by_side(context, x), side_by_side(context, w)]
     views += [] if bias is None else [side_by_side(context, bias)]
-    function = _conv_function(x.rank - 2, element, element, element, has_bias=bias is not None)
+    function = _conv_function(
+        x.rank - 2, element, element, element, is_grouped=node.op.group > 1, has_bias=bias is not None
+    )
     _emit_convolution(context, node, function, [*views, result])
     give_narrow(context, node.output, result)
 
@@ -195,7 +203,8 @@ def conv_integer(context: Context, node: Node, epilogue: Epilogue) -> None:
     views += [context.contiguous(zero) for zero in zeros if zero is not None]
     is_single = zeros[1] is None or zeros[1].shape in ((), (1,))
     function = _conv_function(
-        x.rank - 2, _element(x.dtype), _element(w.dtype), "int32_t", x_zero=zeros[0] is not None,
+        x.rank - 2, _element(x.dtype), _element(w.dtype), "int32_t",
+        is_grouped=_operator(node).group > 1, x_zero=zeros[0] is not None,
         w_zero="" if zeros[1] is None else "w_zero[0]" if is_single else "w_zero[o]",
     )  # fmt: skip
     _emit_convolution(context, node, function, [*views, context.allocate(node.output)])
@@ -204,35 +213,44 @@ def conv_integer(context: Context, node: Node, epilogue: Epilogue) -> None:
 def _emit_convolution(context: Context, node: Node, function: PlainFunction, views: Sequence[View]) -> None:
     w = node.needed(1)
     is_transposed = node.op.name == "ConvTranspose"
+    channels, outputs, group = node.input.shape[1], node.output.shape[1], int(_operator(node).group)
     sizes: dict[str, Dim] = {
-        "batch": node.input.shape[0], "channels": node.input.shape[1], "outputs": node.output.shape[1],
-        "groups": node.op.group, **_window_sizes(_windows(node)),
+        "batch": node.input.shape[0], "channels": channels, "outputs": outputs, **_window_sizes(_windows(node)),
+        "depth": floordiv(channels, group), "share": floordiv(outputs, group),
     }  # fmt: skip
     work = node.input if is_transposed else node.output
     flops = product(work.shape) * product(w.shape[1:]) * 2
     context.emit(function_call(function, views, sizes, node, flops))
 
 
-_CONV_SIZES = ("batch", "channels", "outputs", "groups")
-
-
-def _sizes_of(axes: int) -> tuple[str, ...]:
+def _sizes_of(axes: int, is_grouped: bool) -> tuple[str, ...]:
     names = ("in", "out", "kernel", "stride", "dilation", "pad")
-    return (*_CONV_SIZES, *(f"{name}{axis}" for axis in range(axes) for name in names))
+    group = ("depth", "share") if is_grouped else ()
+    return ("batch", "channels", "outputs", *group, *(f"{name}{axis}" for axis in range(axes) for name in names))
+
+
+def _open_channels(lines: Lines, is_grouped: bool) -> None:
+    """A loop over the channels that an output reads: `from` is one of them, `c` its number in the group."""
+    if is_grouped:
+        lines.loop(("c", "depth"))
+        lines.add("const int64_t from = o / share * depth + c;")
+    else:
+        lines.loop(("c", "channels"))
 
 
 def _conv_function(
-    axes: int, x: str, w: str, total: str, *, has_bias: bool = False, x_zero: bool = False, w_zero: str = ""
-) -> PlainFunction:
+    axes: int, x: str, w: str, total: str, *, is_grouped: bool, has_bias: bool = False, x_zero: bool = False,
+    w_zero: str = "",
+) -> PlainFunction:  # fmt: skip
     names = [str(axis) for axis in range(axes)]
     lines = Lines([])
     lines.loop(("n", "batch"), ("o", "outputs"), *((f"i{a}", f"out{a}") for a in names))
     lines.add(f"{total} sum = {'bias[o]' if has_bias else '0'};")
-    lines.loop(("c", "channels / groups"))
-    lines.add("const int64_t from = o / (outputs / groups) * (channels / groups) + c;")
+    _open_channels(lines, is_grouped)
     _open_taps(lines, names)
-    source = _place("n * channels + from", [f"p{a}" for a in names], [f"in{a}" for a in names])
-    weight = _place("o * (channels / groups) + c", [f"k{a}" for a in names], [f"kernel{a}" for a in names])
+    from_, depth = ("from", "depth") if is_grouped else ("c", "channels")
+    source = _place(f"n * channels + {from_}", [f"p{a}" for a in names], [f"in{a}" for a in names])
+    weight = _place(f"o * {depth} + c", [f"k{a}" for a in names], [f"kernel{a}" for a in names])
     left = f"(x[{source}] - x_zero[0])" if x_zero else f"x[{source}]"
     right = f"(w[{weight}] - {w_zero})" if w_zero else f"w[{weight}]"
     lines.add(f"sum += {left} * {right};")
@@ -243,7 +261,8 @@ def _conv_function(
     buffers += [Argument("x_zero", x)] if x_zero else []
     buffers += [Argument("w_zero", w)] if w_zero else []
     about = f"Convolution over {axes} axes: the sum of kernel times input, where both are."
-    return PlainFunction("conv", about, (*buffers, Argument("y", total, True)), _sizes_of(axes), lines.text)
+    arguments = (*buffers, Argument("y", total, True))
+    return PlainFunction("conv", about, arguments, _sizes_of(axes, is_grouped), lines.text)
 
 
 def _open_taps(lines: Lines, names: Sequence[str]) -> None:
@@ -262,12 +281,12 @@ def conv_transpose(context: Context, node: Node, epilogue: Epilogue) -> None:
     result = wide_result(context, node.output)
     views = [side_by_side(context, x), side_by_side(context, node.needed(1))]
     views += [] if bias is None else [side_by_side(context, bias)]
-    function = _transposed_function(x.rank - 2, element, has_bias=bias is not None)
+    function = _transposed_function(x.rank - 2, element, is_grouped=node.op.group > 1, has_bias=bias is not None)
     _emit_convolution(context, node, function, [*views, result])
     give_narrow(context, node.output, result)
 
 
-def _transposed_function(axes: int, element: str, *, has_bias: bool) -> PlainFunction:
+def _transposed_function(axes: int, element: str, *, is_grouped: bool, has_bias: bool) -> PlainFunction:
     names = [str(axis) for axis in range(axes)]
     target = _place("n * outputs + o", [f"p{a}" for a in names], [f"out{a}" for a in names])
     lines = Lines([])
@@ -275,21 +294,20 @@ def _transposed_function(axes: int, element: str, *, has_bias: bool) -> PlainFun
     lines.loop(*((f"p{a}", f"out{a}") for a in names))
     lines.add(f"y[{target}] = {'bias[o]' if has_bias else '0'};")
     lines.close(axes)
-    lines.loop(("c", "channels / groups"))
-    lines.add("const int64_t from = o / (outputs / groups) * (channels / groups) + c;")
+    _open_channels(lines, is_grouped)
     lines.loop(*((f"i{a}", f"in{a}") for a in names))
     for a in names:
         lines.loop((f"k{a}", f"kernel{a}"))
         lines.add(f"const int64_t p{a} = i{a} * stride{a} + k{a} * dilation{a} - pad{a};")
         lines.add(f"if (p{a} < 0 || p{a} >= out{a})", "    continue;")
-    source = _place("n * channels + from", [f"i{a}" for a in names], [f"in{a}" for a in names])
-    weight = _place(
-        "from * (outputs / groups) + o % (outputs / groups)", [f"k{a}" for a in names], [f"kernel{a}" for a in names]
-    )
+    from_, first = ("from", "from * share + o % share") if is_grouped else ("c", "c * outputs + o")
+    source = _place(f"n * channels + {from_}", [f"i{a}" for a in names], [f"in{a}" for a in names])
+    weight = _place(first, [f"k{a}" for a in names], [f"kernel{a}" for a in names])
     lines.add(f"y[{target}] += x[{source}] * w[{weight}];")
     buffers = [Argument("x", element), Argument("w", element), *([Argument("bias", element)] if has_bias else [])]
     about = f"Transposed convolution over {axes} axes: each input times the kernel is added to the output."
-    return PlainFunction("conv_transpose", about, (*buffers, Argument("y", element, True)), _sizes_of(axes), lines.text)
+    arguments = (*buffers, Argument("y", element, True))
+    return PlainFunction("conv_transpose", about, arguments, _sizes_of(axes, is_grouped), lines.text)
 
 
 @_rule("ArgMax", "ArgMin", refuse=lambda node: _refuse_empty(node))
