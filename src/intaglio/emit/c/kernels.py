@@ -16,6 +16,10 @@ from intaglio.targets.plain.scalars import scalar_text
 _INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)
 
 
+_ours = re.compile(r"^#(?:define|undef) INFINITY\b.*\n", re.MULTILINE)
+"""What kernels define of C's library, whose headers are included here."""
+
+
 class KernelTexts:
     """The kernels of a plan as C functions of one file."""
 
@@ -66,12 +70,13 @@ class KernelTexts:
             if self.is_readable and isinstance(kernel.function, PlainFunction):
                 found.append(kernel.function.text(self._names[kernel], self.known_sizes(kernel)))
             elif self.is_readable and kernel.code is not None:
-                found.append(plain_function(kernel.code, self._names[kernel], helpers, self.known_sizes(kernel)))
+                known = self.known_sizes(kernel)
+                found.append(tidy(plain_function(kernel.code, self._names[kernel], helpers, known)))
             else:
                 text = kernel_text(kernel, self._names[kernel])
                 if self.is_readable:
                     text = tidy(scalar_text(text, helpers))
-                found.append(text)
+                found.append(text if self.is_readable else _ours.sub("", text))
         return [*([helpers.text] if helpers.text else []), *found]
 
     def headers(self) -> list[str]:

@@ -212,7 +212,15 @@ def _start(lowered: Lowered, interface: Interface, options: COptions, texts: Ker
     lines += [f'#include "{interface.prefix}.h"', ""]
     if options.is_fast:
         quiet = [f'#pragma GCC diagnostic ignored "-W{name}"' for name in _QUIET]
-        lines += ["#ifdef __GNUC__", *quiet, "#endif", "#include <stddef.h>", "#include <string.h>", ""]
+        lines += [
+            "#ifdef __GNUC__",
+            *quiet,
+            "#endif",
+            "#include <math.h>",
+            "#include <stddef.h>",
+            "#include <string.h>",
+            "",
+        ]
         lines += ["#ifndef IG_LANES", f"#define IG_LANES {options.machine.lanes}", "#endif"]
         defined = [flag.removeprefix("-D") for flag in options.machine.flags if flag.startswith("-D")]
         lines += [line for name in defined for line in (f"#ifndef {name}", f"#define {name} 1", "#endif")]

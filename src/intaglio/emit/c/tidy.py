@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _FUNCTION = re.compile(r"^static [^;{}()]*?\b\w+\(([^{};]*?)\)\n?\s*\{\n(.*?)^\}\n", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"^static inline [^;{}()]*?\b(\w+)\([^{};]*?\)\n?\s*\{\n.*?^\}\n\n?", re.MULTILINE | re.DOTALL)
 _VARIABLE = re.compile(
     r"^ *const (?:u?int\d+_t|float|double|bool|\w+ \*const|\w+ \*) ?(\w+) = [^;{}]*;\n", re.MULTILINE
 )
@@ -12,7 +13,11 @@ _VARIABLE = re.compile(
 
 def tidy(text: str) -> str:
     """The functions of a text, which say of parameters that they are not used, and do without unused variables."""
-    return _FUNCTION.sub(lambda found: _tidy_function(found[0], found[1], found[2]), text)
+    text = _FUNCTION.sub(lambda found: _tidy_function(found[0], found[1], found[2]), text)
+    for found in _INLINE.finditer(text):
+        if _uses(text, found[1]) == 1:
+            text = text.replace(found[0], "")
+    return text
 
 
 def _tidy_function(whole: str, parameters: str, body: str) -> str:

@@ -8,6 +8,8 @@ from functools import cache
 from intaglio.ir.dim import product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.backend import Anchor, LateSizes
+from intaglio.kernels.context import Context
+from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Call, Kernel, Operand
 from intaglio.kernels.program import Program
 from intaglio.kernels.view import View
@@ -29,7 +31,19 @@ def _anchors() -> Mapping[str, Anchor]:
     from intaglio.targets.c.rules import ANCHORS
     from intaglio.targets.plain.textbook import TEXTBOOK
 
-    return {name: rule for name, rule in ANCHORS.items() if name not in FOR_VECTORS} | TEXTBOOK
+    plain = {name: rule for name, rule in ANCHORS.items() if name not in FOR_VECTORS}
+    own = {name: _first(rule, plain[name]) if name in plain else rule for name, rule in TEXTBOOK.items()}
+    return plain | own
+
+
+def _first(rule: Anchor, other: Anchor) -> Anchor:
+    """A rule, or another one for the nodes that it refuses."""
+
+    def lower(context: Context, node: Node, epilogue: Epilogue) -> None:
+        chosen = rule if rule.refuse(node) is None else other
+        chosen.lower(context, node, epilogue)
+
+    return Anchor(lower, lambda node: None if rule.refuse(node) is None else other.refuse(node))
 
 
 class PlainBackend:

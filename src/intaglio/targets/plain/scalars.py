@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from intaglio.errors import UnsupportedError
 from intaglio.targets.plain.expression import TYPES, Helpers
+from intaglio.targets.plain.macros import split_arguments, without_macros
 
 _TYPE = re.compile(r"\big_(f32|f64|[iu](?:8|16|32|64))(?:_element)?\b(?!\()")
 _CALL = re.compile(r"\big_([a-z]+(?:_n)?)_(f32|f64|bf16|f16|[iu](?:8|16|32|64))\(")
@@ -23,12 +24,13 @@ _WORDS = (
     (re.compile(r"__builtin_nanf?\(\"\"\)"), "NAN"),
     (re.compile(r"\(unsigned long\)"), "(size_t)"),
     (re.compile(r"__INT64_MAX__"), "INT64_MAX"),
+    (re.compile(r"__builtin_expect\((.*), [01]\)"), r"\1"),
 )
 
 
 def scalar_text(text: str, helpers: Helpers) -> str:
     """The text without vectors; raises UnsupportedError where it does more with them than one can do with numbers."""
-    text = _BUILTINS.sub(r"\1", text)
+    text = _BUILTINS.sub(r"\1", without_macros(text))
     for pattern, plain in _WORDS:
         text = pattern.sub(plain, text)
     text = _without_calls(text, helpers)
@@ -41,7 +43,7 @@ def scalar_text(text: str, helpers: Helpers) -> str:
 
 def _without_calls(text: str, helpers: Helpers) -> str:
     while found := _CALL.search(text):
-        end, arguments = _arguments(text, found.end())
+        end, arguments = split_arguments(text, found.end())
         printer = _PRINTERS.get(found[1])
         if printer is None:
             raise UnsupportedError(f"a kernel has no plain form: it uses {found[0][:-1]}")
@@ -49,19 +51,6 @@ def _without_calls(text: str, helpers: Helpers) -> str:
             end += 3
         text = text[: found.start()] + printer(found[2], arguments, helpers) + text[end:]
     return text
-
-
-def _arguments(text: str, start: int) -> tuple[int, list[str]]:
-    """The arguments of a call whose parenthesis is open, and where it ends."""
-    depth, items, begin, place = 1, list[str](), start, start
-    while depth:
-        character = text[place]
-        depth += (character in "([{") - (character in ")]}")
-        if (character == "," and depth == 1) or depth == 0:
-            items.append(text[begin:place].strip())
-            begin = place + 1
-        place += 1
-    return place, items
 
 
 def _load(suffix: str, arguments: list[str], helpers: Helpers) -> str:

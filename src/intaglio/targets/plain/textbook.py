@@ -310,6 +310,73 @@ def _transposed_function(axes: int, element: str, *, is_grouped: bool, has_bias:
     return PlainFunction("conv_transpose", about, arguments, _sizes_of(axes, is_grouped), lines.text)
 
 
+def _refuse_pool(node: Node) -> Refusal | None:
+    x = node.input
+    if len(node.outputs) > 1 and (node.outputs[1].uses or node.outputs[1].is_output):
+        return Refusal(Cause.FORM, "places of maxima are told by another rule")
+    if not 3 <= x.rank <= 6 or scalar_type(x.dtype) not in TYPES or x.dtype.kind == "complex":
+        return Refusal(Cause.FORM, f"{node.op.name} of {x.type} is not written in plain C")
+    is_known = all(isinstance(window.kernel, int) and window.kernel > 0 for window in node.op.windows(x.shape[2:]))
+    return None if is_known else Refusal(Cause.SHAPE, "its window's size is not known before the run")
+
+
+@_rule("MaxPool", "AveragePool", refuse=_refuse_pool)
+def pool(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """For each place of the output: the greatest element, or the mean of those, under a window."""
+    x, windows = node.input, node.op.windows(node.input.shape[2:])
+    element = _element(computed(x.dtype))
+    counts_pads = bool(getattr(node.op, "count_include_pad", 0))
+    function = _pool_function(len(windows), element, node.op.name == "MaxPool", counts_pads)
+    sizes: dict[str, Dim] = {"planes": product(x.shape[:2]), **_window_sizes(windows)}
+    sizes |= {f"end{axis}": window.end for axis, window in enumerate(windows)}
+    result = wide_result(context, node.outputs[0])
+    work = product(node.outputs[0].shape) * product(window.kernel for window in windows)
+    context.emit(function_call(function, [side_by_side(context, x), result], sizes, node, work))
+    give_narrow(context, node.outputs[0], result)
+
+
+def _lowest(element: str) -> str:
+    if element in ("float", "double"):
+        return "-INFINITY"
+    return "0" if element[0] == "u" or element == "bool" else f"{element.removesuffix('_t').upper()}_MIN"
+
+
+def _pool_function(axes: int, element: str, is_maximum: bool, counts_pads: bool) -> PlainFunction:
+    names = [str(axis) for axis in range(axes)]
+    lines = Lines([])
+    lines.loop(("n", "planes"), *((f"i{a}", f"out{a}") for a in names))
+    is_float = element in ("float", "double")
+    lines.add(f"{element} best = {_lowest(element)};" if is_maximum else f"{element} sum = 0;")
+    if not is_maximum:
+        lines.add("int64_t count = 0;")
+    for a in names:
+        lines.loop((f"k{a}", f"kernel{a}"))
+        lines.add(f"const int64_t p{a} = i{a} * stride{a} + k{a} * dilation{a} - pad{a};")
+        if counts_pads:
+            lines.add(f"if (p{a} >= in{a} + end{a})", "    continue;")
+        else:
+            lines.add(f"if (p{a} < 0 || p{a} >= in{a})", "    continue;")
+    if counts_pads:
+        lines.add("count++;")
+        outside = " || ".join(f"p{a} < 0 || p{a} >= in{a}" for a in names)
+        lines.add(f"if ({outside})", "    continue;")
+    source = f"x[{_place('n', [f'p{a}' for a in names], [f'in{a}' for a in names])}]"
+    if is_maximum:
+        lines.add(f"const {element} value = {source};")
+        nan = " || (value != value && best == best)" if is_float else ""
+        lines.add(f"if (value > best{nan})", "    best = value;")
+    else:
+        lines.add(f"sum += {source};", *([] if counts_pads else ["count++;"]))
+    lines.close(axes)
+    target = f"y[{_place('n', [f'i{a}' for a in names], [f'out{a}' for a in names])}]"
+    lines.add(f"{target} = best;" if is_maximum else f"{target} = sum / ({element})count;")
+    arguments = (Argument("x", element), Argument("y", element, True))
+    ends = tuple(f"end{a}" for a in names) if counts_pads else ()
+    sizes = ("planes", *(f"{name}{a}" for a in names for name in ("in", "out", "kernel", "stride", "dilation", "pad")))
+    name, about = ("max_pool", "greatest") if is_maximum else ("average_pool", "mean of the")
+    return PlainFunction(name, f"The {about} element under each window.", arguments, (*sizes, *ends), lines.text)
+
+
 @_rule("ArgMax", "ArgMin", refuse=lambda node: _refuse_empty(node))
 def arg_extreme(context: Context, node: Node, epilogue: Epilogue) -> None:
     """The place of the greatest or least element along an axis; NaN is more extreme than any number."""
