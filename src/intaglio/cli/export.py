@@ -18,6 +18,7 @@ class Language(StrEnum):
     python = "python"
     torch = "torch"
     c = "c"
+    wasm = "wasm"
     onnx = "onnx"
 
 

@@ -26,7 +26,7 @@ from intaglio.runtime.model.sources import as_source
 CWeights = Literal["c", "object", "bin", "extern"]
 """How C has its weights: as text, linked as they are, given by the caller, or declared for another file to define."""
 
-LANGUAGES: dict[str, str] = {name: f"intaglio.emit.{name}.module" for name in ("python", "torch", "c", "onnx")}
+LANGUAGES: dict[str, str] = {name: f"intaglio.emit.{name}.module" for name in ("python", "torch", "c", "wasm", "onnx")}
 """The languages, and the modules that write them."""
 
 
@@ -136,13 +136,14 @@ def _options_for(language: str, options: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in owners:
             raise InputError(f"there is no option {name!r}; expected {', '.join(owners)}")
-        if owners[name] != language:
+        if name not in OPTIONS.get(language, ()):
             raise InputError(f"{name} is for {owners[name]}, not for {language}")
     return given
 
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "onnx": ("opset", "external_data"),
+    "wasm": ("heap",),
     "c": ("style", "target", "threads", "prefix", "globals", "heap", "measure"),
 }
 """What a language takes besides what every language takes."""

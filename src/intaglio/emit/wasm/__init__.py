@@ -1,0 +1,1 @@
+"""Models for WebAssembly: a module, a loader in JavaScript, a page."""

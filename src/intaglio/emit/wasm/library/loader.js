@@ -1,0 +1,205 @@
+// Loads a model that is a WebAssembly module, and runs it; written by Intaglio.
+
+const ARRAYS = {
+    float: Float32Array, double: Float64Array, bool: Uint8Array,
+    int8_t: Int8Array, int16_t: Int16Array, int32_t: Int32Array, int64_t: BigInt64Array,
+    uint8_t: Uint8Array, uint16_t: Uint16Array, uint32_t: Uint32Array, uint64_t: BigUint64Array,
+};
+const ALIGNMENT = 64;
+const PAGE = 65536;
+const NO_ROOM = __NO_ROOM__; // the status of an output that is larger than the room for it
+const FIRST_ROOM = 1024;
+const MOST_ROOM = 2 ** 28;
+
+const aligned = (bytes) => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
+const product = (dims) => dims.reduce((a, b) => a * b, 1);
+
+/** The functions that sizes are computed with. */
+export const sizing = {
+    floordiv: (a, b) => (b ? Math.floor(a / b) : 0),
+    ceildiv: (a, b) => (b ? Math.ceil(a / b) : 0),
+    mod: (a, b) => (b ? a - Math.floor(a / b) * b : 0),
+    broadcast: (a, b) => (a === 1 ? b : a),
+    min: Math.min,
+    max: Math.max,
+};
+
+/** A model in memory. One run at a time; several models are several instances. */
+export class Model {
+    constructor(exports, described, weights, free) {
+        this.exports = exports;
+        this.described = described;
+        this.weights = weights;
+        this.free = free;
+    }
+
+    /** The names, types and shapes of the inputs; sizes that the caller chooses are names. */
+    get inputs() {
+        return this.described.inputs.map(({ name, dtype, dims }) => ({ name, type: dtype, dims }));
+    }
+
+    get outputs() {
+        return this.described.outputs.map(({ name, dtype, dims }) => ({ name, type: dtype, dims }));
+    }
+
+    /**
+     * Run on typed arrays by name: either `{data, dims}`, or the array alone where no size of the input is open.
+     * Gives `{name: {data, dims, type}}`; the arrays belong to the caller.
+     */
+    run(feeds) {
+        const given = this.described.inputs.map((input) => this.#taken(input, feeds));
+        for (const name of Object.keys(feeds))
+            if (!this.described.inputs.some((input) => input.name === name))
+                throw new Error(`there is no input ${JSON.stringify(name)}; the inputs are ${this.#names()}`);
+        const sizes = this.#sizes(given);
+        for (let room = FIRST_ROOM; ; room *= 4) {
+            const { status, outputs } = this.#call(given, sizes, room);
+            if (status === 0) return outputs;
+            if (status !== NO_ROOM || room >= MOST_ROOM) throw new Error(`the run failed: ${this.#text(status)}`);
+        }
+    }
+
+    #names() {
+        return this.described.inputs.map((input) => JSON.stringify(input.name)).join(", ");
+    }
+
+    #taken(input, feeds) {
+        const fed = feeds[input.name];
+        if (fed === undefined) {
+            if (input.isOptional) return null;
+            throw new Error(`no value for the input ${JSON.stringify(input.name)}; the inputs are ${this.#names()}`);
+        }
+        const data = ArrayBuffer.isView(fed) ? fed : fed.data;
+        const dims = fed.dims ? Array.from(fed.dims, Number) : input.dims;
+        if (!(data instanceof ARRAYS[input.type]))
+            throw new Error(`${input.name} is a ${data?.constructor?.name}, expected a ${ARRAYS[input.type].name}`);
+        if (dims.length !== input.dims.length)
+            throw new Error(`${input.name} has ${dims.length} dims, expected ${input.dims.length}: ${input.dims}`);
+        if (dims.some((size) => typeof size !== "number"))
+            throw new Error(`${input.name} has open sizes: give {data, dims} with numbers for ${input.dims}`);
+        const count = product(dims) * input.parts;
+        if (data.length !== count)
+            throw new Error(`${input.name} has ${data.length} numbers, its dims ${dims} need ${count}`);
+        return { data, dims };
+    }
+
+    #sizes(given) {
+        const sizes = {};
+        for (const [name, [input, axis]] of Object.entries(this.described.sizes))
+            sizes[name] = given[input] === null ? 0 : given[input].dims[axis];
+        this.described.inputs.forEach((input, place) => {
+            if (given[place] === null) return;
+            const expected = input.shape(sizes);
+            if (expected.some((size, axis) => size !== given[place].dims[axis]))
+                throw new Error(`${input.name} has the dims ${given[place].dims}, expected ${expected}`);
+        });
+        return sizes;
+    }
+
+    #call(given, sizes, room) {
+        const values = Object.values(sizes).map(BigInt);
+        const arena = Number(this.exports.model_arena_bytes(...values));
+        if (arena < 0) throw new Error("the run failed: sizes are negative or too large");
+        let top = this.free;
+        const place = (bytes) => {
+            const start = top;
+            top += aligned(bytes);
+            return start;
+        };
+        const { inputs, outputs } = this.described;
+        const from = inputs.map((_, index) => (given[index] === null ? 0 : place(given[index].data.byteLength)));
+        const into = outputs.map((output) => {
+            const count = output.shape === null ? room : product(output.shape(sizes)) * output.parts;
+            return { count, at: place(count * ARRAYS[output.type].BYTES_PER_ELEMENT), told: place(8 * output.dims.length) };
+        });
+        const memory = place(arena);
+        this.#reach(top);
+        const { buffer } = this.exports.memory;
+        inputs.forEach((input, index) => {
+            if (given[index] !== null)
+                new ARRAYS[input.type](buffer, from[index], given[index].data.length).set(given[index].data);
+        });
+        const late = (output, { at, told }) => (output.shape === null ? [at, BigInt(room), told] : [at]);
+        const status = this.exports.model_run(
+            ...values, ...from, ...outputs.flatMap((output, index) => late(output, into[index])), memory,
+            ...(this.described.hasWeights ? [this.weights] : []),
+        );
+        return { status, outputs: status ? null : this.#results(outputs, into, sizes) };
+    }
+
+    #results(outputs, into, sizes) {
+        const { buffer } = this.exports.memory;
+        const found = {};
+        outputs.forEach((output, index) => {
+            const { at, told } = into[index];
+            const rank = output.dims.length;
+            const dims = output.shape === null
+                ? Array.from(new BigInt64Array(buffer, told, rank), Number)
+                : output.shape(sizes);
+            const data = new ARRAYS[output.type](buffer, at, product(dims) * output.parts).slice();
+            found[output.name] = { data, dims, type: output.dtype };
+        });
+        return found;
+    }
+
+    #reach(bytes) {
+        const missing = bytes - this.exports.memory.buffer.byteLength;
+        if (missing > 0) this.exports.memory.grow(Math.ceil(missing / PAGE));
+    }
+
+    #text(status) {
+        const bytes = new Uint8Array(this.exports.memory.buffer, this.exports.model_error(status));
+        return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
+    }
+}
+
+/** Reads `url` in parts, and gives each part with the bytes that came before it. */
+async function read(url, take) {
+    if (url.protocol === "file:") {
+        const { createReadStream } = await import("node:fs");
+        let done = 0;
+        for await (const part of createReadStream(url)) {
+            take(part, done);
+            done += part.length;
+        }
+        return done;
+    }
+    const answer = await fetch(url);
+    if (!answer.ok) throw new Error(`${url} cannot be loaded: ${answer.status} ${answer.statusText}`);
+    const reader = answer.body.getReader();
+    for (let done = 0; ; ) {
+        const { value, done: isOver } = await reader.read();
+        if (isOver) return done;
+        take(value, done);
+        done += value.length;
+    }
+}
+
+async function instantiate(url) {
+    if (url.protocol === "file:") {
+        const { readFile } = await import("node:fs/promises");
+        return WebAssembly.instantiate(await readFile(url), {});
+    }
+    return WebAssembly.instantiateStreaming(fetch(url), {});
+}
+
+/** The model in the folder `base`; `onProgress(loaded, total)` is told of weights as they come. */
+export async function loadModel(base, described, { onProgress } = {}) {
+    const { instance } = await instantiate(new URL("model.wasm", base));
+    const exports = instance.exports;
+    exports._initialize?.();
+    const start = aligned(exports.__heap_base.value);
+    const total = described.weightBytes;
+    const missing = start + total + PAGE - exports.memory.buffer.byteLength;
+    if (missing > 0) exports.memory.grow(Math.ceil(missing / PAGE));
+    if (described.hasWeights && total > 0) {
+        const memory = new Uint8Array(exports.memory.buffer, start, total);
+        const loaded = await read(new URL("weights.bin", base), (part, before) => {
+            if (before + part.length > total) throw new Error(`weights.bin has more than ${total} bytes`);
+            memory.set(part, before);
+            onProgress?.(before + part.length, total);
+        });
+        if (loaded !== total) throw new Error(`weights.bin has ${loaded} bytes, expected ${total}`);
+    }
+    return new Model(exports, described, start, start + aligned(total));
+}

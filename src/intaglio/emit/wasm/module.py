@@ -1,0 +1,160 @@
+"""A graph as a folder for the browser: our kernels as WebAssembly, weights beside it, and JavaScript that runs them."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from intaglio.emit.c.building import flags
+from intaglio.emit.c.example import example_of
+from intaglio.emit.c.interface import Port
+from intaglio.emit.c.module import Written, write_model
+from intaglio.emit.c.program import Example
+from intaglio.emit.export import Source, Wish
+from intaglio.emit.names import comment
+from intaglio.emit.wasm.script import ARRAYS, LIBRARY, loader_text, model_text, types_text
+from intaglio.errors import CompileError
+from intaglio.ir.op import Array
+
+WEIGHTS = None
+LEFT_OUT = ()
+
+LINKED = ("model_run", "model_arena_bytes", "model_error", "__heap_base")
+TIME_LIMIT_SECONDS = 600
+TOLERANCE = 1e-4
+
+
+def write(wish: Wish) -> Source:
+    """All files of the folder; the module is compiled when the folder is there."""
+    return write_wasm(wish).source
+
+
+@dataclass
+class WrittenWasm:
+    """The files, and the C that the module is made of."""
+
+    source: Source
+    c: Written
+
+
+def write_wasm(wish: Wish, optimize: str = "-O3") -> WrittenWasm:
+    """All files of the folder, and the C that they come from."""
+    options = {"style": "fast", "target": "wasm", "globals": False, "measure": False, **wish.options}
+    written = write_model(replace(wish, options=options, weights="bin"))
+    interface = written.interface
+    weights = _weights(written)
+    example = example_of(wish.graph, written.lowered.sizes)
+    stored = None if example is None or example.outputs is None else _stored(interface.inputs, interface.outputs, example)
+    files = {
+        "model.js": model_text(interface, len(weights)),
+        "model.d.ts": types_text(interface),
+        "loader.js": loader_text(),
+        "index.html": (LIBRARY / "index.html").read_text(encoding="utf-8"),
+        "package.json": json.dumps({"type": "module", "private": True}, indent=2) + "\n",
+    }
+    if stored is not None:
+        files |= {"test.json": stored, "test.js": (LIBRARY / "test.js").read_text(encoding="utf-8")}
+
+    def save(folder: Path) -> list[str]:
+        compile_wasm(written, folder / "model.wasm", optimize)
+        if interface.takes_weights:
+            (folder / "weights.bin").write_bytes(weights)
+        return ["model.wasm", *(["weights.bin"] if interface.takes_weights else [])]
+
+    return WrittenWasm(Source(files, {}, _readme(wish, stored is not None), save=save), written)
+
+
+def _weights(written: Written) -> bytes:
+    if written.source.save is None or not written.interface.takes_weights:
+        return b""
+    with tempfile.TemporaryDirectory(prefix="intaglio-weights-") as folder:
+        names = written.source.save(Path(folder))
+        return (Path(folder) / names[0]).read_bytes() if names else b""
+
+
+def compiler() -> list[str]:
+    """The command that compiles C to WebAssembly; raises CompileError where there is none."""
+    if importlib.util.find_spec("ziglang") is None:
+        raise CompileError("WebAssembly is compiled by the package ziglang, which is not installed: `pip install ziglang`")
+    return [sys.executable, "-m", "ziglang", "cc", "-target", "wasm32-wasi"]
+
+
+def compile_wasm(written: Written, path: Path, optimize: str = "-O3") -> None:
+    """Compile the C of a model to a module that needs nothing from outside."""
+    chosen = [flag for flag in flags(written.options) if flag != "-O3"]
+    links = ["-mexec-model=reactor", "-Wl,--strip-all", *(f"-Wl,--export={name}" for name in LINKED)]
+    with tempfile.TemporaryDirectory(prefix="intaglio-wasm-") as place:
+        for name, text in written.source.files.items():
+            (Path(place) / name).write_text(text, encoding="utf-8")
+        source = f"{written.options.prefix}.c"
+        command = [*compiler(), *chosen, optimize, *links, "-o", str(path.resolve()), source]
+        _call(Path(place), command)
+
+
+def _call(folder: Path, command: Sequence[str]) -> None:
+    try:
+        answer = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CompileError(f"the compiler of WebAssembly cannot be run: {error}") from None
+    if answer.returncode != 0:
+        raise CompileError(f"the compiler of WebAssembly failed:\n{answer.stderr[:4000]}")
+
+
+def _stored(inputs: Sequence[Port], outputs: Sequence[Port], example: Example) -> str:
+    """An example as JSON; what an input with a default is fed is the default."""
+    assert example.outputs is not None
+    data = {
+        "tolerance": TOLERANCE,
+        "inputs": {port.title: _tensor(port, array) for port, array in zip(inputs, example.inputs, strict=True)},
+        "outputs": {port.title: _tensor(port, array) for port, array in zip(outputs, example.outputs, strict=True)},
+    }
+    return json.dumps(data)
+
+
+def _tensor(port: Port, array: Array) -> dict[str, Any]:
+    data = np.ascontiguousarray(array)
+    return {
+        "kind": ARRAYS[port.type],
+        "dims": list(np.shape(array)),
+        "bytes": base64.b64encode(data.tobytes()).decode("ascii"),
+    }
+
+
+def _readme(wish: Wish, has_test: bool) -> str:
+    test = "\n`node test.js` compares it with stored answers.\n" if has_test else ""
+    taken = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in wish.graph.inputs)
+    given = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in wish.graph.outputs)
+    return f"""# {wish.name}
+
+A model for the browser, written by Intaglio: `model.wasm` (with SIMD, one thread), `weights.bin`, and `model.js`, which
+loads and runs them in browsers and in node. Weights are read as they come.
+
+```js
+import {{ load }} from "./model.js";
+
+const model = await load();
+const outputs = model.run({{ name: {{ data, dims }} }}); // typed arrays; an array alone where no size is open
+```
+
+`index.html` is a page that shows it: serve the folder (`python -m http.server`) and open it.
+{test}
+Inputs:
+
+{taken or "none"}
+
+Outputs:
+
+{given}
+"""

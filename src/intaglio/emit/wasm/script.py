@@ -1,0 +1,165 @@
+"""The JavaScript of a model: what it takes and gives, for the loader that every model shares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from intaglio.emit.c.driver import NO_ROOM
+from intaglio.emit.c.interface import Interface, Port
+from intaglio.emit.c.types import parts
+from intaglio.emit.names import comment
+from intaglio.errors import UnsupportedError
+from intaglio.ir.dim import Atom, Dim, Expr, Symbol, lone_atom
+
+LIBRARY = Path(__file__).parent / "library"
+
+ARRAYS = {
+    "float": "Float32Array",
+    "double": "Float64Array",
+    "bool": "Uint8Array",
+    "int64_t": "BigInt64Array",
+    "uint64_t": "BigUint64Array",
+    **{f"{sign.lower()}int{bits}_t": f"{sign or 'I'}{'int' if sign else 'nt'}{bits}Array"
+       for sign in ("", "U") for bits in (8, 16, 32)},
+}  # fmt: skip
+"""The arrays of JavaScript for the types of C."""
+
+
+def loader_text() -> str:
+    """`loader.js`, which is the same for every model."""
+    return (LIBRARY / "loader.js").read_text(encoding="utf-8").replace("__NO_ROOM__", str(NO_ROOM))
+
+
+def model_text(interface: Interface, weight_bytes: int) -> str:
+    """`model.js`."""
+    variables = {symbol: f"s[{json.dumps(symbol)}]" for symbol in interface.sizes}
+    lines = [
+        "// A model for WebAssembly, written by Intaglio.",
+        'import { loadModel, sizing } from "./loader.js";',
+        "",
+        "const { floordiv, ceildiv, mod, broadcast, min, max } = sizing;",
+        "void [floordiv, ceildiv, mod, broadcast, min, max];",
+        "",
+        "const described = {",
+        f"    hasWeights: {_flag(interface.takes_weights)},",
+        f"    weightBytes: {weight_bytes},",
+        f"    sizes: {{ {', '.join(_places(interface))} }}, // where each is told: the input and its axis",
+        "    inputs: [",
+        *(f"        {_port(port, variables)}," for port in interface.inputs),
+        "    ],",
+        "    outputs: [",
+        *(f"        {_port(port, variables)}," for port in interface.outputs),
+        "    ],",
+        "};",
+        "",
+        "/** The model; its files lie beside this one unless `base` names another folder. */",
+        "export async function load(base = import.meta.url, options = {}) {",
+        "    return loadModel(base, described, options);",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _flag(is_so: bool) -> str:
+    return "true" if is_so else "false"
+
+
+def _places(interface: Interface) -> list[str]:
+    found: list[str] = []
+    for symbol in interface.sizes:
+        place = next(
+            (
+                (index, axis)
+                for index, port in enumerate(interface.inputs)
+                for axis, dim in enumerate(port.shape)
+                if lone_atom(dim) == Symbol(symbol) and port.default is None
+            ),
+            None,
+        )
+        if place is None:
+            raise UnsupportedError(f"the size {comment(symbol)} is told by no input alone: fix it with --dim")
+        found.append(f"{json.dumps(symbol)}: [{place[0]}, {place[1]}]")
+    return found
+
+
+def _port(port: Port, variables: Mapping[str, str]) -> str:
+    shape = "null" if port.is_late else f"(s) => [{', '.join(size_text(dim, variables) for dim in port.shape)}]"
+    items = {
+        "name": json.dumps(port.title),
+        "dtype": json.dumps(port.value.dtype.name),
+        "type": json.dumps(port.type),
+        "parts": str(parts(port.value.dtype)),
+        "dims": json.dumps([dim if isinstance(dim, int) else str(dim) for dim in port.shape]),
+        "shape": shape,
+        **({"isOptional": "true"} if port.default is not None else {}),
+    }
+    return f"{{ {', '.join(f'{name}: {text}' for name, text in items.items())} }}"
+
+
+def size_text(dim: Dim, names: Mapping[str, str]) -> str:
+    """A size as an expression of JavaScript."""
+    if not isinstance(dim, Expr):
+        return str(int(dim))
+    terms = [" * ".join([str(factor), *(_atom(atom, names) for atom in monomial)]) for monomial, factor in dim.terms]
+    return f"({' + '.join(terms)})"
+
+
+def _atom(atom: Atom, names: Mapping[str, str]) -> str:
+    if isinstance(atom, Symbol):
+        return names[atom.name]
+    operands = [size_text(operand, names) for operand in atom.operands]
+    match atom.function:
+        case "less":
+            return f"({operands[0]} < {operands[1]} ? 1 : 0)"
+        case "equal":
+            return f"({operands[0]} === {operands[1]} ? 1 : 0)"
+        case "select":
+            return f"({operands[0]} ? {operands[1]} : {operands[2]})"
+        case _:
+            return f"{atom.function}({', '.join(operands)})"
+
+
+def types_text(interface: Interface) -> str:
+    """`model.d.ts`."""
+
+    def fields(ports: Sequence[Port], suffix: str, *, is_fed: bool) -> list[str]:
+        return [
+            f"    {json.dumps(port.title)}{'?' if port.default is not None else ''}: "
+            f"{suffix}<{ARRAYS[port.type]}>{f' | {ARRAYS[port.type]}' if is_fed else ''}; // {port.about}"
+            for port in ports
+        ]
+
+    return "\n".join([
+        "/** A tensor: its elements in rows, and its sizes. Types that JavaScript lacks are the bits of their elements. */",
+        "export interface Tensor<Data> {",
+        "    data: Data;",
+        "    dims: number[];",
+        "}",
+        "export interface Result<Data> extends Tensor<Data> {",
+        "    type: string;",
+        "}",
+        "export interface Inputs {",
+        *fields(interface.inputs, "Tensor", is_fed=True),
+        "}",
+        "export interface Outputs {",
+        *fields(interface.outputs, "Result", is_fed=False),
+        "}",
+        "export interface Port {",
+        "    name: string;",
+        "    type: string;",
+        "    dims: (number | string)[];",
+        "}",
+        "export interface Model {",
+        "    readonly inputs: Port[];",
+        "    readonly outputs: Port[];",
+        "    run(feeds: Inputs): Outputs;",
+        "}",
+        "export interface Options {",
+        "    onProgress?: (loaded: number, total: number) => void;",
+        "}",
+        "export function load(base?: string | URL, options?: Options): Promise<Model>;",
+        "",
+    ])  # fmt: skip
