@@ -41,7 +41,7 @@ def test_the_wheel_holds_the_whole_package(wheel: Path) -> None:
     wanted = [
         path
         for path in SOURCES.rglob("*")
-        if path.suffix in (".py", ".pyi", ".c", ".h", ".typed") or path.name == "py.typed"
+        if path.suffix in (".py", ".pyi", ".c", ".h", ".js", ".mjs", ".html", ".typed") or path.name == "py.typed"
     ]
     assert {path.relative_to(ROOT / "src").as_posix() for path in wanted} <= held
     for name in ("py.typed", *(f"targets/c/runtime/{name}" for name in ("ig.h", "ig_math.h", "pool.c", "call.c"))):

@@ -88,6 +88,10 @@ class ExportBackend:
             language, _, style = self.language.partition(":")
             if language == "c":
                 return _Exported(language, _compiled(model, Path(folder), style or "readable"))
+            if language == "wasm":
+                from intaglio.conformance.wasm import WasmModel
+
+                return _Exported(language, WasmModel(model))
             export(model, self.language, folder)
             if self.language == "onnx":
                 return _Exported(self.language, load(Path(folder) / "model.onnx", engine="reference"))

@@ -54,7 +54,9 @@ def write_wasm(wish: Wish, optimize: str = "-O3") -> WrittenWasm:
     interface = written.interface
     weights = _weights(written)
     example = example_of(wish.graph, written.lowered.sizes)
-    stored = None if example is None or example.outputs is None else _stored(interface.inputs, interface.outputs, example)
+    stored = (
+        None if example is None or example.outputs is None else _stored(interface.inputs, interface.outputs, example)
+    )
     files = {
         "model.js": model_text(interface, len(weights)),
         "model.d.ts": types_text(interface),
@@ -85,14 +87,21 @@ def _weights(written: Written) -> bytes:
 def compiler() -> list[str]:
     """The command that compiles C to WebAssembly; raises CompileError where there is none."""
     if importlib.util.find_spec("ziglang") is None:
-        raise CompileError("WebAssembly is compiled by the package ziglang, which is not installed: `pip install ziglang`")
+        raise CompileError(
+            "WebAssembly is compiled by the package ziglang, which is not installed: `pip install ziglang`"
+        )
     return [sys.executable, "-m", "ziglang", "cc", "-target", "wasm32-wasi"]
 
 
 def compile_wasm(written: Written, path: Path, optimize: str = "-O3") -> None:
     """Compile the C of a model to a module that needs nothing from outside."""
     chosen = [flag for flag in flags(written.options) if flag != "-O3"]
-    links = ["-mexec-model=reactor", "-Wl,--strip-all", *(f"-Wl,--export={name}" for name in LINKED)]
+    links = [
+        "-fno-sanitize=all",
+        "-mexec-model=reactor",
+        "-Wl,--strip-all",
+        *(f"-Wl,--export={name}" for name in LINKED),
+    ]
     with tempfile.TemporaryDirectory(prefix="intaglio-wasm-") as place:
         for name, text in written.source.files.items():
             (Path(place) / name).write_text(text, encoding="utf-8")
