@@ -29,6 +29,7 @@ from intaglio.ir.op import Array
 WEIGHTS = None
 LEFT_OUT = ()
 
+LINKING = ("-fno-sanitize=all", "-mexec-model=reactor", "-Wl,--strip-all")
 LINKED = ("model_run", "model_arena_bytes", "model_error", "__heap_base")
 TIME_LIMIT_SECONDS = 600
 TOLERANCE = 1e-4
@@ -54,18 +55,18 @@ def write_wasm(wish: Wish, optimize: str = "-O3") -> WrittenWasm:
     interface = written.interface
     weights = _weights(written)
     example = example_of(wish.graph, written.lowered.sizes)
-    stored = (
-        None if example is None or example.outputs is None else _stored(interface.inputs, interface.outputs, example)
-    )
+    stored = None
+    if example is not None and example.outputs is not None:
+        stored = _stored(interface.inputs, interface.outputs, example)
     files = {
         "model.js": model_text(interface, len(weights)),
         "model.d.ts": types_text(interface),
         "loader.js": loader_text(),
-        "index.html": (LIBRARY / "index.html").read_text(encoding="utf-8"),
+        "index.html": _copied("index.html"),
         "package.json": json.dumps({"type": "module", "private": True}, indent=2) + "\n",
     }
     if stored is not None:
-        files |= {"test.json": stored, "test.js": (LIBRARY / "test.js").read_text(encoding="utf-8")}
+        files |= {"test.json": stored, "test.js": _copied("test.js"), "test.html": _copied("test.html")}
 
     def save(folder: Path) -> list[str]:
         compile_wasm(written, folder / "model.wasm", optimize)
@@ -74,6 +75,10 @@ def write_wasm(wish: Wish, optimize: str = "-O3") -> WrittenWasm:
         return ["model.wasm", *(["weights.bin"] if interface.takes_weights else [])]
 
     return WrittenWasm(Source(files, {}, _readme(wish, stored is not None), save=save), written)
+
+
+def _copied(name: str) -> str:
+    return (LIBRARY / name).read_text(encoding="utf-8")
 
 
 def _weights(written: Written) -> bytes:
@@ -87,21 +92,14 @@ def _weights(written: Written) -> bytes:
 def compiler() -> list[str]:
     """The command that compiles C to WebAssembly; raises CompileError where there is none."""
     if importlib.util.find_spec("ziglang") is None:
-        raise CompileError(
-            "WebAssembly is compiled by the package ziglang, which is not installed: `pip install ziglang`"
-        )
+        raise CompileError("WebAssembly needs the package ziglang, which is not installed: `pip install ziglang`")
     return [sys.executable, "-m", "ziglang", "cc", "-target", "wasm32-wasi"]
 
 
 def compile_wasm(written: Written, path: Path, optimize: str = "-O3") -> None:
     """Compile the C of a model to a module that needs nothing from outside."""
     chosen = [flag for flag in flags(written.options) if flag != "-O3"]
-    links = [
-        "-fno-sanitize=all",
-        "-mexec-model=reactor",
-        "-Wl,--strip-all",
-        *(f"-Wl,--export={name}" for name in LINKED),
-    ]
+    links = [*LINKING, *(f"-Wl,--export={name}" for name in LINKED)]
     with tempfile.TemporaryDirectory(prefix="intaglio-wasm-") as place:
         for name, text in written.source.files.items():
             (Path(place) / name).write_text(text, encoding="utf-8")
@@ -142,7 +140,7 @@ def _tensor(port: Port, array: Array) -> dict[str, Any]:
 
 
 def _readme(wish: Wish, has_test: bool) -> str:
-    test = "\n`node test.js` compares it with stored answers.\n" if has_test else ""
+    test = "\n`node test.js`, or `test.html` in a browser, compares it with stored answers.\n" if has_test else ""
     taken = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in wish.graph.inputs)
     given = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in wish.graph.outputs)
     return f"""# {wish.name}

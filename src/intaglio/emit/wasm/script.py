@@ -133,7 +133,7 @@ def types_text(interface: Interface) -> str:
         ]
 
     return "\n".join([
-        "/** A tensor: its elements in rows, and its sizes. Types that JavaScript lacks are the bits of their elements. */",
+        "/** A tensor: its elements in rows, and its sizes. Elements of types that JavaScript lacks are bits. */",
         "export interface Tensor<Data> {",
         "    data: Data;",
         "    dims: number[];",

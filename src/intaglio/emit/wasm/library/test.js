@@ -1,33 +1,44 @@
-// `node test.js`: compares the model with answers that were stored when it was exported.
-import { readFile } from "node:fs/promises";
+// Compares the model with answers that were stored when it was exported: `node test.js`, or open test.html.
 import { load } from "./model.js";
 
-const { inputs, outputs, tolerance } = JSON.parse(await readFile(new URL("test.json", import.meta.url), "utf-8"));
+const isNode = typeof process !== "undefined" && Boolean(process.versions?.node);
 
-function tensor({ kind, dims, bytes }) {
-    const raw = Buffer.from(bytes, "base64");
-    const copy = raw.buffer.slice(raw.byteOffset, raw.byteOffset + raw.byteLength);
-    return { data: new globalThis[kind](copy), dims };
+async function example() {
+    const url = new URL("test.json", import.meta.url);
+    if (!isNode) return (await fetch(url)).json();
+    const { readFile } = await import("node:fs/promises");
+    return JSON.parse(await readFile(url, "utf-8"));
 }
 
-function isNear(found, wanted) {
+function tensor({ kind, dims, bytes }) {
+    const raw = Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0));
+    return { data: new globalThis[kind](raw.buffer), dims };
+}
+
+function isNear(found, wanted, tolerance) {
     if (typeof wanted === "bigint") return found === wanted;
     const isSame = Object.is(found, wanted) || found === wanted;
     return isSame || Math.abs(found - wanted) <= tolerance * (1 + Math.abs(wanted));
 }
 
-const model = await load();
-const feeds = Object.fromEntries(Object.entries(inputs).map(([name, stored]) => [name, tensor(stored)]));
-const begin = performance.now();
-const found = model.run(feeds);
-console.log(`one run: ${(performance.now() - begin).toFixed(1)} ms`);
-for (const [name, stored] of Object.entries(outputs)) {
-    const { data, dims } = tensor(stored);
-    if (String(dims) !== String(found[name].dims))
-        throw new Error(`${name} has the dims ${found[name].dims}, expected ${dims}`);
-    data.forEach((wanted, place) => {
-        if (!isNear(found[name].data[place], wanted))
-            throw new Error(`${name}[${place}] is ${found[name].data[place]}, expected ${wanted}`);
-    });
-    console.log(`${name}: ${data.length} numbers are right`);
+/** Runs the example and tells what was found; raises an error where a number is wrong. */
+export async function check(say) {
+    const { inputs, outputs, tolerance } = await example();
+    const model = await load();
+    const feeds = Object.fromEntries(Object.entries(inputs).map(([name, stored]) => [name, tensor(stored)]));
+    const begin = performance.now();
+    const found = model.run(feeds);
+    say(`one run: ${(performance.now() - begin).toFixed(1)} ms`);
+    for (const [name, stored] of Object.entries(outputs)) {
+        const { data, dims } = tensor(stored);
+        if (String(dims) !== String(found[name].dims))
+            throw new Error(`${name} has the dims ${found[name].dims}, expected ${dims}`);
+        data.forEach((wanted, place) => {
+            if (!isNear(found[name].data[place], wanted, tolerance))
+                throw new Error(`${name}[${place}] is ${found[name].data[place]}, expected ${wanted}`);
+        });
+        say(`${name}: ${data.length} numbers are right`);
+    }
 }
+
+if (isNode) await check(console.log);

@@ -1,0 +1,215 @@
+"""Models as WebAssembly: run by node, and by a real browser where one is installed."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import importlib.util
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from tests.emit.models import FEEDS, MODELS
+
+import intaglio
+from intaglio.conformance.exported import UNSAID, export_row, export_subject
+from intaglio.conformance.suite import cases
+from intaglio.conformance.wasm import WasmModel
+from intaglio.errors import CompileError, InputError, UnsupportedError
+
+NODE = shutil.which("node")
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SAMPLE = 400
+
+needs_node = pytest.mark.skipif(
+    NODE is None or importlib.util.find_spec("ziglang") is None,
+    reason="node or the package ziglang is missing: `apt install nodejs`, `pip install ziglang`",
+)
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed: `apt install chromium`")
+
+
+def run_node(folder: Path, script: str = "test.js") -> str:
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, str(folder / script)], capture_output=True, text=True, check=False, timeout=120, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address under which a folder is served."""
+    handler = functools.partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def browse(address: str) -> str:
+    """The page at an address after its scripts have run."""
+    assert BROWSER is not None
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000", "--dump-dom"]
+    done = subprocess.run([*command, address], capture_output=True, text=True, check=False, timeout=180)
+    return done.stdout
+
+
+@needs_node
+@pytest.mark.parametrize("name", sorted(MODELS)[:3])
+def test_exported_models_are_right(name: str) -> None:
+    model = MODELS[name]()
+    expected = intaglio.load(model, engine="reference")(*FEEDS[name])
+    try:
+        wasm = WasmModel(model)
+    except UnsupportedError as error:
+        pytest.skip(f"C does not say it: {error}")
+    for left, right in zip(wasm(*FEEDS[name]), expected if isinstance(expected, tuple) else (expected,), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-6)
+
+
+HOSTILE = 'x"]; throw new Error("out"); //\n\u2028</script>`${1}'
+
+
+def hostile_model() -> onnx.ModelProto:
+    """Names that try to get out of strings and comments, and sizes that the caller chooses."""
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", [HOSTILE], ["y*/"])], "g",
+        [value(HOSTILE, onnx.TensorProto.FLOAT, ["n", 3])], [value("y*/", onnx.TensorProto.FLOAT, ["n", 3])],
+    )  # fmt: skip
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+
+
+@needs_node
+def test_names_stay_names_and_sizes_are_free() -> None:
+    wasm = WasmModel(hostile_model())
+    for rows in (1, 7, 0, 2):
+        x = np.random.default_rng(rows).normal(size=(rows, 3)).astype(np.float32)
+        np.testing.assert_array_equal(wasm(x)[0], np.maximum(x, 0))
+
+
+@needs_node
+def test_the_folder_tests_itself_and_refuses_wrong_inputs(tmp_path: Path) -> None:
+    intaglio.export(hostile_model(), "wasm", tmp_path)
+    assert "numbers are right" in run_node(tmp_path)
+    (tmp_path / "wrong.js").write_text(
+        """
+        import { load } from "./model.js";
+        const model = await load();
+        const name = model.inputs[0].name;
+        for (const feeds of [{}, { other: new Float32Array(3) }, { [name]: new Float64Array(3) },
+                             { [name]: { data: new Float32Array(4), dims: [1, 3] } },
+                             { [name]: { data: new Float32Array(4), dims: [1, 4] } },
+                             { [name]: new Float32Array(3) }])
+            try { model.run(feeds); console.log("taken"); } catch (error) { console.log(error.message); }
+        """
+    )
+    lines = [line for line in run_node(tmp_path, "wrong.js").splitlines() if line]
+    assert "taken" not in lines
+    text = "\n".join(lines)
+    for wanted in (
+        "no value for the input",
+        "expected a Float32Array",
+        "its dims 1,3 need 3",
+        "expected 1,3",
+        "open sizes",
+    ):
+        assert wanted in text
+
+
+@needs_node
+@needs_browser
+def test_a_browser_runs_it(tmp_path: Path) -> None:
+    intaglio.export(hostile_model(), "wasm", tmp_path)
+    with served(tmp_path) as address:
+        assert "PASSED" in browse(f"{address}/test.html")
+        page = browse(f"{address}/index.html")
+    assert re.search(r"Ready after \d+ ms", page)
+    assert "throw new Error" in page  # the hostile name as text
+
+
+@needs_node
+@pytest.mark.parametrize("name", list(cases())[::SAMPLE])
+def test_onnx_tests_in_wasm(name: str) -> None:
+    result, error = cases()[name].run(export_subject("wasm"))
+    if error is not None and not isinstance(error, UnsupportedError) and result.outcome != "random":
+        raise error
+
+
+@needs_node
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_all_of_onnx_tests() -> None:
+    subject = export_subject("wasm")
+    results = [case.run(subject)[0] for case in cases().values()]
+    _, passed, _, _ = export_row("wasm", results)
+    assert passed >= 1700
+    wrong = [result.name for result in results if result.outcome == "failed" and not result.reason.startswith(UNSAID)]
+    assert not wrong
+
+
+@needs_node
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mobilenet_v2", "silero-vad-18"])
+def test_networks_in_a_browser(name: str, tmp_path: Path) -> None:
+    """Real networks on a page; their answers are compared with the native engine's."""
+    from bench.models import select
+
+    (found,) = select([name])
+    intaglio.export(found.path(), "wasm", tmp_path)
+    model = intaglio.load(found.path())
+    feeds = found.feeds(1)
+    write_example(tmp_path, feeds, model.run(feeds))
+    with served(tmp_path) as address:
+        assert "PASSED" in browse(f"{address}/test.html")
+
+
+def write_example(folder: Path, feeds: dict[str, Any], outputs: dict[str, Any]) -> None:
+    import base64
+    import json
+    import shutil as files
+
+    from intaglio.emit.wasm.script import LIBRARY
+
+    kinds = {"f4": "Float32Array", "f8": "Float64Array", "i8": "BigInt64Array", "i4": "Int32Array", "b1": "Uint8Array"}
+
+    def stored(array: Any) -> dict[str, Any]:
+        data = np.ascontiguousarray(array)
+        kind = kinds[data.dtype.str[1:]]
+        return {"kind": kind, "dims": list(np.shape(array)), "bytes": base64.b64encode(data.tobytes()).decode()}
+
+    data = {"tolerance": 1e-4, "inputs": {k: stored(v) for k, v in feeds.items()},
+            "outputs": {k: stored(v) for k, v in outputs.items()}}  # fmt: skip
+    (folder / "test.json").write_text(json.dumps(data))
+    for name in ("test.js", "test.html"):
+        files.copy(LIBRARY / name, folder / name)
+
+
+def test_without_its_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CompileError, match="pip install ziglang"):
+        intaglio.export(hostile_model(), "wasm", tmp_path)
+
+
+def test_options_of_other_languages_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="style"):
+        intaglio.export(hostile_model(), "wasm", tmp_path, style="readable")
