@@ -18,6 +18,7 @@ COMMANDS = {
     "production": "starting time, memory and idle cost, in fresh processes",
     "field": "about two hundred models of the kinds people have, against ONNX Runtime",
     "training": "training steps against PyTorch, eager and compiled",
+    "browser": "WebAssembly against onnxruntime-web, in node",
     "gemm": "matrix products at the shapes of transformers, against the peak of the machine",
 }
 

@@ -104,6 +104,8 @@ def export_model(
 ) -> None:
     """Write a model as source: python is a module that needs NumPy alone, torch modules of PyTorch, c C11, onnx a file.
 
+    wasm is a folder for browsers: a module, a loader in JavaScript and a page.
+
     C allocates nothing and prints nothing; `make test` in its folder compares it with stored answers.
 
     ONNX is written at any operator set from 9 on: what it does not have is written in what it has, or told.
