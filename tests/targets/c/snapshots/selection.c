@@ -28,26 +28,37 @@
    and then its place, so that keys differ and their order is total. A task is a block of rows. */
 /* the text of a file of kernels/ */
 
-/* cumsum
-   buffers: data (in), out (out); sizes: outer, extent, inner, vectors, rows, block */
+/* CumSum
+   buffers: float32 in, float32 out; sizes: steps, rows0, row_stride0_0, row_stride1_0 */
 static void kernel_cumsum(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
 {
-    const float *const data = buffer[0];
-    float *const out = buffer[1];
-    const int64_t outer = size[0];
-    const int64_t extent = size[1];
-    const int64_t inner = size[2];
-    const int64_t vectors = size[3];
-    const int64_t rows = size[4];
-    const int64_t block = size[5];
-    for (int64_t row = begin * block, stop = end * block < rows ? end * block : rows; row < stop; row++) {
-        ig_f32_element total = 0;
-        for (int64_t step = 0; step < extent; step++) {
-            const int64_t at = row * extent + (step);
-            const ig_f32_element now = ig_load_n_f32(data + at, 1)[0];
-            const ig_f32_element after = (ig_f32_element)(total + now);
-            ig_store_n_f32(out + at, ig_set_f32(after), 1);
-            total = after;
+    const float *const x0 = buffer[0];
+    float *const x1 = buffer[1];
+    const int64_t steps = size[0];
+    const int64_t rows0 = size[1];
+    const int64_t row_stride0_0 = size[2];
+    const int64_t row_stride1_0 = size[3];
+    (void)steps;
+    (void)rows0;
+    (void)row_stride0_0;
+    (void)row_stride1_0;
+    (void)scratch;
+    for (int64_t task = begin; task < end; task++) {
+        int64_t rest = task;
+        (void)rest;
+        const int64_t i0 = rest;
+        const float *const p0 = x0 + i0 * row_stride0_0;
+        float *const p1 = x1 + i0 * row_stride1_0;
+        ig_f32_element total_v0 = 0;
+        for (int64_t step = 0; step < steps; step++) {
+            const int64_t k = step;
+            {
+                const ig_f32 v1 = ig_broadcast_f32(p0 + k);
+                const ig_f32_element next_v0 = (ig_f32_element)(total_v0 + v1[0]);
+                const ig_f32 v0 = ig_set_f32(next_v0);
+                ig_scatter_f32(p1 + k, 0, v0, 1);
+                total_v0 = next_v0;
+            }
         }
     }
 }
@@ -117,7 +128,6 @@ int32_t run(const ig_call *call)
     const int64_t n0 = call->dim[0]; /* n */
     (void)n0;
     const int64_t calc0 = run_floordiv((n0 + 202LL), 203);
-    const int64_t calc1 = run_floordiv((n0 + 1260LL), 1261);
     /* TopK -> topk: float32[n, 3] */
     {
         int64_t fault = 0;
@@ -142,10 +152,10 @@ int32_t run(const ig_call *call)
             (call->arena + call->offset[0]), /* topk */
             call->output[0], /* cumsum */
         };
-        const struct { int64_t outer, extent, inner, vectors, rows, block; } size = {
-            .outer = n0, .extent = 3, .inner = 1, .vectors = 1, .rows = n0, .block = 1261
+        const struct { int64_t steps, rows0, row_stride0_0, row_stride1_0; } size = {
+            .steps = 3, .rows0 = n0, .row_stride0_0 = 3, .row_stride1_0 = 3
         };
-        const int64_t tasks = calc1, cost = 13872, scratch = 0;
+        const int64_t tasks = n0, cost = 11, scratch = 0;
         if (call->parallel(call, kernel_cumsum, buffer, (const int64_t *)&size, tasks, cost, scratch))
             return 1;
     }

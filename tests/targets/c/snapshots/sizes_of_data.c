@@ -60,89 +60,19 @@ static void kernel_greater(void *const *buffer, const int64_t *size, int64_t beg
     }
 }
 
-/* count_nonzero
-   buffers: data (in), out (out); sizes: total, blocks */
-static void kernel_count_nonzero(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
-{
-    const uint8_t *const data = buffer[0];
-    int64_t *const out = buffer[1];
-    const int64_t total = size[0];
-    const int64_t blocks = size[1];
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t stop = (task + 1) * 16384 < total ? (task + 1) * 16384 : total;
-        int64_t count = 0;
-        for (int64_t i = task * 16384; i < stop; i++)
-            count += (data[i] != 0);
-        out[task] = count;
-    }
-}
+/* Counts what is not zero. A task is BLOCK elements, and has a count of its own. */
+/* What plain kernels use: those that include this file are C11 and use C's library by its own names. */
+/* the text of a file of kernels/ */
 
-/* nonzero
-   buffers: data (in), counts (in), out (out); sizes: total, blocks, found, extent0 */
-static void kernel_nonzero(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
-{
-    const uint8_t *const data = buffer[0];
-    const int64_t *const counts = buffer[1];
-    int64_t *const out = buffer[2];
-    const int64_t total = size[0];
-    const int64_t blocks = size[1];
-    const int64_t found = size[2];
-    const int64_t extent0 = size[3];
-    (void)found, (void)out;
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t stop = (task + 1) * 16384 < total ? (task + 1) * 16384 : total;
-        int64_t place = 0;
-        for (int64_t before = 0; before < task; before++)
-            place += counts[before];
-        for (int64_t i = task * 16384; i < stop; i++) {
-            if (!(data[i] != 0))
-                continue;
-            int64_t rest = i;
-            out[0 * found + place] = rest % extent0;
-            rest /= extent0;
-            (void)rest;
-            place++;
-        }
-    }
-}
+/* Writes the indices of what is not zero along each axis. A task is BLOCK elements, whose indices stand behind those of
+   the tasks before it. */
+/* What plain kernels use: those that include this file are C11 and use C's library by its own names. */
+/* the text of a file of kernels/ */
 
-static inline int64_t kernel_gather_place(int64_t index, int64_t extent)
-{
-    const int64_t place = index < 0 ? index + extent : index;
-    return (uint64_t)place < (uint64_t)extent ? place : -1;
-}
-
-/* gather
-   buffers: data (in), index (in), out (out); sizes: outer, count, extent, inner, outer_step, axis_step, rows, block */
-static void kernel_gather(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
-{
-    const uint32_t *const data = buffer[0];
-    const int64_t *const index = buffer[1];
-    uint32_t *const out = buffer[2];
-    int64_t *const fault = buffer[3];
-    const int64_t outer = size[0];
-    const int64_t count = size[1];
-    const int64_t extent = size[2];
-    const int64_t inner = size[3];
-    const int64_t outer_step = size[4];
-    const int64_t axis_step = size[5];
-    const int64_t rows = size[6];
-    const int64_t block = size[7];
-    int64_t o = begin * block / (count > 0 ? count : 1), i = begin * block - o * count;
-    for (int64_t row = begin * block, stop = end * block < rows ? end * block : rows; row < stop; row++) {
-        const int64_t place = kernel_gather_place((int64_t)index[i], extent), at = o * outer_step + place * axis_step;
-        if (place < 0)
-            *fault = 1;
-        else if (inner == 1)
-            out[row] = data[at];
-        else
-            __builtin_memcpy(out + row * inner, data + at, (unsigned long)inner * sizeof *out);
-        if (++i == count) {
-            i = 0;
-            o++;
-        }
-    }
-}
+/* Copies what stands at each index along an axis: rows of `inner` elements, which lie side by side. A task is `block`
+   rows of the result. */
+/* What plain kernels use: those that include this file are C11 and use C's library by its own names. */
+/* the text of a file of kernels/ */
 
 static __attribute__((noinline, const)) int64_t run_floordiv(int64_t a, int64_t b)
 {
@@ -232,7 +162,7 @@ int32_t run(const ig_call *call)
             (call->arena + call->offset[0]), /* greater */
             (call->arena + call->offset[1]), /* counts */
         };
-        const struct { int64_t total, blocks; } size = {.total = (7LL * n0), .blocks = calc0};
+        const struct { int64_t total; } size = {.total = (7LL * n0)};
         const int64_t tasks = calc0, cost = 4096, scratch = 0;
         if (call->parallel(call, kernel_count_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch))
             return 1;
@@ -262,8 +192,8 @@ int32_t run(const ig_call *call)
             (call->arena + call->offset[1]), /* counts */
             b0, /* nonzero */
         };
-        const struct { int64_t total, blocks, found, extent0; } size = {
-            .total = (7LL * n0), .blocks = calc0, .found = n1, .extent0 = (7LL * n0)
+        const struct { int64_t total, found, extent0; } size = {
+            .total = (7LL * n0), .found = n1, .extent0 = (7LL * n0)
         };
         const int64_t tasks = calc0, cost = 8192, scratch = 0;
         if (call->parallel(call, kernel_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch))
@@ -284,9 +214,9 @@ int32_t run(const ig_call *call)
             r0, /* gather */
             &fault,
         };
-        const struct { int64_t outer, count, extent, inner, outer_step, axis_step, rows, block; } size = {
-            .outer = 1, .count = n1, .extent = (7LL * n0), .inner = 1, .outer_step = 0, .axis_step = 1,
-            .rows = n1, .block = 3277
+        const struct { int64_t rows, count, extent, inner, outer_step, axis_step, block; } size = {
+            .rows = n1, .count = n1, .extent = (7LL * n0), .inner = 1, .outer_step = 0, .axis_step = 1,
+            .block = 3277
         };
         const int64_t tasks = calc2, cost = 13109, scratch = 0;
         if (call->parallel(call, kernel_gather, buffer, (const int64_t *)&size, tasks, cost, scratch))
