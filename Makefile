@@ -78,7 +78,7 @@ SANITIZED_QUICK := tests/hostile/test_extreme_numbers.py -k "test_extreme_number
 
 sanitize: setup
 	$(SANITIZED) $(BIN)/python -m intaglio conformance --jobs $(WORKERS) --no-table
-	$(SANITIZED) $(BIN)/python -m pytest -q -m "not slow" tests/hostile tests/kernels/test_control.py tests/kernels/test_late.py
+	$(SANITIZED) $(BIN)/python -m pytest -q -m "not slow" tests/hostile tests/kernels/test_control.py tests/kernels/test_runtime_sizes.py
 
 # About a minute of it on two cores: operators with numbers that are meant to do harm.
 sanitize-quick: setup

@@ -74,7 +74,7 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
         intaglio.export(model, "onnx", tmp_path, opset=9)
     with pytest.raises(InputError, match="opset 99 cannot be written"):
         intaglio.export(model, "onnx", tmp_path, opset=99)
-    with pytest.raises(InputError, match="for ONNX, not for python"):
+    with pytest.raises(InputError, match="for onnx, not for python"):
         intaglio.export(model, "python", tmp_path, opset=17)
 
 

@@ -44,21 +44,16 @@ static void kernel_cumsum(void *const *buffer, const int64_t *size, int64_t begi
     (void)row_stride1_0;
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
-        int64_t rest = task;
-        (void)rest;
-        const int64_t i0 = rest;
+        const int64_t i0 = task;
         const float *const p0 = x0 + i0 * row_stride0_0;
         float *const p1 = x1 + i0 * row_stride1_0;
-        ig_f32_element total_v0 = 0;
-        for (int64_t step = 0; step < steps; step++) {
-            const int64_t k = step;
-            {
-                const ig_f32 v1 = ig_broadcast_f32(p0 + k);
-                const ig_f32_element next_v0 = (ig_f32_element)(total_v0 + v1[0]);
-                const ig_f32 v0 = ig_set_f32(next_v0);
-                ig_scatter_f32(p1 + k, 0, v0, 1);
-                total_v0 = next_v0;
-            }
+        ig_f32_element total_v1 = 0;
+        for (int64_t k = 0; k < steps; k++) {
+            const ig_f32 v0 = ig_broadcast_f32(p0 + k);
+            const ig_f32_element next_v1 = (ig_f32_element)(total_v1 + v0[0]);
+            const ig_f32 v1 = ig_set_f32(next_v1);
+            ig_scatter_f32(p1 + k, 0, v1, 1);
+            total_v1 = next_v1;
         }
     }
 }

@@ -36,7 +36,7 @@ class _Scans:
     def __init__(self, kernel: LoopKernel, given: Mapping[str, Dim]) -> None:
         self.kernel, self.given = kernel, given
         self.sizes: list[tuple[str, Size]] = []
-        self.variables = Variables()
+        self.variables = Variables({name: f"v{place}" for place, name in enumerate(kernel.definitions)})
         self.place = {parameter.name: place for place, parameter in enumerate(kernel.parameters)}
         names = [loop.name for loop in kernel.loops]
         self.walked = names.index(kernel.scans[0].loop)
@@ -121,9 +121,11 @@ class _Scans:
 
     def _row_pointers(self, task: str) -> list[str]:
         """Decode the row number and point each operand at its row."""
-        lines = [f"        int64_t rest = {task};", "        (void)rest;"] if self.rows else []
+        many = len(self.rows) > 1
+        lines = [f"        int64_t rest = {task};"] if many else []
         for place in reversed(range(len(self.rows))):
-            lines.append(f"        const int64_t i{place} = rest" + (f" % rows{place};" if place else ";"))
+            number = f"rest % rows{place}" if place else "rest" if many else task
+            lines.append(f"        const int64_t i{place} = {number};")
             lines += [f"        rest /= rows{place};"] if place else []
         for index in self.place.values():
             steps = [self._step_text(index, f"row_stride{index}_{place}", loop) for place, loop in enumerate(self.rows)]
@@ -134,16 +136,23 @@ class _Scans:
     def _walk(self, indent: str, parts: int = 1, left: str | None = None) -> list[str]:
         """The running totals of some vectors, and the loop along which they run."""
         scans, inner = self.kernel.scans, indent + "    "
-        at = "steps - 1 - step" if scans[0].is_reversed else "step"
+        upwards, downwards = "k = 0; k < steps; k++", "k = steps - 1; k >= 0; k--"
         lines = [indent + self._total(each, part) for each in scans for part in range(parts)]
-        lines += [f"{indent}for (int64_t step = 0; step < steps; step++) {{", f"{inner}const int64_t k = {at};"]
+        lines.append(f"{indent}for (int64_t {downwards if scans[0].is_reversed else upwards}) {{")
         for part in range(parts):
-            offset = f" + {part} * IG_LANES" if part else ""
-            column = [] if self.lanes is None else [f"const int64_t c = j{offset};"]
-            body = [*column, *(line for each in self.kernel.body for line in self._statement(each, part, left))]
-            body += [f"{self._total_name(each, part)} = next_{self.variables.name(each.name)};" for each in scans]
-            lines += [f"{inner}{{", *(f"{inner}    {line}" for line in body), f"{inner}}}"]
+            body = self._step(part, left)
+            lines += [inner + line for line in (body if parts == 1 else ["{", *(f"    {line}" for line in body), "}"])]
         return [*lines, f"{indent}}}"]
+
+    def _step(self, part: int, left: str | None) -> list[str]:
+        """One step of the walk of one vector."""
+        offset = f" + {part} * IG_LANES" if part else ""
+        lines = [] if self.lanes is None else [f"const int64_t c = j{offset};"]
+        for each in self.kernel.body:
+            lines += self._statement(each, part, left)
+        for each in self.kernel.scans:
+            lines.append(f"{self._total_name(each, part)} = next_{self.variables.name(each.name)};")
+        return lines
 
     def _statement(self, statement: Statement, part: int, left: str | None) -> list[str]:
         match statement:

@@ -143,12 +143,3 @@ def _window_sizes(windows: Sequence[Window]) -> list[tuple[str, Size]]:
         *numbered("kernel", [w.kernel for w in windows]), *numbered("stride", [w.stride for w in windows]),
         *numbered("dilation", [w.dilation for w in windows]), *numbered("padding", [w.begin for w in windows]),
     ]  # fmt: skip
-
-
-def window_sizes(windows: Sequence[Window]) -> list[tuple[str, Size]]:
-    """The sizes of windows along each axis, by names that end with its number."""
-    sizes: list[tuple[str, Size]] = []
-    for axis, w in enumerate(windows):
-        sizes += [(f"in{axis}", w.input), (f"out{axis}", w.output), (f"kernel{axis}", w.kernel)]
-        sizes += [(f"stride{axis}", w.stride), (f"dilation{axis}", w.dilation), (f"pad{axis}", w.begin)]
-    return sizes

@@ -11,15 +11,6 @@ from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import row_major
 from intaglio.targets.c.routine import numbered
 
-PLACE = """
-static inline int64_t IG_FUNCTION_place(int64_t index, int64_t extent)
-{
-    const int64_t place = index < 0 ? index + extent : index;
-    return (uint64_t)place < (uint64_t)extent ? place : -1;
-}
-"""
-"""C: the place that an index means, counted from the end where it is negative; -1 where it is out of range."""
-
 
 def inputs_of(node: Node) -> list[Value]:
     """The inputs that are given."""
