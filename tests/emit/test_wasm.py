@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -104,6 +105,24 @@ def test_names_stay_names_and_sizes_are_free() -> None:
     for rows in (1, 7, 0, 2):
         x = np.random.default_rng(rows).normal(size=(rows, 3)).astype(np.float32)
         np.testing.assert_array_equal(wasm(x)[0], np.maximum(x, 0))
+
+
+@needs_node
+def test_random_numbers_have_seeds_of_their_own(tmp_path: Path) -> None:
+    text = '<ir_version: 10, opset_import: ["" : 21]> net (float[n] x) => (float[n] y) { y = Bernoulli(x) }'
+    intaglio.export(onnx.parser.parse_model(text), "wasm", tmp_path)
+    (tmp_path / "draw.js").write_text(
+        """
+        import { load } from "./model.js";
+        const model = await load();
+        const data = new Float32Array(1000).fill(0.5);
+        console.log(JSON.stringify([1, 2].map(() => Array.from(model.run({ x: { data, dims: [1000] } }).y.data))));
+        """
+    )
+    first, second = json.loads(run_node(tmp_path, "draw.js"))
+    assert set(first) == {0, 1}
+    assert 300 < sum(first) < 700
+    assert first != second
 
 
 @needs_node

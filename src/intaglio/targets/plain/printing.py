@@ -68,8 +68,8 @@ class _Printer:
     depth: int = 1
 
     def text(self) -> str:
-        self._emit_loops()
         buffers = [self._declared(each) for each in self.kernel.parameters]
+        self._emit_loops()
         given = [f"int64_t {self._size(name)}" for name in parameter_sizes(self.kernel, self.sizes)]
         head = f"static void {self.name}({', '.join([*buffers, *given])})"
         return "\n".join([f"/* {self.kernel.about} */", *wrapped(head), "{", *self.lines, "}", ""])

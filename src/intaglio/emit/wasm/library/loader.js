@@ -176,17 +176,27 @@ async function read(url, take) {
 }
 
 async function instantiate(url) {
+    let exports = null;
+    const imports = {
+        wasi_snapshot_preview1: { // seeds of random numbers; a model that draws none imports nothing
+            random_get(place, count) {
+                globalThis.crypto.getRandomValues(new Uint8Array(exports.memory.buffer, place, count));
+                return 0;
+            },
+        },
+    };
+    let made;
     if (url.protocol === "file:") {
         const { readFile } = await import("node:fs/promises");
-        return WebAssembly.instantiate(await readFile(url), {});
-    }
-    return WebAssembly.instantiateStreaming(fetch(url), {});
+        made = await WebAssembly.instantiate(await readFile(url), imports);
+    } else made = await WebAssembly.instantiateStreaming(fetch(url), imports);
+    exports = made.instance.exports;
+    return exports;
 }
 
 /** The model in the folder `base`; `onProgress(loaded, total)` is told of weights as they come. */
 export async function loadModel(base, described, { onProgress } = {}) {
-    const { instance } = await instantiate(new URL("model.wasm", base));
-    const exports = instance.exports;
+    const exports = await instantiate(new URL("model.wasm", base));
     exports._initialize?.();
     const start = aligned(exports.__heap_base.value);
     const total = described.weightBytes;
