@@ -20,6 +20,7 @@ class Language(StrEnum):
     c = "c"
     wasm = "wasm"
     onnx = "onnx"
+    zig = "zig"
 
 
 class WeightsFormat(StrEnum):
@@ -107,6 +108,8 @@ def export_model(
     wasm is a folder for browsers: a module, a loader in JavaScript and a page.
 
     C allocates nothing and prints nothing; `make test` in its folder compares it with stored answers.
+
+    zig is the graph as one anonymous struct, and a library that walks it while it is compiled.
 
     ONNX is written at any operator set from 9 on: what it does not have is written in what it has, or told.
     """

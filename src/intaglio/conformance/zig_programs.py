@@ -26,7 +26,7 @@ from intaglio.ir.types import Type
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
 
-TOGETHER = 40
+TOGETHER = 80
 """So many models are compiled into one program."""
 
 TIME_LIMIT_SECONDS = 600
@@ -68,6 +68,7 @@ class ZigModel:
     text: str
     weights: GraphText
     inputs: list[Type]
+    defaults: list[Any]
     outputs: list[Type]
 
     @property
@@ -84,8 +85,9 @@ def zig_model(model: Any) -> ZigModel:
     graph: Graph = read_model(model).graph
     simplify(graph, disable=["integer-arithmetic"])
     inputs, outputs = [value.type for value in graph.inputs], [value.type for value in graph.outputs]
+    defaults = [value.default for value in graph.inputs]
     text, weights = graph_source(graph, graph.name)
-    return ZigModel(text, weights, inputs, outputs)
+    return ZigModel(text, weights, inputs, defaults, outputs)
 
 
 class ZigPrograms:
@@ -151,7 +153,8 @@ class ZigPrograms:
         program, number = self._programs[key]
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             given, made = Path(place) / "inputs", Path(place) / "outputs"
-            given.write_bytes(write_values(zip(inputs, model.inputs, strict=True)))
+            fed = [*inputs, *model.defaults[len(inputs) :]]
+            given.write_bytes(write_values(zip(fed, model.inputs, strict=True)))
             done = subprocess.run(
                 [program, str(number), self.folder / f"{key}.bin", given, made],
                 capture_output=True,

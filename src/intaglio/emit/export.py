@@ -26,7 +26,7 @@ from intaglio.runtime.model.sources import as_source
 CWeights = Literal["c", "object", "bin", "extern"]
 """How C has its weights: as text, linked as they are, given by the caller, or declared for another file to define."""
 
-LANGUAGES: dict[str, str] = {name: f"intaglio.emit.{name}.module" for name in ("python", "torch", "c", "wasm", "onnx")}
+LANGUAGES: dict[str, str] = {name: f"intaglio.emit.{name}.module" for name in ("python", "torch", "c", "zig", "wasm", "onnx")}
 """The languages, and the modules that write them."""
 
 
@@ -81,7 +81,7 @@ def export(
     """Write a model as source of a language into a folder, and tell what was written.
 
     `model` is what `intaglio.load` takes, or a loaded model. `to` is "python" (one module that needs NumPy), "torch"
-    (modules of PyTorch), "c" or "onnx". `simplify=False` writes the model as it is in its file, `disable` leaves out
+    (modules of PyTorch), "c", "zig", "wasm" or "onnx". `simplify=False` writes the model as it is in its file, `disable` leaves out
     passes by name. `weights` is "npz" or "safetensors", for C "c", "object", "bin" or "extern". `dims` gives numbers to
     sizes that have names. With `debug`, the graph after each phase is written beside the source.
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from intaglio.emit.export import Source, Wish, make_sayable
 from intaglio.emit.names import comment
+from intaglio.emit.zig import program
+from intaglio.emit.zig.answers import answers
 from intaglio.emit.zig.graph_text import GraphText
+from intaglio.emit.zig.values import write_values
 from intaglio.emit.zig.words import LIBRARY, check
 from intaglio.ir.graph import Graph
 
@@ -19,9 +22,27 @@ LEFT_OUT = ("integer-arithmetic",)
 
 def write(wish: Wish) -> Source:
     """The folder: the graph, its weights, the library, and a program that tests it."""
-    text, weights = graph_source(wish.graph, wish.name)
-    files = {"graph.zig": text, "model.zig": _MODEL}
-    return Source(files, {}, "", save=lambda folder: save(folder, weights))
+    graph = wish.graph
+    text, weights = graph_source(graph, wish.name)
+    stored = answers(graph)
+    files = {
+        "graph.zig": text,
+        "model.zig": program.MODEL,
+        "main.zig": program.MAIN_WITHOUT_ANSWERS if stored is None else program.MAIN,
+        "build.zig": program.BUILD,
+    }
+
+    def save(folder: Path) -> list[str]:
+        write_weights(folder / "weights.bin", weights)
+        names = [*write_library(folder), "weights.bin"]
+        if stored is None:
+            return names
+        given, made = (zip(values, graphs, strict=True) for values, graphs in zip(stored, (graph.inputs, graph.outputs), strict=True))
+        data = write_values((value, each.type) for value, each in (*given, *made))
+        (folder / "answers.bin").write_bytes(data)
+        return [*names, "answers.bin"]
+
+    return Source(files, {}, program.readme(graph, wish.name, stored is not None), save=save)
 
 
 def graph_source(graph: Graph, name: str) -> tuple[str, GraphText]:
@@ -35,12 +56,6 @@ def graph_source(graph: Graph, name: str) -> tuple[str, GraphText]:
     return "\n".join([*head, *lines]) + "\n", printer
 
 
-def save(folder: Path, weights: GraphText) -> list[str]:
-    """Write the library and the file of weights."""
-    write_weights(folder / "weights.bin", weights)
-    return [*write_library(folder), "weights.bin"]
-
-
 def write_library(folder: Path) -> list[str]:
     """Copy the library into a folder."""
     names: list[str] = []
@@ -48,7 +63,7 @@ def write_library(folder: Path) -> list[str]:
         name = path.relative_to(LIBRARY)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-        names.append(str(name))
+        names.append(name.as_posix())
     return names
 
 
@@ -58,22 +73,3 @@ def write_weights(path: Path, weights: GraphText) -> None:
         for start, array in weights.arrays:
             file.seek(start)
             file.write(np.ascontiguousarray(array).tobytes())
-
-
-_MODEL = '''\
-//! The model: `Inputs`, `Outputs` and `run`, made of `graph.zig` while it is compiled.
-
-const walk = @import("onnx/walk.zig");
-
-pub const graph = @import("graph.zig").graph;
-
-const model = walk.Model(graph);
-
-/// Tensors in the order of the model's inputs.
-pub const Inputs = model.Inputs;
-
-/// Tensors in the order of the model's outputs.
-pub const Outputs = model.Outputs;
-
-pub const run = model.run;
-'''

@@ -26,6 +26,8 @@ def check(node: Node) -> None:
     op = node.op
     if op.domain != "" or op.name not in operators():
         raise UnsayableError(f"{op.name} has no words")
+    if op.name == "BatchNormalization" and op.training_mode:
+        raise UnsayableError("BatchNormalization in training has no words")
     for value in (*node.inputs, *node.outputs):
         if value is not None:
             _check_type(value, value.type)

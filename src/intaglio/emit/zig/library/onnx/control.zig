@@ -40,8 +40,8 @@ pub fn Loop(c: *Context, comptime attribute: anytype, in: anytype, out: anytype,
     inline for (&rows) |*each| each.* = .empty;
     var given: walk.TypesOf(body.input) = undefined;
     inline for (0..states) |place| given[2 + place] = in[2 + place];
-    var goes_on = if (comptime has(in, 1)) try tensor.item(in[1]) else true;
-    const limit: i64 = if (comptime has(in, 0)) try tensor.item(in[0]) else std.math.maxInt(i64);
+    var goes_on = if (has(in, 1)) try tensor.item(in[1]) else true;
+    const limit: i64 = if (has(in, 0)) try tensor.item(in[0]) else std.math.maxInt(i64);
     var round: i64 = 0;
     while (goes_on and round < limit) : (round += 1) {
         given[0] = try tensor.scalar(c, round);

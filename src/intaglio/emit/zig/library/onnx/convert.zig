@@ -94,7 +94,7 @@ fn textOf(c: *Context, x: anytype) Error![]const u8 {
 
 /// An exponent with its sign and at least two digits.
 fn scientific(c: *Context, text: []const u8) Error![]const u8 {
-    const at = std.mem.indexOfScalar(u8, text, 'e') orelse return text;
+    const at = std.mem.findScalar(u8, text, 'e') orelse return text;
     const digits = if (text[at + 1] == '-') text[at + 2 ..] else text[at + 1 ..];
     const sign: u8 = if (text[at + 1] == '-') '-' else '+';
     const gap = if (digits.len < 2) "0" else "";

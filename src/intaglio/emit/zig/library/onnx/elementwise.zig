@@ -176,8 +176,8 @@ pub fn Clip(c: *Context, comptime attribute: anytype, in: anytype, out: anytype)
     _ = attribute;
     var result = in[0];
     const T = Of(@TypeOf(in[0]));
-    if (comptime has(in, 1)) result = try combined(c, T, .{}, result, in[1], functions.max);
-    if (comptime has(in, 2)) result = try combined(c, T, .{}, result, in[2], functions.min);
+    if (has(in, 1)) result = try combined(c, T, .{}, result, in[1], functions.max);
+    if (has(in, 2)) result = try combined(c, T, .{}, result, in[2], functions.min);
     out[0].* = result;
 }
 

@@ -356,8 +356,9 @@ pub fn bitwiseXor(comptime _: anytype, x: anytype, y: @TypeOf(x)) @TypeOf(x) {
     return x ^ y;
 }
 
+/// Shifted bits; a negative number of places, or one of at least the width, shifts every bit out.
 pub fn bitShift(comptime attribute: anytype, x: anytype, y: @TypeOf(x)) @TypeOf(x) {
-    if (y >= @typeInfo(@TypeOf(x)).int.bits) return 0;
-    if (comptime std.mem.eql(u8, attribute.direction, "LEFT")) return x << @intCast(y);
-    return x >> @intCast(y);
+    const is_left = comptime std.mem.eql(u8, attribute.direction, "LEFT");
+    if (y < 0 or y >= @typeInfo(@TypeOf(x)).int.bits) return if (!is_left and x < 0) ~@as(@TypeOf(x), 0) else 0;
+    return if (is_left) x << @intCast(y) else x >> @intCast(y);
 }

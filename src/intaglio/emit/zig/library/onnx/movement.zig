@@ -127,7 +127,7 @@ pub fn Flatten(c: *Context, comptime attribute: anytype, in: anytype, out: anyty
 pub fn Squeeze(c: *Context, comptime _: anytype, in: anytype, out: anytype) Error!void {
     const x = in[0];
     const gone = try c.alloc(bool, x.shape.len);
-    if (comptime has(in, 1)) {
+    if (has(in, 1)) {
         @memset(gone, false);
         for (in[1].data) |axis| gone[try tensor.indexOf(axis, x.shape.len)] = true;
     } else {
@@ -185,7 +185,7 @@ pub fn Split(c: *Context, comptime attribute: anytype, in: anytype, out: anytype
     const each = (extent + out.len - 1) / out.len;
     var at: usize = 0;
     inline for (out, 0..) |place, number| {
-        const count: usize = if (comptime has(in, 1)) @intCast(in[1].data[number]) else @min(each, extent - at);
+        const count: usize = if (has(in, 1)) @intCast(in[1].data[number]) else @min(each, extent - at);
         if (@TypeOf(place) != void) place.* = try cut(c, in[0], axis, at, count);
         at += count;
     }
@@ -199,9 +199,9 @@ pub fn Slice(c: *Context, comptime _: anytype, in: anytype, out: anytype) Error!
     const strides = try tensor.stridesOf(c, x.shape);
     var offset: isize = 0;
     for (starts, ends, 0..) |start, end, number| {
-        const given: i64 = if (comptime has(in, 3)) @intCast(in[3].data[number]) else @intCast(number);
+        const given: i64 = if (has(in, 3)) @intCast(in[3].data[number]) else @intCast(number);
         const axis = try tensor.indexOf(given, x.shape.len);
-        const step: i64 = if (comptime has(in, 4)) @intCast(in[4].data[number]) else 1;
+        const step: i64 = if (has(in, 4)) @intCast(in[4].data[number]) else 1;
         const range = try Stepped.of(start, end, step, x.shape[axis]);
         offset += range.first * strides[axis];
         shape[axis] = range.count;
@@ -312,7 +312,7 @@ pub fn Trilu(c: *Context, comptime attribute: anytype, in: anytype, out: anytype
     const x = in[0];
     const columns = x.shape[x.shape.len - 1];
     const rows = x.shape[x.shape.len - 2];
-    const k: i64 = if (comptime has(in, 1)) try tensor.item(in[1]) else 0;
+    const k: i64 = if (has(in, 1)) try tensor.item(in[1]) else 0;
     const is_upper = get(attribute, "upper", @as(i64, 1)) != 0;
     const data = try c.alloc(T, x.data.len);
     for (data, x.data, 0..) |*to, from, i| {
@@ -334,11 +334,11 @@ pub fn Pad(c: *Context, comptime attribute: anytype, in: anytype, out: anytype) 
     @memset(pads, 0);
     const given = in[1].data;
     for (0..given.len / 2) |number| {
-        const axis = if (comptime has(in, 3)) try tensor.indexOf(in[3].data[number], x.shape.len) else number;
+        const axis = if (has(in, 3)) try tensor.indexOf(in[3].data[number], x.shape.len) else number;
         pads[axis] = given[number];
         pads[axis + x.shape.len] = given[number + given.len / 2];
     }
-    const fill = if (comptime has(in, 2)) try tensor.item(in[2]) else zero(T);
+    const fill = if (has(in, 2)) try tensor.item(in[2]) else zero(T);
     out[0].* = try padded(c, x, pads, mode, fill);
 }
 
@@ -446,7 +446,8 @@ pub fn SpaceToDepth(c: *Context, comptime attribute: anytype, in: anytype, out: 
     const block: usize = attribute.blocksize;
     const n, const depth, const height, const width = .{ x.shape[0], x.shape[1], x.shape[2] / block, x.shape[3] / block };
     const split = [_]usize{ n, depth, height, block, width, block };
-    const order = [_]usize{ 0, 3, 5, 1, 2, 4 };
+    const is_dcr = comptime std.mem.eql(u8, get(attribute, "mode", @as([]const u8, "DCR")), "DCR");
+    const order = if (is_dcr) [_]usize{ 0, 3, 5, 1, 2, 4 } else [_]usize{ 0, 1, 3, 5, 2, 4 };
     const moved = try tensor.transposed(c, @TypeOf(x){ .shape = try c.allocator.dupe(usize, &split), .data = x.data }, &order);
     const shape = [_]usize{ n, depth * block * block, height, width };
     out[0].* = .{ .shape = try c.allocator.dupe(usize, &shape), .data = moved.data };

@@ -84,7 +84,7 @@ fn SmallFloat(comptime exponent_bits: comptime_int, comptime mantissa_bits: comp
             if (size >= 2 * greatest) return greatest_bits + 1;
             if (size == 0) return 0;
             const lowest: i32 = 1 - bias;
-            const exponent = @max(std.math.frexp(size).exponent - 1, lowest);
+            const exponent: i32 = @max(std.math.frexp(size).exponent - 1, lowest);
             const steps = nearestEven(std.math.scalbn(size, mantissa_bits - exponent));
             const base: i32 = (exponent - lowest) << mantissa_bits;
             return @intCast(@min(base + steps, @as(i32, greatest_bits) + 1));

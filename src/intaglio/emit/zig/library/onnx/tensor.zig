@@ -58,13 +58,14 @@ pub fn Of(comptime X: type) type {
 }
 
 /// Whether an optional operand is given.
-pub fn has(in: anytype, comptime place: usize) bool {
-    return in.len > place and @TypeOf(in[place]) != void;
+pub inline fn has(in: anytype, comptime place: usize) bool {
+    const types = @typeInfo(@TypeOf(in)).@"struct".field_types;
+    return comptime types.len > place and types[place] != void;
 }
 
 /// Whether an optional result is asked for.
-pub fn wants(out: anytype, comptime place: usize) bool {
-    return out.len > place and @TypeOf(out[place]) != void;
+pub inline fn wants(out: anytype, comptime place: usize) bool {
+    return has(out, place);
 }
 
 pub fn product(shape: []const usize) usize {

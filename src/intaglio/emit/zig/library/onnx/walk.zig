@@ -217,6 +217,7 @@ pub fn elements(c: *Context, comptime T: type, bytes: []const u8, count: usize) 
         for (result, bytes[0..count]) |*to, from| to.* = @bitCast(@as(@Int(.unsigned, @typeInfo(T).int.bits), @truncate(from)));
         return result;
     }
+    if (count == 0) return &.{};
     const data: [*]const T = @ptrCast(@alignCast(bytes.ptr));
     return data[0..count];
 }
