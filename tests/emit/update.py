@@ -13,11 +13,11 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
 def main() -> None:
-    for language in ("python", "torch"):
+    for language, file in (("python", "model.py"), ("torch", "model.py"), ("zig", "graph.zig")):
         for name, make in MODELS.items():
             with tempfile.TemporaryDirectory() as folder:
                 intaglio.export(make(), language, folder)
-                (SNAPSHOTS / f"{name}.{language}.txt").write_text((Path(folder) / "model.py").read_text())
+                (SNAPSHOTS / f"{name}.{language}.txt").write_text((Path(folder) / file).read_text())
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def conformance(
 
 def _show_exports(languages: Sequence[str], names: list[str], jobs: int) -> int:
     """The table of languages; whether all models that one can say give what is expected."""
-    from intaglio.conformance.exported import STYLES, UNSAID, export_row, export_subject
+    from intaglio.conformance.exported import STYLES, UNSAID, export_row, export_subject, prepare_exports
     from intaglio.conformance.workers import run_cases
     from intaglio.emit import LANGUAGES
 
@@ -86,6 +86,7 @@ def _show_exports(languages: Sequence[str], names: list[str], jobs: int) -> int:
         if language not in (*LANGUAGES, *STYLES):
             raise UsageError(f"argument --export: {language!r} is none of {', '.join((*LANGUAGES, *STYLES))}")
         with counting() as bar:
+            prepare_exports(language, names, bar(f"{language}: compiling"))
             results = run_cases(names, partial(export_subject, language), jobs, bar(f"{language}: running"))
         rows.append(tuple(map(str, export_row(language, results))))
         for result in results:

@@ -17,9 +17,11 @@ import numpy as np
 import onnx
 
 from intaglio.conformance.result import Result
-from intaglio.conformance.suite import Subject
+from intaglio.conformance.suite import Subject, cases
+from intaglio.conformance.zig_programs import ZigBackend, compile_together
 from intaglio.emit import export
 from intaglio.emit.c.build import build
+from intaglio.runtime.engine.engine import Progress
 from intaglio.runtime.model.loading import load
 
 _NUMBERS = count()
@@ -126,8 +128,16 @@ def import_exported(folder: Path) -> ModuleType:
     return module
 
 
+def prepare_exports(language: str, names: Sequence[str], progress: Progress | None = None) -> None:
+    """Compile the models of these tests together, where a language has a compiler that takes long to start."""
+    if language == "zig":
+        compile_together((cases()[name].model() for name in names), progress)
+
+
 def export_subject(language: str) -> Subject:
     """A language to be tested."""
+    if language == "zig":
+        return Subject("exported zig", ZigBackend())
     return Subject(f"exported {language}", ExportBackend(language))
 
 

@@ -6,21 +6,19 @@ import hashlib
 import importlib.util
 import os
 import re
-import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from intaglio.emit.zig.module import graph_source, write_library, write_weights
 from intaglio.emit.zig.graph_text import GraphText
+from intaglio.emit.zig.module import graph_source, write_library, write_weights
 from intaglio.emit.zig.values import read_values, write_values
-from intaglio.errors import CompileError, IntaglioError
+from intaglio.errors import CompileError, IntaglioError, UnsupportedError
 from intaglio.ir.graph import Graph
 from intaglio.ir.types import Type
 from intaglio.onnx.reader import read_model
@@ -31,13 +29,19 @@ TOGETHER = 80
 
 TIME_LIMIT_SECONDS = 600
 
-_CASES = '''\
+_CASES = """\
 const std = @import("std");
 const files = @import("onnx/files.zig");
 const tensor = @import("onnx/tensor.zig");
 const walk = @import("onnx/walk.zig");
 
-pub const Paths = struct { io: std.Io, allocator: std.mem.Allocator, weights: []const u8, inputs: []const u8, outputs: []const u8 };
+pub const Paths = struct {
+    io: std.Io,
+    allocator: std.mem.Allocator,
+    weights: []const u8,
+    inputs: []const u8,
+    outputs: []const u8,
+};
 
 pub fn run(comptime graph: anytype, paths: Paths) !void {
     const model = walk.Model(graph);
@@ -53,7 +57,7 @@ pub fn run(comptime graph: anytype, paths: Paths) !void {
     inline for (outputs) |output| try writer.value(output);
     try here.writeFile(paths.io, .{ .sub_path = paths.outputs, .data = writer.bytes.items });
 }
-'''
+"""
 
 
 def zig_command() -> list[str] | None:
@@ -97,16 +101,22 @@ class ZigPrograms:
         self.folder = folder
         self._programs: dict[str, tuple[Path, int]] = {}
         self.faults: dict[str, str] = {}
+        self.keep: object = None
         write_library(folder)
         (folder / "cases.zig").write_text(_CASES)
 
-    def compile(self, models: Iterable[ZigModel]) -> None:
-        """Compile models that are not there yet, several at once; those that fail are kept out of the others' way."""
+    def compile(self, models: Iterable[ZigModel], progress: Callable[[int, int], None] | None = None) -> None:
+        """Compile models that are not there yet, several at once; those that fail are kept out of the others' way.
+
+        `progress(done, total)` is told of models.
+        """
         waiting = {model.key: model for model in models}
         waiting = {key: model for key, model in waiting.items() if key not in self._programs and key not in self.faults}
         keys = list(waiting)
         for start in range(0, len(keys), TOGETHER):
             self._compile_some([waiting[key] for key in keys[start : start + TOGETHER]])
+            if progress is not None:
+                progress(min(start + TOGETHER, len(keys)), len(keys))
 
     def _compile_some(self, models: Sequence[ZigModel]) -> None:
         for model in models:
@@ -167,6 +177,46 @@ class ZigPrograms:
             return read_values(made.read_bytes(), model.outputs)
 
 
+@cache
+def shared_programs() -> ZigPrograms:
+    """The programs of this process, in a folder that goes when it ends."""
+    folder = tempfile.TemporaryDirectory(prefix="intaglio-zig-")
+    programs = ZigPrograms(Path(folder.name))
+    programs.keep = folder
+    return programs
+
+
+class ZigBackend:
+    """An ONNX backend that writes each model as Zig, compiles it and runs that."""
+
+    def prepare(self, model: Any, device: str = "CPU", **options: Any) -> PreparedZig:
+        """Export a model; it is compiled when it first runs, unless that has been done with others."""
+        del device, options
+        return PreparedZig(zig_model(model))
+
+
+@dataclass
+class PreparedZig:
+    """A model that can be run."""
+
+    model: ZigModel
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs for arrays."""
+        return shared_programs().run(self.model, inputs)
+
+
+def compile_together(models: Iterable[Any], progress: Callable[[int, int], None] | None = None) -> None:
+    """Compile many models of ONNX; what cannot be said is left to its own test to report."""
+    sayable: list[ZigModel] = []
+    for model in models:
+        try:
+            sayable.append(zig_model(model))
+        except (IntaglioError, UnsupportedError):
+            continue
+    shared_programs().compile(sayable, progress)
+
+
 def zig_environment() -> dict[str, str]:
     """The environment of the compiler, with a cache that all programs share."""
     cache = Path(tempfile.gettempdir()) / "intaglio-zig-cache"
@@ -185,7 +235,7 @@ pub fn run(paths: cases.Paths) anyerror!void {{
 
 def _main(keys: Sequence[str]) -> str:
     entries = "\n".join(f'    @import("run_{key}.zig").run,' for key in keys)
-    return f'''\
+    return f"""\
 const std = @import("std");
 const cases = @import("cases.zig");
 
@@ -197,9 +247,16 @@ pub fn main(init: std.process.Init) !void {{
     const arena = init.arena.allocator();
     const args = try init.minimal.args.toSlice(arena);
     const number = try std.fmt.parseInt(usize, args[1], 10);
-    return table[number](.{{ .io = init.io, .allocator = arena, .weights = args[2], .inputs = args[3], .outputs = args[4] }});
+    const paths: cases.Paths = .{{
+        .io = init.io,
+        .allocator = arena,
+        .weights = args[2],
+        .inputs = args[3],
+        .outputs = args[4],
+    }};
+    return table[number](paths);
 }}
-'''
+"""
 
 
 def _faults_of(errors: str, key: str) -> str:

@@ -38,7 +38,9 @@ def string(text: str) -> str:
     "a\\x22b\\x0a"
     """
     data = text.encode("utf-8", "surrogateescape")
-    return '"' + "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in data) + '"'
+    return (
+        '"' + "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in data) + '"'
+    )
 
 
 def element_name(dtype: DType) -> str:
@@ -259,5 +261,3 @@ def is_written_out(array: Array, dtype: DType) -> bool:
 def indented(lines: Iterable[str]) -> Iterator[str]:
     """Lines one level deeper."""
     return (f"{INDENT}{line}" for line in lines)
-
-

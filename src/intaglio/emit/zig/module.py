@@ -30,6 +30,7 @@ def write(wish: Wish) -> Source:
         "model.zig": program.MODEL,
         "main.zig": program.MAIN_WITHOUT_ANSWERS if stored is None else program.MAIN,
         "build.zig": program.BUILD,
+        "Makefile": program.MAKEFILE,
     }
 
     def save(folder: Path) -> list[str]:
@@ -37,7 +38,10 @@ def write(wish: Wish) -> Source:
         names = [*write_library(folder), "weights.bin"]
         if stored is None:
             return names
-        given, made = (zip(values, graphs, strict=True) for values, graphs in zip(stored, (graph.inputs, graph.outputs), strict=True))
+        given, made = (
+            zip(values, graphs, strict=True)
+            for values, graphs in zip(stored, (graph.inputs, graph.outputs), strict=True)
+        )
         data = write_values((value, each.type) for value, each in (*given, *made))
         (folder / "answers.bin").write_bytes(data)
         return [*names, "answers.bin"]

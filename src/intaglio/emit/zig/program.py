@@ -61,7 +61,7 @@ const model = @import("model.zig");
 
 pub fn main() void {
     _ = &model.run;
-    std.debug.print("no stored answers: {d} inputs, {d} outputs\\n", .{ model.graph.input.len, model.graph.output.len });
+    std.debug.print("no stored answers for {d} outputs\\n", .{model.graph.output.len});
 }
 """
 
@@ -85,6 +85,19 @@ pub fn build(b: *std.Build) void {
 }
 """
 
+MAKEFILE = """\
+# ZIG may also be "python -m ziglang", the compiler as a Python package.
+ZIG = zig
+
+test: model-test
+\t./model-test
+
+model-test: $(wildcard *.zig onnx/*.zig) weights.bin
+\t$(ZIG) build-exe main.zig -O ReleaseSafe -femit-bin=$@
+
+.PHONY: test
+"""
+
 
 def readme(graph: Graph, name: str, has_answers: bool) -> str:
     """The README of a folder."""
@@ -99,7 +112,7 @@ A model as Zig, written by Intaglio for Zig 0.17.
 - `model.zig` walks it while it is compiled: each node becomes a call of its operator.
 - `operators.zig` lists the operators, `onnx/` has them by family. Only those that the graph uses are compiled.
 - `weights.bin` are the constants that the graph refers to by `offset`.
-- `main.zig` tests all of it: `zig build test` {stored}.
+- `main.zig` tests all of it: `zig build test`, or `make test ZIG="python -m ziglang"`, {stored}.
 
 ```zig
 const model = @import("model.zig");

@@ -2,6 +2,7 @@
 
 const convert = @import("onnx/convert.zig");
 const elementwise = @import("onnx/elementwise.zig");
+const image = @import("onnx/image.zig");
 const indexing = @import("onnx/indexing.zig");
 const matrix = @import("onnx/matrix.zig");
 const movement = @import("onnx/movement.zig");
@@ -88,6 +89,7 @@ pub const HardSigmoid = elementwise.HardSigmoid;
 pub const HardSwish = elementwise.HardSwish;
 pub const Hardmax = reduce.Hardmax;
 pub const Identity = elementwise.Identity;
+pub const ImageDecoder = image.ImageDecoder;
 pub const InstanceNormalization = normalization.InstanceNormalization;
 pub const IsInf = elementwise.IsInf;
 pub const IsNaN = elementwise.IsNaN;

@@ -31,7 +31,7 @@ fn SmallFloat(comptime exponent_bits: comptime_int, comptime mantissa_bits: comp
         const nan_bits: u8 = switch (kind) {
             .ieee => sign_bit - 1,
             .none => sign_bit - 1,
-            .none_and_no_nan => 0,
+            .none_and_no_nan => sign_bit,
             .unsigned_zero => sign_bit,
         };
         const infinity_bits: u8 = ((1 << exponent_bits) - 1) << mantissa_bits;

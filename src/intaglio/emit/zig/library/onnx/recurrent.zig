@@ -43,33 +43,31 @@ const Activation = struct {
 
 /// The activations of all directions; their parameters are taken from their lists in order.
 fn activationsOf(comptime attribute: anytype, comptime defaults: []const []const u8, comptime directions: usize) [defaults.len * directions]Activation {
-    comptime {
-        @setEvalBranchQuota(100_000);
-        const alphas = list(f32, attribute, "activation_alpha") orelse &.{};
-        const betas = list(f32, attribute, "activation_beta") orelse &.{};
-        const given = list([]const u8, attribute, "activations");
-        var found: [defaults.len * directions]Activation = undefined;
-        var alpha_at, var beta_at = .{ 0, 0 };
-        for (&found, 0..) |*activation, i| {
-            const text = if (given) |names| names[i] else defaults[i % defaults.len];
-            var buffer: [32]u8 = undefined;
-            const name = std.meta.stringToEnum(Name, std.ascii.lowerString(&buffer, text)).?;
-            activation.* = .{ .name = name };
-            if (std.mem.findScalar(Name, &.{ .affine, .elu, .hardsigmoid, .leakyrelu, .scaledtanh, .thresholdedrelu }, name) != null) {
-                const usual: f64 = if (name == .hardsigmoid) 0.2 else if (name == .leakyrelu) 0.01 else 1;
-                activation.alpha = if (alpha_at < alphas.len) alphas[alpha_at] else usual;
-                alpha_at += 1;
-            }
-            if (std.mem.findScalar(Name, &.{ .affine, .hardsigmoid, .scaledtanh }, name) != null) {
-                const usual: f64 = if (name == .hardsigmoid) 0.5 else if (name == .scaledtanh) 1 else 0;
-                activation.beta = if (beta_at < betas.len) betas[beta_at] else usual;
-                beta_at += 1;
-            }
-            const is_bounded = i % defaults.len != 2 and @hasField(@TypeOf(attribute), "clip");
-            if (is_bounded) activation.clip = attribute.clip;
+    @setEvalBranchQuota(100_000);
+    const alphas = list(f32, attribute, "activation_alpha") orelse &.{};
+    const betas = list(f32, attribute, "activation_beta") orelse &.{};
+    const given = list([]const u8, attribute, "activations");
+    var found: [defaults.len * directions]Activation = undefined;
+    var alpha_at, var beta_at = .{ 0, 0 };
+    for (&found, 0..) |*activation, i| {
+        const text = if (given) |names| names[i] else defaults[i % defaults.len];
+        var buffer: [32]u8 = undefined;
+        const name = std.meta.stringToEnum(Name, std.ascii.lowerString(&buffer, text)).?;
+        activation.* = .{ .name = name };
+        if (std.mem.findScalar(Name, &.{ .affine, .elu, .hardsigmoid, .leakyrelu, .scaledtanh, .thresholdedrelu }, name) != null) {
+            const usual: f64 = if (name == .hardsigmoid) 0.2 else if (name == .leakyrelu) 0.01 else 1;
+            activation.alpha = if (alpha_at < alphas.len) alphas[alpha_at] else usual;
+            alpha_at += 1;
         }
-        return found;
+        if (std.mem.findScalar(Name, &.{ .affine, .hardsigmoid, .scaledtanh }, name) != null) {
+            const usual: f64 = if (name == .hardsigmoid) 0.5 else if (name == .scaledtanh) 1 else 0;
+            activation.beta = if (beta_at < betas.len) betas[beta_at] else usual;
+            beta_at += 1;
+        }
+        const is_bounded = i % defaults.len != 2 and @hasField(@TypeOf(attribute), "clip");
+        if (is_bounded) activation.clip = attribute.clip;
     }
+    return found;
 }
 
 const Kind = enum { rnn, gru, lstm };
@@ -177,7 +175,7 @@ fn Layer(comptime kind: Kind, comptime defaults: []const []const u8) type {
             const state = if (has(in, 6)) @constCast(try wide(c, in[6])) else try zeros(c, size);
             const peephole = if (has(in, 7)) try wide(c, in[7]) else try zeros(c, directions * 3 * hidden);
             const y = try zeros(c, steps * size);
-            const activations = activationsOf(attribute, defaults, directions);
+            const activations = comptime activationsOf(attribute, defaults, directions);
             const scratch = try zeros(c, 2 * hidden);
             inline for (0..directions) |d| {
                 const cell: Cell = .{

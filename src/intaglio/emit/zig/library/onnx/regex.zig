@@ -25,6 +25,8 @@ const Instruction = union(enum) {
     split: [2]usize,
     begin,
     end,
+    /// Between a letter, digit or underscore and what is none; or where that is not so.
+    boundary: bool,
 };
 
 pub const Pattern = struct {
@@ -43,15 +45,18 @@ pub const Pattern = struct {
         var now = try c.alloc(bool, count);
         var next = try c.alloc(bool, count);
         @memset(now, false);
-        pattern.follow(now, 0, true, text.len == 0);
         var view = std.unicode.Utf8View.init(text) catch return error.Value;
         var chars = view.iterator();
-        while (chars.nextCodepoint()) |char| {
+        var before: ?u21 = null;
+        var char = chars.nextCodepoint();
+        pattern.follow(now, 0, before, char);
+        while (char) |own| {
+            before = own;
+            char = chars.nextCodepoint();
             @memset(next, false);
-            const is_end = chars.i >= text.len;
             for (pattern.code, 0..) |instruction, place| {
                 if (now[place]) switch (instruction) {
-                    .class => |class| if (class.has(char)) pattern.follow(next, place + 1, false, is_end),
+                    .class => |class| if (class.has(own)) pattern.follow(next, place + 1, before, char),
                     else => {},
                 };
             }
@@ -60,20 +65,26 @@ pub const Pattern = struct {
         return now[count - 1];
     }
 
-    /// Mark all instructions that are reached from a place without a character.
-    fn follow(pattern: Pattern, states: []bool, place: usize, is_begin: bool, is_end: bool) void {
+    /// Mark all instructions that are reached from a place between two characters.
+    fn follow(pattern: Pattern, states: []bool, place: usize, before: ?u21, behind: ?u21) void {
         if (states[place]) return;
         states[place] = true;
         if (place == pattern.code.len) return;
         switch (pattern.code[place]) {
-            .jump => |target| pattern.follow(states, target, is_begin, is_end),
-            .split => |targets| for (targets) |target| pattern.follow(states, target, is_begin, is_end),
-            .begin => if (is_begin) pattern.follow(states, place + 1, is_begin, is_end),
-            .end => if (is_end) pattern.follow(states, place + 1, is_begin, is_end),
+            .jump => |target| pattern.follow(states, target, before, behind),
+            .split => |targets| for (targets) |target| pattern.follow(states, target, before, behind),
+            .begin => if (before == null) pattern.follow(states, place + 1, before, behind),
+            .end => if (behind == null) pattern.follow(states, place + 1, before, behind),
+            .boundary => |wanted| if ((isWord(before) != isWord(behind)) == wanted) pattern.follow(states, place + 1, before, behind),
             .class => {},
         }
     }
 };
+
+fn isWord(char: ?u21) bool {
+    const class: Class = .{ .ranges = &word };
+    return class.has(char orelse return false);
+}
 
 /// The most instructions that a pattern may become.
 const limit = 100_000;
@@ -136,7 +147,10 @@ const Parser = struct {
         } else if (p.take('[')) {
             try p.bracket();
         } else if (p.take('\\')) {
-            try p.add(.{ .class = try p.escape() });
+            if (p.peek() == 'b' or p.peek() == 'B') {
+                try p.add(.{ .boundary = p.text[p.at] == 'b' });
+                p.at += 1;
+            } else try p.add(.{ .class = try p.escape() });
         } else {
             const char = try p.character();
             try p.add(.{ .class = .{ .ranges = try p.one(char) } });

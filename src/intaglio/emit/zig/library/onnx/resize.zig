@@ -207,7 +207,7 @@ fn weight(step: Axis, options: Options, place: f64, near: i64, stretch: f64) f64
 
 pub fn cubicWeight(t: f64, a: f64) f64 {
     if (t <= 1) return ((a + 2) * t - (a + 3)) * t * t + 1;
-    return if (t < 2) ((a * t - 5 * a) * t + 8 * a) * t - 4 * a else 0;
+    return if (t >= 2) 0 else ((a * t - 5 * a) * t + 8 * a) * t - 4 * a;
 }
 
 /// What lies outside of the original is filled where a region of interest is asked for.
@@ -283,6 +283,7 @@ const Sampler = struct {
         if (share == 0) return 0;
         if (axis == places.len) return share * asFloat(f64, image[offset]);
         const place = places[axis];
+        if (s.kind != .nearest and math.isNan(place)) return math.nan(f64);
         const base = @floor(place);
         const t = place - base;
         const first: i32 = if (s.kind == .cubic) -1 else 0;

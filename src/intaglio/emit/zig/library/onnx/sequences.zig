@@ -59,23 +59,21 @@ pub fn SplitToSequence(c: *Context, comptime attribute: anytype, in: anytype, ou
     const x = in[0];
     const axis = try tensor.indexOf(get(attribute, "axis", @as(i64, 0)), x.shape.len);
     const extent = x.shape[axis];
-    var items: std.ArrayList(@TypeOf(x)) = .empty;
+    const each: usize = if (has(in, 1) and in[1].shape.len == 0) @intCast(in[1].data[0]) else 1;
+    if (each == 0) return error.Value;
+    const is_listed = if (has(in, 1)) in[1].shape.len > 0 else false;
+    const count = if (has(in, 1) and is_listed) in[1].data.len else (extent + each - 1) / each;
+    const items = try c.alloc(@TypeOf(x), count);
     var at: usize = 0;
-    var number: usize = 0;
-    while (at < extent) : (number += 1) {
-        var width: usize = 1;
-        if (has(in, 1)) {
-            const is_one = in[1].shape.len == 0;
-            if (!is_one and number >= in[1].data.len) return error.Shape;
-            width = @intCast(in[1].data[if (is_one) 0 else number]);
-            if (is_one) width = @min(width, extent - at);
-        }
+    for (items, 0..) |*item, number| {
+        const width: usize = if (has(in, 1) and is_listed) @intCast(in[1].data[number]) else @min(each, extent - at);
         const part = try movement.cut(c, x, axis, at, width);
         const is_dropped = !has(in, 1) and get(attribute, "keepdims", @as(i64, 1)) == 0;
-        try items.append(c.allocator, if (is_dropped) try movement.slab(c, part, axis, 0) else part);
+        item.* = if (is_dropped) try movement.slab(c, part, axis, 0) else part;
         at += width;
     }
-    out[0].* = .{ .items = items.items };
+    if (at != extent) return error.Shape;
+    out[0].* = .{ .items = items };
 }
 
 pub fn Optional(_: *Context, comptime _: anytype, in: anytype, out: anytype) Error!void {
