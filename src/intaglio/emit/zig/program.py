@@ -21,6 +21,7 @@ pub const Inputs = model.Inputs;
 pub const Outputs = model.Outputs;
 
 pub const run = model.run;
+pub const runSeeded = model.runSeeded;
 """
 
 MAIN = """\

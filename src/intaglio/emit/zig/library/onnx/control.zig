@@ -33,6 +33,26 @@ fn Rows(comptime body: anytype, comptime first: usize) type {
     return @Tuple(&types);
 }
 
+/// Memory for the rounds of a loop. What a round allocates is gone when the one after the next begins, so a loop needs
+/// no more memory the longer it runs.
+const Rounds = struct {
+    arenas: [2]std.heap.ArenaAllocator,
+
+    fn init(c: *Context) Rounds {
+        return .{ .arenas = .{ .init(c.allocator), .init(c.allocator) } };
+    }
+
+    fn deinit(rounds: *Rounds) void {
+        for (&rounds.arenas) |*arena| arena.deinit();
+    }
+
+    fn begin(rounds: *Rounds, c: *Context, number: usize) Context {
+        const arena = &rounds.arenas[number % 2];
+        _ = arena.reset(.retain_capacity);
+        return .{ .allocator = arena.allocator(), .weights = c.weights, .random = c.random };
+    }
+};
+
 pub fn Loop(c: *Context, comptime attribute: anytype, in: anytype, out: anytype, scope: anytype) Error!void {
     const body = attribute.body;
     const states = body.input.len - 2;
@@ -42,19 +62,23 @@ pub fn Loop(c: *Context, comptime attribute: anytype, in: anytype, out: anytype,
     inline for (0..states) |place| given[2 + place] = in[2 + place];
     var goes_on = if (has(in, 1)) try tensor.item(in[1]) else true;
     const limit: i64 = if (has(in, 0)) try tensor.item(in[0]) else std.math.maxInt(i64);
+    var rounds = Rounds.init(c);
+    defer rounds.deinit();
     var round: i64 = 0;
     while (goes_on and round < limit) : (round += 1) {
-        given[0] = try tensor.scalar(c, round);
-        given[1] = try tensor.scalar(c, goes_on);
-        const results = try walk.runGraph(c, body, scope, given);
+        var inner = rounds.begin(c, @intCast(round));
+        given[0] = try tensor.scalar(&inner, round);
+        given[1] = try tensor.scalar(&inner, goes_on);
+        const results = try walk.runGraph(&inner, body, scope, given);
         goes_on = try tensor.item(results[0]);
-        inline for (0..states) |place| given[2 + place] = results[1 + place];
-        inline for (&rows, 0..) |*each, place| try each.append(c.allocator, results[1 + states + place]);
+        inline for (0..states) |place| given[2 + place] = try tensor.kept(&inner, results[1 + place]);
+        inline for (&rows, 0..) |*each, place| try each.append(c.allocator, try tensor.kept(c, results[1 + states + place]));
+        c.random = inner.random;
     }
     inline for (out, 0..) |place, number| {
         if (@TypeOf(place) == void) continue;
         if (number < states) {
-            place.* = given[2 + number];
+            place.* = try tensor.kept(c, given[2 + number]);
         } else {
             const type_of_row = body.output[1 + number].type;
             place.* = try stacked(c, type_of_row, rows[number - states].items, 0);
@@ -66,7 +90,7 @@ pub fn Loop(c: *Context, comptime attribute: anytype, in: anytype, out: anytype,
 fn stacked(c: *Context, comptime row: anytype, items: anytype, axis: i64) Error!walk.TypeOf(row) {
     const T = Of(walk.TypeOf(row));
     if (items.len == 0) return .{ .shape = try shapeWithoutRows(c, row, axis), .data = &.{} };
-    const place = try tensor.axisOf(if (axis < 0) axis - 1 + 1 else axis, items[0].shape.len + 1);
+    const place = try tensor.axisOf(axis, items[0].shape.len + 1);
     const parts = try c.alloc(Tensor(T), items.len);
     for (parts, items) |*part, each| {
         part.* = .{ .shape = try movement.withExtent(c, each.shape, place, 1), .data = each.data };
@@ -95,15 +119,19 @@ pub fn Scan(c: *Context, comptime attribute: anytype, in: anytype, out: anytype,
     inline for (0..states) |place| given[place] = in[place];
     const first = in[states];
     const rounds = first.shape[try tensor.axisOf(axes[0], first.shape.len)];
+    var memory = Rounds.init(c);
+    defer memory.deinit();
     for (0..rounds) |round| {
+        var inner = memory.begin(c, round);
         inline for (0..scanned) |place| {
             const x = in[states + place];
             const at = if (directions[place] == 0) round else rounds - 1 - round;
-            given[states + place] = try movement.slab(c, x, try tensor.axisOf(axes[place], x.shape.len), at);
+            given[states + place] = try movement.slab(&inner, x, try tensor.axisOf(axes[place], x.shape.len), at);
         }
-        const results = try walk.runGraph(c, body, scope, given);
-        inline for (0..states) |place| given[place] = results[place];
-        inline for (&rows, 0..) |*each, place| try each.append(c.allocator, results[states + place]);
+        const results = try walk.runGraph(&inner, body, scope, given);
+        inline for (0..states) |place| given[place] = try tensor.kept(&inner, results[place]);
+        inline for (&rows, 0..) |*each, place| try each.append(c.allocator, try tensor.kept(c, results[states + place]));
+        c.random = inner.random;
     }
     const stacks = body.output.len - states;
     const out_axes = tensor.ints(attribute, "scan_output_axes") orelse &@as([stacks]i64, @splat(0));
@@ -111,7 +139,7 @@ pub fn Scan(c: *Context, comptime attribute: anytype, in: anytype, out: anytype,
     inline for (out, 0..) |place, number| {
         if (@TypeOf(place) == void) continue;
         if (number < states) {
-            place.* = given[number];
+            place.* = try tensor.kept(c, given[number]);
         } else {
             const items = rows[number - states].items;
             if (out_directions[number - states] != 0) std.mem.reverse(@TypeOf(items[0]), items);

@@ -1,4 +1,4 @@
-//! Random numbers. A seed of a node gives the same numbers in each run; without one they are new.
+//! Random numbers. A node with a seed gives the same numbers in each run; the others go by the seed of the run.
 
 const std = @import("std");
 const convert = @import("convert.zig");

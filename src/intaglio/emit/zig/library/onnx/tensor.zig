@@ -213,6 +213,22 @@ pub fn vector(c: *Context, comptime T: type, values: []const T) Error!Tensor(T) 
     return .{ .shape = shape, .data = values };
 }
 
+/// A copy of a value that lives as long as what the context allocates.
+pub fn kept(c: *Context, value: anytype) Error!@TypeOf(value) {
+    const Value = @TypeOf(value);
+    if (@typeInfo(Value) == .optional) return if (value) |inner| try kept(c, inner) else null;
+    if (@hasField(Value, "items")) {
+        const items = try c.alloc(Tensor(Of(Value)), value.items.len);
+        for (items, value.items) |*to, from| to.* = try kept(c, from);
+        return .{ .items = items };
+    }
+    const data = try c.allocator.dupe(Of(Value), value.data);
+    if (Of(Value) == []const u8) for (data) |*text| {
+        text.* = try c.allocator.dupe(u8, text.*);
+    };
+    return .{ .shape = try c.allocator.dupe(usize, value.shape), .data = data };
+}
+
 /// The one element of a tensor.
 pub fn item(x: anytype) Error!Of(@TypeOf(x)) {
     return if (x.data.len == 1) x.data[0] else error.Shape;
@@ -252,10 +268,10 @@ pub fn list(comptime T: type, comptime attribute: anytype, comptime name: []cons
     if (!@hasField(@TypeOf(attribute), name)) return null;
     const given = @field(attribute, name);
     const array: [given.len]T = given;
-    const kept = struct {
+    const held = struct {
         const items = array;
     };
-    return &kept.items;
+    return &held.items;
 }
 
 pub fn isFloat(comptime T: type) bool {

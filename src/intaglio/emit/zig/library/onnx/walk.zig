@@ -231,8 +231,13 @@ pub fn Model(comptime graph: anytype) type {
         /// Compute the outputs. `weights` are the bytes of `weights.bin`, aligned to 64 bytes. All results are
         /// allocated by `allocator`, which is best an arena or a FixedBufferAllocator: nothing is freed here.
         pub fn run(allocator: std.mem.Allocator, weights: []align(64) const u8, inputs: Inputs) Error!Outputs {
+            return runSeeded(allocator, weights, inputs, 0);
+        }
+
+        /// The same with another start for random numbers whose nodes have no seed of their own.
+        pub fn runSeeded(allocator: std.mem.Allocator, weights: []align(64) const u8, inputs: Inputs, seed: u64) Error!Outputs {
             @setEvalBranchQuota(quota);
-            var c: Context = .{ .allocator = allocator, .weights = weights };
+            var c: Context = .{ .allocator = allocator, .weights = weights, .random = .init(seed) };
             const nothing: Nothing = .{};
             return runGraph(&c, graph, &nothing, inputs);
         }
