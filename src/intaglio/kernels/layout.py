@@ -20,6 +20,7 @@ from intaglio.kernels.backend import Backend
 from intaglio.kernels.elementwise import TRANSLATIONS
 from intaglio.kernels.fusion import reduction_axes
 from intaglio.kernels.program import REDUCTIONS
+from intaglio.ops.convolution import ConvWeightGradient
 from intaglio.ops.indices import known_integers, resolve_axis
 
 DOMAIN = "intaglio"
@@ -92,7 +93,9 @@ class _Layout:
 
     def run(self) -> None:
         for node in self.graph.nodes:
-            if node.op.domain == "" and len(node.outputs) >= 1:
+            if isinstance(node.op, ConvWeightGradient):
+                self._convert_weight_gradient(node, node.op)
+            elif node.op.domain == "" and len(node.outputs) >= 1:
                 self._visit(node)
 
     def _visit(self, node: Node) -> None:
@@ -128,11 +131,21 @@ class _Layout:
         data = node.input
         channels = data.shape[1]
         is_few = node.op.name == "Conv" and data not in self.twins and isinstance(channels, int)
+        is_few = is_few and node.needed(1).constant is not None
         input_first = bool(is_few and 0 < channels <= FEW_CHANNELS and node.op.group == 1)
         x = data if input_first else self.twin(data, node)
         op = ChannelsLast(inner=node.op, input_first=input_first)
         (last,) = self.builder(node).add(op, (x, *node.inputs[1:]), names=[node.output.name + ".last"])
         self.replace(node, last)
+
+    def _convert_weight_gradient(self, node: Node, op: ConvWeightGradient) -> None:
+        """Both operands with their channels last; the result has an order of its own."""
+        if op.channels_last or not self.backend.is_channels_last(node):
+            return
+        operands = [self.twin(node.needed(place), node) for place in (0, 1)]
+        (result,) = self.builder(node).add(op.changed(channels_last=1), operands)
+        node.output.replace_uses(result)
+        self.graph.remove(node)
 
     def _convert_elementwise(self, node: Node) -> None:
         rank = node.output.rank

@@ -13,6 +13,8 @@ from typing import Any, BinaryIO
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
 from intaglio.errors import InputError, LimitError, UnsupportedError
+from intaglio.ir.clone import clone_with_values
+from intaglio.ir.expand import expand_in_place, expand_until
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Tensor
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType
@@ -32,6 +34,9 @@ _ALWAYS_INLINE = 1024
 
 _LEAST_IR_VERSION = 8
 
+OWN_DOMAIN = "intaglio"
+"""The domain of operators that only Intaglio knows."""
+
 _KINDS = AttributeProto.AttributeType
 
 
@@ -40,6 +45,7 @@ def write_model(graph: Graph, info: ModelInfo | None = None, *, opset: int | Non
 
     Raises LimitError where the weights do not fit in one message: `save_model` puts them in a file of their own.
     """
+    graph = _in_onnx_operators(graph)
     size = stored_bytes(graph)
     if size > MESSAGE_LIMIT:
         raise LimitError(f"the model's tensors take {size} bytes, more than a message can hold: use external data")
@@ -61,6 +67,7 @@ def save_model(
     many bytes, None only where the model would be too large for one file. A symbolic link in the way is refused.
     """
     target = Path(path)
+    graph = _in_onnx_operators(graph)
     threshold = _threshold(graph, external_data)
     if threshold is None:
         _check_target(target)
@@ -81,6 +88,19 @@ def save_model(
         if tensors.is_used:
             keep()
     _write_atomically(target, message)
+
+
+def _in_onnx_operators(graph: Graph) -> Graph:
+    """The graph, or a copy of it, in which operators of our own that others do not know are expanded."""
+
+    def is_known(node: Node) -> bool:
+        return node.op.domain != OWN_DOMAIN or not node.op.has("expand")
+
+    if all(map(is_known, graph.all_nodes())):
+        return graph
+    copy = clone_with_values(graph)[0]
+    expand_until(copy, is_known, expand=expand_in_place, bodies=True)
+    return copy
 
 
 def stored_bytes(graph: Graph) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
-from intaglio.ir.requirements import need_multiple
+from intaglio.ir.requirements import need_at_most, need_multiple
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.indices import check_size, same_dtype
 from intaglio.ops.indices import wide as widen
@@ -104,7 +104,8 @@ def windows_bar(b: Builder, x: Value, w: Value, y_bar: Value, windows: Sequence[
         "dilations": tuple(window.dilation for window in windows),
         "group": group,
     }
-    if all(isinstance(window.input, int) for window in windows):
+    has_all = all(window.output == size for window, size in zip(windows, y_bar.shape[2:], strict=True))
+    if has_all and all(isinstance(window.input, int) for window in windows):
         rest = tuple(int(_uncovered(window)) for window in windows)
         return b.ConvTranspose(y_bar, w, **attributes, pads=_pads(windows), output_padding=rest)
     pads = (*_pads(windows)[: len(windows)], *[0] * len(windows))
@@ -127,26 +128,133 @@ def _pads(windows: Sequence[Window]) -> tuple[int, ...]:
 
 
 def _weight_bar(b: Builder, x: Value, y_bar: Value, windows: Sequence[Window], group: int) -> Value:
-    """The gradient of the kernels: X convolved with y_bar, batch and channels exchanged, per group."""
-    swap = (1, 0, *range(2, x.rank))
-    parts = [x], [y_bar]
-    if group > 1:
-        parts = tuple(b.Split(value, num_outputs=group, axis=1, outputs=group) for value in (x, y_bar))
-    found = [
-        b.Conv(
-            b.Transpose(data, perm=swap),
-            b.Transpose(bar, perm=swap),
-            strides=tuple(w.dilation for w in windows),
-            dilations=tuple(w.stride for w in windows),
-            pads=_pads(windows),
+    kernel = tuple(window.kernel for window in windows if isinstance(window.kernel, int))
+    if len(kernel) != len(windows):
+        raise UnsupportedError("its gradient needs kernels whose sizes are known before the run")
+    return b.apply(
+        ConvWeightGradient,
+        x,
+        y_bar,
+        kernel_shape=kernel,
+        strides=tuple(window.stride for window in windows),
+        dilations=tuple(window.dilation for window in windows),
+        pads=_pads(windows),
+        group=group,
+    )
+
+
+class ConvWeightGradient(Op):
+    """The gradient of a Conv by its kernels, from its input X and the gradient Y_bar of its output.
+
+    Y_bar may have fewer windows than X holds, as that of a ConvTranspose with output_padding has; the last ones then
+    count for nothing. With `channels_last` both have their channels last; the result is as W is.
+    """
+
+    domain: ClassVar[str] = "intaglio"
+    kernel_shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    group: int = 1
+    channels_last: int = 0
+
+    def windows(self, spatial: Sequence[Dim]) -> tuple[Window, ...]:
+        """The windows along each spatial axis of X."""
+        return resolve_windows(spatial, self.kernel_shape, self.strides, self.dilations, self.pads)
+
+    def first(self, shape: Shape) -> Shape:
+        """A shape of X or Y_bar with its channels first."""
+        return (shape[0], shape[-1], *shape[1:-1]) if self.channels_last else shape
+
+    def infer(self, X: Value, Y_bar: Value) -> TensorType:
+        require_float(X, Y_bar)
+        dtype, rank = same_dtype(X, Y_bar), len(self.kernel_shape) + 2
+        data, bars = known_shape(X, rank=rank), known_shape(Y_bar, rank=rank)
+        if data is None or bars is None:
+            return TensorType(dtype, None)
+        data, bars = self.first(data), self.first(bars)
+        require_equal(data[0], bars[0], "the batches of X and of Y_bar")
+        for window, found in zip(self.windows(data[2:]), bars[2:], strict=True):
+            need_at_most(found, window.output, f"Y_bar has {found} windows along an axis, X holds {window.output}")
+        for channels, what in ((data[1], "input channels"), (bars[1], "output channels")):
+            need_multiple(channels, self.group, f"{channels} {what} cannot be split into {self.group} groups")
+        return TensorType(dtype, (bars[1], dims.floordiv(data[1], self.group), *self.kernel_shape))
+
+    def reference(self, X: Array, Y_bar: Array) -> Array:
+        x, bars = (np.moveaxis(a, -1, 1) if self.channels_last else a for a in (widen(X), widen(Y_bar)))
+        windows, group = self.windows(x.shape[2:]), self.group
+        padded = pad_for_windows(x, windows, 0)
+        shape = bars.shape[1] // group, x.shape[1] // group
+        by_group = _by_group(bars, group)
+        result = np.zeros((group, *shape, *self.kernel_shape), x.dtype)
+        for place in product(*(range(size) for size in self.kernel_shape)):
+            axes = zip(windows, bars.shape[2:], place, strict=True)
+            taken = tuple(_read_at(window, count, j) for window, count, j in axes)
+            result[(..., *place)] = np.matmul(by_group, _by_group(padded[(..., *taken)], group).transpose(0, 2, 1))
+        return like(result.reshape(group * shape[0], shape[1], *self.kernel_shape), X)
+
+    def expand(self, b: Builder, X: Value, Y_bar: Value) -> Value:
+        """A Conv of X with Y_bar in the place of kernels, batch and channels exchanged in each group."""
+        x, bars = X, Y_bar
+        if self.channels_last:
+            x, bars = (b.Transpose(v, perm=(0, v.rank - 1, *range(1, v.rank - 1))) for v in (X, Y_bar))
+        found = b.Conv(
+            _exchanged(b, x, self.group, channels_first=True),
+            _exchanged(b, bars, self.group, channels_first=False),
+            strides=self.dilations,
+            dilations=self.strides,
+            pads=self.pads,
+            group=self.group,
         )
-        for data, bar in zip(*parts, strict=True)
-    ]
-    kernel = [int(w.kernel) for w in windows]
-    axes = list(range(2, x.rank))
-    cropped = [b.Slice(part, [0] * len(axes), kernel, axes) for part in found]  # a stride may leave a longer rest
-    turned = [b.Transpose(part, perm=swap) for part in cropped]
-    return turned[0] if group == 1 else b.Concat(*turned, axis=0)
+        axes = list(range(2, X.rank))
+        cropped = b.Slice(found, [0] * len(axes), list(self.kernel_shape), axes)  # a stride may leave a longer rest
+        return b.Transpose(cropped, perm=(1, 0, *axes))
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        x, y_bar, w_bar = *inputs, output_bars[0]
+        if self.channels_last:
+            raise UnsupportedError("it has its channels last; differentiate the graph before layouts are chosen")
+        named: dict[str, Any] = {"strides": self.strides, "dilations": self.dilations, "pads": self.pads}
+        by_y = b.Conv(x, w_bar, group=self.group, **named)
+        if by_y.type != y_bar.type:
+            axes = list(range(2, x.rank))
+            by_y = b.Slice(by_y, [0] * len(axes), b.Shape(y_bar, start=2), axes)
+        return windows_bar(b, x, w_bar, y_bar, self.windows(x.shape[2:]), self.group), by_y
+
+
+def _by_group(array: Array, group: int) -> Array:
+    """(batch, channels, ...) as (group, channels of a group, everything else)."""
+    batch, channels = array.shape[:2]
+    split = array.reshape(batch, group, channels // group, int(np.prod(array.shape[2:], dtype=np.int64)))
+    return split.transpose(1, 2, 0, 3).reshape(group, channels // group, batch * split.shape[3])
+
+
+def _read_at(window: Window, count: int, place: int) -> slice:
+    """What the first windows of an axis read at one place of the kernel, in padded data."""
+    start = place * window.dilation
+    return slice(start, start + (count - 1) * window.stride + 1 if count else start, window.stride)
+
+
+def _exchanged(b: Builder, value: Value, group: int, channels_first: bool) -> Value:
+    """(batch, group * n, ...) as (n, group * batch, ...), or as (group * n, batch, ...)."""
+    if group == 1:
+        return b.Transpose(value, perm=(1, 0, *range(2, value.rank)))
+    tail = list(range(3, value.rank + 1))
+    grouped = b.Reshape(
+        value,
+        b.Concat(
+            b.Shape(value, start=0, end=1),
+            [group],
+            b.Shape(value, start=1, end=2) / [group],
+            b.Shape(value, start=2),
+            axis=0,
+        ),
+        allowzero=1,
+    )
+    turned = b.Transpose(grouped, perm=(2, 1, 0, *tail) if channels_first else (1, 2, 0, *tail))
+    outer, middle, inner = (b.Shape(turned, start=i, end=i + 1) for i in range(3))
+    merged = [outer, middle * inner] if channels_first else [outer * middle, inner]
+    return b.Reshape(turned, b.Concat(*merged, b.Shape(turned, start=3), axis=0), allowzero=1)
 
 
 def convolve(x: Array, w: Array, windows: Sequence[Window], group: int, fill: Any = 0) -> Array:

@@ -3,14 +3,26 @@
    tasks: ceil(images * ceil(OH / OUTPUT) * ceil(OW / OUTPUT) / tile_block) * ceil(ceil(OC / COLUMNS) / panel_block) */
 #include "kernel.h"
 
+/* Whether the weights are packed by `winograd_pack` in each run, and at hand as they were. */
+#ifndef HAS_GIVEN
+#define HAS_GIVEN 0
+#endif
+
 typedef struct {
-    void *x, *w; /* the epilogue's are behind them */
+    void *x, *w;
+#if HAS_GIVEN
+    void *given;
+#endif
+    /* the epilogue's are behind them */
 } IG_FUNCTION_buffers;
 
 typedef struct {
     int64_t images, C, H, W, OH, OW;
     int64_t pad_h, pad_w, OC;
     int64_t tile_block, panel_block;
+#if HAS_GIVEN
+    int64_t first, output_step, channel_step, tap_step; /* where a weight stands in `given` */
+#endif
 } IG_FUNCTION_sizes;
 
 /* The results of one axis that a tile gives: 2 or 4. */
@@ -164,6 +176,21 @@ IG_FUNCTION_scatter(void *const *buffer, const int64_t *size, const float *from,
     }
 }
 
+#if HAS_GIVEN
+/* The nine taps of the panel from column `col` on, for `channels` channels from `c` on. */
+static inline void
+IG_FUNCTION_taps(void *const *buffer, const int64_t *size, int64_t c, int64_t channels, int64_t col, float *to)
+{
+    const float *const given = (const float *)BUFFER(given) + SIZE(first) + c * SIZE(channel_step);
+    for (int64_t k = 0; k < 9; k++)
+        for (int64_t i = 0; i < channels; i++)
+            for (int64_t o = 0; o < COLUMNS; o++)
+                to[(k * CHANNELS + i) * COLUMNS + o] =
+                    col + o < SIZE(OC) ? given[(col + o) * SIZE(output_step) + i * SIZE(channel_step) +
+                                               k * SIZE(tap_step)]
+                                       : 0;
+}
+#else
 /* Makes the nine taps of one panel again, for `channels` channels from the transformed weights `w` on. */
 static inline void IG_FUNCTION_taps(const float *w, int64_t position, int64_t channels, float *to)
 {
@@ -186,6 +213,7 @@ static inline void IG_FUNCTION_taps(const float *w, int64_t position, int64_t ch
         }
     }
 }
+#endif
 
 /* One tile by direct sums of the pixels in `from`; the rest as for scatter. */
 static __attribute__((noinline)) void
@@ -193,6 +221,7 @@ IG_FUNCTION_direct(void *const *buffer, const int64_t *size, const float *from, 
                    int64_t row, int64_t height, int64_t width, int64_t col, int64_t columns)
 {
     float taps[9 * CHANNELS * COLUMNS], sums[OUTPUT][OUTPUT * COLUMNS];
+    (void)w;
     const int64_t C = SIZE(C);
     int64_t tap[18];
     for (int64_t k = 0; k < 9; k++) {
@@ -201,7 +230,11 @@ IG_FUNCTION_direct(void *const *buffer, const int64_t *size, const float *from, 
     }
     for (int64_t c = 0; c < C; c += CHANNELS) {
         const int64_t channels = C - c < CHANNELS ? C - c : CHANNELS;
+#if HAS_GIVEN
+        IG_FUNCTION_taps(buffer, size, c, channels, col, taps);
+#else
         IG_FUNCTION_taps(w + c * COLUMNS, C * COLUMNS, channels, taps);
+#endif
         for (int64_t i = 0; i < height; i++)
             IG_FUNCTION_tile(width, from + i * SIDE * step + c, step, taps, 0, tap, 9, channels, sums[i], c == 0);
     }
@@ -223,6 +256,11 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
     float *value = scratch, *sum = value + (SIDE * SIDE) * value_step;
     int64_t previous = -1;
     uint64_t large = 0; /* the tiles of the block to be computed directly, a bit each */
+    int is_large = 0;   /* whether that is all of them */
+#if HAS_GIVEN
+    for (int64_t panel = 0; panel < panels; panel++)
+        is_large |= ((const float *)BUFFER(w))[panels * (SIDE * SIDE) * C * COLUMNS + panel] != 0;
+#endif
     for (int64_t task = begin; task < end; task++) {
         const int64_t block = task / panel_blocks, panel_index = task % panel_blocks;
         const int64_t first = tiles * block / tile_blocks, count = tiles * (block + 1) / tile_blocks - first;
@@ -231,7 +269,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
             const int64_t tile = first + t, h = tile / across % down * OUTPUT - pad_h;
             const int64_t w = tile % across * OUTPUT - pad_w;
             const float *image = (const float *)BUFFER(x) + tile / (across * down) * H * W * C;
-            if (IG_FUNCTION_gather(image, size, h, w, value + t * row_step, value_step)) {
+            if (is_large || IG_FUNCTION_gather(image, size, h, w, value + t * row_step, value_step)) {
                 IG_FUNCTION_copy(image, size, h, w, value + t * row_step, value_step);
                 large |= (uint64_t)1 << t;
             }

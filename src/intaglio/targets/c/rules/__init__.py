@@ -33,6 +33,7 @@ from intaglio.targets.c.rules import scatter as scatter
 from intaglio.targets.c.rules import selection as selection
 from intaglio.targets.c.rules import trees as trees
 from intaglio.targets.c.rules import unpool as unpool
+from intaglio.targets.c.rules import weight_gradient as weight_gradient
 from intaglio.targets.c.rules.table import ANCHORS, LATE
 
 __all__ = ["ANCHORS", "LATE"]

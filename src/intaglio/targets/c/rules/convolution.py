@@ -12,7 +12,7 @@ import numpy as np
 from intaglio.ir.dim import Dim, ceildiv, compare, floordiv, product
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
-from intaglio.kernels.context import Context, as_array
+from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.layout import ChannelsLast, to_first, to_last
 from intaglio.kernels.plan import Operand
@@ -25,12 +25,19 @@ from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, packed_blocks, widened
 from intaglio.targets.c.structured.conv import conv, conv_by_taps, conv_transpose, pack_conv, pack_conv_transpose
-from intaglio.targets.c.structured.depthwise import depthwise, grouped, pack_depthwise
+from intaglio.targets.c.structured.depthwise import depthwise, depthwise_transpose, grouped, pack_depthwise
 from intaglio.targets.c.structured.gemm import gemm
 from intaglio.targets.c.structured.pack import pack_b
 from intaglio.targets.c.structured.pool import pool
 from intaglio.targets.c.structured.source import Element, StructuredKernel, is_narrow, plain_epilogue, register_tile
-from intaglio.targets.c.structured.winograd import LARGEST_WEIGHT, pack_winograd, preferred_output, winograd
+from intaglio.targets.c.structured.winograd import (
+    LARGEST_WEIGHT,
+    pack_winograd,
+    preferred_output,
+    winograd,
+    winograd_pack,
+    winograd_pack_size,
+)
 
 WINOGRAD_CHANNELS = 16
 """Winograd's transforms cost more than they save below so many channels."""
@@ -55,18 +62,49 @@ class Layer:
     epilogue: Epilogue
     element: Element = FUSED
     input_first: bool = False
+    is_turned: bool = False
+    """Whether this is a transposed convolution as a plain one: the kernels backwards, their channels exchanged."""
 
     @property
     def windows(self) -> tuple[Window, ...]:
         """The windows along each spatial axis."""
         if self.inner.name in ("MaxPool", "AveragePool"):
             return self.inner.windows(self.shape[2:])
-        return self.inner.windows(self.shape[2:], self.weights.shape[2:])
+        windows = self.inner.windows(self.shape[2:], self.weights.shape[2:])
+        return tuple(map(_turned, windows)) if self.is_turned else windows
 
     @property
     def weights(self) -> Value:
         """The kernels of a convolution."""
         return self.node.needed(1)
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether inputs are spread over outputs."""
+        return self.inner.name == "ConvTranspose" and not self.is_turned
+
+    @property
+    def kernels(self) -> tuple[Dim, ...]:
+        """The shape of the kernels as a plain convolution has them: output channels, input channels of a group, ..."""
+        first, second, *kernel = self.weights.shape
+        if self.inner.name != "ConvTranspose":
+            return self.weights.shape
+        return second * self.inner.group, floordiv(first, self.inner.group), *kernel
+
+    @property
+    def array(self) -> Array | None:
+        """Constant kernels in that order."""
+        given, group = self.weights.constant, self.inner.group
+        if given is None or not self.is_turned:
+            return given
+        first, second, *kernel = given.shape
+        turned = np.swapaxes(given.reshape(group, first // group, second, *kernel), 1, 2)
+        return np.flip(turned, tuple(range(3, turned.ndim))).reshape(group * second, first // group, *kernel)
+
+    @property
+    def form(self) -> str:
+        """What tells arrays that are packed for this layer from those of the same constant in another order."""
+        return f"{'turned ' if self.is_turned else ''}{self.inner.group} {self.element}"
 
     @property
     def bias(self) -> Value | None:
@@ -147,12 +185,29 @@ def channels_first(context: Context, node: Node, epilogue: Epilogue) -> None:
     _convolve(context, Layer(node, node.op, x.shape, shape, data, store, element))
 
 
+def _turned(window: Window) -> Window:
+    """A transposed window of stride 1 as that of a plain convolution."""
+    reach = (window.kernel - 1) * window.dilation
+    begin, end = reach - window.begin, reach - window.end
+    return Window(window.input, window.kernel, 1, window.dilation, begin, end, window.output)
+
+
+def _is_turnable(layer: Layer) -> bool:
+    if layer.inner.name != "ConvTranspose" or any(window.stride != 1 for window in layer.windows):
+        return False
+    return all(isinstance(pad, int) and pad >= 0 for pad in (_turned(window).begin for window in layer.windows))
+
+
 def _convolve(context: Context, layer: Layer) -> None:
     """Choose the kernel by the operator and its structure."""
+    layer.is_turned = _is_turnable(layer)
     windows, group = layer.windows, layer.inner.group
     is_plain = group == 1 and not layer.input_first
-    if layer.inner.name == "ConvTranspose":
-        _direct(context, layer)
+    if layer.is_transposed:
+        if group > 1 and layer.element == FUSED and group == layer.shape[1] == layer.output[-1]:
+            _depthwise(context, layer)
+        else:
+            _direct(context, layer)
     elif is_plain and all(is_pointwise(window) for window in windows):
         _pointwise(context, layer)
     elif group > 1 and layer.element == FUSED and _fits_lanes(context, layer):
@@ -165,7 +220,7 @@ def _convolve(context: Context, layer: Layer) -> None:
 
 def _fits_lanes(context: Context, layer: Layer) -> bool:
     """Whether a vector holds the channels of a group at least twice: larger groups fill the tiles of `conv` well."""
-    outputs, inputs = layer.weights.shape[0], layer.weights.shape[1]
+    outputs, inputs = layer.kernels[:2]
     if not isinstance(outputs, int) or not isinstance(inputs, int):
         return False
     return 2 * max(inputs, outputs // layer.inner.group) <= machine(context).lanes
@@ -177,12 +232,12 @@ def is_pointwise(window: Window) -> bool:
 
 
 def _fits_winograd(layer: Layer, windows: Sequence[Window]) -> bool:
-    weights = layer.weights
-    if weights.constant is None or layer.element != FUSED:
-        return False
+    kernels, array = layer.kernels, layer.weights.constant
     is_square = len(windows) == 2 and all((w.kernel, w.stride, w.dilation) == (3, 1, 1) for w in windows)
-    has_channels = all(isinstance(d, int) and d >= WINOGRAD_CHANNELS for d in weights.shape[:2])
-    return is_square and has_channels and _largest(as_array(weights)) <= LARGEST_WEIGHT
+    has_channels = all(isinstance(d, int) and d >= WINOGRAD_CHANNELS for d in kernels[:2])
+    if layer.element != FUSED or not is_square or not has_channels:
+        return False
+    return array is None or _largest(array) <= LARGEST_WEIGHT
 
 
 def _largest(array: Array) -> float:
@@ -195,7 +250,7 @@ def _emit(
     layer: Layer,
     kernel: StructuredKernel,
     sizes: dict[str, Dim],
-    weights: Buffer | None,
+    weights: Sequence[Buffer],
     flops: Dim,
 ) -> None:
     """Call a kernel on the layer's input, its packed weights and its epilogue with the bias in front."""
@@ -206,7 +261,7 @@ def _emit(
         code = epilogue_code(kernel, epilogue, bias=bias, bias_view=bias_view)
     else:
         code = _plain_code(context, layer, kernel)
-    operands = [Operand(layer.data.buffer, layer.data.offset)] + ([] if weights is None else [Operand(weights)])
+    operands = [Operand(layer.data.buffer, layer.data.offset), *map(Operand, weights)]
     names = " + ".join([layer.inner.name, *(other.op.name for other in epilogue.nodes)])
     title = f"{names} as {kernel.hint} -> {node.output.name}: {node.output.type}"
     context.emit(structured_call(kernel, operands, sizes, code, (node, *epilogue.nodes), flops, title))
@@ -225,23 +280,26 @@ def _plain_code(context: Context, layer: Layer, kernel: StructuredKernel) -> Epi
 
 
 def _pointwise(context: Context, layer: Layer) -> None:
-    weights, element = layer.weights, layer.element
-    channels = layer.shape[1]
+    outputs, channels, element = layer.kernels[0], layer.shape[1], layer.element
+    array = layer.array
     sizes: dict[str, Dim] = {
-        "M": product(layer.output[:-1]), "N": weights.shape[0], "K": channels, "outer": 1, "inner": 1,
-        "a_step": channels, "a_outer": 0, "a_inner": 0, "b_step": channels, "b_outer": 0, "b_inner": 0,
+        "M": product(layer.output[:-1]), "N": outputs, "K": channels, "outer": 1, "inner": 1,
+        "a_step": channels, "a_outer": 0, "a_inner": 0,
+        "b_step": outputs if layer.is_turned else channels, "b_outer": 0, "b_inner": 0,
     }  # fmt: skip
-    array = weights.constant
     if array is None:
-        kernel = gemm(machine(context), element, b="columns")
+        kernel = gemm(machine(context), element, b="rows" if layer.is_turned else "columns")
         buffer = _weight_view(context, layer).buffer
     else:
         narrow = is_narrow(machine(context), element, array.shape[0])
         kernel = gemm(machine(context), element, narrow=narrow)
         matrix = array.reshape(array.shape[0], prod(array.shape[1:])).T
-        form = f"pointwise {element} {narrow}"
-        buffer = context.packed(weights, form, lambda: pack_b(matrix, machine(context), element, narrow=narrow))
-    _emit(context, layer, kernel, sizes, buffer, layer.flops)
+        buffer = context.packed(
+            layer.weights,
+            f"pointwise {layer.form} {narrow}",
+            lambda: pack_b(matrix, machine(context), element, narrow=narrow),
+        )
+    _emit(context, layer, kernel, sizes, [buffer], layer.flops)
 
 
 def _weight_view(context: Context, layer: Layer) -> View:
@@ -252,20 +310,38 @@ def _weight_view(context: Context, layer: Layer) -> View:
     return converted(context, view, view.buffer.dtype, view.buffer.dtype)
 
 
+def _grouped_view(context: Context, layer: Layer) -> View:
+    """Kernels that are no constant as (groups, outputs of a group, inputs of a group, taps)."""
+    buffer, group = _weight_view(context, layer).buffer, layer.inner.group
+    outputs, inputs, *kernel = layer.kernels
+    outputs, taps = floordiv(outputs, group), product(kernel)
+    shape = group, outputs, inputs, taps
+    if layer.inner.name != "ConvTranspose":
+        return whole(buffer, shape)
+    step = -1 if layer.is_turned else 1
+    first = taps - 1 if layer.is_turned else 0
+    return View(buffer, first, shape, (outputs * inputs * taps, taps, outputs * taps, step))
+
+
 def window_sizes(layer: Layer) -> dict[str, Dim]:
+    """The sizes of a layer's windows, and its output channels."""
+    return sizes_of_windows(layer.windows, layer.output[0], layer.shape[1], layer.output[-1])
+
+
+def sizes_of_windows(windows: Sequence[Window], images: Dim, inputs: Dim, outputs: Dim) -> dict[str, Dim]:
     """The sizes of WINDOW_SIZES: missing axes in front have extent 1.
 
     Axes of extent 1 take no memory, so they may stand in front too; the kernels' tiles then run along a longer one.
     """
-    windows = [window for window in layer.windows if not _is_single(window)]
-    padded = [Window(1, 1, 1, 1, 0, 0, 1)] * (3 - len(windows)) + windows
-    sizes: dict[str, Dim] = {"images": layer.output[0], "C": layer.shape[1]}
+    several = [window for window in windows if not _is_single(window)]
+    padded = [Window(1, 1, 1, 1, 0, 0, 1)] * (3 - len(several)) + several
+    sizes: dict[str, Dim] = {"images": images, "C": inputs}
     for axis, window in zip("dhw", padded, strict=True):
         upper = axis.upper()
         sizes |= {upper: window.input, f"O{upper}": window.output, f"K{upper}": window.kernel}
         sizes |= {f"stride_{axis}": window.stride, f"dilation_{axis}": window.dilation}
         sizes |= {f"pad_{axis}": window.begin, f"end_{axis}": window.end}
-    return sizes | {"OC": layer.output[-1]}
+    return sizes | {"OC": outputs}
 
 
 def _is_single(window: Window) -> bool:
@@ -275,84 +351,89 @@ def _is_single(window: Window) -> bool:
 
 def _direct(context: Context, layer: Layer) -> None:
     group, element = layer.inner.group, layer.element
-    is_transposed = layer.inner.name == "ConvTranspose"
     layout = "nchw" if layer.input_first else "nhwc"
-    narrow = not is_transposed and is_narrow(machine(context), element, floordiv(layer.output[-1], group))
-    if is_transposed:
-        kernel = conv_transpose(machine(context), element)
+    target, array = machine(context), layer.array
+    narrow = not layer.is_transposed and is_narrow(target, element, floordiv(layer.output[-1], group))
+    if layer.is_transposed:
+        kernel = conv_transpose(target, element)
     elif _lies_apart(layer):
-        kernel = conv_by_taps(machine(context), element, narrow=narrow)
+        kernel = conv_by_taps(target, element, narrow=narrow)
     else:
-        kernel = conv(machine(context), layout, element, narrow=narrow)
+        kernel = conv(target, layout, element, narrow=narrow)
     sizes = window_sizes(layer) | {"groups": group}
-    weights = layer.weights
-    if weights.constant is None:
-        buffer = _packed_at_run_time(context, layer, is_transposed, narrow)
+    if array is None:
+        buffer = _packed_at_run_time(context, layer, narrow)
+    elif layer.is_transposed:
+        form = f"transpose {layer.form}"
+        buffer = context.packed(layer.weights, form, lambda: pack_conv_transpose(array, group, target, element))
     else:
-        array = weights.constant
-        form = f"{'transpose' if is_transposed else layout} {group} {element} {narrow}"
-        if is_transposed:
-            buffer = context.packed(weights, form, lambda: pack_conv_transpose(array, group, machine(context), element))
-        else:
-            target = machine(context)
-            buffer = context.packed(
-                weights, form, lambda: pack_conv(array, group, target, layout, element, narrow=narrow)
-            )
-    _emit(context, layer, kernel, sizes, buffer, layer.flops)
+        form = f"{layout} {layer.form} {narrow}"
+        buffer = context.packed(
+            layer.weights, form, lambda: pack_conv(array, group, target, layout, element, narrow=narrow)
+        )
+    _emit(context, layer, kernel, sizes, [buffer], layer.flops)
 
 
 def _lies_apart(layer: Layer) -> bool:
     """Whether the taps are so far apart, and so deep, that each is best taken by itself."""
-    channels = layer.weights.shape[1]
+    channels = layer.kernels[1]
     is_deep = isinstance(channels, int) and channels >= DEEP_TAP and not layer.input_first
     return is_deep and any(window.dilation > 1 and window.kernel != 1 for window in layer.windows)
 
 
-def _packed_at_run_time(context: Context, layer: Layer, is_transposed: bool, narrow: bool) -> Buffer:
+def _packed_at_run_time(context: Context, layer: Layer, narrow: bool) -> Buffer:
     """Kernels in the order of `pack_conv`, made by copies."""
-    view = _weight_view(context, layer)
-    first, second, *kernel = view.shape
-    group, taps = layer.inner.group, product(kernel)
-    grouped = view.reshape((group, floordiv(first, group), second, taps))
-    assert grouped is not None
-    source = grouped.transpose((0, 2, 3, 1)) if is_transposed else grouped.transpose((0, 1, 3, 2))
+    source = _grouped_view(context, layer).transpose((0, 1, 3, 2))
+    group, outputs, taps, inputs = source.shape
     columns = register_tile(machine(context), layer.element, narrow=narrow).columns
-    shape = (group, ceildiv(source.shape[1], columns), taps, source.shape[3], columns)
-    target = whole(context.temporary(view.buffer.dtype, product(shape), "packed"), shape)
+    shape = (group, ceildiv(outputs, columns), taps, inputs, columns)
+    target = whole(context.temporary(source.buffer.dtype, product(shape), "packed"), shape)
     packed_blocks(context, source, 1, columns, target.transpose((0, 1, 4, 2, 3)))
     return target.buffer
 
 
 def _depthwise(context: Context, layer: Layer) -> None:
-    weights, group = layer.weights, layer.inner.group
-    if weights.constant is None:
-        outputs, inputs, *kernel = weights.shape
-        view = _weight_view(context, layer).reshape((outputs, inputs, product(kernel)))
-        assert view is not None
-        buffer = converted(context, view.transpose((2, 1, 0)), view.buffer.dtype, view.buffer.dtype).buffer
+    array, group = layer.array, layer.inner.group
+    if array is None:
+        view = _grouped_view(context, layer).transpose((3, 2, 0, 1))
+        buffer = converted(context, view, view.buffer.dtype, view.buffer.dtype).buffer
     else:
-        array = weights.constant
-        buffer = context.packed(weights, "depthwise", lambda: pack_depthwise(array))
-    if group == layer.shape[1] == layer.output[-1]:
-        _emit(context, layer, depthwise(machine(context)), window_sizes(layer), buffer, layer.flops)
+        buffer = context.packed(layer.weights, f"depthwise {layer.form}", lambda: pack_depthwise(array))
+    if layer.is_transposed:
+        _emit(context, layer, depthwise_transpose(machine(context)), window_sizes(layer), [buffer], layer.flops)
+    elif group == layer.shape[1] == layer.output[-1]:
+        _emit(context, layer, depthwise(machine(context)), window_sizes(layer), [buffer], layer.flops)
     else:
         sizes = window_sizes(layer) | {"groups": group}
-        _emit(context, layer, grouped(machine(context)), sizes, buffer, layer.flops)
+        _emit(context, layer, grouped(machine(context)), sizes, [buffer], layer.flops)
 
 
 def _winograd(context: Context, layer: Layer, windows: Sequence[Window]) -> None:
-    weights = layer.weights
-    array = as_array(weights)
+    array, target = layer.array, machine(context)
+    outputs, channels = (size for size in layer.kernels[:2] if isinstance(size, int))
     height, width = windows[0].output, windows[1].output
     output = 4
     if isinstance(height, int) and isinstance(width, int):
-        output = preferred_output(height, width, array.shape[0])
-    packed = context.packed(weights, f"winograd{output}", lambda: pack_winograd(array, machine(context), output))
-    _emit(context, layer, winograd(machine(context), output), window_sizes(layer), packed, layer.flops)
+        output = preferred_output(height, width, outputs)
+    if array is not None:
+        form = f"winograd{output} {layer.form}"
+        packed = context.packed(layer.weights, form, lambda: pack_winograd(array, target, output))
+        _emit(context, layer, winograd(target, output), window_sizes(layer), [packed], layer.flops)
+        return
+    given = _grouped_view(context, layer)
+    steps = dict(zip(("output_step", "channel_step", "tap_step"), given.strides[1:], strict=True))
+    sizes: dict[str, Dim] = {"OC": outputs, "C": channels, "first": given.offset, **steps}
+    size = winograd_pack_size(target, output, outputs, channels)
+    packed = context.temporary(given.buffer.dtype, size, "packed")
+    operands = [Operand(given.buffer), Operand(packed, 0, True)]
+    title = f"{layer.weights.name} for winograd{output}"
+    context.emit(structured_call(winograd_pack(target, output), operands, sizes, None, (layer.node,), 0, title))
+    kernel = winograd(target, output, has_given=True)
+    _emit(context, layer, kernel, window_sizes(layer) | sizes, [packed, given.buffer], layer.flops)
 
 
 def _pool(context: Context, layer: Layer) -> None:
     counts = layer.inner.name == "AveragePool" and layer.inner.count_include_pad
     kind = "max" if layer.inner.name == "MaxPool" else "average_with_pads" if counts else "average"
     work = product(layer.output) * product(window.kernel for window in layer.windows)
-    _emit(context, layer, pool(machine(context), kind), window_sizes(layer), None, work)
+    _emit(context, layer, pool(machine(context), kind), window_sizes(layer), [], work)

@@ -12,7 +12,7 @@ def is_channels_last(node: Node) -> bool:
     """Whether a channels-last kernel exists for the node."""
     if node.op.name == "ConvInteger":
         return ANCHORS["ConvInteger"].refuse(node) is None
-    if node.op.name not in ("Conv", "ConvTranspose", "MaxPool", "AveragePool"):
+    if node.op.name not in ("Conv", "ConvTranspose", "ConvWeightGradient", "MaxPool", "AveragePool"):
         return False
     tensors = [value.type for value in node.inputs if value is not None]
     elements = ("float32", *HALVES, *(("int8", "uint8") if node.op.name == "MaxPool" else ()))
@@ -21,7 +21,4 @@ def is_channels_last(node: Node) -> bool:
     data = node.input
     if not 3 <= data.rank <= 5 or any(value.uses for value in node.outputs[1:]):
         return False
-    if node.op.name in ("Conv", "ConvTranspose"):
-        weights = node.inputs[1]
-        return weights is not None and weights.constant is not None and isinstance(data.shape[1], int)
-    return True
+    return node.op.name not in ("Conv", "ConvTranspose") or isinstance(data.shape[1], int)

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from intaglio.ir.dim import floordiv, pieces
+from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.structured.source import StructuredKernel, VectorTarget
-from intaglio.targets.c.structured.window import window_kernel
+from intaglio.targets.c.structured.window import row_block, window_kernel
 
 
 def depthwise(target: VectorTarget) -> StructuredKernel:
@@ -25,6 +27,26 @@ def grouped(target: VectorTarget) -> StructuredKernel:
     channels of its group one after the other.
     """
     return window_kernel("grouped", target, has_weights=True, is_grouped=True)
+
+
+def depthwise_transpose(target: VectorTarget) -> StructuredKernel:
+    """Transposed convolution with as many groups as input and output channels, of an NDHWC float32 input.
+
+    Weights as from `pack_depthwise`.
+    """
+    instance = kernel("depthwise_transpose")
+    return StructuredKernel(
+        hint="depthwise_transpose",
+        source=instance.text,
+        buffers=instance.buffers,
+        sizes=instance.sizes,
+        tasks=lambda size: size["images"] * size["OD"] * pieces(size["OH"], size["row_block"]),
+        cost=lambda size: 1 + floordiv(size["row_block"] * size["OW"] * size["C"] * 4, target.vector_bytes),
+        scratch=lambda size: (
+            (size["OW"] * (2 * size["KW"] + 1) + 2 * (size["KD"] + size["KH"] + size["KD"] * size["KH"])) * 8
+        ),
+        defaults=row_block,
+    )
 
 
 def pack_depthwise(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -38,7 +38,7 @@ def window_kernel(
         sizes=instance.sizes,
         tasks=lambda size: size["images"] * size["OD"] * pieces(size["OH"], size["row_block"]),
         cost=partial(_cost, target, is_grouped),
-        defaults=_row_block,
+        defaults=row_block,
     )
 
 
@@ -48,6 +48,7 @@ def _cost(target: VectorTarget, is_grouped: bool, size: Sizes) -> Dim:
     return 1 + floordiv(values * inputs, target.vector_bytes // 2)
 
 
-def _row_block(size: Sizes) -> dict[str, Dim]:
+def row_block(size: Sizes) -> dict[str, Dim]:
+    """Rows of output pixels of a task."""
     share = floordiv(size["images"] * size["OD"] * size["OH"], 8 * THREADS)
     return {"row_block": maximum(1, minimum(size["OH"], share))}

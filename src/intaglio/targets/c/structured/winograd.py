@@ -45,18 +45,19 @@ _PACKED_AT_ONCE = 2**19
 """So many weights are transformed at once: more would only take memory."""
 
 
-def winograd(target: VectorTarget, output: Output = 4) -> StructuredKernel:
+def winograd(target: VectorTarget, output: Output = 4, *, has_given: bool = False) -> StructuredKernel:
     """3x3 convolution with stride 1 and dilation 1, ungrouped, of an NHWC float32 input.
 
     Computes output x output pixels from each (output + 2) x (output + 2) of the input. Weights from `pack_winograd`;
     the epilogue's row is the output pixel. Rounds more than `conv`: about as much for 2, tenfold for 4. Tiles that hold
-    infinities, NaN or numbers from LARGE on are summed directly, with weights made again from the packed ones.
+    infinities, NaN or numbers from LARGE on are summed directly, with weights made again from the packed ones. With
+    `has_given` the packed ones come from `winograd_pack` and the kernel gets those as they were too.
     """
     tile = register_tile(target)
     assert 4 * tile.rows <= 64, "the kernel keeps a bit for each tile of a block"
     side = output + 2
     parameters = tile.parameters | {"ROWS_ADJACENT": 0, "WEIGHTS_STRIDE": 0}
-    instance = kernel("winograd", parameters, OUTPUT=output, LIMIT=f"{LARGE * LARGE!r}f")
+    instance = kernel("winograd", parameters, OUTPUT=output, LIMIT=f"{LARGE * LARGE!r}f", HAS_GIVEN=has_given)
     return StructuredKernel(
         hint=f"winograd{output}",
         source=instance.text,
@@ -77,6 +78,30 @@ def winograd(target: VectorTarget, output: Output = 4) -> StructuredKernel:
         defaults=partial(_blocks, target, tile, output),
         tile=f"{tile.rows}x{tile.columns}, {output}x{output} results of {side}x{side}",
     )
+
+
+def winograd_pack(target: VectorTarget, output: Output = 4) -> StructuredKernel:
+    """Packs weights in a run as `pack_winograd` does, and tells behind them which panels have too large ones.
+
+    Weight (o, c, k), the taps in one row, stands at first + o * output_step + c * channel_step + k * tap_step.
+    """
+    tile = register_tile(target)
+    parameters = {name: tile.parameters[name] for name in ("ELEMENT", "LANES", "VECTORS")}
+    instance = kernel("winograd_pack", parameters, OUTPUT=output, LARGEST=f"{LARGEST_WEIGHT!r}f")
+    return StructuredKernel(
+        hint=f"winograd{output}_pack",
+        source=instance.text,
+        buffers=instance.buffers,
+        sizes=instance.sizes,
+        tasks=lambda size: pieces(size["OC"], tile.columns),
+        cost=lambda size: 1 + size["C"] * (output + 2) ** 2 * tile.vectors,
+    )
+
+
+def winograd_pack_size(target: VectorTarget, output: Output, outputs: int, channels: int) -> int:
+    """How many elements `winograd_pack` writes."""
+    columns = register_tile(target).columns
+    return -(-outputs // columns) * ((output + 2) ** 2 * channels * columns + 1)
 
 
 def pack_winograd(weights: npt.NDArray[Any], target: VectorTarget, output: Output = 4) -> npt.NDArray[Any]:
