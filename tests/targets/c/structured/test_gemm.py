@@ -11,7 +11,7 @@ from intaglio.targets.c.structured.pack import pack_b, pack_kernel
 GENERATOR = np.random.default_rng(7)
 SHAPES = [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1), (1, 70, 33), (2, 31, 5), (3, 32, 64), (5, 33, 7), (6, 16, 300)]
 SHAPES += [(int(m), int(n), int(k)) for m, n, k in GENERATOR.integers(1, 71, (12, 3))] + [(45, 40, 1100)]
-SHAPES += [(37, 1, 64), (1, 1, 40), (5, 2, 70), (50, 4, 129), (17, 3, 96), (33, 1, 31)]
+SHAPES += [(301, 150, 530), (37, 1, 64), (1, 1, 40), (5, 2, 70), (50, 4, 129), (17, 3, 96), (33, 1, 31)]
 
 
 def operand(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:

@@ -52,7 +52,8 @@ IG_FUNCTION_pixel(const int is_whole, const float *x, const float *w, const int6
 void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
 {
     const int64_t C = SIZE(C), D = SIZE(D), H = SIZE(H), W = SIZE(W), OD = SIZE(OD), OH = SIZE(OH), OW = SIZE(OW);
-    const int64_t KD = SIZE(KD), KH = SIZE(KH), KW = SIZE(KW), row_blocks = (OH + SIZE(row_block) - 1) / SIZE(row_block);
+    const int64_t KD = SIZE(KD), KH = SIZE(KH), KW = SIZE(KW);
+    const int64_t row_blocks = (OH + SIZE(row_block) - 1) / SIZE(row_block);
     const float *x = BUFFER(x), *w = BUFFER(w);
     int64_t *const depths = scratch, *const heights = depths + 2 * KD, *const rows = heights + 2 * KH;
     int64_t *const counts = rows + 2 * KD * KH, *const columns = counts + OW;

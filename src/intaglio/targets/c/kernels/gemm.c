@@ -12,10 +12,6 @@ typedef struct {
     int64_t row_block, panel_block, depth_block;
 } IG_FUNCTION_sizes;
 
-/* Whether columns of the left operand are contiguous, and not rows. */
-#ifndef A_IN_COLUMNS
-#define A_IN_COLUMNS 0
-#endif
 /* How the right operand stands in memory: in panels, with its rows contiguous, or with its columns contiguous. */
 #ifndef B_PACKED
 #define B_PACKED 1
@@ -33,7 +29,7 @@ typedef struct {
 #ifndef THIN_DEPTH
 #define THIN_DEPTH 32
 #endif
-#define ROWS_ADJACENT A_IN_COLUMNS
+#define ROWS_ADJACENT 0
 #define WEIGHTS_STRIDE B_IN_ROWS
 #include "tile.h"
 #include "finish.h"
@@ -50,7 +46,7 @@ typedef struct {
 #define PACK IG_FUNCTION_pack_columns
 #define PANEL_OFFSET panel * COLUMNS * b_step
 #endif
-#if B_IN_COLUMNS && !A_IN_COLUMNS
+#if B_IN_COLUMNS
 #include "dots.h"
 #endif
 
@@ -96,7 +92,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
             const ELEMENT *b_panel = b_batch + PANEL_OFFSET;
             int64_t b_row = b_step;
             const int64_t col = panel * COLUMNS, columns = N - col < COLUMNS ? N - col : COLUMNS;
-#if B_IN_COLUMNS && !A_IN_COLUMNS
+#if B_IN_COLUMNS
             if (N <= THIN && K >= THIN_DEPTH * N) {
                 IG_FUNCTION_thin(a_rows, a_step, b_panel, b_step, rows, K, columns, sum);
                 IG_FUNCTION_finish(buffer, size, batch * M + row, 1, rows, col, columns, sum);

@@ -22,6 +22,7 @@ from intaglio.ops.window import Window
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
+from intaglio.targets.c.rules.linear import MatrixOperand, Product, has_many_rows, packed_in_run
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, packed_blocks, widened
 from intaglio.targets.c.structured.conv import conv, conv_by_taps, conv_transpose, pack_conv, pack_conv_transpose
@@ -287,7 +288,12 @@ def _pointwise(context: Context, layer: Layer) -> None:
         "a_step": channels, "a_outer": 0, "a_inner": 0,
         "b_step": outputs if layer.is_turned else channels, "b_outer": 0, "b_inner": 0,
     }  # fmt: skip
-    if array is None:
+    extents = Product(sizes["M"], outputs, channels)
+    if array is None and has_many_rows(context, extents, element):
+        view = Operand(_weight_view(context, layer).buffer)
+        right = MatrixOperand(view, "rows" if layer.is_turned else "columns", sizes["b_step"])
+        kernel, buffer = gemm(machine(context), element), packed_in_run(context, layer.node, right, extents, element)
+    elif array is None:
         kernel = gemm(machine(context), element, b="rows" if layer.is_turned else "columns")
         buffer = _weight_view(context, layer).buffer
     else:

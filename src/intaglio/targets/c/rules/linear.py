@@ -7,21 +7,27 @@ from typing import Literal, cast
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, ceildiv, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
-from intaglio.kernels.view import View, row_major, whole
+from intaglio.kernels.view import Buffer, View, row_major, whole
 from intaglio.targets.c.backend import machine
 from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, widened
-from intaglio.targets.c.structured.gemm import THIN, THIN_DEPTH, gemm
-from intaglio.targets.c.structured.pack import pack_b
-from intaglio.targets.c.structured.source import Element, StructuredKernel, is_narrow, plain_epilogue
+from intaglio.targets.c.structured.gemm import THIN, THIN_DEPTH, gemm, resident_rows
+from intaglio.targets.c.structured.pack import pack_b, pack_kernel
+from intaglio.targets.c.structured.source import (
+    Element,
+    StructuredKernel,
+    is_narrow,
+    plain_epilogue,
+    register_tile,
+)
 
 Layout = Literal["rows", "columns"]
 
@@ -115,6 +121,7 @@ def _emit(
 ) -> None:
     a, _ = _operands(node)
     element = cast(Element, computed(a.dtype).name)
+    operands = operands[0], _packed_once(context, node, operands, extents, element)
     narrow = operands[1].layout == "packed" and is_narrow(machine(context), element, extents.n)
     kernel = gemm(machine(context), element, cast(Layout, operands[0].layout), operands[1].layout, narrow=narrow)
     if _fuses(node):
@@ -127,6 +134,45 @@ def _emit(
     if computed(node.output.dtype) != node.output.dtype and not _fuses(node):
         wide = whole(code.operands[0].buffer, node.output.shape)
         converted(context, wide, computed(a.dtype), a.dtype, into=context.view(node.output))
+
+
+def _packed_once(
+    context: Context,
+    node: Node,
+    operands: tuple[MatrixOperand, MatrixOperand],
+    extents: Product,
+    element: Element,
+) -> MatrixOperand:
+    """The right operand; packed ahead of the product where that has so many rows that tasks would pack it again."""
+    left, right = operands
+    is_single = extents.batches == (1, 1) and right.layout != "packed" and left.layout == "rows"
+    if not is_single or not has_many_rows(context, extents, element):
+        return right
+    buffer = packed_in_run(context, node, right, extents, element)
+    return MatrixOperand(Operand(buffer), "packed", 0)
+
+
+def has_many_rows(context: Context, extents: Product, element: Element) -> bool:
+    """Whether a product surely has so many rows that its tasks would pack the right operand again and again."""
+    m, n, k = extents.m, extents.n, extents.k
+    if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int):
+        return False
+    target = machine(context)
+    resident = resident_rows(target, register_tile(target, element), k)
+    return isinstance(resident, int) and m > resident and n > THIN and not is_narrow(target, element, n)
+
+
+def packed_in_run(context: Context, node: Node, right: MatrixOperand, extents: Product, element: Element) -> Buffer:
+    """One right operand in panels, by a call of its own."""
+    target = machine(context)
+    kernel = pack_kernel(target, element, cast(Layout, right.layout))
+    columns = register_tile(target, element).columns
+    size = product((ceildiv(extents.n, columns), extents.k, columns))
+    packed = context.temporary(right.operand.buffer.dtype, size, "packed")
+    sizes: dict[str, Dim] = {"N": extents.n, "K": extents.k, "batch": 1, "b_step": right.step, "b_batch": 0}
+    operands = [right.operand, Operand(packed, 0, True)]
+    context.emit(structured_call(kernel, operands, sizes, None, (node,), 0, f"pack {extents.k} x {extents.n}"))
+    return packed
 
 
 def _plain_code(

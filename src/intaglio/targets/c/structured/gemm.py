@@ -41,10 +41,11 @@ def gemm(
     panels are one vector wide.
     """
     tile = register_tile(target, element, narrow=narrow)
+    if a == "columns":
+        return _gemm_columns(target, tile, b)
     instance = kernel(
         "gemm",
         tile.parameters,
-        A_IN_COLUMNS=a == "columns",
         B_PACKED=b == "packed",
         B_IN_ROWS=b == "rows",
         B_IN_COLUMNS=b == "columns",
@@ -63,6 +64,46 @@ def gemm(
         defaults=partial(_packed_blocks if b == "packed" else _unpacked_blocks, target, tile),
         tile=f"{tile.rows}x{tile.columns}",
     )
+
+
+STRIP = 24
+"""Register tiles of rows that a product with contiguous columns on the left packs at once..."""
+
+STRIP_PANELS = 8
+"""...and at most so many panels that use them..."""
+
+STRIP_DEPTH = 256
+"""...in parts of about so much of the depth: what a tile reads of the right operand stays in the first cache."""
+
+
+def _gemm_columns(target: VectorTarget, tile: Tile, b: Right) -> StructuredKernel:
+    instance = kernel("gemm_columns", tile.parameters, B_PACKED=b == "packed", B_IN_ROWS=b == "rows")
+
+    def scratch(size: Sizes) -> Dim:
+        sums = size["row_block"] * size["panel_block"] * tile.columns
+        return (sums + (size["row_block"] + tile.columns) * size["depth_block"]) * tile.bytes
+
+    return StructuredKernel(
+        hint="gemm_columns",
+        source=instance.text,
+        buffers=instance.buffers,
+        sizes=instance.sizes,
+        tasks=partial(matrix_tasks, tile.columns),
+        cost=partial(_cost, target, tile),
+        scratch=scratch,
+        defaults=partial(_strip_blocks, tile),
+        tile=f"{tile.rows}x{tile.columns}",
+    )
+
+
+def _strip_blocks(tile: Tile, size: Sizes) -> dict[str, Dim]:
+    panels, row_block = pieces(size["N"], tile.columns), maximum(1, minimum(size["M"], STRIP * tile.rows))
+    share = floordiv(panels * size["outer"] * size["inner"] * pieces(size["M"], row_block), 4 * THREADS)
+    return {
+        "row_block": row_block,
+        "panel_block": maximum(1, minimum(minimum(panels, STRIP_PANELS), share)),
+        "depth_block": maximum(1, pieces(size["K"], maximum(1, pieces(size["K"], STRIP_DEPTH)))),
+    }
 
 
 def matrix_tasks(columns: int, size: Sizes) -> Dim:
@@ -112,10 +153,15 @@ def packed_blocks(target: VectorTarget, rows: int, columns: int, element: int, s
     return {"row_block": row_block, "panel_block": select(is_tall, maximum(panels, 1), 1)}
 
 
+def resident_rows(target: VectorTarget, tile: Tile, depth: Dim) -> Dim:
+    """Rows of the left operand that leave half of the second cache."""
+    return maximum(8 * tile.rows, floordiv(target.l2 // 2 // tile.bytes, maximum(depth, 1)))
+
+
 def _unpacked_blocks(target: VectorTarget, tile: Tile, size: Sizes) -> dict[str, Dim]:
     """Each task packs its panels, so that it should have many rows."""
     height, panels, products = size["M"], pieces(size["N"], tile.columns), size["outer"] * size["inner"]
-    resident = maximum(8 * tile.rows, floordiv(target.l2 // 2 // tile.bytes, maximum(size["K"], 1)))
+    resident = resident_rows(target, tile, size["K"])
     share = select(at_most(2 * THREADS, products * panels), height, pieces(height, 4 * THREADS))
     return {
         "row_block": maximum(1, minimum(resident, maximum(2 * tile.rows, share))),
