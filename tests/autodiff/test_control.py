@@ -172,3 +172,33 @@ def sequences() -> intaglio.ModelBuilder:
 def test_sequences_and_optionals(position: int) -> None:
     x: Any = np.random.default_rng(2).standard_normal(5)
     judge(sequences().graph, {"x": x, "w": K, "p": np.array(position)}, ["x", "w"], in_onnx_runtime=False)
+
+
+def layer(direction: int, is_stacked_only: bool) -> intaglio.ModelBuilder:
+    """A recurrent layer by hand: weights from outside that each round multiplies with, and a bias."""
+    inputs = {"s": "float64[2, 3]", "x": "float64[4, 2, 3]", "w": "float64[3, 3]", "b": "float64[3]"}
+    with intaglio.build("layer", inputs=inputs) as g:
+        body = g.body("step", inputs={"state": "float64[2, 3]", "row": "float64[2, 3]"})
+        with body:
+            given = body["row"] if is_stacked_only else body["state"] + body["row"]
+            state = ops.Tanh(ops.MatMul(given, g["w"]) + g["b"])
+            body.output(ops.Identity(body["state"]) if is_stacked_only else state, ops.Mul(state, state))
+        flags = {"scan_input_directions": [direction], "scan_output_directions": [direction]}
+        _, rows = ops.Scan(g["s"], g["x"], body=body.graph, num_scan_inputs=1, outputs=2, **flags)
+        g.output(loss=ops.Exp(rows))
+    return g
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("is_stacked_only", [False, True])
+def test_gradients_of_weights_are_one_product_behind_the_loop(direction: int, is_stacked_only: bool) -> None:
+    graph, rng = layer(direction, is_stacked_only).graph, np.random.default_rng(4)
+    shapes = {"s": (2, 3), "x": (4, 2, 3), "w": (3, 3), "b": (3,)}
+    feeds = {name: rng.uniform(-0.9, 0.9, shape) for name, shape in shapes.items()}
+    judge(graph, feeds, ["w", "b"])
+    judge(graph, feeds, ["x", "w"], order=1)
+    made = intaglio.grad(graph, of="loss", wrt=["w"], engine="reference").graph
+    bodies = [body for node in made.nodes for _, body in node.op.subgraphs()]
+    products = [node.outputs[0].shape for body in bodies for node in body.nodes if node.op.name == "MatMul"]
+    assert (3, 3) not in products, "no round makes a product as large as the weights"
+    assert any(node.op.name == "MatMul" and node.output.shape == (3, 3) for node in made.nodes)

@@ -13,6 +13,7 @@ import numpy as np
 
 from intaglio.autodiff.path import find_path, is_smooth
 from intaglio.autodiff.reverse import Seeds, pull_back, remove_unread
+from intaglio.autodiff.round_sums import RoundSums
 from intaglio.autodiff.sequences import zero_bar
 from intaglio.errors import UnsupportedError
 from intaglio.ir.build import Builder, infer_types
@@ -226,25 +227,75 @@ def _round_bars(
     live = _live_states(rounds, varied, bars, straight_through)
     back = _Backward(b, rounds.body, straight_through)
     state_bars = [back.input(state.given, ".bar") for state in live]
-    totals = [back.input(value, ".bar") for value in captures]
+    totals = {value: back.input(value, ".bar") for value in captures}
     sources = _sources(rounds, back, bars)
+    products = _kept_products(rounds, back)
     seeds = _round_seeds(rounds, back, live, state_bars, sources, bars)
     found = back.pull_back(seeds, [*(s.given for s in live), *captures, *(s.inner for s in scanned)])
+    for product, source in products.items():
+        back.values[product].replace_uses(source.input)
     like = [back.values[s.given] for s in live], [back.values[s.inner] for s in scanned]
-    middle = found[len(live) : len(live) + len(captures)]
+    state_results = _or_zero(back.builder, found[: len(live)], like[0])
+    slice_results = _or_zero(back.builder, found[len(live) + len(captures) :], like[1])
+    stacks = _stacks(rounds, sources, products, scanned, slice_results)
+    behind = RoundSums(back.graph, stacks, _outside_symbols(rounds.node))
+    for capture, bar in zip(captures, found[len(live) : len(live) + len(captures)], strict=True):
+        behind.take(capture, bar)
+    inside = {value: bar for value, bar in zip(captures, found[len(live) :], strict=False) if not behind.has(value)}
+    back.graph.inputs = [value for value in back.graph.inputs if value not in [totals[v] for v in behind.taken]]
     with back.builder.active():
-        sums = [total if bar is None else total + bar for total, bar in zip(totals, middle, strict=True)]
-    results = [
-        *_or_zero(back.builder, found[: len(live)], like[0]),
-        *sums,
-        *_or_zero(back.builder, found[len(live) + len(captures) :], like[1]),
-    ]
-    back.finish(results)
+        sums = [totals[value] if bar is None else totals[value] + bar for value, bar in inside.items()]
+    back.finish([*state_results, *sums, *slice_results, *behind.stacked])
     initial = [bars[s.final] if s.final in bars else zero_bar(b, s.final) for s in live]
-    initial += [zero_bar(b, value) for value in captures]
-    values = _scan_back(b, rounds, back.graph, initial, sources, scanned)
-    targets = [*(s.initial for s in live), *captures, *(s.outer for s in scanned)]
-    yield from ((target, value) for target, value in zip(targets, values, strict=True) if target in wanted)
+    initial += [zero_bar(b, value) for value in inside]
+    given = [*scanned, *(_Slices(value, value, 0, 0) for value in behind.stacked)]
+    values = _scan_back(b, rounds, back.graph, initial, {**sources, **products}, given)
+    targets = [*(s.initial for s in live), *inside, *(s.outer for s in scanned)]
+    yield from ((target, value) for target, value in zip(targets, values, strict=False) if target in wanted)
+    made = dict(zip(slice_results, values[len(initial) :], strict=False))
+    made |= dict(zip(behind.stacked, values[len(targets) :], strict=True))
+    yield from behind.built(b, made)
+
+
+DEAR = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""Operators of bodies whose results are kept for the backward pass, and not computed anew."""
+
+
+def _outside_symbols(node: Node) -> set[str]:
+    """The symbols of sizes that have one value in all rounds."""
+    values = [value for value in (*node.inputs, *node.captures()) if value is not None]
+    return set[str]().union(*(type_symbols(value.type) for value in values))
+
+
+def _kept_products(rounds: _Rounds, back: _Backward) -> dict[Value, _Source]:
+    """What the backward body may read in the place of products that the body made, by those."""
+    outside = _outside_symbols(rounds.node)
+    products = [node.output for node in rounds.body.nodes if node.op.name in DEAR and node.op.domain == ""]
+    fixed = [v for v in products if v.tensor.shape is not None and type_symbols(v.type) <= outside]
+    return {v: _Source(back.input(v), lambda v=v: rounds.keep(v)) for v in fixed}
+
+
+def _stacks(
+    rounds: _Rounds,
+    sources: dict[Value, _Source],
+    products: dict[Value, _Source],
+    scanned: Sequence[_Slices],
+    results: Sequence[Value],
+) -> dict[Value, Callable[[dict[Value, Value]], Value]]:
+    """The values of the backward body that are stacked in the order of the rounds anyway, and what gives the stacks."""
+    slices = {s.inner: s for s in rounds.scanned} | {s.outer: s for s in rounds.stacked}
+    in_order = [source for key, source in sources.items() if key not in slices or _is_first(slices[key])]
+    stacks: dict[Value, Callable[[dict[Value, Value]], Value]] = {
+        source.input: lambda made, source=source: source.slices().outer for source in (*in_order, *products.values())
+    }
+    for given, value in zip(scanned, results, strict=True):
+        if _is_first(given):
+            stacks.setdefault(value, lambda made, value=value: made[value])
+    return stacks
+
+
+def _is_first(slices: _Slices) -> bool:
+    return (slices.axis, slices.direction) == (0, 0)
 
 
 @dataclass(frozen=True)
@@ -306,6 +357,8 @@ def _scan_back(
     scanned: Sequence[_Slices],
 ) -> tuple[Value, ...]:
     """The Scan that goes through the rounds from the last to the first; it reads only what its body reads."""
+    if not back.outputs:
+        return ()
     read = [source for source in sources.values() if source.input.uses] or [next(iter(sources.values()))]
     used = {source.input for source in read}
     back.inputs = [*back.inputs[: len(initial)], *(v for v in back.inputs[len(initial) :] if v in used)]

@@ -48,7 +48,7 @@ static inline __attribute__((always_inline)) void IG_FUNCTION_transform(const VE
 #endif
 }
 
-/* The nine taps of LANES neighbouring outputs, of which `outputs` are there; taps are adjacent, forwards or backwards. */
+/* The nine taps of LANES neighbouring outputs, of which `outputs` are there; taps stand forwards or backwards. */
 static inline void
 IG_FUNCTION_gather(const ELEMENT *from, int64_t output_step, int64_t tap_step, int64_t outputs, VECTOR *tap)
 {
