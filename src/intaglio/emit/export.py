@@ -82,18 +82,18 @@ def export(
 ) -> Exported:
     """Write a model as source of a language into a folder, and tell what was written.
 
-        `model` is what `intaglio.load` takes, or a loaded model. `to` is "python" (one module that needs NumPy), "torch"
-            (modules of PyTorch), "c", "zig", "wasm" or "onnx". `simplify=False` writes the model as it is in its file, `disable` leaves out
-        passes by name. `weights` is "npz" or "safetensors", for C "c", "object", "bin" or "extern". `dims` gives numbers to
-        sizes that have names. With `debug`, the graph after each phase is written beside the source.
+    `model` is what `intaglio.load` takes, or a loaded model. `to` is "python" (one module that needs NumPy), "torch"
+    (modules of PyTorch), "c", "zig", "wasm" or "onnx". `simplify=False` writes the model as it is in its file,
+    `disable` leaves out passes by name. `weights` is "npz" or "safetensors", for C "c", "object", "bin" or "extern".
+    `dims` gives numbers to sizes that have names. With `debug`, the graph after each phase is written beside the source.
 
-        ONNX takes `opset`, and `external_data`: tensors of at least so many bytes lie in a file of their own. C takes
-        `style` ("readable" or "fast"), `target` and `threads` (of fast code), `prefix` (of all names), `globals=False`
-        (memory and weights are given by the caller), `heap` (bytes for tensors whose sizes data tells) and `measure`
-        (compile to tell the size of the code).
+    ONNX takes `opset`, and `external_data`: tensors of at least so many bytes lie in a file of their own. C takes
+    `style` ("readable" or "fast"), `target` and `threads` (of fast code), `prefix` (of all names), `globals=False`
+    (memory and weights are given by the caller), `heap` (bytes for tensors whose sizes data tells; for wasm too) and
+    `measure` (compile to tell the size of the code).
 
-        Raises UnsupportedError with all nodes that the language has no words for.
-        """
+    Raises UnsupportedError with all nodes that the language has no words for.
+    """
     wish = prepared(
         model, to, simplify=simplify, disable=disable, dims=dims, options=options, weights=weights, debug=debug,
         base_folder=base_folder,
