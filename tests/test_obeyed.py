@@ -199,6 +199,13 @@ def fails(word: str) -> Callable[[Any], object]:
 
 
 LINE = ["line.onnx", "line.npz", "--loss", "mse", "--epochs", "2", "-o", "out.onnx"]
+
+
+def made(name: str) -> Path:
+    """A file of an exported folder."""
+    return Path("made") / name
+
+
 EXPORT = ["relu.onnx", "--to", "python", "-o", "made"]
 
 
@@ -277,6 +284,17 @@ CASES: dict[str, Case] = {
     "export --opset": ([*EXPORT, "--to", "onnx", "--opset", "1"], lambda left: left.status != 0),
     "export --external-data": ([*EXPORT, "--to", "onnx", "--external-data", "-1"], lambda left: left.status == 2),
     "export --debug": ([*EXPORT, "--debug"], lambda left: list(Path("made").glob("graph.0*"))),
+    "export --dim": ([*EXPORT, "--to", "c", "--dim", "zz=1"], fails("zz")),
+    "export --style": ([*EXPORT, "--to", "c", "--style", "fast", "--no-measure"], lambda left: made("ig.h").exists()),
+    "export --target": ([*EXPORT, "--to", "c", "--target", "avx2"], fails("fast")),
+    "export --threads": ([*EXPORT, "--to", "c", "--threads", "2"], fails("fast")),
+    "export --name": ([*EXPORT, "--to", "c", "--name", "net", "--no-measure"], lambda left: made("net.c").exists()),
+    "export --no-globals": (
+        [*EXPORT, "--to", "c", "--no-globals", "--no-measure"],
+        lambda left: "void *arena" in made("model.h").read_text(),
+    ),
+    "export --heap": ([*EXPORT, "--heap", "1M"], fails("heap")),
+    "export --measure": ([*EXPORT, "--no-measure"], fails("measure")),
     "export --json": ([*EXPORT, "--json"], lambda left: json.loads(left.out)),
     "conformance --export": (["--export", "zz"], lambda left: left.status == 2),
     "conformance --engine": (["--engine", "reference"], lambda left: "reference engine" in left.out),

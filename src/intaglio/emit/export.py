@@ -85,7 +85,7 @@ def export(
     `model` is what `intaglio.load` takes, or a loaded model. `to` is "python" (one module that needs NumPy), "torch"
     (modules of PyTorch), "c", "zig", "wasm" or "onnx". `simplify=False` writes the model as it is in its file,
     `disable` leaves out passes by name. `weights` is "npz" or "safetensors", for C "c", "object", "bin" or "extern".
-    `dims` gives numbers to sizes that have names. With `debug`, the graph after each phase is written beside the source.
+    `dims` gives numbers to sizes that have names. With `debug`, the graph after each phase is written to files too.
 
     ONNX takes `opset`, and `external_data`: tensors of at least so many bytes lie in a file of their own. C takes
     `style` ("readable" or "fast"), `target` and `threads` (of fast code), `prefix` (of all names), `globals=False`
