@@ -12,8 +12,7 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import TensorProto, helper
-
-from intaglio.targets.c.compiler import find_compiler
+from tests import present
 
 SOURCE_ROOT = str(Path(__file__).parents[2] / "src")
 MOMENTS = 20
@@ -149,7 +148,7 @@ def small_network() -> onnx.ModelProto:
 
 
 def test_ctrl_c_at_many_moments_harms_nothing(tmp_path: Path) -> None:
-    real, log, compiler = find_compiler().command[0], tmp_path / "pids", tmp_path / "cc"
+    real, log, compiler = present.compiler().command[0], tmp_path / "pids", tmp_path / "cc"
     compiler.write_text(f'#!/bin/sh\necho $$ >> {log}\nexec {real} "$@"\n')
     compiler.chmod(0o700)
     onnx.save(small_network(), tmp_path / "model.onnx")

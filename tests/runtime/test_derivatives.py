@@ -52,7 +52,7 @@ BY_W = differences(lambda w: loss(X, w, SCALE), W)
 
 def in_onnx_runtime(model: Model, feeds: dict[str, Any]) -> list[Any]:
     session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
-    return session.run(None, feeds)
+    return list(session.run(None, feeds))
 
 
 def close(found: Any, expected: Any) -> None:

@@ -25,7 +25,7 @@ from intaglio.kernels.plan import Call, Kernel
 from intaglio.kernels.views import VIEWS
 from intaglio.ops.control import Loop
 from intaglio.ops.evaluate import evaluate
-from intaglio.runtime.engine.engine import native
+from intaglio.runtime.engine import native
 from intaglio.runtime.engine.segment import LoadedSegment
 from intaglio.runtime.model.implementations import IMPLEMENTATIONS
 from intaglio.runtime.model.model import Model
@@ -50,7 +50,7 @@ def mixed_graph() -> Graph:
     weights = b.constant(np.arange(12).reshape(4, 3) / 40, FLOAT32)
     h = b.Relu(b.Add(b.MatMul(x, weights), b.constant([0.5, -0.5, 0.25], FLOAT32)))
     s = b.Softmax(b.Exp(h), axis=-1)
-    t = b.Transpose(s, perm=[1, 0])
+    t = b.Transpose(s, perm=(1, 0))
     g = b.Gather(t, b.constant([2, 0], INT64), axis=0)
     graph.set_outputs([g, b.Shape(g), b.ReduceSum(t, b.constant([0], INT64))])
     return graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -189,16 +190,17 @@ def test_memory_that_is_no_number_of_bytes(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["memory", "time", "loop_iterations", "nodes"])
 @pytest.mark.parametrize("value", [True, object(), [1], float("nan"), -1])
-def test_limits_that_are_no_numbers(name: str, value: object) -> None:
+def test_limits_that_are_no_numbers(name: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"the limit on {name} is"):
         Limits(**{name: value})
 
 
 def test_whole_floats_are_numbers_and_others_are_not() -> None:
-    assert Limits(memory=1e9).memory == 10**9
+    assert Limits(memory=1e9).memory == 10**9  # pyright: ignore[reportArgumentType]
     for name in ("memory", "nodes", "loop_iterations"):
         for value in (1.5, float("inf")):
+            wrong: dict[str, Any] = {name: value}
             with pytest.raises(InputError, match="expected a whole number"):
-                Limits(**{name: value})
+                Limits(**wrong)
     with pytest.raises(InputError, match="expected a number"):
         Limits(nodes=None)  # pyright: ignore[reportArgumentType]

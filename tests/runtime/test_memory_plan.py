@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper, parser
+from tests.present import tensor
 
 import intaglio
 from intaglio.ir.build import Builder
@@ -78,7 +79,7 @@ MODELS: dict[str, tuple[Callable[[], onnx.ModelProto], dict[str, int]]] = {
 
 
 def feeds_of(loaded: intaglio.Model, sizes: dict[str, int]) -> dict[str, np.ndarray[Any, Any]]:
-    shapes = {item.name: [sizes.get(str(size), size) for size in item.type.shape] for item in loaded.inputs}
+    shapes = {item.name: [sizes.get(str(size), size) for size in tensor(item.type).dims] for item in loaded.inputs}
     return {name: np.full(shape, 0.5, F) for name, shape in shapes.items()}
 
 

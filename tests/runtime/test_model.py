@@ -353,7 +353,8 @@ def test_a_newer_opset_is_told_at_every_load_and_refused_by_strict(tmp_path: Pat
 def test_options_that_a_compiled_model_cannot_obey(tmp_path: Path, affine: onnx.ModelProto) -> None:
     path = tmp_path / "model.intaglio"
     intaglio.load(affine, engine="native").save_compiled(path)
-    for options in ({"exact": True}, {"disable": ["algebra"]}, {"implementations": {"Relu": "mine"}}):
+    refused: list[dict[str, Any]] = [{"exact": True}, {"disable": ["algebra"]}, {"implementations": {"Relu": "mine"}}]
+    for options in refused:
         with pytest.raises(intaglio.InputError, match=f"compiled without {next(iter(options))}"):
             intaglio.load(path, **options)
     exact = tmp_path / "exact.intaglio"

@@ -151,7 +151,7 @@ def test_the_example_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     onnx.save(demo_model(), "model.onnx")
-    shell = InteractiveShell()
+    shell: Any = InteractiveShell()
     shell.history_manager.enabled = False
     shown: dict[str, str] = {}
     for code in code_cells():

@@ -74,7 +74,8 @@ def test_classifiers(kind: str, has_text: bool, seed: int) -> None:
     models = [intaglio.load(proto, engine=engine) for engine in ("native", "reference")]
     for turn, rows in enumerate([1, 5, 1, 5, 5, 0, 1]):
         x = data_for(has_text, rows, seed + turn)
-        labels, maps = session.run(None, {"x": x})
+        expected: list[Any] = list(session.run(None, {"x": x}))
+        labels, maps = expected
         for model in models:
             found, zipped = model(x)
             assert found.tolist() == labels.tolist()

@@ -25,6 +25,10 @@ def branch(outer: Graph, name: str, x: Value, is_reduced: bool) -> Graph:
     return body
 
 
+def branches(graph: Graph, x: Value) -> dict[str, Any]:
+    return {"then_branch": branch(graph, "then", x, True), "else_branch": branch(graph, "else", x, False)}
+
+
 def deciding_graph() -> Graph:
     """exp(x), or the largest element of each row where a small input is 2."""
     graph = Graph("decides")
@@ -32,8 +36,7 @@ def deciding_graph() -> Graph:
     mode = graph.add_input("mode", TensorType(INT64, ()))
     b = Builder(graph)
     condition = b.Equal(mode, b.constant(2, INT64))
-    bodies = {"then_branch": branch(graph, "then", x, True), "else_branch": branch(graph, "else", x, False)}
-    graph.set_outputs([b.apply(If, condition, **bodies)])
+    graph.set_outputs([b.apply(If, condition, **branches(graph, x))])
     return graph
 
 
@@ -64,8 +67,7 @@ def squeezing_graph() -> Graph:
     b = Builder(graph)
     doubled = b.Mul(x, b.constant(2.0, FLOAT32))
     condition = b.Equal(b.Shape(x, start=1), b.constant([1], INT64))
-    bodies = {"then_branch": branch(graph, "then", doubled, True), "else_branch": branch(graph, "else", doubled, False)}
-    graph.set_outputs([b.apply(If, condition, **bodies), b.Add(doubled, y)])
+    graph.set_outputs([b.apply(If, condition, **branches(graph, doubled)), b.Add(doubled, y)])
     return graph
 
 
@@ -100,8 +102,7 @@ def test_all_sizes_are_fixed_where_all_decide() -> None:
     x = graph.add_input("x", TensorType(FLOAT32, (symbol("N"), symbol("M"))))
     b = Builder(graph)
     condition = b.Equal(b.Size(x), b.constant(6, INT64))
-    bodies = {"then_branch": branch(graph, "then", x, True), "else_branch": branch(graph, "else", x, False)}
-    graph.set_outputs([b.apply(If, condition, **bodies)])
+    graph.set_outputs([b.apply(If, condition, **branches(graph, x))])
     assert decisive_sizes(graph, [np.ones((2, 3))]) is None
     engine = NativeEngine(graph, 1).load()
     for shape in ((2, 3), (3, 2), (2, 4), (6, 1)):
