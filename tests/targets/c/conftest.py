@@ -89,7 +89,7 @@ def several(
         run = kernel(CFunction("map", MAP_SOURCE.format(body="\n        ".join(lines))), target)
 
         def apply(*arrays: NDArray[np.generic]) -> list[NDArray[np.generic]]:
-            results = [np.empty(arrays[0].shape, _DTYPES[kind]) for _, kind in expressions]
+            results: list[NDArray[np.generic]] = [np.empty(arrays[0].shape, _DTYPES[kind]) for _, kind in expressions]
             run([*(np.ascontiguousarray(array) for array in arrays), *results], [], arrays[0].size)
             return results
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import present
 
 from intaglio.errors import CompileError
 from intaglio.targets.c.cache import Cache, CFunction, Loaded
@@ -58,7 +59,7 @@ def test_functions_come_back_in_order_and_stay(tmp_path: Path) -> None:
     assert [call(entry) for entry in cache.ensure(functions, find_compiler(), PLAIN)] == [3, 1, 4, 1]
     units = cache.info().units
     again = Cache(tmp_path / "cache")
-    broken = Compiler(("/nonexistent",), find_compiler().version, find_compiler().kind)
+    broken = replace(present.compiler(), command=("/nonexistent",))
     assert [call(entry) for entry in again.ensure(functions, broken, PLAIN)] == [3, 1, 4, 1]
     assert again.info().units == units
     assert again.info().functions == 3
@@ -73,7 +74,7 @@ def test_progress_counts_compiled_functions(tmp_path: Path) -> None:
 
 
 def test_key_depends_on_everything() -> None:
-    compiler, function = find_compiler(), constant(1)
+    compiler, function = present.compiler(), constant(1)
     keys = {
         function_key(function, compiler, PLAIN),
         function_key(constant(2), compiler, PLAIN),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.present import compiler
 
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import (
@@ -39,7 +40,6 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.plan import Call, NativeStep, walk
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.engine.native import NativeEngine
-from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.driver import HELPERS, comment, cost_text, dim_text
 from intaglio.targets.c.target import host_target
 
@@ -173,7 +173,7 @@ def test_the_c_of_a_dimension_computes_it(tmp_path: Path) -> None:
         "void test(int64_t n, int64_t m, const struct call *call, int64_t *out, int64_t *cost)", "{",
         *(line.replace("IG_FUNCTION", "test") for line in lines), "}", "",
     ])  # fmt: skip
-    find_compiler().compile_unit(source, tmp_path / "dims.so", host_target(), "-O1")
+    compiler().compile_unit(source, tmp_path / "dims.so", host_target(), "-O1")
     library = ctypes.CDLL(str(tmp_path / "dims.so"))
     for n, m, threads in ((0, 0, 1), (1, 0, 2), (5, 3, 7), (40, 41, 64), (1000, 17, 3)):
         out, cost, call = (ctypes.c_int64 * len(found))(), ctypes.c_int64(), ctypes.c_int64(threads)

@@ -6,12 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.present import compiler
 
 from intaglio.ir.dtype import FLOAT32
 from intaglio.kernels.plan import Buffer, Operand
 from intaglio.processor import cpu_features
 from intaglio.targets.c import kernel_file
-from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.kernel_file import KERNEL_FOLDER, KernelFileError, kernel, parameters_of
 from intaglio.targets.c.routine import Parameter, Routine
 from intaglio.targets.c.structured.gemm import gemm
@@ -91,7 +91,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_compiles_by_itself(name: str) -> None:
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-fsyntax-only", "-DIG_LANES=4"]
-    command = [*find_compiler().command, *flags, f"-I{RUNTIME_FOLDER}", str(KERNEL_FOLDER / f"{name}.c")]
+    command = [*compiler().command, *flags, f"-I{RUNTIME_FOLDER}", str(KERNEL_FOLDER / f"{name}.c")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
 
@@ -102,7 +102,7 @@ def test_plain_files_are_c11(tmp_path: Path) -> None:
     (tmp_path / "plain.h").write_text(LIBRARY)
     flags = ["-std=c11", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
     files = [f"{name}.c" for name in PLAIN_FILES]
-    command = [*find_compiler().command, *flags, *files]
+    command = [*compiler().command, *flags, *files]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert files
     assert result.returncode == 0, result.stderr
@@ -170,7 +170,7 @@ def test_a_routine_must_name_the_buffers_and_sizes_of_its_file(folder: Path) -> 
 
 
 def _compiles(source: str, folder: Path, target: Target) -> None:
-    find_compiler().compile_unit(f'#include "ig.h"\n#include "ig_loop.h"\n{source}', folder / "unit.so", target)
+    compiler().compile_unit(f'#include "ig.h"\n#include "ig_loop.h"\n{source}', folder / "unit.so", target)
 
 
 def test_instances_share_a_unit(tmp_path: Path) -> None:

@@ -17,12 +17,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from tests.present import compiler
 
 from intaglio.conformance.suite import Case, cases
 from intaglio.errors import IntaglioError
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
-from intaglio.targets.c.compiler import Compiler, _probe, find_compiler
+from intaglio.targets.c.compiler import Compiler, _probe
 from intaglio.targets.c.target import TARGETS, Target
 
 from .standalone import NotAlone, Segment, Toolchain, segment
@@ -91,7 +92,7 @@ def toolchain(name: str) -> Toolchain:
     if name == "wasm":
         pytest.importorskip("wasmtime", reason="the package wasmtime is missing: `pip install wasmtime`")
         return Toolchain(target, zig("wasm32-wasi"), run_wasm)
-    return Toolchain(target, find_compiler(), run_process())
+    return Toolchain(target, compiler(), run_process())
 
 
 def node_cases() -> list[Case]:

@@ -95,7 +95,7 @@ MODELS: dict[str, tuple[Callable[[Any, Value], Value], tuple[Any, ...], tuple[in
     "elementwise": (lambda b, x: b.Mul(b.Sigmoid(x), b.Transpose(b.Exp(x), perm=(1, 0))), (9, 9), (9, 9)),
     "transpose": (lambda b, x: b.Transpose(x, perm=(1, 0)), ("n", "m"), (33, 17)),
     "resize": (
-        lambda b, x: b.Resize(x, None, scalar(b, [1.0, 1, 2, 2]), mode="linear"),
+        lambda b, x: b.Resize(x, None, b.constant([1.0, 1, 2, 2], FLOAT32), mode="linear"),
         (1, 2, "h", "w"),
         (1, 2, 5, 7),
     ),

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import present
 
 from intaglio.errors import CompileError
 from intaglio.targets.c.cache import Cache, CFunction, Loaded
@@ -103,7 +104,7 @@ def mounted(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
 
 def test_without_a_compiler_any_compilers_code_is_used(tmp_path: Path) -> None:
-    compiler = find_compiler()
+    compiler = present.compiler()
     other = replace(compiler, version="another version")
     assert result(Cache(tmp_path), 5, other) == 5
     assert result(Cache(tmp_path), 5, None) == 5
@@ -111,7 +112,7 @@ def test_without_a_compiler_any_compilers_code_is_used(tmp_path: Path) -> None:
 
 
 def test_with_a_compiler_only_its_own_code_is_used(tmp_path: Path) -> None:
-    compiler = find_compiler()
+    compiler = present.compiler()
     assert result(Cache(tmp_path), 5, replace(compiler, version="another version")) == 5
     with pytest.raises(CompileError, match="could not be started"):
         result(Cache(tmp_path), 5, replace(compiler, command=("/nonexistent",)))
@@ -271,7 +272,7 @@ def as_nobody(work: Callable[[], object]) -> tuple[int, str]:
 
 def counting_compiler(folder: Path, delay: float = 0) -> tuple[str, Path]:
     """A compiler that keeps a line for each unit that it compiles."""
-    real, log = find_compiler().command[0], folder / "log"
+    real, log = present.compiler().command[0], folder / "log"
     path = folder / "countingcc"
     path.write_text(
         f'#!/bin/sh\n[ "$1" = --version ] && exec {real} --version\necho $$ >> {log}\nsleep {delay}\nexec {real} "$@"\n'

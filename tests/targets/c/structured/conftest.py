@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.present import compiler
 
 from intaglio.ir.dim import evaluate
 from intaglio.processor import cpu_features
-from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue
 from intaglio.targets.c.target import TARGETS, Target, host_target
 
@@ -59,7 +59,7 @@ class Guarded:
         self.base: int = base
         assert _LIBC.mprotect(ctypes.c_void_p(base + self.length - page), ctypes.c_size_t(page), 0) == 0
         self.address = base + self.length - page - array.nbytes
-        memory = (ctypes.c_char * array.nbytes).from_address(self.address)
+        memory = memoryview((ctypes.c_char * array.nbytes).from_address(self.address))
         self.array: Array = np.frombuffer(memory, array.dtype).reshape(array.shape)
         self.array[...] = array
 
@@ -92,7 +92,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Callable[[StructuredKern
     @functools.cache
     def library(source: str, target_name: str) -> ctypes.CDLL:
         path: Path = folder / f"{target_name}_{abs(hash(source))}.so"
-        find_compiler().compile_unit(source, path, next(t for t in _targets() if t.name == target_name))
+        compiler().compile_unit(source, path, next(t for t in _targets() if t.name == target_name))
         return ctypes.CDLL(str(path))
 
     def build(kernel: StructuredKernel, target: Target, epilogue: str) -> Runner:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from intaglio.targets.c.structured.gemm import Left, Right, gemm
-from intaglio.targets.c.structured.pack import pack_b, pack_kernel
+from intaglio.targets.c.structured.pack import Unpacked, pack_b, pack_kernel
 
 GENERATOR = np.random.default_rng(7)
 SHAPES = [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1), (1, 70, 33), (2, 31, 5), (3, 32, 64), (5, 33, 7), (6, 16, 300)]
@@ -106,7 +106,7 @@ def test_batches_with_broadcast_operands(right: Right, target: Any, runner: Any)
 
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 @pytest.mark.parametrize("element", ["float32", "float64"])
-def test_packing_kernel_packs_as_numpy_does(layout: Right, element: Any, target: Any, runner: Any) -> None:
+def test_packing_kernel_packs_as_numpy_does(layout: Unpacked, element: Any, target: Any, runner: Any) -> None:
     built = runner(pack_kernel(target, element, layout), target, "")
     for n, k in [(1, 1), (32, 16), (33, 40), (70, 0), (65, 31)]:
         b = operand((2, k, n), element)

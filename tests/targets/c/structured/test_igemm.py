@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.present import compiler
 
-from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.structured.igemm import integer_gemm, integer_pack_kernel
 from intaglio.targets.c.structured.integer_tile import integer_tile, pack_integer
 from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue
@@ -37,7 +37,7 @@ def build(kernel: StructuredKernel, target: Target, folder: Path, epilogue: str)
     """A kernel compiled with the vectors and loops that generated kernels see."""
     path = folder / f"{kernel.hint}.so"
     source = '#include "ig.h"\n#include "ig_math.h"\n#include "ig_loop.h"\n#pragma GCC visibility push(default)\n'
-    find_compiler().compile_unit(source + kernel.named("kernel", epilogue), path, target)
+    compiler().compile_unit(source + kernel.named("kernel", epilogue), path, target)
     return Runner(kernel, ctypes.CDLL(str(path)))
 
 
