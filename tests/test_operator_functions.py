@@ -124,7 +124,7 @@ def test_functions_are_documented_listed_and_picklable() -> None:
 def run_runtime(path: Path, feeds: dict[str, Any]) -> list[Any]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"]).run(None, feeds)
+    return list(onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"]).run(None, feeds))
 
 
 def agree(g: intaglio.ModelBuilder, tmp_path: Path, **feeds: Any) -> list[Any]:

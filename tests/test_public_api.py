@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 
 import pytest
 
@@ -129,9 +130,7 @@ def test_public_names() -> None:
 
 @pytest.mark.parametrize(("path", "names"), PARAMETERS.items())
 def test_signatures(path: str, names: list[str]) -> None:
-    found = intaglio
-    for part in path.split("."):
-        found = getattr(found, part)
+    found = operator.attrgetter(path)(intaglio)
     assert list(inspect.signature(found).parameters) == names
 
 

@@ -768,7 +768,7 @@ def test_resize_align_corners() -> None:
 
 def test_resize_exact() -> None:
     x = np.arange(26, dtype=np.float32)
-    options = {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
+    options: dict[str, Any] = {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
     assert run("Resize", x, None, None, [115], **options)[57] == 13  # 57.5 * 26 / 115 - 0.5 is 12.5
     third = run("Resize", x, None, f32([1 / 3]), coordinate_transformation_mode="asymmetric", **options)
     np.testing.assert_array_equal(third, 3 * np.arange(8))

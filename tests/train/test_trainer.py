@@ -156,7 +156,7 @@ def test_a_trained_model_answers_the_same_in_onnx_runtime(engine: EngineName, tm
     assert last < first
     trainer.save(tmp_path / "trained.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "trained.onnx")
-    np.testing.assert_allclose(session.run(None, {"x": X})[0], trainer.predict(X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(session.run(None, {"x": X})[0]), trainer.predict(X), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(trainer.trained_model()(X), intaglio.load(trainer.to_onnx(), engine=engine)(X))
 
 

@@ -44,7 +44,7 @@ def make(optimizer: str, slots: int, initialization: bool = False, **attributes:
     ]  # fmt: skip
     tensors = [numpy_helper.from_array(np.zeros_like(W), name) for name in names]
     tensors += [numpy_helper.from_array(np.array(value), name) for name, value in (("count", 0), ("one", 1))]
-    tensors.append(numpy_helper.from_array(np.float32(0.1), "rate"))
+    tensors.append(numpy_helper.from_array(np.array(0.1, np.float32), "rate"))
     outputs = [tensor_info("loss"), *(tensor_info(f"{n}_new", 3, 2) for n in ("w", *names))]
     outputs.append(tensor_info("count_new", kind=TensorProto.INT64))
     info = onnx.TrainingInfoProto()
