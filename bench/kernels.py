@@ -127,7 +127,9 @@ class Compiled:
         headers = '#include "ig.h"\n#include "ig_loop.h"\n'
         text = f"{headers}#pragma GCC visibility push(default)\n{source}{_POOL}"
         if not path.exists():
-            find_compiler().compile_unit(text, path, target)
+            compiler = find_compiler()
+            assert compiler is not None
+            compiler.compile_unit(text, path, target)
         self.library = ctypes.CDLL(str(path))
         self.library.measure.restype = ctypes.c_double
 
@@ -171,7 +173,7 @@ def contest(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(row.model, options, providers=["CPUExecutionProvider"])
-    expected = session.run(None, row.feeds)[0]
+    expected = np.asarray(session.run(None, row.feeds)[0])
     calls = max(1, int(2e-3 / (row.flops / 1e11)))
     ours: list[float] = []
     theirs: list[float] = []

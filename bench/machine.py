@@ -136,8 +136,9 @@ def _memcpy(size: int) -> Callable[[], object]:
 
 
 def main() -> None:
-    target = host_target()
-    print(f"target {target.name}, {target.lanes} float32 lanes, compiler {find_compiler().version.splitlines()[0]}")
+    target, compiler = host_target(), find_compiler()
+    version = "none" if compiler is None else compiler.version.splitlines()[0]
+    print(f"target {target.name}, {target.lanes} float32 lanes, compiler {version}")
     print(f"caches {target.l1 >> 10} KiB, {target.l2 >> 10} KiB, {target.l3 >> 10} KiB")
     for name, value in measure().items():
         unit = "" if name == "cores" else "GFLOP/s" if name.startswith("fma") else "GB/s"

@@ -10,7 +10,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -102,7 +102,7 @@ class OnnxRuntime(Engine):
         self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def run(self) -> list[np.ndarray]:
-        return self.session.run(None, self.feeds)
+        return cast("list[np.ndarray]", self.session.run(None, self.feeds))
 
 
 class Judge(OnnxRuntime):

@@ -226,9 +226,7 @@ def _start(engine: str, cell: Cell, job: Job, cache: Path, workers: dict[str, Wo
     return answer.outputs
 
 
-def _ask_all(
-    row: Row, workers: dict[str, Worker], question: float | None, keep: Callable[[Cell, object], None]
-) -> None:
+def _ask_all(row: Row, workers: dict[str, Worker], question: float | None, keep: Callable[[Cell, Any], None]) -> None:
     """Ask each worker in turn; one that dies drops out, and its cell says why."""
     for engine, worker in list(workers.items()):
         time.sleep(PAUSE)

@@ -63,6 +63,7 @@ def worker(name: str, way: str, mode: str, batch: int) -> None:
 
     import torch
     from tests.torch.architectures import ARCHITECTURES
+    from torch.utils._pytree import tree_leaves
 
     from intaglio.torch import backend
 
@@ -80,8 +81,9 @@ def worker(name: str, way: str, mode: str, batch: int) -> None:
                 run(*given)
             return
         net.zero_grad()
-        found = torch.utils._pytree.tree_leaves(run(*given))
-        sum(each.square().sum() for each in found if isinstance(each, torch.Tensor)).backward()
+        found = tree_leaves(run(*given))
+        loss: Any = sum(each.square().sum() for each in found if isinstance(each, torch.Tensor))
+        loss.backward()
 
     begin = clock()
     with torch._dynamo.config.patch(allow_rnn=True):
@@ -177,7 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.worker:
-        worker(*given.worker[:3], int(given.worker[3]))
+        name, way, mode, batch = given.worker
+        worker(name, way, mode, int(batch))
         return 0
     sys.path.insert(0, str(ROOT))
     from tests.torch.architectures import ARCHITECTURES

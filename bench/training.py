@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from rich.console import Console
@@ -157,10 +157,11 @@ def export(name: str, path: Path) -> None:
     module = case.make().train()
     torch.save(module.state_dict(), path.with_suffix(".pt"))
     file = io.BytesIO()
+    target = cast("Any", file)  # its type knows paths only
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's own deprecation, and shapes that it fixes
         torch.onnx.export(
-            module, (torch.tensor(batch(case)[0]),), file, input_names=["x"], output_names=["y"], opset_version=17,
+            module, (torch.tensor(batch(case)[0]),), target, input_names=["x"], output_names=["y"], opset_version=17,
             training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False,
         )  # fmt: skip
     path.write_bytes(file.getvalue())
@@ -191,12 +192,15 @@ def torch_step(name: str, path: Path, threads: int, is_compiled: bool) -> Step:
         def mish(x: Any) -> Any:
             return x * torch.tanh(torch.nn.functional.softplus(x))
 
+        def slope(x: Any) -> Any:
+            return x.grad
+
         function = torch.compile(mish) if is_compiled else mish
 
         def run() -> float:
             x.grad = None
             function(x).sum().backward()
-            return float(x.grad.ravel()[:1000].sum())
+            return float(slope(x).ravel()[:1000].sum())
 
         return run
     case = CASES[name]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -156,7 +157,7 @@ class Temporal(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.convs = nn.ModuleList(nn.utils.parametrizations.weight_norm(nn.Conv1d(a, 16, 3, dilation=d))
+        self.convs: Any = nn.ModuleList(nn.utils.parametrizations.weight_norm(nn.Conv1d(a, 16, 3, dilation=d))
                                    for a, d in ((4, 1), (16, 2), (16, 4)))  # fmt: skip
         self.head = nn.Linear(16, 4)
 
@@ -192,6 +193,7 @@ class Recommender(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(1000, 16)
+        self.offsets: torch.Tensor
         self.register_buffer("offsets", torch.arange(10) * 100)
         self.wide = nn.Embedding(1000, 1)
         self.deep = nn.Sequential(nn.Linear(160 + 13, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 64),

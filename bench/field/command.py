@@ -73,6 +73,12 @@ def main(arguments: list[str]) -> int:
     return 1 if any(problems(read_result(specimen)) for specimen in there) else 0
 
 
+def _was_made(specimen: Specimen) -> bool:
+    facts = specimen.facts()
+    assert facts is not None, f"{specimen.name} was not generated"
+    return not facts["failure"]
+
+
 def _measure(chosen: list[Specimen], settings: Settings, options: argparse.Namespace) -> None:
     """Make the models, examine them, time them."""
     if options.remake:
@@ -81,7 +87,7 @@ def _measure(chosen: list[Specimen], settings: Settings, options: argparse.Names
     generate(chosen, settings, _say)
     if options.generate_only:
         return
-    there = [specimen for specimen in chosen if not specimen.facts()["failure"]]
+    there = [specimen for specimen in chosen if _was_made(specimen)]
     source = source_hash()
     write_bytecode()
     _check_all(there, settings, source, options.again or options.failed)

@@ -116,7 +116,7 @@ def blocks(name: str) -> Made:
     from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
     path, cases = _source(name)
-    quantiser = MatMulNBitsQuantizer(onnx.load(path), block_size=32, is_symmetric=True)
+    quantiser: Any = MatMulNBitsQuantizer(onnx.load(path), block_size=32, is_symmetric=True)
     quantiser.process()
     return Made(quantiser.model.model, cases)
 

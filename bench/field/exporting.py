@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
 from bench.field.specimen import Made, NotExported
 
@@ -85,6 +86,7 @@ def _dynamo(module: nn.Module, example: Tensors, names: list[str], subject: Subj
         module, tuple(example.values()), input_names=names, dynamic_shapes=(shapes,), dynamo=True, verbose=False,
         opset_version=subject.opset,
     )  # fmt: skip
+    assert program is not None
     return program.model_proto
 
 
@@ -112,13 +114,13 @@ def ready(subject: Subject) -> None:
         for parameter in subject.module.parameters():
             if parameter.dim() and parameter.numel() > 1 and bool((parameter == parameter.flatten()[0]).all()):
                 parameter += 0.1 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
-        norms = [m for m in subject.module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        norms = [m for m in subject.module.modules() if isinstance(m, BatchNorm)]
         if norms and subject.is_calibrated:
             calibrate(subject, norms)
     subject.module.eval()
 
 
-def calibrate(subject: Subject, norms: list[nn.Module]) -> None:
+def calibrate(subject: Subject, norms: list[BatchNorm]) -> None:
     """Statistics of one batch of the first case."""
     subject.module.eval()
     for norm in norms:
@@ -129,6 +131,7 @@ def calibrate(subject: Subject, norms: list[nn.Module]) -> None:
     with contextlib.suppress(ValueError):  # a single value for each channel has no statistics
         subject.module(**example)
     for norm in norms:
+        assert norm.num_batches_tracked is not None
         if not int(norm.num_batches_tracked):
             norm.reset_running_stats()
     subject.module.eval()

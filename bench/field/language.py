@@ -160,7 +160,7 @@ def decoder(name: str, exporter: str) -> Made:
     """A decoder with cache."""
     prefix, settings = DECODERS[name]
     model = configured(prefix, {"GPT2": "LMHeadModel"}.get(prefix, "ForCausalLM"), settings)
-    config = model.config
+    config: Any = model.config
     layers = config.num_hidden_layers
     heads, width = _cache_shape(model)
 

@@ -27,6 +27,7 @@ class Spectrogram(nn.Module):
     def __init__(self, is_centred: bool = True) -> None:
         super().__init__()
         self.is_centred = is_centred
+        self.window: torch.Tensor
         self.register_buffer("window", torch.hann_window(WINDOW))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -42,6 +43,7 @@ class LogMel(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.spectrum = Spectrogram()
+        self.filters: torch.Tensor
         self.register_buffer("filters", mel_filters(WINDOW // 2 + 1, MELS, RATE))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -58,6 +60,7 @@ class Mfcc(nn.Module):
         self.mel = LogMel()
         place = torch.arange(MELS)
         basis = torch.cos(math.pi / MELS * (place[None] + 0.5) * torch.arange(13)[:, None])
+        self.basis: torch.Tensor
         self.register_buffer("basis", basis * math.sqrt(2 / MELS))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -73,6 +76,7 @@ class ConvSpectrum(nn.Module):
         place = torch.arange(WINDOW)
         angle = 2 * math.pi * torch.arange(WINDOW // 2 + 1)[:, None] * place[None] / WINDOW
         basis = torch.cat([torch.cos(angle), -torch.sin(angle)]) * torch.hann_window(WINDOW)
+        self.basis: torch.Tensor
         self.register_buffer("basis", basis[:, None])
         self.recurrent = nn.GRU(WINDOW // 2 + 1, 32, 2, batch_first=True, bidirectional=True)
         self.head = nn.Linear(64, 29)
@@ -166,6 +170,7 @@ class Inverse(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.window: torch.Tensor
         self.register_buffer("window", torch.hann_window(WINDOW))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

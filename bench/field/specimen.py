@@ -114,7 +114,7 @@ def read_cases(path: Path) -> list[dict[str, dict[str, np.ndarray]]]:
 
 def save_cases(path: Path, cases: list[dict[str, dict[str, np.ndarray]]]) -> None:
     """Inputs and expected answers as one file."""
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     index = []
     for case in cases:
         index.append({part: {} for part in case})

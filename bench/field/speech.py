@@ -71,7 +71,7 @@ def _sound(module: nn.Module, name: str, exporter: str, *shapes: tuple[int, ...]
 class _Codec(nn.Module):
     """Sound to codes to sound."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
@@ -81,7 +81,7 @@ class _Codec(nn.Module):
         return self.model.decoder(self.model.quantizer.decode(codes))
 
 
-def _univnet(model: nn.Module, exporter: str) -> Made:
+def _univnet(model: Any, exporter: str) -> Made:
     def inputs(batch: int, frames: int) -> Tensors:
         channels = model.config.model_in_channels
         return {"input_features": normal(batch, frames, model.config.num_mel_bins),
@@ -93,7 +93,7 @@ def _univnet(model: nn.Module, exporter: str) -> Made:
 
 
 class _WhisperEncoder(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
         self.encoder = model.model.encoder
 
@@ -102,7 +102,7 @@ class _WhisperEncoder(nn.Module):
 
 
 class _WhisperDecoder(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
@@ -197,7 +197,7 @@ def clap_audio(exporter: str) -> Made:
 class _Voice(nn.Module):
     """VITS from tokens to sound, without its noise."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
         model.noise_scale = model.noise_scale_duration = 0.0

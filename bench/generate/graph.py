@@ -1,5 +1,7 @@
 """A small writer of ONNX graphs, in the shape that exporters leave them: named weights, Constant nodes for the rest."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -54,11 +56,11 @@ class GraphWriter:
         tensor = numpy_helper.from_array(np.asarray(value, dtype))
         return self.op("Constant", value=tensor)
 
-    def op(self, op_type: str, *inputs: str, **attributes: object) -> str:
+    def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
         """A node with one output."""
         return self.split_op(op_type, *inputs, count=1, **attributes)[0]
 
-    def split_op(self, op_type: str, *inputs: str, count: int, **attributes: object) -> list[str]:
+    def split_op(self, op_type: str, *inputs: str, count: int, **attributes: Any) -> list[str]:
         """A node with `count` outputs."""
         name = f"{op_type}_{len(self.nodes)}"
         outputs = [f"{name}_output_{index}" for index in range(count)]

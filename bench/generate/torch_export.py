@@ -87,4 +87,5 @@ def _export(module: nn.Module, example: torch.Tensor, input_name: str, output_na
         dynamo=True,
         verbose=False,
     )
+    assert program is not None
     return program.model_proto

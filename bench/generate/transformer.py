@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from bench.generate.graph import GraphWriter
+from bench.generate.graph import Dim, GraphWriter
 
 WIDTH = 768
 HEADS = 12
@@ -76,7 +76,7 @@ class TransformerWriter(GraphWriter):
 def bert_base() -> onnx.ModelProto:
     """BERT-base with its pooler (109.5 million parameters), opset 14: decomposed layer norms, post-norm blocks."""
     g = TransformerWriter("bert_base", opset=14, seed=12)
-    axes = ["batch", "sequence"]
+    axes: list[Dim] = ["batch", "sequence"]
     names = ("input_ids", "attention_mask", "token_type_ids")
     ids, mask, kinds = (g.input(name, axes, TensorProto.INT64) for name in names)
     mask = _padding_mask(g, mask)

@@ -6,6 +6,7 @@ says the same thing of every picture, so a wrong answer could go unseen; here ev
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -105,6 +106,6 @@ def _draw(rng: np.random.Generator, role: tuple[str, int], shape: tuple[int, ...
     return rng.standard_normal(shape) * 0.1
 
 
-def _replace(field: object, values: list) -> None:
+def _replace(field: Any, values: list) -> None:
     del field[:]
     field.extend(values)
