@@ -208,6 +208,7 @@ def made(name: str) -> Path:
 
 
 EXPORT = ["relu.onnx", "--to", "python", "-o", "made"]
+C = [*EXPORT, "--to", "c", "--no-measure"]
 
 
 def _change(left: Any) -> float:
@@ -284,6 +285,27 @@ CASES: dict[str, Case] = {
     "export --disable": ([*EXPORT, "--disable", "zz"], fails("'zz'")),
     "export --opset": ([*EXPORT, "--to", "onnx", "--opset", "1"], lambda left: left.status != 0),
     "export --external-data": ([*EXPORT, "--to", "onnx", "--external-data", "-1"], lambda left: left.status == 2),
+    "export --dim": ([*C, "--dim", "n=5"], lambda left: "x[5]" in Path("made/model.h").read_text()),
+    "export --style": ([*C, "--style", "fast"], lambda left: Path("made/ig.h").exists()),
+    "export --target": (
+        [*C, "--style", "fast", "--target", "avx2"],
+        lambda left: "v3" in Path("made/Makefile").read_text(),
+    ),
+    "export --threads": (
+        [*C, "--style", "fast", "--threads", "2"],
+        lambda left: "-fopenmp" in Path("made/Makefile").read_text(),
+    ),
+    "export --name": ([*C, "--name", "net"], lambda left: Path("made/net.h").exists()),
+    "export --no-globals": ([*C, "--no-globals"], lambda left: "void *arena" in Path("made/model.h").read_text()),
+    "export --heap": ([*C, "--heap", "-1"], lambda left: left.status == 2),
+    "export --measure": ([*C], lambda left: "not measured" in Path("made/README.md").read_text()),
+    "build --output": (["relu.onnx", "-o", "made"], lambda left: Path("made/libmodel.so").exists()),
+    "build --kind": (["relu.onnx", "-o", "made", "--kind", "static"], lambda left: Path("made/libmodel.a").exists()),
+    "build --target": (["relu.onnx", "-o", "made", "--target", "zz"], fails("'zz'")),
+    "build --dim": (["relu.onnx", "-o", "made", "-d", "m=1"], fails("'m'")),
+    "build --name": (["relu.onnx", "-o", "made", "--name", "net"], lambda left: Path("made/net.h").exists()),
+    "build --threads": (["relu.onnx", "-o", "made", "--threads", "0"], lambda left: left.status == 2),
+    "build --json": (["relu.onnx", "-o", "made", "--json"], lambda left: json.loads(left.out)["files"]),
     "export --debug": ([*EXPORT, "--debug"], lambda left: list(Path("made").glob("graph.0*"))),
     "export --dim": ([*EXPORT, "--to", "c", "--dim", "zz=1"], fails("zz")),
     "export --style": ([*EXPORT, "--to", "c", "--style", "fast", "--no-measure"], lambda left: made("ig.h").exists()),

@@ -18,6 +18,11 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 intaglio.export(make(), language, folder)
                 (SNAPSHOTS / f"{name}.{language}.txt").write_text((Path(folder) / file).read_text())
+    for name, make in MODELS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            intaglio.export(make(), "c", folder, measure=False)
+            text = "".join((Path(folder) / file).read_text() for file in ("model.h", "model.c"))
+            (SNAPSHOTS / f"{name}.c.txt").write_text(text)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from intaglio.cli.build import build_model
 from intaglio.cli.cache import CACHE
 from intaglio.cli.check import check
 from intaglio.cli.compile import compile_model
@@ -45,6 +46,7 @@ COMMANDS: tuple[tuple[str, Function] | Group, ...] = (
     ("explain", explain),
     ("train", train),
     ("export", export_model),
+    ("build", build_model),
     ("demo", demo),
     ("doctor", doctor),
     ("conformance", conformance),

@@ -76,7 +76,8 @@ class ModelDriver(Driver):
         self.lowered, self.interface, self.options = lowered, interface, options
         self.constants, self.weights, self.texts = constants, weights, kernels
         self.memory_plan = lowered.memory
-        self.ports = {port.value: port for port in (*interface.outputs[::-1], *interface.inputs)}
+        self.inputs = {port.value: port for port in interface.inputs}
+        self.outputs = {port.value: port for port in interface.outputs[::-1]}
         self.names.update({symbol: name for symbol, name in interface.sizes.items() if symbol in self.names})
         self.given_names = [name for name in self.names if name not in lowered.step.late]
         self.locals = self._name_locals()
@@ -202,9 +203,9 @@ class ModelDriver(Driver):
         if buffer.kind == "constant":
             return self.constants[buffer.index].name
         if buffer.kind == "input":
-            return self.ports[self.step.inputs[buffer.index]].name
+            return self.inputs[self.step.inputs[buffer.index]].name
         if buffer.kind == "output" and not buffer.is_late:
-            return self.ports[self.step.outputs[buffer.index]].name
+            return self.outputs[self.step.outputs[buffer.index]].name
         return super().buffer(buffer)
 
     def call(self, call: Call) -> list[str]:
@@ -313,7 +314,7 @@ class ModelDriver(Driver):
 
     def result_memory(self, buffer: Buffer, rank: int) -> str:
         """The caller's memory."""
-        port = self.ports[self.step.outputs[buffer.index]]
+        port = self.outputs[self.step.outputs[buffer.index]]
         return f"output_memory({port.name}, {port.name}_room, {port.name}_shape, {rank}, shape)"
 
     def begin_round(self, counter: str) -> list[str]:

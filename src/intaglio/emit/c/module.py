@@ -46,6 +46,8 @@ class Written:
     options: COptions
     weights: CWeights
     lowered: Lowered
+    weight_bytes: int
+    """The size of the file of weights, where there is one."""
 
 
 def write_model(wish: Wish) -> Written:
@@ -82,7 +84,7 @@ def write_model(wish: Wish) -> Written:
         return ["weights.bin"]
 
     text = readme(wish.name, lowered, interface, options, weights, constants, files)
-    return Written(Source(files, {}, text, save=save), interface, options, weights, lowered)
+    return Written(Source(files, {}, text, save=save), interface, options, weights, lowered, weight_bytes)
 
 
 def _weight_files(

@@ -92,7 +92,7 @@ class Compiler:
 
     def flags(self, target: Target, optimize: str = "-O3") -> tuple[str, ...]:
         """Every option that the machine code depends on; part of a function's key in the cache."""
-        machine = _zig_flags(target.flags) if self.kind == "zig" else target.flags
+        machine = zig_flags(target.flags) if self.kind == "zig" else target.flags
         checks = _SANITIZER_FLAGS if is_sanitized() else ()
         level = "-O1" if checks else optimize
         return (level, *COMMON_FLAGS, *_FLAGS_OF_KIND[self.kind], *machine, f"-DIG_LANES={target.lanes}", *checks)
@@ -170,12 +170,12 @@ def _probe(command: tuple[str, ...]) -> Compiler | None:
     return Compiler(command, answer.stdout, "clang" if "clang" in answer.stdout else "gcc")
 
 
-def _zig_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
+def zig_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
     """Zig spells processors with underscores, has no name for the least of ARM, and adds features with a plus.
 
-    >>> _zig_flags(("-march=x86-64-v4", "-mavx512vnni", "-DX"))
+    >>> zig_flags(("-march=x86-64-v4", "-mavx512vnni", "-DX"))
     ('-mcpu=x86_64_v4+avx512vnni', '-DX')
-    >>> _zig_flags(("-march=armv8-a",))
+    >>> zig_flags(("-march=armv8-a",))
     ('-mcpu=generic',)
     """
     march = "".join(flag.removeprefix("-march=") for flag in flags if flag.startswith("-march="))

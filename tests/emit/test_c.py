@@ -1,0 +1,348 @@
+"""Models as C: both styles, compiled and run."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from tests.emit.models import FEEDS, MODELS, drawn, parse
+from tests.emit.test_names import HOSTILE, hostile_model
+
+import intaglio
+from intaglio.conformance.exported import C_FLAGS, export_row, export_subject, import_exported
+from intaglio.conformance.suite import cases
+from intaglio.emit.c.build import build
+from intaglio.emit.c.memory import _Block, place_blocks
+from intaglio.emit.c.names import CNames
+from intaglio.emit.c.tidy import tidy
+from intaglio.errors import InputError, UnsupportedError
+from intaglio.targets.plain.expression import Helpers
+from intaglio.targets.plain.macros import without_macros
+from intaglio.targets.plain.scalars import scalar_text
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+STYLES = ("readable", "fast")
+SAMPLE = 509
+"""Every so many of ONNX's tests is in the quick part."""
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is missing")
+
+
+def reference(model: onnx.ModelProto, feeds: Sequence[Any]) -> tuple[Any, ...]:
+    found = intaglio.load(model, engine="reference")(*feeds)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def outputs(folder: Path, feeds: Sequence[Any]) -> tuple[Any, ...]:
+    found = import_exported(folder).load()(*feeds)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def check(model: onnx.ModelProto, feeds: Sequence[Any], folder: Path, style: str, **options: Any) -> None:
+    build(model, folder, style=style, compiler_flags=C_FLAGS[style], **options)
+    for found, expected in zip(outputs(folder, feeds), reference(model, feeds), strict=True):
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def make(folder: Path, *targets: str) -> str:
+    done = subprocess.run(["make", *targets], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_models_with_open_sizes_loops_and_branches(name: str, style: str, tmp_path: Path) -> None:
+    check(MODELS[name](), FEEDS[name], tmp_path, style)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_source_is_as_it_was(name: str, tmp_path: Path) -> None:
+    intaglio.export(MODELS[name](), "c", tmp_path, measure=False)
+    found = (tmp_path / "model.h").read_text() + (tmp_path / "model.c").read_text()
+    path = SNAPSHOTS / f"{name}.c.txt"
+    assert found == path.read_text(), f"{path.name} differs; python -m tests.emit.update writes it anew"
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("name", list(cases())[::SAMPLE])
+def test_onnx_tests_in_c(name: str, style: str) -> None:
+    result, error = cases()[name].run(export_subject(f"c:{style}"))
+    if error is not None and not isinstance(error, UnsupportedError) and result.outcome != "random":
+        raise error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", STYLES)
+def test_all_of_onnx_tests(style: str) -> None:
+    subject = export_subject(f"c:{style}")
+    _, passed, sayable, _ = export_row(style, [case.run(subject)[0] for case in cases().values()])
+    assert passed >= 1700
+    assert passed == sayable
+
+
+def classifier() -> onnx.ModelProto:
+    return parse(
+        """net (float[2, 3] x) => (float[2, 4] scores, float[2, 4] same) {
+            m = MatMul(x, w)
+            a = Add(m, b)
+            scores = Softmax(a)
+            same = Identity(scores)
+        }""",
+        w=drawn(3, 4),
+        b=drawn(4),
+    )
+
+
+SETTINGS = [
+    {"weights": weights, "globals": are_global, "style": style}
+    for weights, are_global, style in itertools.product(("c", "object", "bin", "extern"), (True, False), STYLES)
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS[1::5], ids=lambda each: "-".join(map(str, each.values())))
+def test_a_folder_tests_itself(settings: dict[str, Any], tmp_path: Path) -> None:
+    intaglio.export(classifier(), "c", tmp_path, measure=False, **settings)
+    assert "as stored" in make(tmp_path, "test")
+
+
+def test_a_wrong_answer_is_told(tmp_path: Path) -> None:
+    intaglio.export(classifier(), "c", tmp_path, measure=False)
+    data = (tmp_path / "weights.c").read_text()
+    number = data.split("{")[1].split(",")[0].strip()
+    (tmp_path / "weights.c").write_text(data.replace(number, "100.0f", 1))
+    done = subprocess.run(["make", "test"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "expected" in done.stdout
+
+
+def test_nothing_is_global_and_nothing_is_called(tmp_path: Path) -> None:
+    intaglio.export(classifier(), "c", tmp_path, globals=False, prefix="net", measure=False)
+    subprocess.run(["cc", "-std=c11", "-O1", "-c", "net.c"], cwd=tmp_path, check=True)
+    symbols = subprocess.run(["nm", "net.o"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    kinds = {line.split()[-1]: line.split()[-2] for line in symbols.splitlines()}
+    assert not [name for name, kind in kinds.items() if kind in "bBdDcC"], symbols
+    assert {name for name, kind in kinds.items() if kind == "T"} == {"net_run", "net_error", "net_arena_bytes"}
+    assert {name for name, kind in kinds.items() if kind == "U"} <= {"expf", "memcpy", "_GLOBAL_OFFSET_TABLE_"}
+
+
+def test_sizes_are_fixed_or_given(tmp_path: Path) -> None:
+    model = MODELS["convolution"]()
+    intaglio.export(model, "c", tmp_path / "fixed", dims={"N": 3}, measure=False)
+    header = (tmp_path / "fixed" / "model.h").read_text()
+    assert "int model_run(const float image[576], float scores[12]);" in header
+    assert "MODEL_ARENA_BYTES" in header
+    intaglio.export(model, "c", tmp_path / "given", measure=False)
+    header = (tmp_path / "given" / "model.h").read_text()
+    assert "int model_run(int64_t N, const float *image, float *scores, void *arena);" in header
+    assert "int64_t model_arena_bytes(int64_t N);" in header
+    with pytest.raises(InputError, match="no dimension 'M'"):
+        intaglio.export(model, "c", tmp_path / "wrong", dims={"M": 3})
+
+
+def test_sizes_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    build(MODELS["convolution"](), tmp_path, style="readable", compiler_flags=C_FLAGS["readable"])
+    library = ctypes.CDLL(str(tmp_path / "libmodel.so"))
+    library.model_arena_bytes.restype = ctypes.c_int64
+    for size in (-1, 2**62):
+        assert library.model_arena_bytes(ctypes.c_int64(size)) == -1
+        assert library.model_run(ctypes.c_int64(size), None, None, None) == 5
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_faults_and_rooms_are_told(style: str, tmp_path: Path) -> None:
+    model = parse("net (float[3] x, int64[2] i) => (float[2] y, int64[1, n] z) { y = Gather(x, i) z = NonZero(x) }")
+    build(model, tmp_path, style=style, compiler_flags=C_FLAGS[style])
+    loaded = import_exported(tmp_path).load()
+    x = np.array([1, 0, 2], np.float32)
+    y, z = loaded(x, np.array([2, -3]))
+    np.testing.assert_array_equal(y, [2, 1])
+    np.testing.assert_array_equal(z, [[0, 2]])
+    with pytest.raises(RuntimeError, match=r"Gather .* met a value that it forbids"):
+        loaded(x, np.array([3, 0]))
+
+
+@pytest.mark.parametrize(("heap", "style"), [(128, "readable"), (None, "fast")])
+def test_a_full_heap_is_told(heap: int | None, style: str, tmp_path: Path) -> None:
+    model = parse("net (float[64] x) => (float[n] y) { z = NonZero(x) s = Squeeze(z, a) g = Gather(x, s) y = Exp(g) }")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0]), "a"))
+    build(model, tmp_path, style=style, compiler_flags=C_FLAGS[style], heap=heap)
+    loaded = import_exported(tmp_path).load()
+    x = np.arange(64, dtype=np.float32)
+    if heap is None:
+        np.testing.assert_allclose(loaded(x / 64), np.exp(x[1:] / 64), rtol=1e-5)
+    else:
+        with pytest.raises(RuntimeError, match="heap"):
+            loaded(x / 64)
+
+
+def test_defaults_of_inputs(tmp_path: Path) -> None:
+    model = parse("net (float[2] x, float[2] w) => (float[2] y) { y = Mul(x, w) }", w=np.array([2, 3], np.float32))
+    intaglio.export(model, "c", tmp_path, measure=False)
+    assert "NULL: as the model says" in (tmp_path / "model.h").read_text()
+    main = (tmp_path / "main.c").read_text()
+    (tmp_path / "main.c").write_text(main.replace("model_run(test_x, test_w, y)", "model_run(test_x, 0, y)"))
+    assert "as stored" in make(tmp_path, "test")
+
+
+def quantised() -> onnx.ModelProto:
+    return parse(
+        """net (uint8[1, 2, 5, 5] x) => (uint8[1, 3, 4, 4] y) {
+            y = QLinearConv(x, s, z, w, s, v, s, z) }""",
+        s=np.array(0.05, np.float32),
+        z=np.array(7, np.uint8),
+        v=np.array(1, np.int8),
+        w=np.arange(24).reshape(3, 2, 2, 2).astype(np.int8),
+    )
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_bytes_stay_bytes(style: str, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (1, 2, 5, 5)).astype(np.uint8)
+    check(quantised(), [x], tmp_path / style, style)
+    intaglio.export(quantised(), "c", tmp_path / "source", style=style, measure=False)
+    weights = (tmp_path / "source" / "weights.h").read_text()
+    assert set(re.findall(r"extern const float \w+\[(\d+)\]", weights)) <= {"1"}, "only scales are floats"
+    assert "int8_t" in weights
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_an_input_that_is_an_output_is_copied(style: str, tmp_path: Path) -> None:
+    model = parse("net (float[3] x) => (float[3] y, float[3] z) { y = Identity(x) z = Identity(x) }")
+    check(model, [drawn(3)], tmp_path, style)
+
+
+def test_threads(tmp_path: Path) -> None:
+    model = parse("net (float[64, 32] x) => (float[64, 48] y) { m = MatMul(x, w) y = Tanh(m) }", w=drawn(32, 48))
+    x = drawn(64, 32)
+    flags = (*C_FLAGS["fast"], "-fopenmp")
+    build(model, tmp_path, threads=3, compiler_flags=flags)
+    np.testing.assert_allclose(outputs(tmp_path, [x])[0], reference(model, [x])[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_hostile_names_are_harmless(style: str, tmp_path: Path) -> None:
+    names = [name for name in HOSTILE if "\x00" not in name]
+    more = ["*/ int evil; /*", "int", "float", "main", "model_run", "model", "NAN", "INT64_MAX", "n0", "linux", "exp",
+            "buffer", "size", "arena", "??/", "a\\", "#define x", "MODEL_OK", "b0", "memcpy"]  # fmt: skip
+    plain = tmp_path / "plain"
+    intaglio.export(hostile_model("a"), "c", plain, style=style, measure=False)
+    for place, name in enumerate(names + more):
+        folder = tmp_path / str(place)
+        intaglio.export(hostile_model(name), "c", folder, style=style, measure=False)
+        assert {path.name for path in folder.iterdir()} == {path.name for path in plain.iterdir()}
+        for file in ("model.h", "model.c", "main.c", "weights.c", "weights.h"):
+            assert shape_of((folder / file).read_text()) == shape_of((plain / file).read_text()), (name, file)
+    for place in (1, len(names)):
+        assert "as stored" in make(tmp_path / str(place), "test", "CFLAGS=-std=gnu11 -w -O0")
+
+
+def shape_of(text: str) -> list[str]:
+    """What source is made of, without names, numbers and comments."""
+    assert text.isascii()
+    plain = re.sub(r'/\*.*?\*/|"[^"\n]*"', "", text, flags=re.DOTALL)
+    return re.findall(r"[^\s\w]", re.sub(r"[-+]?[\w.]+(?:e[-+]\d+f?)?", "a", plain))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"style": "slow"}, "there is no style"),
+        ({"threads": 2}, "for the style 'fast'"),
+        ({"style": "fast", "threads": 0}, "threads is 0"),
+        ({"style": "fast", "target": "z80"}, "there is no target"),
+        ({"prefix": "a b"}, "cannot begin"),
+        ({"prefix": "main"}, "cannot begin"),
+        ({"weights": "npz"}, "there is no weights 'npz'"),
+        ({"opset": 13}, "opset is for ONNX, not for c"),
+        ({"colour": 1}, "there is no option 'colour'"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        intaglio.export(classifier(), "c", tmp_path, **options)
+
+
+def test_what_c_cannot_say_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="string"):
+        intaglio.export(parse("net (string[2] x) => (string[2] y) { y = StringConcat(x, x) }"), "c", tmp_path)
+
+
+def test_the_readme_tells_sizes(tmp_path: Path) -> None:
+    intaglio.export(classifier(), "c", tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert "| constants | 64 (text" in text
+    assert "| memory of a run |" in text
+    assert "bytes, optimised for size" in text or shutil.which("size") is None
+
+
+def test_blocks_do_not_meet() -> None:
+    generator = np.random.default_rng(1)
+    for _ in range(50):
+        spans = np.sort(generator.integers(0, 12, (20, 2)), axis=1)
+        blocks = [_Block(8 * int(generator.integers(0, 9)), *map(int, span)) for span in spans]
+        total = place_blocks(blocks)
+        for left, right in itertools.combinations(blocks, 2):
+            is_apart = left.offset + left.size <= right.offset or right.offset + right.size <= left.offset
+            together = left.first <= right.last and right.first <= left.last
+            assert is_apart or not together or not left.size or not right.size
+        assert total <= sum(block.size for block in blocks)
+
+
+def test_names_of_c() -> None:
+    names = CNames("model", {"taken"})
+    given = [names.give(text) for text in ("x", "x", "int", "taken", "model_run", "NAN", "INT8_MAX", "n0", "sizes_t")]
+    assert given == [
+        "x", "x_2", "int_2", "taken_2", "value_model_run", "NAN_2", "value_INT8_MAX", "value_n0", "value_sizes_t",
+    ]  # fmt: skip
+
+
+def test_macros_and_vectors_of_one() -> None:
+    text = """\
+#define KIND f32
+#define JOINED(a, b) a##b
+#define JOIN(a, b) JOINED(a, b)
+#define LOAD JOIN(ig_load_, KIND)
+#define TWICE(x) ((x) + (x)) /* twice */
+IG_INLINE float f(const float *p, int64_t unused)
+{
+    const int64_t nobody = 3;
+    return TWICE(LOAD(p + 1)) * ig_set_f32(2);
+}
+#undef KIND
+"""
+    plain = tidy(scalar_text(text, Helpers()).replace("static inline", "static"))
+    assert plain == (
+        "static float f(const float *p, int64_t unused)\n{\n    (void)unused;\n"
+        "    return ((*(p + 1)) + (*(p + 1))) * (float)(2);\n}\n"
+    )
+    with pytest.raises(UnsupportedError, match="ig_sqrt"):
+        scalar_text("x = ig_sqrt_f32(y);", Helpers())
+    assert without_macros("#define A 1\nint x = A; /* A */\n") == "int x = 1; /* A */\n"
+
+
+def test_a_compiled_library_is_written_with_its_loader(tmp_path: Path) -> None:
+    found = build(classifier(), tmp_path, kind="shared")
+    assert found.files == ["libmodel.so", "model.h", "model.py"]
+    x = drawn(2, 3)
+    for one, other in zip(outputs(tmp_path, [x]), reference(classifier(), [x]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match="has the shape"):
+        import_exported(tmp_path).load()(x[:1])
+    with pytest.raises(TypeError, match="expected float32"):
+        import_exported(tmp_path).load()(x.astype(np.float64))
+    with pytest.raises(InputError, match="there is no kind"):
+        build(classifier(), tmp_path, kind="jar")  # type: ignore[arg-type]
+    assert os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
