@@ -266,7 +266,7 @@ def shape_of(text: str) -> list[str]:
         ({"prefix": "a b"}, "cannot begin"),
         ({"prefix": "main"}, "cannot begin"),
         ({"weights": "npz"}, "there is no weights 'npz'"),
-        ({"opset": 13}, "opset is for ONNX, not for c"),
+        ({"opset": 13}, "opset is for onnx, not for c"),
         ({"colour": 1}, "there is no option 'colour'"),
     ],
 )

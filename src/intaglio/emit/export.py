@@ -131,10 +131,6 @@ def prepared(
     return Wish(graph, name, weights or module.WEIGHTS, outputs, given, phases)
 
 
-def _title(language: str) -> str:
-    return language.upper() if language in ("c", "onnx") else language
-
-
 def _options_for(language: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a language that were given; raises InputError for those of others."""
     given = {name: value for name, value in options.items() if value is not None}
@@ -143,7 +139,7 @@ def _options_for(language: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if name not in owners:
             raise InputError(f"there is no option {name!r}; expected {', '.join(owners)}")
         if name not in OPTIONS.get(language, ()):
-            raise InputError(f"{name} is for {_title(owners[name])}, not for {language}")
+            raise InputError(f"{name} is for {owners[name]}, not for {language}")
     return given
 
 
