@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.autodiff.recompute import recompute_elementwise
+from intaglio.autodiff.recompute import Recompute, check_recompute, recompute_values
 from intaglio.autodiff.reverse import pull_back, remove_unread
 from intaglio.errors import InputError
 from intaglio.ir.build import Builder
@@ -45,7 +45,7 @@ class Settings(Record):
     clip_norm: float | None = None
     clip_value: float | None = None
     ema: float | None = None
-    recompute: str = "none"
+    recompute: Recompute = "none"
     straight_through: bool = False
     precision: str | None = None
 
@@ -56,8 +56,7 @@ class Settings(Record):
                 raise InputError(f"{name} is {value}, expected more than 0")
         if self.ema is not None and not 0 < self.ema < 1:
             raise InputError(f"ema is {self.ema}, expected a decay between 0 and 1")
-        if self.recompute not in ("none", "all"):
-            raise InputError(f"recompute is {self.recompute!r}, expected 'none' or 'all'")
+        check_recompute(self.recompute)
         if self.precision not in (None, "bfloat16"):
             raise InputError(f"precision is {self.precision!r}, expected None or 'bfloat16'")
 
@@ -135,14 +134,14 @@ class StepBuilder:
 
     def mark_backward(self) -> None:
         """The forward pass ends here."""
-        if self.settings.recompute == "all":
+        if self.settings.recompute != "none":
             self._border = self.builder.Identity(self.builder.constant(0))
 
     def finish(self) -> Step:
         """The step, with all that nobody reads taken out."""
         self.graph.set_outputs(self._outputs)
         if self._border is not None and self._border.producer is not None:
-            recompute_elementwise(self.graph, self._border.producer)
+            recompute_values(self.graph, self._border.producer, self.settings.recompute)
         remove_unread(self.graph, self._outputs)
         verify(self.graph)
         return Step(self.graph, self.reads, self.writes, self.numbers)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from intaglio.autodiff.recompute import Recompute
 from intaglio.errors import InputError, TrainingError
 from intaglio.ir.clone import clone_with_values
 from intaglio.ir.graph import Graph, Value
@@ -84,7 +85,7 @@ class Trainer:
         accumulate: int = 1,
         ema: float | None = None,
         precision: Literal["bfloat16"] | None = None,
-        recompute: Literal["none", "all"] = "none",
+        recompute: Recompute = "none",
         straight_through: bool = False,
         nonfinite: Literal["stop", "skip", "ignore"] = "stop",
         seed: int = 0,

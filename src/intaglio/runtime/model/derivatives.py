@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from intaglio.autodiff.recompute import recompute_elementwise
+from intaglio.autodiff.recompute import Recompute, check_recompute, recompute_values
 from intaglio.autodiff.reverse import pull_back, remove_unread
 from intaglio.autodiff.sequences import zero_bar
 from intaglio.errors import InputError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Names = str | Sequence[str] | None
 Parameters = Literal["inputs", "constants", "state"]
-Recompute = Literal["none", "all"]
 
 
 def grad(
@@ -53,8 +52,9 @@ def grad(
     The model has the inputs of the given one. With `parameters="inputs"`, the weights in `wrt` become inputs too,
     behind those, in the order of `wrt`; with `"state"` they are state of it, and it is a `StatefulModel`, whose
     `state[name]` reads and writes them. With `recompute="all"` the backward pass computes elementwise values anew where
-    it can, instead of keeping them: less memory, more work. With `straight_through`, quantizing counts as if it did not
-    round. `options` are those of `load`; without them, the engine, threads and limits are those of the given model.
+    it can, instead of keeping them: less memory, more work. A number keeps as many of them as take so many bytes, and a
+    list of names or patterns lets it compute whole blocks anew. With `straight_through`, quantizing counts as if it did
+    not round. `options` are those of `load`; without them, the engine, threads and limits are those of the given model.
     """
     work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
@@ -196,19 +196,19 @@ class _Work:
         self,
         model: Model | Source | Graph,
         parameters: str,
-        recompute: str,
+        recompute: Recompute,
         straight_through: bool,
         options: dict[str, Any],
     ) -> None:
         if parameters not in ("inputs", "constants", "state"):
             raise InputError(f"parameters is {parameters!r}, expected 'inputs', 'constants' or 'state'")
-        if recompute not in ("none", "all"):
-            raise InputError(f"recompute is {recompute!r}, expected 'none' or 'all'")
+        check_recompute(recompute)
         graph, self._options = _source(model, options)
         self.graph = clone_with_values(graph)[0]
         self.builder = Builder(self.graph)
         self._straight_through = straight_through
-        self._border = self.builder.Identity(self.builder.constant(0)) if recompute == "all" else None
+        self._recompute = recompute
+        self._border = None if recompute == "none" else self.builder.Identity(self.builder.constant(0))
         self._parameters = parameters
         self._state: dict[str, Any] = {}
         self._original = set(self.graph.values())
@@ -306,7 +306,7 @@ class _Work:
         """The model of these outputs, ready to run."""
         self.graph.set_outputs(outputs)
         if self._border is not None and self._border.producer is not None:
-            recompute_elementwise(self.graph, self._border.producer)
+            recompute_values(self.graph, self._border.producer, self._recompute)
         remove_unread(self.graph, outputs)
         verify(self.graph)
         model = load(self.graph, **self._options)
