@@ -202,11 +202,6 @@ def fails(word: str) -> Callable[[Any], object]:
 LINE = ["line.onnx", "line.npz", "--loss", "mse", "--epochs", "2", "-o", "out.onnx"]
 
 
-def made(name: str) -> Path:
-    """A file of an exported folder."""
-    return Path("made") / name
-
-
 EXPORT = ["relu.onnx", "--to", "python", "-o", "made"]
 C = [*EXPORT, "--to", "c", "--no-measure"]
 
@@ -307,17 +302,6 @@ CASES: dict[str, Case] = {
     "build --threads": (["relu.onnx", "-o", "made", "--threads", "0"], lambda left: left.status == 2),
     "build --json": (["relu.onnx", "-o", "made", "--json"], lambda left: json.loads(left.out)["files"]),
     "export --debug": ([*EXPORT, "--debug"], lambda left: list(Path("made").glob("graph.0*"))),
-    "export --dim": ([*EXPORT, "--to", "c", "--dim", "zz=1"], fails("zz")),
-    "export --style": ([*EXPORT, "--to", "c", "--style", "fast", "--no-measure"], lambda left: made("ig.h").exists()),
-    "export --target": ([*EXPORT, "--to", "c", "--target", "avx2"], fails("fast")),
-    "export --threads": ([*EXPORT, "--to", "c", "--threads", "2"], fails("fast")),
-    "export --name": ([*EXPORT, "--to", "c", "--name", "net", "--no-measure"], lambda left: made("net.c").exists()),
-    "export --no-globals": (
-        [*EXPORT, "--to", "c", "--no-globals", "--no-measure"],
-        lambda left: "void *arena" in made("model.h").read_text(),
-    ),
-    "export --heap": ([*EXPORT, "--heap", "1M"], fails("heap")),
-    "export --measure": ([*EXPORT, "--no-measure"], fails("measure")),
     "export --json": ([*EXPORT, "--json"], lambda left: json.loads(left.out)),
     "conformance --export": (["--export", "zz"], lambda left: left.status == 2),
     "conformance --engine": (["--engine", "reference"], lambda left: "reference engine" in left.out),
