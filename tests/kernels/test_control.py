@@ -350,3 +350,38 @@ def test_a_condition_whose_number_of_elements_only_the_run_tells():
         with pytest.raises(OperatorError, match=f"the condition has {wrong.size} elements"):
             model(vector(3), wrong)
     assert model(vector(2), np.array([True])).tolist() == [1, 4]
+
+
+OPEN_RANKS = {
+    "branches": "e = If (b) <then_branch = l () => (float[a, p] q) { q = Neg(x) }, "
+    "else_branch = r () => (float[a, p, 1] w) { two = Constant<value_ints=[2]>() w = Unsqueeze(x, two) }>",
+    "sequence": "all = Constant<value_ints=[-1]>() flat = Reshape(x, all) s = SequenceConstruct(x, flat) "
+    "zero = Constant<value = int64 {0}>() e = SequenceAt(s, zero)",
+}
+LOOPS = {
+    "Loop": """t = Constant<value = bool {1}>()
+      y = Loop (m, t) <body = l (int64 i, bool c) => (bool d, float g) {
+        d = Identity(c) n = Cast<to = 1>(i) f = Add(e, n) %s }>""",
+    "Scan": """y = Scan <num_scan_inputs = 1, body = l (float v) => (float g) { f = Add(e, v) %s }> (rows)""",
+}
+ELEMENTS = ("g = Identity(f)", "axis = Constant<value_ints=[0]>() g = Unsqueeze(f, axis)", "g = Concat<axis=1>(f, f)")
+
+
+@pytest.mark.parametrize("element", ELEMENTS, ids=["as it is", "with one more axis", "joined"])
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("source", OPEN_RANKS)
+def test_elements_of_an_open_rank_are_stacked_without_rounds(source, loop, element):
+    """Their axes are those that an element of a first round would have."""
+    text = f"""agraph (float[n, k] x, bool b, int64 m, float[r] rows) => (y) {{
+      {OPEN_RANKS[source]} {LOOPS[loop] % element} }}"""
+    proto = parser.parse_model(HEADER + text)
+    for info in (info for node in proto.graph.node for each in node.attribute for info in each.g.output):
+        if info.name == "g":
+            info.type.tensor_type.ClearField("shape")
+    reference, native = (intaglio.load(proto, engine=engine) for engine in ("reference", "native"))
+    x = np.arange(6, dtype=F).reshape(2, 3)
+    for flag in (True, False):
+        some, none = ((x, np.array(flag), np.array(m), vector(m)) for m in (2, 0))
+        shape = reference(*some).shape[1:]
+        assert reference(*none).shape == native(*none).shape == (0, *shape)
+        np.testing.assert_array_equal(native(*some), reference(*some))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, ClassVar
@@ -10,7 +11,8 @@ import numpy as np
 
 from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir import dim as dims
-from intaglio.ir.build import Runner, infer_node
+from intaglio.ir.build import Runner, infer_node, type_of
+from intaglio.ir.clone import clone_with_values
 from intaglio.ir.dim import Atom, Dim
 from intaglio.ir.dtype import BOOL, INT64
 from intaglio.ir.graph import Graph, Value
@@ -96,8 +98,10 @@ class Loop(Op):
             for values, item in zip(scanned, results[len(carried) :], strict=True):
                 values.append(item)
         outputs = self.body.outputs[1 + len(carried) :]
-        sizes = {} if rounds else known_sizes({**run.known, **dict(zip(self.body.inputs[2:], v_initial, strict=True))})
-        return *carried, *(stack(values, value, 0, sizes) for values, value in zip(scanned, outputs, strict=True))
+        known = {} if rounds else {**run.known, **dict(zip(self.body.inputs[2:], v_initial, strict=True))}
+        elements = first_types(self.body, outputs, known)
+        sizes = known_sizes(known)
+        return *carried, *(stack(values, type, 0, sizes) for values, type in zip(scanned, elements, strict=True))
 
 
 class Scan(Op):
@@ -169,7 +173,8 @@ class Scan(Op):
         if len({len(array) for array in rows}) != 1:
             raise OperatorError(f"the scanned axes have the lengths {[len(array) for array in rows]}, expected one")
         outputs = self.body.outputs[len(states) :]
-        sizes = {} if len(rows[0]) else known_sizes({**run.known, **self._first_inputs(states, rows)})
+        known = {} if len(rows[0]) else {**run.known, **self._first_inputs(states, rows)}
+        elements, sizes = first_types(self.body, outputs, known), known_sizes(known)
         found: list[list[Any]] = [[] for _ in outputs]
         for slices in zip(*rows, strict=True):
             items = (np.asarray(item, row.dtype) for item, row in zip(slices, rows, strict=True))
@@ -179,8 +184,8 @@ class Scan(Op):
                 values.append(item)
         axes = self._flags("scan_output_axes", len(outputs))
         back = self._flags("scan_output_directions", len(outputs))
-        rest = zip(found, outputs, axes, back, strict=True)
-        stacks = (stack(values[::-1] if flip else values, value, axis, sizes) for values, value, axis, flip in rest)
+        rest = zip(found, elements, axes, back, strict=True)
+        stacks = (stack(values[::-1] if flip else values, type, axis, sizes) for values, type, axis, flip in rest)
         return *states, *stacks
 
     def _first_inputs(self, states: Sequence[Any], rows: Sequence[Array]) -> dict[Value, Any]:
@@ -208,13 +213,39 @@ def stacked(type: Type, length: Dim, axis: int) -> TensorType:
     return type.with_shape((*shape[:axis], length, *shape[axis:]))
 
 
-def stack(values: list[Array], value: Value, axis: int, known: Mapping[Atom, Dim]) -> Array:
+def stack(values: list[Array], type: TensorType, axis: int, known: Mapping[Atom, Dim]) -> Array:
     """Values stacked along a new axis; where there are none, with the sizes that their type tells, else 0."""
     if values:
         return np.stack(values, axis=resolve_axis(axis, values[0].ndim + 1))
-    sizes = [size_of(size, known) for size in value.tensor.shape or ()]
+    sizes = [size_of(size, known) for size in type.shape or ()]
     sizes.insert(resolve_axis(axis, len(sizes) + 1), 0)
-    return np.zeros(sizes, value.dtype.numpy)
+    return np.zeros(sizes, type.dtype.numpy)
+
+
+def first_types(body: Graph, outputs: Sequence[Value], known: Mapping[Value, Any]) -> list[TensorType]:
+    """The types of values that a body stacks; where a rank is open, as a first round would find it with these arrays.
+
+    `known` has the arrays around the body and those of its inputs.
+    """
+    types = [value.tensor for value in outputs]
+    if not known or all(type.shape is not None for type in types):
+        return types
+    copy, values = clone_with_values(body)
+    changed = {values[value] for value in known if value in values}
+    for value, array in known.items():
+        if value in values and array is not None:
+            values[value].type = _array_type(array, value.type)
+    with contextlib.suppress(OperatorError, ShapeError):  # it may never run, and says so itself where it does
+        retype(copy, changed)
+    return [values[value].tensor for value in outputs]
+
+
+def _array_type(array: Any, type: Type) -> Type:
+    """The type of a run-time value that has this type too; only that of an empty list tells no more than that."""
+    if not isinstance(array, list):
+        return type_of(array) if isinstance(array, np.ndarray) else type
+    found = [_array_type(item, type.element) for item in array if isinstance(type, SequenceType)]
+    return SequenceType(reduce(join_types, found)) if found else type
 
 
 def _like(scalar: Array, value: Value) -> Array:
