@@ -15,6 +15,8 @@ from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import Compiler, RunningCompilers
 from intaglio.targets.c.target import Target
 
+from . import covered_c
+
 SHARE = 16
 PLAIN = "-O0"
 PRELUDE = Path(__file__).with_name("prelude.h")
@@ -50,6 +52,9 @@ def _compile_plainly(
     running: RunningCompilers | None = None,
 ) -> None:
     try:
+        if covered_c.folder() is not None:
+            covered_c.compile_counted(self, source, output, target, optimize)
+            return
         _compile_unit(self, source, output, target, optimize, running)
     except CompileError:  # a compiler may fail inside at -O0, on C that it takes at any other level
         optimised: Any = _Optimised(self.command, self.version, self.kind)

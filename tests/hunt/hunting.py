@@ -17,7 +17,7 @@ from typing import Any
 import intaglio
 from intaglio.targets.c.compiler import find_compiler
 
-from . import generators
+from . import covered_c, generators
 from .children import Outcome, run_many
 from .compiling import compile_plainly, is_optimised
 from .dice import Dice
@@ -70,6 +70,8 @@ def look(kind: str, seed: int, times: int, tell: Callable[[str], None]) -> dict[
     verdict = examine(problem, variants_of(kind, seed, SHARE), watch.tell)
     verdict.findings += [Finding("reference", "", 0, f"refused {text}") for text in problem.refused]
     watch.tell("")
+    if covered_c.folder() is not None:
+        covered_c.dump()
     return {"cases": problem.cases, "verdict": verdict, "seconds": watch.seconds}
 
 
