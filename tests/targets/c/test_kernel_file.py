@@ -108,6 +108,14 @@ def test_plain_files_are_c11(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
+def test_every_file_is_used() -> None:
+    rules = "".join(path.read_text() for path in KERNEL_FOLDER.parent.rglob("*.py"))
+    assert [name for name in FILES if f'"{name}"' not in rules] == []
+    texts = "".join(path.read_text() for path in KERNEL_FOLDER.iterdir())
+    headers = [path.name for path in KERNEL_FOLDER.glob("*.h")]
+    assert [name for name in headers if f'#include "{name}"' not in texts] == []
+
+
 @pytest.mark.parametrize("path", sorted(KERNEL_FOLDER.iterdir()), ids=lambda path: path.name)
 def test_a_file_is_plain_and_names_its_sizes(path: Path) -> None:
     text = path.read_bytes().decode("ascii")
