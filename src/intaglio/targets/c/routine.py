@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from string import Template
+from dataclasses import dataclass
 
 from intaglio.ir.dim import Dim, at_most, equal, floordiv, maximum, pieces, product
 from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
@@ -76,10 +75,8 @@ class Routine:
     """A kernel's file, or a C body, and what the driver needs to call it.
 
     An instance of a file names the buffers and sizes itself; those given here must be the same, in its order, with
-    `fault` behind the other buffers where it `checks`. A body in text sees its
-    buffers and sizes by name, `begin`, `end` and `scratch`, and, where it `checks`, `fault`.
-    `helpers` stand before the function; names that begin with IG_FUNCTION_ stay private. `marks` fill in $names in
-    both.
+    `fault` behind the other buffers where it `checks`. A body in text, which is for kernels outside of this package,
+    sees its buffers and sizes by name, `begin`, `end` and `scratch`, and, where it `checks`, `fault`.
     """
 
     hint: str
@@ -90,8 +87,6 @@ class Routine:
     cost: Size
     scratch: Size = 0
     checks: bool = False
-    helpers: str = ""
-    marks: dict[str, str] = field(default_factory=dict[str, str])
 
     def call(self, node: Node, work: Value | None = None) -> Call:
         """The call of the routine for a node; `work` is the value whose size tells how much there is to do."""
@@ -114,17 +109,16 @@ class Routine:
             return with_headers(self._checked(self.body).text)
         buffers = ", ".join(f"{p.name} ({'out' if p.operand.is_written else 'in'})" for p in self.parameters)
         lines = [
-            Template(self.helpers).substitute(self.marks),
             f"/* {self.hint}",
             f"   buffers: {buffers}; sizes: {', '.join(name for name, _ in self.sizes)} */",
             "void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)",
             "{",
             *self._declarations(),
-            Template(self.body).substitute(self.marks).strip("\n"),
+            self.body.strip("\n"),
             "}",
             "",
         ]
-        return with_headers("\n".join(lines).lstrip("\n"))
+        return with_headers("\n".join(lines))
 
     def _checked(self, instance: Instance) -> Instance:
         """The instance, whose arguments are found to be those that the driver hands over."""
@@ -158,15 +152,11 @@ def numbered(name: str, sizes: Iterable[Dim]) -> list[tuple[str, Size]]:
 def row_blocks(rows: Dim, row_bytes: Dim, cost: Dim) -> tuple[list[tuple[str, Size]], Dim, Dim]:
     """Sizes, tasks and cost for a routine over a number of rows, cut into blocks of about TASK_BYTES.
 
-    `row_bytes` and `cost` (nanoseconds) are those of one row. The body runs over `ROWS`, and finds the number of rows
-    in a size of that name.
+    `row_bytes` and `cost` (nanoseconds) are those of one row. The kernel finds the number of rows in the size `rows`,
+    and how many a task has in `block`.
     """
     block = 1 + floordiv(TASK_BYTES, row_bytes + 1)
     return [("block", block)], pieces(rows, block), 1 + block * cost
-
-
-ROWS = "int64_t row = begin * block, stop = end * block < rows ? end * block : rows; row < stop; row++"
-"""The head of a loop over the rows of the given tasks."""
 
 
 def at_least_one(tasks: Dim) -> Dim:
