@@ -62,9 +62,8 @@ static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *si
 #define THRESHOLDEDRELU 10
 
 /* An activation with its parameters; its input is bounded where it has a clip. */
-static inline __attribute__((always_inline)) VECTOR
-kernel_lstm_activate(VECTOR x, const int name, const ELEMENT first, const ELEMENT second, const int has_clip,
-                     const ELEMENT clip)
+IG_INLINE VECTOR kernel_lstm_activate(VECTOR x, const int name, const ELEMENT first, const ELEMENT second,
+                                      const int has_clip, const ELEMENT clip)
 {
     const VECTOR zero = {0}, alpha = SET(first), beta = SET(second);
     if (has_clip)
@@ -104,9 +103,8 @@ static inline VECTOR kernel_lstm_act2(VECTOR x, int64_t direction)
 }
 
 /* The new hidden units of one block; `state` is its cell, `extra` the peepholes of input, output and forget gate. */
-static inline VECTOR
-kernel_lstm_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *extra, ELEMENT *state,
-                 int64_t direction)
+static inline VECTOR kernel_lstm_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *extra,
+                                      ELEMENT *state, int64_t direction)
 {
     const VECTOR c = LOAD(state);
     VECTOR gate[4];
@@ -158,15 +156,17 @@ static void kernel_lstm(void *const *buffer, const int64_t *size, int64_t begin,
                 for (int64_t row = 0; row < rows; row += TILE) {
                     const int64_t count = rows - row < TILE ? rows - row : TILE;
                     JOIN(kernel_lstm_products, LAST_GATES)(N > 1 ? count : 0, SOURCE + row * width, width,
-                                              weights + (d * blocks + b) * H * LAST_GATES * IG_LANES, H, sum);
+                                                           weights + (d * blocks + b) * H * LAST_GATES * IG_LANES, H,
+                                                           sum);
                     for (int64_t r = row; r < row + count; r++) {
                         const ELEMENT *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * step;
                         const int64_t at = r * width + b * IG_LANES;
                         const VECTOR old = LOAD(h + at);
                         const int is_active = ACTIVE;
-                        const VECTOR new = is_active ? kernel_lstm_step(x, sum + (r - row) * LAST_GATES * IG_LANES, old,
-                                                                        extra + (d * blocks + b) * EXTRAS * IG_LANES,
-                                                                        state + at, d) : old;
+                        const VECTOR new =
+                            is_active ? kernel_lstm_step(x, sum + (r - row) * LAST_GATES * IG_LANES, old,
+                                                         extra + (d * blocks + b) * EXTRAS * IG_LANES, state + at, d)
+                                      : old;
                         ELEMENT *out = y + t * y_time + d * y_direction + (first + r) * y_batch + b * IG_LANES;
                         STORE(next + at, new);
                         if (left == IG_LANES)

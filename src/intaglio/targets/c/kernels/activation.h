@@ -12,9 +12,8 @@
 #define THRESHOLDEDRELU 10
 
 /* An activation with its parameters; its input is bounded where it has a clip. */
-static inline __attribute__((always_inline)) VECTOR
-IG_FUNCTION_activate(VECTOR x, const int name, const ELEMENT first, const ELEMENT second, const int has_clip,
-                     const ELEMENT clip)
+IG_INLINE VECTOR IG_FUNCTION_activate(VECTOR x, const int name, const ELEMENT first, const ELEMENT second,
+                                      const int has_clip, const ELEMENT clip)
 {
     const VECTOR zero = {0}, alpha = SET(first), beta = SET(second);
     if (has_clip)

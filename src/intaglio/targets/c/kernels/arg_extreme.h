@@ -93,14 +93,12 @@ IG_INLINE MASK IG_FUNCTION_takes(VECTOR x, VECTOR best)
 IG_INLINE void IG_FUNCTION_scan(const ELEMENT *x, int64_t extent, int64_t step, int vectors, int64_t n, VECTOR *best,
                                 INDEX *index)
 {
-    IG_UNROLL
-    for (int v = 0; v < vectors; v++) {
+    IG_UNROLL for (int v = 0; v < vectors; v++) {
         best[v] = vectors == 1 ? LOAD_MEMORY_N(x, n) : LOAD_MEMORY(x + v * IG_LANES);
         index[v] = (INDEX){0};
     }
     for (int64_t k = 1; k < extent; k++) {
-        IG_UNROLL
-        for (int v = 0; v < vectors; v++) {
+        IG_UNROLL for (int v = 0; v < vectors; v++) {
             const ELEMENT *const p = x + k * step + v * IG_LANES;
             const VECTOR now = vectors == 1 ? LOAD_MEMORY_N(p, n) : LOAD_MEMORY(p);
             const MASK taken = IG_FUNCTION_takes(now, best[v]);
@@ -117,8 +115,7 @@ IG_INLINE void IG_FUNCTION_columns(const ELEMENT *x, int64_t *out, int64_t exten
     VECTOR best[4];
     INDEX index[4];
     IG_FUNCTION_scan(x, extent, inner, vectors, n, best, index);
-    IG_UNROLL
-    for (int v = 0; v < vectors; v++) {
+    IG_UNROLL for (int v = 0; v < vectors; v++) {
         if (vectors == 1)
             ig_store_n_i64(out, WIDE(index[v]), n);
         else

@@ -69,17 +69,17 @@ typedef struct {
 #include "pack_rows.h"
 
 /* out = over t: weight t x row t of v, a row of `columns` elements. */
-static inline void
-IG_FUNCTION_mix(const float *weight, const float *v, int64_t v_row, int64_t depth, int64_t columns, float scale,
-                float *out)
+static inline void IG_FUNCTION_mix(const float *weight, const float *v, int64_t v_row, int64_t depth, int64_t columns,
+                                   float scale, float *out)
 {
     for (int64_t c = 0; c < columns; c += 4 * IG_LANES) {
         ig_f32 sum[4] = {{0}, {0}, {0}, {0}};
         const int64_t left = columns - c;
         if (left >= 4 * IG_LANES) {
-            for (int64_t t = 0; t < depth; t++)
+            for (int64_t t = 0; t < depth; t++) {
                 IG_UNROLL for (int u = 0; u < 4; u++)
                     sum[u] += ig_set_f32(weight[t]) * ig_load_f32(v + t * v_row + c + u * IG_LANES);
+            }
             IG_UNROLL for (int u = 0; u < 4; u++)
                 ig_store_f32(out + c + u * IG_LANES, sum[u] * scale);
             continue;
@@ -137,9 +137,10 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                                      1);
                 }
             }
-            for (int64_t r = 0; r < rows; r++)
+            for (int64_t r = 0; r < rows; r++) {
                 IG_UNROLL for (int c = 0; c < COLUMNS; c += IG_LANES)
                     ig_store_f32(scores + r * width + key + c, ig_load_f32(sum + r * COLUMNS + c) * factor);
+            }
         }
         for (int64_t r = 0; r < rows; r++) {
             const int64_t limit = LIMIT;

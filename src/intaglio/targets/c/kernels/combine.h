@@ -32,7 +32,7 @@
 #elif IS_BOOL && IS_SUM || IS_BOOL && IS_MAXIMUM
 #define COMBINED(a, b) a | b
 #elif IS_BOOL
-#define COMBINED(a, b) a & b
+#define COMBINED(a, b) (a & b)
 #elif IS_MAXIMUM && IS_FLOAT
 #define COMBINED(a, b) a != a ? a : b != b ? b : a > b ? a : b
 #elif IS_MAXIMUM
@@ -46,9 +46,9 @@
 #elif IS_SUM
 #define COMBINED(a, b) (uint64_t)a + (uint64_t)b
 #elif IS_FLOAT
-#define COMBINED(a, b) a * b
+#define COMBINED(a, b) (a * b)
 #else
-#define COMBINED(a, b) (uint64_t)a * (uint64_t)b
+#define COMBINED(a, b) ((uint64_t)a * (uint64_t)b)
 #endif
 
 static inline ELEMENT IG_FUNCTION_combine(ELEMENT x, ELEMENT y)

@@ -7,9 +7,8 @@
 #endif
 
 /* The slab in place where it lies inside the input, else a copy with zeros around it. */
-static inline void
-IG_FUNCTION_view(IG_FUNCTION_slab *slab, const ELEMENT *x, const int64_t *size, int64_t channels, int64_t d0,
-                 int64_t h0, int64_t w0, ELEMENT *to)
+static inline void IG_FUNCTION_view(IG_FUNCTION_slab *slab, const ELEMENT *x, const int64_t *size, int64_t channels,
+                                    int64_t d0, int64_t h0, int64_t w0, ELEMENT *to)
 {
     const int64_t C = SIZE(C), D = SIZE(D), H = SIZE(H), W = SIZE(W);
     if (d0 < 0 || h0 < 0 || w0 < 0 || d0 + slab->depth > D || h0 + slab->height > H || w0 + slab->width > W) {
@@ -26,8 +25,8 @@ IG_FUNCTION_view(IG_FUNCTION_slab *slab, const ELEMENT *x, const int64_t *size, 
 
 /* Offsets of the filter's taps in the slab and in the panel. A filter row is one tap of `depth` KW times as large where
    it is one run in memory and short enough for the cache. */
-static inline int64_t
-IG_FUNCTION_taps(const IG_FUNCTION_slab *slab, const int64_t *size, int64_t channels, int64_t *tap, int64_t *depth)
+static inline int64_t IG_FUNCTION_taps(const IG_FUNCTION_slab *slab, const int64_t *size, int64_t channels,
+                                       int64_t *tap, int64_t *depth)
 {
     const int64_t KD = SIZE(KD), KH = SIZE(KH), KW = SIZE(KW);
     const int64_t dilation_d = SIZE(dilation_d), dilation_h = SIZE(dilation_h), dilation_w = SIZE(dilation_w);
@@ -49,10 +48,9 @@ IG_FUNCTION_taps(const IG_FUNCTION_slab *slab, const int64_t *size, int64_t chan
 }
 
 /* One panel of `height` by `width` output pixels, of which the first is `row` of the result. */
-static inline void
-IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const IG_FUNCTION_slab *slab, const ELEMENT *w,
-                  const int64_t *tap, int64_t taps, int64_t depth, int64_t height, int64_t width, int64_t row,
-                  int64_t col, int64_t columns, ELEMENT *sum)
+static inline void IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const IG_FUNCTION_slab *slab,
+                                     const ELEMENT *w, const int64_t *tap, int64_t taps, int64_t depth, int64_t height,
+                                     int64_t width, int64_t row, int64_t col, int64_t columns, ELEMENT *sum)
 {
     const int64_t OW = SIZE(OW), stride_h = SIZE(stride_h), pixel = SIZE(stride_w) * slab->pixel;
     const int64_t tiles = (width + ROWS - 1) / ROWS;

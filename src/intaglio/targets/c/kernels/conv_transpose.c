@@ -19,9 +19,8 @@ static inline int IG_FUNCTION_reads(int64_t o, int64_t k, int64_t stride, int64_
 }
 
 /* The taps that reach output (od, oh, ow); `d0`, `h0`, `w0` are the input's indices of the slab's first value. */
-static inline int64_t
-IG_FUNCTION_taps(const IG_FUNCTION_slab *slab, const int64_t *size, int64_t channels, int64_t od, int64_t oh,
-                 int64_t ow, int64_t d0, int64_t h0, int64_t w0, int64_t *tap)
+static inline int64_t IG_FUNCTION_taps(const IG_FUNCTION_slab *slab, const int64_t *size, int64_t channels, int64_t od,
+                                       int64_t oh, int64_t ow, int64_t d0, int64_t h0, int64_t w0, int64_t *tap)
 {
     const int64_t KD = SIZE(KD), KH = SIZE(KH), KW = SIZE(KW);
     int64_t taps = 0, id, ih, iw;

@@ -30,9 +30,8 @@ typedef struct {
 } IG_FUNCTION_block;
 
 /* Copies `channels` channels of `width` pixels from column `first` on; columns outside of the input are zero. */
-static inline void
-IG_FUNCTION_copy(const ELEMENT *row, int64_t step, int64_t first, int64_t width, int64_t limit, int64_t channels,
-                 ELEMENT *to)
+static inline void IG_FUNCTION_copy(const ELEMENT *row, int64_t step, int64_t first, int64_t width, int64_t limit,
+                                    int64_t channels, ELEMENT *to)
 {
     for (int64_t i = first; i < first + width; i++, to += channels) {
         if (i < 0 || i >= limit) {
@@ -49,8 +48,8 @@ IG_FUNCTION_copy(const ELEMENT *row, int64_t step, int64_t first, int64_t width,
 }
 
 /* The input under tap `kd` of a block, with zeros around the image; tells whether there is any. */
-static inline int
-IG_FUNCTION_slab(const int64_t *size, const ELEMENT *x, const IG_FUNCTION_block *block, int64_t kd, ELEMENT *to)
+static inline int IG_FUNCTION_slab(const int64_t *size, const ELEMENT *x, const IG_FUNCTION_block *block, int64_t kd,
+                                   ELEMENT *to)
 {
     const int64_t C = SIZE(C), D = SIZE(D), H = SIZE(H), W = SIZE(W);
     const int64_t d = block->od * SIZE(stride_d) + kd * SIZE(dilation_d) - SIZE(pad_d);
@@ -70,9 +69,8 @@ IG_FUNCTION_slab(const int64_t *size, const ELEMENT *x, const IG_FUNCTION_block 
 }
 
 /* Adds one panel of a block to the sums of one depth of the kernel: [KH][KW][channels][COLUMNS]. */
-static inline void
-IG_FUNCTION_add(const int64_t *size, const IG_FUNCTION_block *block, const ELEMENT *slab, const ELEMENT *panel,
-                const int64_t *tap, ELEMENT *sum)
+static inline void IG_FUNCTION_add(const int64_t *size, const IG_FUNCTION_block *block, const ELEMENT *slab,
+                                   const ELEMENT *panel, const int64_t *tap, ELEMENT *sum)
 {
     const int64_t channels = block->channels, KH = SIZE(KH), KW = SIZE(KW), dilation_w = SIZE(dilation_w);
     const int64_t runs = dilation_w == 1 ? 1 : KW, rows = KW / runs * channels;
@@ -88,8 +86,8 @@ IG_FUNCTION_add(const int64_t *size, const IG_FUNCTION_block *block, const ELEME
 }
 
 /* Writes the sums of one panel, [taps][channels][COLUMNS], to kernels of `inputs` channels. */
-static inline void
-IG_FUNCTION_give(const ELEMENT *sum, int64_t taps, int64_t channels, int64_t columns, int64_t inputs, ELEMENT *to)
+static inline void IG_FUNCTION_give(const ELEMENT *sum, int64_t taps, int64_t channels, int64_t columns, int64_t inputs,
+                                    ELEMENT *to)
 {
     for (int64_t column = 0; column < columns; column++, to += inputs * taps)
         for (int64_t c = 0; c < channels; c++)

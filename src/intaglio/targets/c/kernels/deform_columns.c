@@ -70,8 +70,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
         volume *= extent[axis];
     for (int64_t row = begin * block, stop = end * block < rows ? end * block : rows; row < stop; row++) {
         int64_t image = row, start[AXES];
-        IG_UNROLL
-        for (int axis = AXES - 1; axis >= 0; axis--) {
+        IG_UNROLL for (int axis = AXES - 1; axis >= 0; axis--) {
             start[axis] = image % count_of[axis] * stride[axis] - pad[axis];
             image /= count_of[axis];
         }
@@ -87,19 +86,17 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
 #else
             const ELEMENT factor = 1;
 #endif
-            IG_UNROLL
-            for (int axis = AXES - 1; axis >= 0; axis--) {
+            IG_UNROLL for (int axis = AXES - 1; axis >= 0; axis--) {
                 const int64_t k = axis > 0 ? left % kernel[axis] : left;
                 left = axis > 0 ? left / kernel[axis] : 0;
-                IG_FUNCTION_neighbours((ELEMENT)(start[axis] + k * dilation[axis]) + move[axis * windows],
-                                       extent[axis], index[axis], part[axis]);
+                IG_FUNCTION_neighbours((ELEMENT)(start[axis] + k * dilation[axis]) + move[axis * windows], extent[axis],
+                                       index[axis], part[axis]);
             }
             for (int corner = 0; corner < CORNERS; corner++) {
                 int64_t at = 0;
                 int is_inside = 1;
                 ELEMENT product = 1;
-                IG_UNROLL
-                for (int axis = 0; axis < AXES; axis++) {
+                IG_UNROLL for (int axis = 0; axis < AXES; axis++) {
                     const int side = corner >> (AXES - 1 - axis) & 1;
                     at = at * extent[axis] + index[axis][side];
                     is_inside &= index[axis][side] >= 0;

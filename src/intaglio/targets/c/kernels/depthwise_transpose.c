@@ -21,8 +21,8 @@ typedef struct {
 #include "some_lanes.h"
 
 /* The taps of one axis that reach output `o`: pairs of the input's index and the tap; returns how many. */
-static inline int64_t
-IG_FUNCTION_reach(int64_t o, int64_t taps, int64_t stride, int64_t dilation, int64_t pad, int64_t extent, int64_t *pair)
+static inline int64_t IG_FUNCTION_reach(int64_t o, int64_t taps, int64_t stride, int64_t dilation, int64_t pad,
+                                        int64_t extent, int64_t *pair)
 {
     int64_t count = 0;
     for (int64_t k = 0; k < taps; k++) {
@@ -37,9 +37,8 @@ IG_FUNCTION_reach(int64_t o, int64_t taps, int64_t stride, int64_t dilation, int
 }
 
 /* One output pixel for the n channels from `col` on: `rows` and `columns` are pairs of offsets into x and w. */
-static inline __attribute__((always_inline)) ig_f32
-IG_FUNCTION_pixel(const int is_whole, const float *x, const float *w, const int64_t *rows, int64_t row_count,
-                  const int64_t *columns, int64_t column_count, int64_t n)
+IG_INLINE ig_f32 IG_FUNCTION_pixel(const int is_whole, const float *x, const float *w, const int64_t *rows,
+                                   int64_t row_count, const int64_t *columns, int64_t column_count, int64_t n)
 {
     ig_f32 sum = {0};
     for (int64_t r = 0; r < row_count; r++)
@@ -81,10 +80,10 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                                 IG_FUNCTION_pixel(1, x + c, w + c, rows, deep * high, columns + ow * 2 * KW, counts[ow],
                                                   IG_LANES));
                 if (c < C)
-                    ig_epilogue_n(buffer, size, row, c,
-                                  IG_FUNCTION_pixel(0, x + c, w + c, rows, deep * high, columns + ow * 2 * KW,
-                                                    counts[ow], C - c),
-                                  C - c);
+                    ig_epilogue_n(
+                        buffer, size, row, c,
+                        IG_FUNCTION_pixel(0, x + c, w + c, rows, deep * high, columns + ow * 2 * KW, counts[ow], C - c),
+                        C - c);
             }
         }
     }

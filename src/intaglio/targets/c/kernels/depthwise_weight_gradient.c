@@ -27,9 +27,8 @@ static inline int64_t IG_FUNCTION_ceil(int64_t a, int64_t b)
 }
 
 /* Adds `count` pixels to the sums of `taps` neighbouring taps of one row of the kernel. */
-static inline __attribute__((always_inline)) void
-IG_FUNCTION_pixels(const int taps, const int is_whole, const float *x, int64_t x_step, int64_t tap_step,
-                   const float *y, int64_t y_step, int64_t count, int64_t n, float *sum)
+IG_INLINE void IG_FUNCTION_pixels(const int taps, const int is_whole, const float *x, int64_t x_step, int64_t tap_step,
+                                  const float *y, int64_t y_step, int64_t count, int64_t n, float *sum)
 {
     ig_f32 total[TAPS];
     IG_UNROLL for (int t = 0; t < taps; t++)
@@ -44,9 +43,8 @@ IG_FUNCTION_pixels(const int taps, const int is_whole, const float *x, int64_t x
 }
 
 /* The same for any number of taps up to TAPS; `x` is the place of the first tap for the pixel at `y`. */
-static inline __attribute__((always_inline)) void
-IG_FUNCTION_taps(int64_t taps, const int is_whole, const float *x, int64_t x_step, int64_t tap_step, const float *y,
-                 int64_t y_step, int64_t count, int64_t n, float *sum)
+IG_INLINE void IG_FUNCTION_taps(int64_t taps, const int is_whole, const float *x, int64_t x_step, int64_t tap_step,
+                                const float *y, int64_t y_step, int64_t count, int64_t n, float *sum)
 {
     switch (taps) {
     case 1: IG_FUNCTION_pixels(1, is_whole, x, x_step, tap_step, y, y_step, count, n, sum); break;
@@ -58,8 +56,8 @@ IG_FUNCTION_taps(int64_t taps, const int is_whole, const float *x, int64_t x_ste
 
 /* Adds one row of pixels to the sums of one row of the kernel: where all of some taps lie inside at once, then what is
    left of each at both ends. */
-static inline void
-IG_FUNCTION_row(const int is_whole, const int64_t *size, const float *x, const float *y, int64_t n, float *sum)
+static inline void IG_FUNCTION_row(const int is_whole, const int64_t *size, const float *x, const float *y, int64_t n,
+                                   float *sum)
 {
     const int64_t C = SIZE(C), W = SIZE(W), OW = SIZE(OW), KW = SIZE(KW);
     const int64_t stride = SIZE(stride_w), dilation = SIZE(dilation_w), pad = SIZE(pad_w);
@@ -78,8 +76,8 @@ IG_FUNCTION_row(const int is_whole, const int64_t *size, const float *x, const f
             begin = begin < 0 ? 0 : begin > from ? from : begin;
             end = end < to ? to : end > OW ? OW : end;
             const float *place = start + t * dilation * C;
-            IG_FUNCTION_taps(1, is_whole, place + begin * stride * C, stride * C, 0, y + begin * C, C, from - begin,
-                             n, sum + t * IG_LANES);
+            IG_FUNCTION_taps(1, is_whole, place + begin * stride * C, stride * C, 0, y + begin * C, C, from - begin, n,
+                             sum + t * IG_LANES);
             IG_FUNCTION_taps(1, is_whole, place + to * stride * C, stride * C, 0, y + to * C, C, end - to, n,
                              sum + t * IG_LANES);
         }
@@ -87,9 +85,8 @@ IG_FUNCTION_row(const int is_whole, const int64_t *size, const float *x, const f
 }
 
 /* Adds one row of output pixels of one image to the sums of the n channels from `col` on. */
-static inline void
-IG_FUNCTION_window(const int is_whole, void *const *buffer, const int64_t *size, int64_t image, int64_t od, int64_t oh,
-                   int64_t col, int64_t n, float *sum)
+static inline void IG_FUNCTION_window(const int is_whole, void *const *buffer, const int64_t *size, int64_t image,
+                                      int64_t od, int64_t oh, int64_t col, int64_t n, float *sum)
 {
     const int64_t C = SIZE(C), D = SIZE(D), H = SIZE(H), W = SIZE(W), KD = SIZE(KD), KH = SIZE(KH), KW = SIZE(KW);
     const float *y = (const float *)BUFFER(y) + ((image * SIZE(OD) + od) * SIZE(OH) + oh) * SIZE(OW) * C + col;

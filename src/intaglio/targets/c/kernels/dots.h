@@ -1,6 +1,5 @@
 /* The product of a row and a column, both contiguous, as LANES parts to add up. */
-static inline __attribute__((always_inline)) VECTOR
-IG_FUNCTION_dot(const ELEMENT *a, const ELEMENT *w, int64_t depth)
+IG_INLINE VECTOR IG_FUNCTION_dot(const ELEMENT *a, const ELEMENT *w, int64_t depth)
 {
     VECTOR even = {0}, odd = {0};
     int64_t k = 0;
@@ -16,17 +15,15 @@ IG_FUNCTION_dot(const ELEMENT *a, const ELEMENT *w, int64_t depth)
 }
 
 /* sum[r][c] = row r of the left operand x column c, without packing. */
-static inline void
-IG_FUNCTION_dots(const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step, int64_t rows, int64_t depth,
-                 int64_t columns, ELEMENT *sum)
+static inline void IG_FUNCTION_dots(const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step, int64_t rows,
+                                    int64_t depth, int64_t columns, ELEMENT *sum)
 {
     for (int64_t r = 0; r < rows; r++, a += a_step, sum += COLUMNS)
         for (int64_t c = 0; c < columns; c += LANES) {
             ELEMENT part[LANES][LANES];
             VECTOR total = {0};
             for (int64_t l = 0; l < LANES; l++)
-                *(VECTOR_AT *)part[l] =
-                    c + l < columns ? IG_FUNCTION_dot(a, b + (c + l) * b_step, depth) : (VECTOR){0};
+                *(VECTOR_AT *)part[l] = c + l < columns ? IG_FUNCTION_dot(a, b + (c + l) * b_step, depth) : (VECTOR){0};
             IG_FUNCTION_transpose(part[0], LANES, part[0], LANES);
             for (int l = 0; l < LANES; l++)
                 total += *(const VECTOR_AT *)part[l];
@@ -35,9 +32,8 @@ IG_FUNCTION_dots(const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_s
 }
 
 /* The same for few columns and many rows: the dot products of LANES rows are added up at once. */
-static inline void
-IG_FUNCTION_thin(const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step, int64_t rows, int64_t depth,
-                 int64_t columns, ELEMENT *sum)
+static inline void IG_FUNCTION_thin(const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step, int64_t rows,
+                                    int64_t depth, int64_t columns, ELEMENT *sum)
 {
     for (int64_t r = 0; r < rows; r += LANES)
         for (int64_t c = 0; c < columns; c++) {
@@ -54,4 +50,3 @@ IG_FUNCTION_thin(const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_s
                 sum[(r + l) * COLUMNS + c] = total[l];
         }
 }
-

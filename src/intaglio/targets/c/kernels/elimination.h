@@ -23,8 +23,8 @@ static inline int64_t IG_FUNCTION_pivot(const ELEMENT *a, int64_t side, int64_t 
 }
 
 /* One row less a multiple of another, from an element on. */
-static inline void
-IG_FUNCTION_reduce(ELEMENT *restrict row, const ELEMENT *restrict pivot, ELEMENT factor, int64_t from, int64_t side)
+static inline void IG_FUNCTION_reduce(ELEMENT *restrict row, const ELEMENT *restrict pivot, ELEMENT factor,
+                                      int64_t from, int64_t side)
 {
     for (int64_t j = from; j < side; j++)
         row[j] -= factor * pivot[j];

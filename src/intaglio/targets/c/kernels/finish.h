@@ -5,9 +5,8 @@
 #include "epilogue.h"
 
 /* Hands the sums of `rows` rows and `columns` columns to the epilogue; the rows of the result are `row_step` apart. */
-static inline void
-IG_FUNCTION_finish(void *const *buffer, const int64_t *size, int64_t row, int64_t row_step, int64_t rows, int64_t col,
-                   int64_t columns, const ELEMENT *sum)
+static inline void IG_FUNCTION_finish(void *const *buffer, const int64_t *size, int64_t row, int64_t row_step,
+                                      int64_t rows, int64_t col, int64_t columns, const ELEMENT *sum)
 {
     for (int64_t r = 0; r < rows; r++, row += row_step, sum += COLUMNS) {
         int64_t c = 0;
@@ -17,4 +16,3 @@ IG_FUNCTION_finish(void *const *buffer, const int64_t *size, int64_t row, int64_
             ig_epilogue_n(buffer, size, row, col + c, (RESULT) * (const VECTOR_AT *)(sum + c), columns - c);
     }
 }
-

@@ -37,8 +37,7 @@ static inline int64_t IG_FUNCTION_smooth(int64_t n)
 
 /* One pass of a transform: y[q, r p + j] = w^(l p j) sum_k x[q, p + m k] w_r^(j k), for all q below s. */
 static inline void IG_FUNCTION_pass4(const REAL *restrict xr, const REAL *restrict xi, REAL *restrict yr,
-                                     REAL *restrict yi, int64_t m, int64_t s, int64_t l, const REAL *wr,
-                                     const REAL *wi)
+                                     REAL *restrict yi, int64_t m, int64_t s, int64_t l, const REAL *wr, const REAL *wi)
 {
     for (int64_t p = 0; p < m; p++) {
         const REAL c1 = wr[l * p], c2 = wr[2 * l * p], c3 = wr[3 * l * p];
@@ -66,8 +65,7 @@ static inline void IG_FUNCTION_pass4(const REAL *restrict xr, const REAL *restri
 }
 
 static inline void IG_FUNCTION_pass2(const REAL *restrict xr, const REAL *restrict xi, REAL *restrict yr,
-                                     REAL *restrict yi, int64_t m, int64_t s, int64_t l, const REAL *wr,
-                                     const REAL *wi)
+                                     REAL *restrict yi, int64_t m, int64_t s, int64_t l, const REAL *wr, const REAL *wi)
 {
     for (int64_t p = 0; p < m; p++) {
         const REAL c = wr[l * p], d = wi[l * p];

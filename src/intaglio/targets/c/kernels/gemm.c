@@ -40,21 +40,20 @@ typedef struct {
 #elif B_IN_ROWS
 #include "pack_rows.h"
 #define PACK IG_FUNCTION_pack_rows
-#define PANEL_OFFSET panel * COLUMNS
+#define PANEL_OFFSET (panel * COLUMNS)
 #else
 #include "pack_columns.h"
 #define PACK IG_FUNCTION_pack_columns
-#define PANEL_OFFSET panel * COLUMNS * b_step
+#define PANEL_OFFSET (panel * COLUMNS) * b_step
 #endif
 #if B_IN_COLUMNS
 #include "dots.h"
 #endif
 
 /* `rows` rows by one panel, in parts of the depth; `sum` holds all of them where there are several. */
-static inline void
-IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const ELEMENT *a, int64_t a_step, const ELEMENT *b,
-                  int64_t b_step, int64_t rows, int64_t depth, int64_t depth_block, int64_t row, int64_t col,
-                  int64_t columns, ELEMENT *sum)
+static inline void IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const ELEMENT *a, int64_t a_step,
+                                     const ELEMENT *b, int64_t b_step, int64_t rows, int64_t depth, int64_t depth_block,
+                                     int64_t row, int64_t col, int64_t columns, ELEMENT *sum)
 {
     static const int64_t here[2] = {0, 0};
     const int64_t sum_step = depth > depth_block ? COLUMNS : 0;
@@ -117,8 +116,8 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                 IG_FUNCTION_row(a_rows, a_step, b_panel, b_row, K, sum);
                 IG_FUNCTION_finish(buffer, size, batch, 1, 1, col, columns, sum);
             } else {
-                IG_FUNCTION_panel(buffer, size, a_rows, a_step, b_panel, b_row, rows, K, depth_block,
-                                  batch * M + row, col, columns, sum);
+                IG_FUNCTION_panel(buffer, size, a_rows, a_step, b_panel, b_row, rows, K, depth_block, batch * M + row,
+                                  col, columns, sum);
             }
         }
     }

@@ -30,7 +30,9 @@ typedef struct {
 #elif B_IN_ROWS
 #include "pack_rows.h"
 #define PACK IG_FUNCTION_pack_rows
+/* clang-format off */
 #define PANEL_OFFSET panel * COLUMNS + k * b_step
+/* clang-format on */
 #else
 #include "pack_columns.h"
 #define PACK IG_FUNCTION_pack_columns
@@ -38,8 +40,7 @@ typedef struct {
 #endif
 
 /* `depth` rows of the left operand in memory, of which `rows` neighbours each, side by side. */
-static inline void
-IG_FUNCTION_strip(const ELEMENT *a, int64_t a_step, int64_t rows, int64_t depth, ELEMENT *strip)
+static inline void IG_FUNCTION_strip(const ELEMENT *a, int64_t a_step, int64_t rows, int64_t depth, ELEMENT *strip)
 {
     for (int64_t k = 0; k < depth; k++, a += a_step, strip += rows) {
         int64_t r = 0;

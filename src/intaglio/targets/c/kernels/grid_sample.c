@@ -132,8 +132,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
     int64_t volume = channels, extent[AXES], step[AXES]; /* copies stay in registers */
     int is_empty = 0;
     (void)scratch;
-    IG_UNROLL
-    for (int axis = AXES - 1; axis >= 0; axis--) {
+    IG_UNROLL for (int axis = AXES - 1; axis >= 0; axis--) {
         extent[axis] = given[axis];
         is_empty |= extent[axis] < 1;
         step[axis] = volume;
@@ -150,18 +149,15 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
         SHARE share[AXES][NEAR];
         ELEMENT weight[TAPS];
         int count = 0;
-        IG_UNROLL
-        for (int axis = 0; axis < AXES; axis++) { /* the innermost axis comes first in the grid */
+        IG_UNROLL for (int axis = 0; axis < AXES; axis++) { /* the innermost axis comes first in the grid */
             IG_FUNCTION_neighbours(grid[row * AXES + AXES - 1 - axis], extent[axis], index[axis], share[axis]);
             for (int k = 0; k < NEAR; k++)
                 index[axis][k] *= step[axis];
         }
-        IG_UNROLL
-        for (int tap = 0; tap < TAPS; tap++) {
+        IG_UNROLL for (int tap = 0; tap < TAPS; tap++) {
             int64_t at = 0;
             SHARE product = 1;
-            IG_UNROLL
-            for (int axis = 0; axis < AXES; axis++) {
+            IG_UNROLL for (int axis = 0; axis < AXES; axis++) {
                 const int k = tap >> DOUBLINGS * (AXES - 1 - axis) & (NEAR - 1);
                 at += index[axis][k];
                 product *= share[axis][k];

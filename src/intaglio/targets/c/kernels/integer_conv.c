@@ -72,9 +72,8 @@ static inline void IG_FUNCTION_fill(LEFT *to, int64_t count, int32_t zero)
 #endif
 
 /* The window of one output pixel as a row: kernel rows one after the other, `count` channels from `x` on a tap. */
-static inline void
-IG_FUNCTION_gather(const int64_t *size, const RAW *x, int64_t count, int64_t image, int64_t od, int64_t oh, int64_t ow,
-                   int32_t zero, LEFT *row)
+static inline void IG_FUNCTION_gather(const int64_t *size, const RAW *x, int64_t count, int64_t image, int64_t od,
+                                      int64_t oh, int64_t ow, int32_t zero, LEFT *row)
 {
     const int64_t C = SIZE(C), D = SIZE(D), H = SIZE(H), W = SIZE(W), KD = SIZE(KD), KH = SIZE(KH), KW = SIZE(KW);
     const int64_t stride_d = SIZE(stride_d), stride_h = SIZE(stride_h), stride_w = SIZE(stride_w);
@@ -139,8 +138,8 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
         for (int64_t panel = 0; panel < panels; panel++) {
             const int64_t col = panel * COLUMNS;
             IG_FUNCTION_panel(buffer, size, window, step, weights + panel * panel_size, rows, step, zero_point, 0,
-                              row_sum, row, which * outputs + col,
-                              outputs - col < COLUMNS ? outputs - col : COLUMNS, sum);
+                              row_sum, row, which * outputs + col, outputs - col < COLUMNS ? outputs - col : COLUMNS,
+                              sum);
         }
     }
     IG_FUNCTION_end();

@@ -67,7 +67,7 @@
 
 #if QUADS
 /* sum + four products of bytes in each lane. */
-static inline __attribute__((always_inline)) ig_u32 IG_FUNCTION_dot(ig_u32 sum, ig_u32 value, ig_u32 weight)
+IG_INLINE ig_u32 IG_FUNCTION_dot(ig_u32 sum, ig_u32 value, ig_u32 weight)
 {
 #if IG_LANES == 16
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(UNSIGNED), "v"(SIGNED));
@@ -77,13 +77,13 @@ static inline __attribute__((always_inline)) ig_u32 IG_FUNCTION_dot(ig_u32 sum, 
     return sum;
 }
 
-static inline __attribute__((always_inline)) ig_u32 IG_FUNCTION_weights(const uint8_t *b)
+IG_INLINE ig_u32 IG_FUNCTION_weights(const uint8_t *b)
 {
     return ig_load_u32(b);
 }
 
 /* GROUP neighbours of the left operand, in every lane. */
-static inline __attribute__((always_inline)) ig_u32 IG_FUNCTION_value(const LEFT *a)
+IG_INLINE ig_u32 IG_FUNCTION_value(const LEFT *a)
 {
     uint32_t bits;
     __builtin_memcpy(&bits, a, sizeof bits);
@@ -94,15 +94,15 @@ static inline __attribute__((always_inline)) ig_u32 IG_FUNCTION_value(const LEFT
 
 typedef int8_t IG_FUNCTION_bytes __attribute__((vector_size(2 * IG_LANES)));
 
-static inline __attribute__((always_inline)) ig_u32 IG_FUNCTION_weights(const uint8_t *b)
+IG_INLINE ig_u32 IG_FUNCTION_weights(const uint8_t *b)
 {
     IG_FUNCTION_bytes bytes;
     __builtin_memcpy(&bytes, b, sizeof bytes);
-    return (ig_u32)__builtin_convertvector(bytes, IG_FUNCTION_words);
+    return (ig_u32) __builtin_convertvector(bytes, IG_FUNCTION_words);
 }
 
 /* GROUP neighbours of the left operand, in every lane. */
-static inline __attribute__((always_inline)) ig_u32 IG_FUNCTION_value(const LEFT *a)
+IG_INLINE ig_u32 IG_FUNCTION_value(const LEFT *a)
 {
     uint32_t bits;
     __builtin_memcpy(&bits, a, sizeof bits);
@@ -137,18 +137,18 @@ static inline ig_u32 IG_FUNCTION_tail(const LEFT *a, int64_t count)
 }
 
 /* sum[r][c] (+)= row r of the left operand x column c of a panel. */
-static inline __attribute__((always_inline)) void
-IG_FUNCTION_sum(const int rows, const int unroll, const LEFT *a, int64_t a_step, const uint8_t *b, int64_t depth,
-                uint32_t *sum, int is_first)
+IG_INLINE void IG_FUNCTION_sum(const int rows, const int unroll, const LEFT *a, int64_t a_step, const uint8_t *b,
+                               int64_t depth, uint32_t *sum, int is_first)
 {
     enum { STEP = GROUP * COLUMNS };
     ig_u32 c[ROWS][VECTORS];
-    IG_UNROLL for (int r = 0; r < rows * unroll; r++)
+    IG_UNROLL for (int r = 0; r < rows * unroll; r++) {
         IG_UNROLL for (int v = 0; v < VECTORS; v++)
             c[r][v] = (ig_u32){0};
+    }
     const int64_t groups = depth / GROUP;
     int64_t k = 0;
-    for (; k + unroll <= groups; k += unroll)
+    for (; k + unroll <= groups; k += unroll) {
         IG_UNROLL for (int u = 0; u < unroll; u++, b += STEP) {
             ig_u32 weight[VECTORS];
             IG_UNROLL for (int v = 0; v < VECTORS; v++) {
@@ -161,6 +161,7 @@ IG_FUNCTION_sum(const int rows, const int unroll, const LEFT *a, int64_t a_step,
                     c[u * rows + r][v] = IG_FUNCTION_dot(c[u * rows + r][v], value, weight[v]);
             }
         }
+    }
     for (int64_t left; k * GROUP < depth; k++, b += STEP) {
         left = depth - k * GROUP;
         IG_UNROLL for (int r = 0; r < rows; r++) {
@@ -170,18 +171,18 @@ IG_FUNCTION_sum(const int rows, const int unroll, const LEFT *a, int64_t a_step,
                 c[r][v] = IG_FUNCTION_dot(c[r][v], value, IG_FUNCTION_weights(b + v * IG_LANES * GROUP));
         }
     }
-    IG_UNROLL for (int r = 0; r < rows; r++)
+    IG_UNROLL for (int r = 0; r < rows; r++) {
         IG_UNROLL for (int v = 0; v < VECTORS; v++) {
             ig_u32 total = is_first ? c[r][v] : c[r][v] + ig_load_u32(sum + r * COLUMNS + v * IG_LANES);
             IG_UNROLL for (int u = 1; u < unroll; u++)
                 total += c[u * rows + r][v];
             ig_store_u32(sum + r * COLUMNS + v * IG_LANES, total);
         }
+    }
 }
 
-static __attribute__((noinline)) void
-IG_FUNCTION_tile(int64_t rows, const LEFT *a, int64_t a_step, const uint8_t *b, int64_t depth, uint32_t *sum,
-                 int is_first)
+static __attribute__((noinline)) void IG_FUNCTION_tile(int64_t rows, const LEFT *a, int64_t a_step, const uint8_t *b,
+                                                       int64_t depth, uint32_t *sum, int is_first)
 {
     switch (rows) {
     case 1: IG_FUNCTION_sum(1, 4, a, a_step, b, depth, sum, is_first); break;
@@ -240,8 +241,11 @@ static inline void IG_FUNCTION_begin(void)
     if (allowed < 0)
         return;
     /* palette 1; eight registers of 16 rows by 64 bytes */
-    static const struct { uint8_t palette, start, zero[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape = {
-        1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+    static const struct {
+        uint8_t palette, start, zero[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } shape = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
     __asm__ volatile("ldtilecfg %0" : : "m"(shape));
 }
 
@@ -252,14 +256,15 @@ static inline void IG_FUNCTION_end(void)
 }
 
 /* 32 or 16 rows by one panel; the number of rows done, 0 where there are too few. */
-static inline int64_t IG_FUNCTION_matrices(int64_t rows, const LEFT *a, int64_t a_step, const uint8_t *b,
-                                           int64_t depth, uint32_t *sum)
+static inline int64_t IG_FUNCTION_matrices(int64_t rows, const LEFT *a, int64_t a_step, const uint8_t *b, int64_t depth,
+                                           uint32_t *sum)
 {
     if (rows < 16 || depth < 64 || IG_FUNCTION_allowed < 0)
         return 0;
     const int64_t whole = depth / 64 * 64, b_step = GROUP * COLUMNS, sum_step = 4 * COLUMNS;
     const int64_t count = rows < 32 ? 16 : 32;
     const uint8_t *w = b;
+    /* clang-format off */
     if (count == 32) {
         __asm__ volatile("tilezero %%tmm0; tilezero %%tmm1; tilezero %%tmm2; tilezero %%tmm3" ::: "memory");
         for (int64_t k = 0; k < whole; k += 64, w += 16 * b_step) {
@@ -290,13 +295,14 @@ static inline int64_t IG_FUNCTION_matrices(int64_t rows, const LEFT *a, int64_t 
         __asm__ volatile("tilestored %%tmm0, (%0, %1, 1); tilestored %%tmm1, 64(%0, %1, 1)"
                          : : "r"(sum), "r"(sum_step) : "memory");
     }
+    /* clang-format on */
     if (whole < depth)
         IG_FUNCTION_tile(count, a + whole, a_step, w, depth - whole, sum, 0);
     return count;
 }
 #else
-static inline int64_t IG_FUNCTION_matrices(int64_t rows, const LEFT *a, int64_t a_step, const uint8_t *b,
-                                           int64_t depth, uint32_t *sum)
+static inline int64_t IG_FUNCTION_matrices(int64_t rows, const LEFT *a, int64_t a_step, const uint8_t *b, int64_t depth,
+                                           uint32_t *sum)
 {
     (void)rows, (void)a, (void)a_step, (void)b, (void)depth, (void)sum;
     return 0;
@@ -307,10 +313,10 @@ static inline void IG_FUNCTION_end(void) {}
 #endif
 
 /* `rows` rows by one panel: sums, less what the zero points add, to the epilogue. `row_sum` is of these rows. */
-static inline void
-IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const LEFT *a, int64_t a_step, const uint8_t *panel,
-                  int64_t rows, int64_t depth, const RAW *zero_point, int64_t zero_step,
-                  const uint32_t *row_sum, int64_t row, int64_t col, int64_t columns, uint32_t *sum)
+static inline void IG_FUNCTION_panel(void *const *buffer, const int64_t *size, const LEFT *a, int64_t a_step,
+                                     const uint8_t *panel, int64_t rows, int64_t depth, const RAW *zero_point,
+                                     int64_t zero_step, const uint32_t *row_sum, int64_t row, int64_t col,
+                                     int64_t columns, uint32_t *sum)
 {
     for (int64_t first = 0, count; first < rows; first += count) {
         const int64_t left = rows - first;

@@ -56,8 +56,8 @@ typedef struct {
 #include "epilogue.h"
 
 /* The first and one past the last tap of a window that lie within an extent. */
-static inline void
-IG_FUNCTION_taps(int64_t at, int64_t kernel, int64_t dilation, int64_t extent, int64_t *first, int64_t *last)
+static inline void IG_FUNCTION_taps(int64_t at, int64_t kernel, int64_t dilation, int64_t extent, int64_t *first,
+                                    int64_t *last)
 {
     *first = at < 0 ? (-at + dilation - 1) / dilation : 0;
     *last = at >= extent ? 0 : (extent - 1 - at) / dilation + 1;

@@ -2,4 +2,3 @@
 #include "ig_loop.h"
 #define SIZE(name) size[__builtin_offsetof(IG_FUNCTION_sizes, name) / sizeof(int64_t)]
 #define BUFFER(name) buffer[__builtin_offsetof(IG_FUNCTION_buffers, name) / sizeof(void *)]
-

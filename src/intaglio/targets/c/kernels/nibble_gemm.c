@@ -29,11 +29,11 @@ typedef struct {
 #include "epilogue.h"
 
 /* Lane by lane, the number in the lowest four bits less 8 (or as it is where zero points follow). */
-static inline __attribute__((always_inline)) ig_f32 IG_FUNCTION_number(ig_u32 bits)
+IG_INLINE ig_f32 IG_FUNCTION_number(ig_u32 bits)
 {
 #if IG_AVX512
     const ig_f32 table = HAS_ZERO ? (ig_f32){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
-                                   : (ig_f32){-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+                                  : (ig_f32){-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
     return __builtin_ia32_permvarsf512_mask(table, (ig_i32)bits, table, (uint16_t)-1);
 #else
     return ig_cast_i32_f32((ig_i32)(bits & 15) - (HAS_ZERO ? 0 : 8));
@@ -42,15 +42,15 @@ static inline __attribute__((always_inline)) ig_f32 IG_FUNCTION_number(ig_u32 bi
 
 /* sum[r][c] = row r x column c of a panel. Few rows have several sums a column, to hide the latency, and scale those of
    a block instead of its weights. */
-static inline __attribute__((always_inline)) void
-IG_FUNCTION_sum(const int rows, const int unroll, const float *a, int64_t a_step, const uint32_t *w, const float *scale,
-                const float *zero, int64_t depth, int64_t block, float *sum)
+IG_INLINE void IG_FUNCTION_sum(const int rows, const int unroll, const float *a, int64_t a_step, const uint32_t *w,
+                               const float *scale, const float *zero, int64_t depth, int64_t block, float *sum)
 {
     ig_f32 c[ROWS][VECTORS], total[2][VECTORS] = {0};
     const int scales_sums = unroll > 1;
-    IG_UNROLL for (int r = 0; r < rows * unroll; r++)
+    IG_UNROLL for (int r = 0; r < rows * unroll; r++) {
         IG_UNROLL for (int v = 0; v < VECTORS; v++)
             c[r][v] = (ig_f32){0};
+    }
     for (int64_t first = 0; first < depth; first += block, scale += COLUMNS, zero += COLUMNS) {
         const int64_t last = depth - first < block ? depth : first + block;
         ig_f32 step[VECTORS], shift[VECTORS];
@@ -79,7 +79,7 @@ IG_FUNCTION_sum(const int rows, const int unroll, const float *a, int64_t a_step
                 }
             }
         }
-        for (int64_t j = 0; k < last; k++, j++)
+        for (int64_t j = 0; k < last; k++, j++) {
             IG_UNROLL for (int v = 0; v < VECTORS; v++) {
                 const ig_f32 number = IG_FUNCTION_number(ig_load_u32(w + v * IG_LANES) >> (uint32_t)(4 * j));
                 const ig_f32 shifted = HAS_ZERO ? number - shift[v] : number;
@@ -87,8 +87,9 @@ IG_FUNCTION_sum(const int rows, const int unroll, const float *a, int64_t a_step
                 IG_UNROLL for (int r = 0; r < rows; r++)
                     c[r][v] += ig_set_f32(a[r * a_step + k]) * weight;
             }
-        if (scales_sums)
-            IG_UNROLL for (int r = 0; r < rows; r++)
+        }
+        if (scales_sums) {
+            IG_UNROLL for (int r = 0; r < rows; r++) {
                 IG_UNROLL for (int v = 0; v < VECTORS; v++) {
                     IG_UNROLL for (int u = 1; u < unroll; u++) {
                         c[r][v] += c[u * rows + r][v];
@@ -97,15 +98,18 @@ IG_FUNCTION_sum(const int rows, const int unroll, const float *a, int64_t a_step
                     total[r][v] += c[r][v] * step[v];
                     c[r][v] = (ig_f32){0};
                 }
+            }
+        }
     }
-    IG_UNROLL for (int r = 0; r < rows; r++)
+    IG_UNROLL for (int r = 0; r < rows; r++) {
         IG_UNROLL for (int v = 0; v < VECTORS; v++)
             ig_store_f32(sum + r * COLUMNS + v * IG_LANES, scales_sums ? total[r][v] : c[r][v]);
+    }
 }
 
-static __attribute__((noinline)) void
-IG_FUNCTION_tile(int64_t rows, const float *a, int64_t a_step, const uint32_t *w, const float *scale, const float *zero,
-                 int64_t depth, int64_t block, float *sum)
+static __attribute__((noinline)) void IG_FUNCTION_tile(int64_t rows, const float *a, int64_t a_step, const uint32_t *w,
+                                                       const float *scale, const float *zero, int64_t depth,
+                                                       int64_t block, float *sum)
 {
     switch (rows) {
     case 1: IG_FUNCTION_sum(1, 4, a, a_step, w, scale, zero, depth, block, sum); break;

@@ -22,11 +22,11 @@ typedef struct {
 #if B_IN_COLUMNS
 #include "pack_columns.h"
 #define PACK IG_FUNCTION_pack_columns
-#define OFFSET panel * COLUMNS * b_step
+#define OFFSET (panel * COLUMNS) * b_step
 #else
 #include "pack_rows.h"
 #define PACK IG_FUNCTION_pack_rows
-#define OFFSET panel * COLUMNS
+#define OFFSET (panel * COLUMNS)
 #endif
 
 void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
@@ -37,7 +37,6 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
     for (int64_t task = begin; task < end; task++) {
         const int64_t panel = task % panels, col = panel * COLUMNS;
         const ELEMENT *b = (const ELEMENT *)BUFFER(b) + task / panels * b_batch + OFFSET;
-        PACK(b, b_step, K, N - col < COLUMNS ? N - col : COLUMNS,
-                         (ELEMENT *)BUFFER(packed) + task * K * COLUMNS);
+        PACK(b, b_step, K, N - col < COLUMNS ? N - col : COLUMNS, (ELEMENT *)BUFFER(packed) + task * K * COLUMNS);
     }
 }

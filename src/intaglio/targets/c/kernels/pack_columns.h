@@ -1,7 +1,7 @@
 #include "transpose.h"
 /* A panel of columns that are b_step apart, each with its depth adjacent in memory. */
-static inline void
-IG_FUNCTION_pack_columns(const ELEMENT *b, int64_t b_step, int64_t depth, int64_t columns, ELEMENT *panel)
+static inline void IG_FUNCTION_pack_columns(const ELEMENT *b, int64_t b_step, int64_t depth, int64_t columns,
+                                            ELEMENT *panel)
 {
     for (int64_t c = 0; c < COLUMNS; c += LANES) {
         int64_t k = 0;
@@ -12,4 +12,3 @@ IG_FUNCTION_pack_columns(const ELEMENT *b, int64_t b_step, int64_t depth, int64_
                 panel[k * COLUMNS + l] = l < columns ? b[l * b_step + k] : 0;
     }
 }
-

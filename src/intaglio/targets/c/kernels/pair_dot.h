@@ -1,7 +1,7 @@
 typedef int16_t IG_FUNCTION_words __attribute__((vector_size(4 * IG_LANES)));
 
 /* sum + two products of 16-bit numbers in each lane; the numbers are small enough that the products do not wrap. */
-static inline __attribute__((always_inline)) ig_u32 IG_FUNCTION_dot(ig_u32 sum, ig_u32 value, ig_u32 weight)
+IG_INLINE ig_u32 IG_FUNCTION_dot(ig_u32 sum, ig_u32 value, ig_u32 weight)
 {
 #if !defined(IG_PORTABLE) && defined(__AVX512BW__) && IG_LANES == 16
     ig_u32 products;

@@ -3,8 +3,7 @@ IG_INLINE void IG_FUNCTION_philox(uint64_t place, const uint64_t *key, uint64_t 
 {
     __extension__ typedef unsigned __int128 product;
     uint64_t a = place + 1, b = 0, c = 0, d = 0, k = key[0], l = key[1];
-    IG_UNROLL
-    for (int round = 0; round < 10; round++) {
+    IG_UNROLL for (int round = 0; round < 10; round++) {
         const product p = (product)a * 0xD2E7470EE14C6C93u, q = (product)c * 0xCA5A826395121157u;
         const uint64_t high = (uint64_t)(q >> 64) ^ b ^ k, other = (uint64_t)(p >> 64) ^ d ^ l;
         a = high;

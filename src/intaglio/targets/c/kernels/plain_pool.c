@@ -38,7 +38,7 @@
 #define POWER(x) FABS(x)
 #define ROOT(x) x
 #elif P == 2
-#define POWER(x) x * x
+#define POWER(x) (x * x)
 #define ROOT(x) SQRT(x)
 #else
 #define POWER(x) POW(FABS(x), P)

@@ -158,9 +158,8 @@ static inline VECTOR IG_FUNCTION_act2(VECTOR x, int64_t direction)
 }
 
 /* The new hidden units of one block; `state` is its cell, `extra` the peepholes of input, output and forget gate. */
-static inline VECTOR
-IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *extra, ELEMENT *state,
-                 int64_t direction)
+static inline VECTOR IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *extra,
+                                      ELEMENT *state, int64_t direction)
 {
     const VECTOR c = LOAD(state);
     VECTOR gate[4];
@@ -187,16 +186,15 @@ IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *
 }
 #elif IS_GRU
 /* The update gate of one block goes to `state`; the result is the part of h that the reset gate lets through. */
-static inline VECTOR
-IG_FUNCTION_reset(const ELEMENT *x, const ELEMENT *sum, VECTOR h, ELEMENT *state, int64_t direction)
+static inline VECTOR IG_FUNCTION_reset(const ELEMENT *x, const ELEMENT *sum, VECTOR h, ELEMENT *state,
+                                       int64_t direction)
 {
     STORE(state, IG_FUNCTION_act0(LOAD(x) + LOAD(sum), direction));
     return h * IG_FUNCTION_act0(LOAD(x + IG_LANES) + LOAD(sum + IG_LANES), direction);
 }
 
-static inline VECTOR
-IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *extra, ELEMENT *state,
-                 int64_t direction)
+static inline VECTOR IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *extra,
+                                      ELEMENT *state, int64_t direction)
 {
     const VECTOR update = LOAD(state);
     (void)extra;
@@ -205,9 +203,8 @@ IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *
 }
 #elif IS_GRU_LINEAR
 /* The new hidden units of one block; `extra` is the bias inside the reset gate. */
-static inline VECTOR
-IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *extra, ELEMENT *state,
-                 int64_t direction)
+static inline VECTOR IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *extra,
+                                      ELEMENT *state, int64_t direction)
 {
     const VECTOR update = IG_FUNCTION_act0(LOAD(x) + LOAD(sum), direction);
     const VECTOR reset = IG_FUNCTION_act0(LOAD(x + IG_LANES) + LOAD(sum + IG_LANES), direction);
@@ -218,9 +215,8 @@ IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *
 }
 #else
 /* The new hidden units of one block. */
-static inline VECTOR
-IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *extra, ELEMENT *state,
-                 int64_t direction)
+static inline VECTOR IG_FUNCTION_step(const ELEMENT *x, const ELEMENT *sum, VECTOR h, const ELEMENT *extra,
+                                      ELEMENT *state, int64_t direction)
 {
     (void)h, (void)extra, (void)state;
     return IG_FUNCTION_act0(LOAD(x) + LOAD(sum), direction);
@@ -294,15 +290,17 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                 for (int64_t row = 0; row < rows; row += TILE) {
                     const int64_t count = rows - row < TILE ? rows - row : TILE;
                     JOIN(IG_FUNCTION_products, LAST_GATES)(N > 1 ? count : 0, SOURCE + row * width, width,
-                                              weights + (d * blocks + b) * H * LAST_GATES * IG_LANES, H, sum);
+                                                           weights + (d * blocks + b) * H * LAST_GATES * IG_LANES, H,
+                                                           sum);
                     for (int64_t r = row; r < row + count; r++) {
                         const ELEMENT *x = projected + t * x_time + (first + r) * x_batch + (d * blocks + b) * step;
                         const int64_t at = r * width + b * IG_LANES;
                         const VECTOR old = LOAD(h + at);
                         const int is_active = ACTIVE;
-                        const VECTOR new = is_active ? IG_FUNCTION_step(x, sum + (r - row) * LAST_GATES * IG_LANES, old,
-                                                                        extra + (d * blocks + b) * EXTRAS * IG_LANES,
-                                                                        state + at, d) : old;
+                        const VECTOR new =
+                            is_active ? IG_FUNCTION_step(x, sum + (r - row) * LAST_GATES * IG_LANES, old,
+                                                         extra + (d * blocks + b) * EXTRAS * IG_LANES, state + at, d)
+                                      : old;
                         ELEMENT *out = y + t * y_time + d * y_direction + (first + r) * y_batch + b * IG_LANES;
                         STORE(next + at, new);
                         if (left == IG_LANES)

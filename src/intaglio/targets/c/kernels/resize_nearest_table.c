@@ -45,8 +45,8 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
     const double scale = numbers->scale > 0 ? numbers->scale : 0, last = (double)(extent - 1);
     const double length = numbers->is_scaled > 0 ? (double)((float)extent * (float)numbers->scale) : (double)resized;
     for (int64_t i = begin * BLOCK; i < end * BLOCK && i < resized; i++) {
-        const double found = IG_FUNCTION_place((double)i, (double)extent, (double)resized, length, scale,
-                                               numbers->start, numbers->end);
+        const double found =
+            IG_FUNCTION_place((double)i, (double)extent, (double)resized, length, scale, numbers->start, numbers->end);
         /* A scale is a rounded number, and so is a region: their places are rounded likewise. */
         const double place = CROPS || scale > 0 ? (double)(float)found : found, nearest = ROUNDED(place);
         if (CROPS && (place < 0 || place > last))

@@ -14,7 +14,9 @@
 #define CHANNELS_BEHIND 1
 #define PIXEL_STRIDE 1
 #define PLANE_STRIDE D * H * W
+/* clang-format off */
 #define GROUP_STRIDE channels * D * H * W
+/* clang-format on */
 #endif
 
 /* The part of the input that a block of the result reads. `channels` counts those of one group. */
@@ -25,9 +27,8 @@ typedef struct {
 } IG_FUNCTION_slab;
 
 /* Copies `width` pixels from column `first` on; columns outside 0 <= column < limit are zero. */
-static inline void
-IG_FUNCTION_copy_row(const ELEMENT *from, int64_t from_pixel, int64_t first, int64_t width, int64_t limit, int64_t run,
-                     ELEMENT *to)
+static inline void IG_FUNCTION_copy_row(const ELEMENT *from, int64_t from_pixel, int64_t first, int64_t width,
+                                        int64_t limit, int64_t run, ELEMENT *to)
 {
     int64_t before = first < 0 ? -first : 0, inside = (first + width < limit ? first + width : limit) - first;
     before = before < width ? before : width;
@@ -45,9 +46,8 @@ IG_FUNCTION_copy_row(const ELEMENT *from, int64_t from_pixel, int64_t first, int
 }
 
 /* Makes the slab that begins at (d, h, w) of `x`, with zeros outside of the input. */
-static inline void
-IG_FUNCTION_fill(IG_FUNCTION_slab *slab, const ELEMENT *x, const int64_t *size, int64_t channels, int64_t d0,
-                 int64_t h0, int64_t w0, ELEMENT *to)
+static inline void IG_FUNCTION_fill(IG_FUNCTION_slab *slab, const ELEMENT *x, const int64_t *size, int64_t channels,
+                                    int64_t d0, int64_t h0, int64_t w0, ELEMENT *to)
 {
     const int64_t C = SIZE(C), D = SIZE(D), H = SIZE(H), W = SIZE(W);
     const int64_t run = CHANNELS_BEHIND, row = W * PIXEL_STRIDE, row_elements = slab->width * run;

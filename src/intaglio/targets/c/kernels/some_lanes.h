@@ -1,6 +1,5 @@
 /* n values, the rest zero; a whole vector in one load. */
-static inline __attribute__((always_inline)) ig_f32
-IG_FUNCTION_load(const int is_whole, const float *from, int64_t n)
+IG_INLINE ig_f32 IG_FUNCTION_load(const int is_whole, const float *from, int64_t n)
 {
     if (is_whole)
         return *(const ig_f32_at *)from;
@@ -16,4 +15,3 @@ IG_FUNCTION_load(const int is_whole, const float *from, int64_t n)
     return value;
 #endif
 }
-

@@ -17,15 +17,13 @@ IG_INLINE void IG_FUNCTION_columns(const double *x, const double *vector, double
     ig_f64 total[4] = {{0}};
     for (int64_t f = 0; f < features; f++) {
         const ig_f64 own = ig_set_f64(x[f]);
-        IG_UNROLL
-        for (int v = 0; v < vectors; v++) {
+        IG_UNROLL for (int v = 0; v < vectors; v++) {
             const double *const p = vector + f * count + v * IG_LANES;
             const ig_f64 distance = own - (n < IG_LANES ? ig_load_n_f64(p, n) : ig_load_f64(p));
             total[v] += distance * distance;
         }
     }
-    IG_UNROLL
-    for (int v = 0; v < vectors; v++) {
+    IG_UNROLL for (int v = 0; v < vectors; v++) {
         if (n < IG_LANES)
             ig_store_n_f64(out + v * IG_LANES, total[v], n);
         else

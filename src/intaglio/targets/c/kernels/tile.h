@@ -34,18 +34,20 @@
 
 /* sum[r][c] (+)= over taps t and depth k: row r of the left operand from tap t's place x weights from tap t's place.
    `tap` holds pairs of offsets into a and b. */
-static inline __attribute__((always_inline)) void
-IG_FUNCTION_sum(const int rows, const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step, const int64_t *tap,
-                int64_t taps, int64_t depth, ELEMENT *sum, int is_first)
+IG_INLINE void IG_FUNCTION_sum(const int rows, const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step,
+                               const int64_t *tap, int64_t taps, int64_t depth, ELEMENT *sum, int is_first)
 {
     VECTOR c[ROWS][VECTORS];
-    IG_UNROLL for (int r = 0; r < rows; r++)
+    IG_UNROLL for (int r = 0; r < rows; r++) {
         IG_UNROLL for (int v = 0; v < VECTORS; v++)
             c[r][v] = (VECTOR){0};
-    if (!is_first)
-        IG_UNROLL for (int r = 0; r < rows; r++)
+    }
+    if (!is_first) {
+        IG_UNROLL for (int r = 0; r < rows; r++) {
             IG_UNROLL for (int v = 0; v < VECTORS; v++)
                 c[r][v] = *(const VECTOR_AT *)(sum + r * COLUMNS + v * LANES);
+        }
+    }
     for (int64_t t = 0; t < taps; t++) {
         const ELEMENT *x = a + tap[2 * t], *w = b + tap[2 * t + 1];
         for (int64_t k = 0; k < depth; k++, w += B_STEP) {
@@ -62,19 +64,19 @@ IG_FUNCTION_sum(const int rows, const ELEMENT *a, int64_t a_step, const ELEMENT 
         }
     }
     (void)b_step;
-    IG_UNROLL for (int r = 0; r < rows; r++)
+    IG_UNROLL for (int r = 0; r < rows; r++) {
         IG_UNROLL for (int v = 0; v < VECTORS; v++)
             *(VECTOR_AT *)(sum + r * COLUMNS + v * LANES) = c[r][v];
+    }
 }
 
-static void
-IG_FUNCTION_two_tiles(int64_t rows, const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step,
-                      const int64_t *tap, int64_t taps, int64_t depth, ELEMENT *sum, int is_first);
+static void IG_FUNCTION_two_tiles(int64_t rows, const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step,
+                                  const int64_t *tap, int64_t taps, int64_t depth, ELEMENT *sum, int is_first);
 
 /* Row counts that have code of their own; others are two tiles, which costs no time from four rows on. */
-static __attribute__((noinline)) void
-IG_FUNCTION_tile(int64_t rows, const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step, const int64_t *tap,
-                 int64_t taps, int64_t depth, ELEMENT *sum, int is_first)
+static __attribute__((noinline)) void IG_FUNCTION_tile(int64_t rows, const ELEMENT *a, int64_t a_step, const ELEMENT *b,
+                                                       int64_t b_step, const int64_t *tap, int64_t taps, int64_t depth,
+                                                       ELEMENT *sum, int is_first)
 {
     switch (rows) {
     case 1: IG_FUNCTION_sum(1, a, a_step, b, b_step, tap, taps, depth, sum, is_first); break;
@@ -93,9 +95,8 @@ IG_FUNCTION_tile(int64_t rows, const ELEMENT *a, int64_t a_step, const ELEMENT *
 }
 
 /* The same by two tiles, in parts of the depth whose weights stay in the first cache. */
-static void
-IG_FUNCTION_two_tiles(int64_t rows, const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step,
-                      const int64_t *tap, int64_t taps, int64_t depth, ELEMENT *sum, int is_first)
+static void IG_FUNCTION_two_tiles(int64_t rows, const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step,
+                                  const int64_t *tap, int64_t taps, int64_t depth, ELEMENT *sum, int is_first)
 {
     const int64_t half = rows / 2;
     for (int64_t t = 0; t < (taps ? taps : 1); t++)
@@ -114,4 +115,3 @@ static inline int64_t IG_FUNCTION_next(int64_t left)
 {
     return left <= ROWS ? left : left >= ROWS + 4 ? ROWS : (left + 1) / 2;
 }
-

@@ -59,7 +59,7 @@ static inline IG_FUNCTION_key IG_FUNCTION_make_key(ELEMENT element, int64_t plac
     BITS x;
     __builtin_memcpy(&x, &element, sizeof x);
     const UNSIGNED rank = RANK(x);
-    return (IG_FUNCTION_key)(UNSIGNED)IN_ORDER(rank) << HALF_BITS | (UNSIGNED)~(UNSIGNED)place;
+    return (IG_FUNCTION_key)(UNSIGNED)IN_ORDER(rank) << HALF_BITS | (UNSIGNED) ~(UNSIGNED)place;
 }
 
 /* Puts `item` into the hole at `i` of a heap whose least key is in front. */
@@ -98,7 +98,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
             heap[j] = IG_FUNCTION_make_key(x[j * inner], j);
         for (int64_t j = count / 2 - 1; j >= 0; j--)
             IG_FUNCTION_sift(heap, count, j, heap[j]);
-        ELEMENT bound = x[(int64_t)(UNSIGNED)~(UNSIGNED)heap[0] * inner];
+        ELEMENT bound = x[(int64_t)(UNSIGNED) ~(UNSIGNED)heap[0] * inner];
         for (int64_t from = count; from < extent; from += GLANCE) {
             const int64_t to = from + GLANCE < extent ? from + GLANCE : extent;
             int is_candidate = 0;
@@ -109,10 +109,10 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                 if (key > heap[0])
                     IG_FUNCTION_sift(heap, count, 0, key);
             }
-            bound = x[(int64_t)(UNSIGNED)~(UNSIGNED)heap[0] * inner];
+            bound = x[(int64_t)(UNSIGNED) ~(UNSIGNED)heap[0] * inner];
         }
         for (int64_t j = count - 1; j >= 0; j--) {
-            const int64_t found = (UNSIGNED)~(UNSIGNED)heap[0], to = (o * count + j) * inner + i;
+            const int64_t found = (UNSIGNED) ~(UNSIGNED)heap[0], to = (o * count + j) * inner + i;
             out[to] = x[found * inner];
             place[to] = found;
             IG_FUNCTION_sift(heap, j, 0, heap[j]);

@@ -18,8 +18,7 @@
 #endif
 
 /* to[j][i] = from[i][j] for i, j < LANES, in registers; both may be the same. */
-static inline void
-IG_FUNCTION_transpose(const ELEMENT *from, int64_t from_step, ELEMENT *to, int64_t to_step)
+static inline void IG_FUNCTION_transpose(const ELEMENT *from, int64_t from_step, ELEMENT *to, int64_t to_step)
 {
     VECTOR even[LANES], odd[LANES];
     IG_UNROLL for (int i = 0; i < LANES; i++)
@@ -35,4 +34,3 @@ IG_FUNCTION_transpose(const ELEMENT *from, int64_t from_step, ELEMENT *to, int64
     IG_UNROLL for (int i = 0; i < LANES; i++)
         *(VECTOR_AT *)(to + i * to_step) = even[i];
 }
-

@@ -110,8 +110,8 @@ static inline int IG_FUNCTION_is_member(const ELEMENT *member, int32_t count, EL
     return 0;
 }
 
-IG_INLINE int32_t IG_FUNCTION_step(const IG_FUNCTION_node *node, const int32_t *set, const ELEMENT *member,
-                                   int32_t at, const ELEMENT *row)
+IG_INLINE int32_t IG_FUNCTION_step(const IG_FUNCTION_node *node, const int32_t *set, const ELEMENT *member, int32_t at,
+                                   const ELEMENT *row)
 {
     const IG_FUNCTION_node *const p = node + at;
     const ELEMENT x = row[FEATURE];
@@ -125,24 +125,20 @@ IG_INLINE void IG_FUNCTION_walk(const IG_FUNCTION_node *node, const int32_t *set
                                 const ELEMENT *const *row, int32_t first_leaf, int32_t *place)
 {
     int32_t at[8];
-    IG_UNROLL
-    for (int l = 0; l < 8; l++)
+    IG_UNROLL for (int l = 0; l < 8; l++)
         at[l] = place[l];
     for (;;) {
         int is_over = 1;
-        IG_UNROLL
-        for (int l = 0; l < 8; l++)
+        IG_UNROLL for (int l = 0; l < 8; l++)
             is_over &= at[l] >= first_leaf;
         if (is_over)
             break;
         for (int level = 0; level < 2; level++) {
-            IG_UNROLL
-            for (int l = 0; l < 8; l++)
+            IG_UNROLL for (int l = 0; l < 8; l++)
                 at[l] = IG_FUNCTION_step(node, set, member, at[l], row[l]);
         }
     }
-    IG_UNROLL
-    for (int l = 0; l < 8; l++)
+    IG_UNROLL for (int l = 0; l < 8; l++)
         place[l] = at[l] - first_leaf;
 }
 

@@ -32,7 +32,7 @@ static inline BITS IG_FUNCTION_rank(BITS x)
 static inline BITS IG_FUNCTION_at(const BITS *data, int64_t place)
 {
     const BITS own = IG_FUNCTION_rank(data[place]), other = IG_FUNCTION_rank(data[place ^ IS_COMPLEX]);
-    return IS_COMPLEX && other == (BITS)~(BITS)0 ? other : own;
+    return IS_COMPLEX && other == (BITS) ~(BITS)0 ? other : own;
 }
 
 static int IG_FUNCTION_compare(const BITS *data, int64_t left, int64_t right, int64_t outer, int64_t extent,

@@ -10,4 +10,3 @@
 
 typedef ELEMENT VECTOR __attribute__((vector_size(LANES * sizeof(ELEMENT))));
 typedef ELEMENT VECTOR_AT __attribute__((vector_size(LANES * sizeof(ELEMENT)), aligned(sizeof(ELEMENT)), may_alias));
-

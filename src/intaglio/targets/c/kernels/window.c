@@ -69,9 +69,9 @@ static inline ig_f32 IG_FUNCTION_maximum(ig_f32 a, ig_f32 b)
 #if !IS_GROUPED
 /* Adjacent output pixels whose windows are cut alike: taps range[0] <= d < range[1] and so on. `origin` is the place of
    tap (0, 0, 0) of the first pixel, and may lie before the input. */
-static inline __attribute__((always_inline)) void
-IG_FUNCTION_pixels(const int pixels, const int is_whole, void *const *buffer, const int64_t *size, const int64_t *range,
-                   int64_t origin, int64_t count, int64_t row, int64_t col, int64_t n, const int32_t *places)
+IG_INLINE void IG_FUNCTION_pixels(const int pixels, const int is_whole, void *const *buffer, const int64_t *size,
+                                  const int64_t *range, int64_t origin, int64_t count, int64_t row, int64_t col,
+                                  int64_t n, const int32_t *places)
 {
     const int64_t C = SIZE(C), H = SIZE(H), W = SIZE(W), KH = SIZE(KH), KW = SIZE(KW), OC = SIZE(OC);
     const int64_t step_d = SIZE(dilation_d) * H * W * C, step_h = SIZE(dilation_h) * W * C;
@@ -118,7 +118,7 @@ IG_FUNCTION_pixels(const int pixels, const int is_whole, void *const *buffer, co
 typedef int32_t IG_FUNCTION_lanes __attribute__((vector_size(4 * IG_LANES)));
 
 /* Lane l of the result is lane place[l] of the values. */
-static inline __attribute__((always_inline)) ig_f32 IG_FUNCTION_spread(ig_f32 value, IG_FUNCTION_lanes place)
+IG_INLINE ig_f32 IG_FUNCTION_spread(ig_f32 value, IG_FUNCTION_lanes place)
 {
 #ifndef __clang__
     return __builtin_shuffle(value, place);
@@ -136,9 +136,9 @@ static inline __attribute__((always_inline)) ig_f32 IG_FUNCTION_spread(ig_f32 va
 
 /* Adjacent output pixels whose windows are cut alike, for the n output channels from `col` on: whole groups, whose
    input channels fit one vector. */
-static inline __attribute__((always_inline)) void
-IG_FUNCTION_pixels(const int pixels, const int is_whole, void *const *buffer, const int64_t *size, const int64_t *range,
-                   int64_t origin, int64_t count, int64_t row, int64_t col, int64_t n, const int32_t *places)
+IG_INLINE void IG_FUNCTION_pixels(const int pixels, const int is_whole, void *const *buffer, const int64_t *size,
+                                  const int64_t *range, int64_t origin, int64_t count, int64_t row, int64_t col,
+                                  int64_t n, const int32_t *places)
 {
     const int64_t C = SIZE(C), H = SIZE(H), W = SIZE(W), KH = SIZE(KH), KW = SIZE(KW);
     const int64_t OC = SIZE(OC), groups = SIZE(groups);
@@ -175,9 +175,9 @@ IG_FUNCTION_pixels(const int pixels, const int is_whole, void *const *buffer, co
 #endif
 
 /* One row of output pixels for the n channels from `col` on. */
-static inline void
-IG_FUNCTION_columns(const int is_whole, void *const *buffer, const int64_t *size, int64_t *range, int64_t origin,
-                    int64_t count, int64_t row, int64_t col, int64_t n, const int32_t *places)
+static inline void IG_FUNCTION_columns(const int is_whole, void *const *buffer, const int64_t *size, int64_t *range,
+                                       int64_t origin, int64_t count, int64_t row, int64_t col, int64_t n,
+                                       const int32_t *places)
 {
     const int64_t C = SIZE(C), W = SIZE(W), OW = SIZE(OW), KW = SIZE(KW);
     const int64_t stride = SIZE(stride_w), dilation = SIZE(dilation_w), pad = SIZE(pad_w), end = SIZE(end_w);

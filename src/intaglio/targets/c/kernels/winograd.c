@@ -49,7 +49,7 @@ typedef struct {
 #include "tile.h"
 #include "finish.h"
 
-static inline __attribute__((always_inline)) void IG_FUNCTION_to_product(const ig_f32 *i, ig_f32 *o)
+IG_INLINE void IG_FUNCTION_to_product(const ig_f32 *i, ig_f32 *o)
 {
 #if OUTPUT == 2
     o[0] = i[0] - i[2];
@@ -68,8 +68,7 @@ static inline __attribute__((always_inline)) void IG_FUNCTION_to_product(const i
 }
 
 /* `n` channels of the pixel at (h, w); zero outside of the image. */
-static inline ig_f32
-IG_FUNCTION_pixel(const float *x, const int64_t *size, int64_t h, int64_t w, int64_t n)
+static inline ig_f32 IG_FUNCTION_pixel(const float *x, const int64_t *size, int64_t h, int64_t w, int64_t n)
 {
     ig_f32 value = {0};
     if (h < 0 || h >= SIZE(H) || w < 0 || w >= SIZE(W))
@@ -83,8 +82,7 @@ IG_FUNCTION_pixel(const float *x, const int64_t *size, int64_t h, int64_t w, int
 
 /* Transforms the SIDE x SIDE pixels from (h, w) on, for every channel; position p goes to to[p * step]. Tells whether
    the sum of the squares of one channel is out of bounds or not a number. */
-static inline int
-IG_FUNCTION_gather(const float *x, const int64_t *size, int64_t h, int64_t w, float *to, int64_t step)
+static inline int IG_FUNCTION_gather(const float *x, const int64_t *size, int64_t h, int64_t w, float *to, int64_t step)
 {
     const int64_t C = SIZE(C), W = SIZE(W);
     const int is_inside = h >= 0 && w >= 0 && h + SIDE <= SIZE(H) && w + SIDE <= W;
@@ -126,16 +124,16 @@ IG_FUNCTION_gather(const float *x, const int64_t *size, int64_t h, int64_t w, fl
 }
 
 /* The same pixels as they are. */
-static __attribute__((noinline)) void
-IG_FUNCTION_copy(const float *x, const int64_t *size, int64_t h, int64_t w, float *to, int64_t step)
+static __attribute__((noinline)) void IG_FUNCTION_copy(const float *x, const int64_t *size, int64_t h, int64_t w,
+                                                       float *to, int64_t step)
 {
     for (int64_t c = 0; c < SIZE(C); c += LANES)
         for (int64_t i = 0; i < SIDE * SIDE; i++)
-            *(ig_f32_at *)(to + i * step + c) = IG_FUNCTION_pixel(x + c, size, h + i / SIDE, w + i % SIDE,
-                                                                  SIZE(C) - c < LANES ? SIZE(C) - c : LANES);
+            *(ig_f32_at *)(to + i * step + c) =
+                IG_FUNCTION_pixel(x + c, size, h + i / SIDE, w + i % SIDE, SIZE(C) - c < LANES ? SIZE(C) - c : LANES);
 }
 
-static inline __attribute__((always_inline)) void IG_FUNCTION_from_product(const ig_f32 *i, ig_f32 *o)
+IG_INLINE void IG_FUNCTION_from_product(const ig_f32 *i, ig_f32 *o)
 {
 #if OUTPUT == 2
     o[0] = i[0] + i[1] + i[2];
@@ -150,9 +148,8 @@ static inline __attribute__((always_inline)) void IG_FUNCTION_from_product(const
 }
 
 /* Transforms one tile's products back: `height` by `width` output pixels from result row `row` on. */
-static inline void
-IG_FUNCTION_scatter(void *const *buffer, const int64_t *size, const float *from, int64_t step, int64_t row,
-                    int64_t height, int64_t width, int64_t col, int64_t columns)
+static inline void IG_FUNCTION_scatter(void *const *buffer, const int64_t *size, const float *from, int64_t step,
+                                       int64_t row, int64_t height, int64_t width, int64_t col, int64_t columns)
 {
     for (int64_t c = 0; c < columns; c += LANES) {
         ig_f32 lines[OUTPUT][SIDE], result[OUTPUT][OUTPUT];
@@ -178,17 +175,17 @@ IG_FUNCTION_scatter(void *const *buffer, const int64_t *size, const float *from,
 
 #if HAS_GIVEN
 /* The nine taps of the panel from column `col` on, for `channels` channels from `c` on. */
-static inline void
-IG_FUNCTION_taps(void *const *buffer, const int64_t *size, int64_t c, int64_t channels, int64_t col, float *to)
+static inline void IG_FUNCTION_taps(void *const *buffer, const int64_t *size, int64_t c, int64_t channels, int64_t col,
+                                    float *to)
 {
     const float *const given = (const float *)BUFFER(given) + SIZE(first) + c * SIZE(channel_step);
     for (int64_t k = 0; k < 9; k++)
         for (int64_t i = 0; i < channels; i++)
             for (int64_t o = 0; o < COLUMNS; o++)
                 to[(k * CHANNELS + i) * COLUMNS + o] =
-                    col + o < SIZE(OC) ? given[(col + o) * SIZE(output_step) + i * SIZE(channel_step) +
-                                               k * SIZE(tap_step)]
-                                       : 0;
+                    col + o < SIZE(OC)
+                        ? given[(col + o) * SIZE(output_step) + i * SIZE(channel_step) + k * SIZE(tap_step)]
+                        : 0;
 }
 #else
 /* Makes the nine taps of one panel again, for `channels` channels from the transformed weights `w` on. */
@@ -216,9 +213,9 @@ static inline void IG_FUNCTION_taps(const float *w, int64_t position, int64_t ch
 #endif
 
 /* One tile by direct sums of the pixels in `from`; the rest as for scatter. */
-static __attribute__((noinline)) void
-IG_FUNCTION_direct(void *const *buffer, const int64_t *size, const float *from, int64_t step, const float *w,
-                   int64_t row, int64_t height, int64_t width, int64_t col, int64_t columns)
+static __attribute__((noinline)) void IG_FUNCTION_direct(void *const *buffer, const int64_t *size, const float *from,
+                                                         int64_t step, const float *w, int64_t row, int64_t height,
+                                                         int64_t width, int64_t col, int64_t columns)
 {
     float taps[9 * CHANNELS * COLUMNS], sums[OUTPUT][OUTPUT * COLUMNS];
     (void)w;
@@ -292,8 +289,8 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                 const int64_t height = OH - oh < OUTPUT ? OH - oh : OUTPUT;
                 const int64_t width = OW - ow < OUTPUT ? OW - ow : OUTPUT;
                 if (large >> t & 1)
-                    IG_FUNCTION_direct(buffer, size, value + t * row_step, value_step, packed, row, height, width,
-                                       col, columns);
+                    IG_FUNCTION_direct(buffer, size, value + t * row_step, value_step, packed, row, height, width, col,
+                                       columns);
                 else
                     IG_FUNCTION_scatter(buffer, size, sum + t * COLUMNS, sum_step, row, height, width, col, columns);
             }

@@ -28,7 +28,7 @@ typedef struct {
 #define SIDE (OUTPUT + 2)
 #define COLUMNS (LANES * VECTORS)
 
-static inline __attribute__((always_inline)) void IG_FUNCTION_transform(const VECTOR *i, VECTOR *o)
+IG_INLINE void IG_FUNCTION_transform(const VECTOR *i, VECTOR *o)
 {
 #if OUTPUT == 2
     const VECTOR a = (i[0] + i[2]) * 0.5f, b = i[1] * 0.5f;
@@ -49,8 +49,8 @@ static inline __attribute__((always_inline)) void IG_FUNCTION_transform(const VE
 }
 
 /* The nine taps of LANES neighbouring outputs, of which `outputs` are there; taps stand forwards or backwards. */
-static inline void
-IG_FUNCTION_gather(const ELEMENT *from, int64_t output_step, int64_t tap_step, int64_t outputs, VECTOR *tap)
+static inline void IG_FUNCTION_gather(const ELEMENT *from, int64_t output_step, int64_t tap_step, int64_t outputs,
+                                      VECTOR *tap)
 {
 #if LANES == 8
     if (outputs >= LANES) {
