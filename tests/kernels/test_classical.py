@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -60,7 +62,7 @@ def test_linear_classifier(judge, dtype, transform, classes):
 
 
 def test_a_number_of_features_that_only_the_run_tells(judge):
-    options = {"coefficients": [0.5, 0.25, 0.1], "intercepts": [0.1]}
+    options: dict[str, Any] = {"coefficients": [0.5, 0.25, 0.1], "intercepts": [0.1]}
     model = model_of("LinearRegressor", {"x": (np.float32, ["n", "f"])}, [np.float32], **options)
     judge(model, list(rows()), exact=False)
     with pytest.raises(IntaglioError):
@@ -126,7 +128,7 @@ def test_support_vector_classifier_without_vectors(judge):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int32])
 @pytest.mark.parametrize("count", [1, 3])
 def test_scaler(judge, dtype, count):
-    options = {"offset": [0.5, -1.0, 2.0][:count], "scale": [2.0, 0.5, -1.0][:count]}
+    options: dict[str, Any] = {"offset": [0.5, -1.0, 2.0][:count], "scale": [2.0, 0.5, -1.0][:count]}
     judge(model_of("Scaler", {"x": (dtype, ["n", "f"])}, [np.float32], **options), list(rows(dtype)), exact=False)
 
 
@@ -227,7 +229,7 @@ def test_label_encoder_of_tensors(judge, key, value):
         "values": np.array([1, 2, 3], value),
         "default": np.array([-7], value),
     }
-    table = {f"{name}_tensor": numpy_helper.from_array(array, name) for name, array in tensors.items()}
+    table: dict[str, Any] = {f"{name}_tensor": numpy_helper.from_array(array, name) for name, array in tensors.items()}
     model = model_of("LabelEncoder", {"x": (key, ["n"])}, [value], **table)
     judge(model, [{"x": np.array([9, 9, 0, 4, -2, 5], key)}, {"x": np.zeros(0, key)}], ort=False)
 

@@ -428,6 +428,6 @@ def test_literals(value: Any, kind: str, text: str) -> None:
 def test_constants_become_literals_only_where_that_is_exact() -> None:
     graph = Graph("constants")
     values = [1.0, -1.0, 0.0, -0.0, 3.0]
-    assert [scalar_constant(graph.constant(np.float32(n))) for n in values] == [1.0, -1.0, 0.0, None, None]
+    assert [scalar_constant(graph.constant(np.array(n, np.float32))) for n in values] == [1.0, -1.0, 0.0, None, None]
     assert scalar_constant(graph.constant(np.ones(2, np.float32))) is None
     assert scalar_constant(graph.constant(np.array(True))) is None

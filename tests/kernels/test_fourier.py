@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -37,7 +39,7 @@ def model_of(op, inputs, constants, output, order=None, opset=20, **attributes):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
-def transform(shape, dtype=np.float32, length=None, axis=None, **attributes):
+def transform(shape, dtype: Any = np.float32, length=None, axis=None, **attributes):
     constants = {name: array for name, array in (("length", length), ("axis", axis)) if array is not None}
     order = ["x", *("" if name not in constants else name for name in ("length", "axis"))]
     return model_of("DFT", {"x": (dtype, shape)}, constants, dtype, order, **attributes)
@@ -141,7 +143,7 @@ def test_factors():
         assert 2 * number - 1 <= smooth < max(2, 4 * number - 2)
 
 
-def frames(dtype, step, *, window=None, length=None, parts=1, total="t", onesided=1):
+def frames(dtype, step, *, window=None, length=None, parts: int | None = 1, total="t", onesided=1):
     constants = {"step": np.array(step)}
     constants |= {name: array for name, array in (("window", window), ("length", length)) if array is not None}
     order = ["x", "step", *("" if name not in constants else name for name in ("window", "length"))]

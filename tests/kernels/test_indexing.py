@@ -1,5 +1,7 @@
 """Gathers and scatters: every element size, symbolic sizes, empty tensors, indices from both ends and out of range."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -230,13 +232,13 @@ def test_scatter_nd_checks_updates_and_indices(make_model):
 @pytest.mark.parametrize("mode", ["linear", "circular"])
 @pytest.mark.parametrize("with_starts", [True, False])
 def test_tensor_scatter(make_model, judge, mode, with_starts):
-    shapes = {"x": (np.float16, ["b", "h", "s", 4]), "u": (np.float16, ["b", "h", "t", 4])}
+    shapes: dict[str, Any] = {"x": (np.float16, ["b", "h", "s", 4]), "u": (np.float16, ["b", "h", "t", 4])}
     if with_starts:
         shapes["w"] = (np.int64, ["b"])
     model = make_model("TensorScatter", shapes, {"mode": mode}, outputs=[("y", np.float16)], opset=24)
     feeds = []
     for b, h, s, t in [(2, 3, 5, 2), (1, 1, 3, 3), (2, 2, 4, 0)]:
-        feed = {"x": _array(np.float16, b, h, s, 4), "u": _array(np.float16, b, h, t, 4)}
+        feed: dict[str, Any] = {"x": _array(np.float16, b, h, s, 4), "u": _array(np.float16, b, h, t, 4)}
         if with_starts:
             feed["w"] = RNG.integers(0, s - t + 1 if mode == "linear" else 9, b)
         feeds.append(feed)

@@ -305,7 +305,8 @@ def run_sanitized() -> None:
 def test_kernels_do_nothing_undefined() -> None:
     compiler = shutil.which("gcc")
     library = "" if compiler is None else subprocess.check_output([compiler, "-print-file-name=libasan.so"], text=True)
-    if not os.path.isabs(library.strip()) or find_compiler().kind != "gcc":
+    used = find_compiler()
+    if not os.path.isabs(library.strip()) or used is None or used.kind != "gcc":
         pytest.skip("gcc with its sanitizers is needed")
     environment = {**os.environ, "LD_PRELOAD": library.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
     code = f"import runpy; runpy.run_path({__file__!r})['run_sanitized']()"

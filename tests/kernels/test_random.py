@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import OperatorError
+from intaglio.runtime.engine.engine import EngineName
 from intaglio.runtime.model.loading import load
 
 FLOATS = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
@@ -36,8 +39,8 @@ def drawing(op, output, inputs=(), constants=(), outputs=1, **attributes):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
 
 
-def run(model, feed, engine="native", threads=2):
-    options = {"strict": True, "threads": threads} if engine == "native" else {}
+def run(model, feed, engine: EngineName = "native", threads=2):
+    options: dict[str, Any] = {"strict": True, "threads": threads} if engine == "native" else {}
     return next(iter(load(model, engine=engine, **options).run(feed).values()))
 
 

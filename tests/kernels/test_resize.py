@@ -282,7 +282,7 @@ def test_crops_of_any_axes(mode: str) -> None:
         )
         proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
         x = random.standard_normal(shape).astype(np.float32)
-        (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
+        (expected,) = map(np.asarray, ReferenceEvaluator(proto).run(None, {"x": x}))
         for engine in ("reference", "native"):
             np.testing.assert_allclose(load(proto, engine=engine)(x), expected, rtol=1e-4, atol=1e-4)
 

@@ -25,4 +25,4 @@ def test_digits_are_kept(operator: str, dtype: str, name: str, simplify: bool) -
     x = np.concatenate([np.linspace(-80, 80, 1001), np.linspace(-1, 1, 101), [1e-20, -1e-20, 0]]).astype(dtype)
     expected = EXACT[operator](x.astype(np.float64))
     got = intaglio.load(model, simplify=simplify)(x)
-    np.testing.assert_allclose(got, expected, rtol=12 * np.finfo(dtype).eps, atol=0)
+    np.testing.assert_allclose(got, expected, rtol=12 * float(np.finfo(dtype).eps), atol=0)

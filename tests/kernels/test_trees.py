@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -60,7 +62,7 @@ def forest(kind, trees, depth, targets, *, modes=MODES[:1], per_leaf=1, is_missi
     return attributes | options
 
 
-def ml_model(op, attributes, outputs=("y",), dtype=np.float32, version=3, shape=("n", FEATURES)):
+def ml_model(op, attributes, outputs=("y",), dtype: Any = np.float32, version=3, shape=("n", FEATURES)):
     """A model of one node of ai.onnx.ml."""
     node = helper.make_node(op, ["x"], list(outputs), domain="ai.onnx.ml", **attributes)
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -83,7 +85,7 @@ def _output_types(op, attributes, kind):
     return [kind if op == "TreeEnsemble" else TensorProto.FLOAT]
 
 
-def feeds(dtype=np.float32, nan=0.0):
+def feeds(dtype: Any = np.float32, nan=0.0):
     rng = np.random.default_rng(7)
     for rows in (1, 3, 4, 9, 130, 1100, 0):
         x = rng.choice(NUMBERS, (rows, FEATURES)).astype(dtype)
@@ -222,7 +224,8 @@ def test_the_evaluator_of_onnx_agrees_where_there_are_no_sets():
     model = ml_model("TreeEnsemble", attributes, version=5)
     native, evaluator = load(model, engine="native", strict=True), ReferenceEvaluator(model)
     for feed in list(feeds())[:5]:
-        np.testing.assert_allclose(native.run(feed)["y"], evaluator.run(None, feed)[0], rtol=1e-5, atol=1e-6)
+        (expected,) = map(np.asarray, evaluator.run(None, feed))
+        np.testing.assert_allclose(native.run(feed)["y"], expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("transform", [1, 2, 3, 4])
