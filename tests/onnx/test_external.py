@@ -4,11 +4,13 @@ import mmap
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from tests.present import constant
 
 from intaglio.errors import ExternalDataError
 from intaglio.onnx.external import ExternalData
@@ -40,10 +42,10 @@ def save(folder: Path, proto: onnx.ModelProto) -> Path:
 
 
 def constants(path: Path | bytes, **options) -> list[np.ndarray]:
-    return [value.constant for value in read_model(path, **options).graph.constants()]
+    return [constant(value) for value in read_model(path, **options).graph.constants()]
 
 
-def buffer_of(array: np.ndarray) -> object:
+def buffer_of(array: np.ndarray) -> Any:
     base = array
     while isinstance(base.base, np.ndarray):
         base = base.base

@@ -117,7 +117,9 @@ def test_sparse_tensors_become_dense(indices: list, dims: list[int]) -> None:
 
 def test_sparse_strings_are_empty_between() -> None:
     proto = helper.make_sparse_tensor(
-        helper.make_tensor("s", TensorProto.STRING, [1], ["a"]), numpy_helper.from_array(np.asarray([1]), "i"), [3]
+        helper.make_tensor("s", TensorProto.STRING, [1], np.array(["a"], object)),
+        numpy_helper.from_array(np.asarray([1]), "i"),
+        [3],
     )
     assert read_sparse(proto, NOWHERE, 1000).tolist() == ["", "a", ""]
 

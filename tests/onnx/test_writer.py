@@ -33,7 +33,7 @@ def read(body: str, opset: int = 17) -> Imported:
 def run(model: onnx.ModelProto | Path, **inputs: np.ndarray) -> list[np.ndarray]:
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
     session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
-    return session.run(None, inputs)
+    return [np.asarray(array) for array in session.run(None, inputs)]
 
 
 def weighted(size: int = 600) -> Graph:

@@ -36,7 +36,8 @@ def test_scan_8_scans_each_element_of_a_batch(back, lengths):
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     names = [info.name for info in session.get_inputs()]
-    for ours, theirs in zip(results, session.run(None, dict(zip(names, inputs, strict=True))), strict=True):
+    expected = map(np.asarray, session.run(None, dict(zip(names, inputs, strict=True))))
+    for ours, theirs in zip(results, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 

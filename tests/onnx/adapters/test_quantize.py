@@ -35,7 +35,7 @@ def agree(operator: str, inputs: list[Any], opset: int, outputs: int = 1, **attr
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-    expected = session.run(None, dict(zip(names, inputs, strict=True)))
+    expected: list[Any] = list(session.run(None, dict(zip(names, inputs, strict=True))))
     for info, item in zip(model.graph.output, expected, strict=True):
         info.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(item.dtype)
     found = evaluate(read_model(model).graph, inputs)
