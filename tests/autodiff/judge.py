@@ -65,4 +65,5 @@ def _same_elsewhere(
     if in_onnx_runtime:
         session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
         for array, (name, other) in zip(session.run(None, dict(feeds)), expected.items(), strict=True):
-            np.testing.assert_allclose(array, other, rtol=1e-7, atol=1e-9, err_msg=f"{name} in ONNX Runtime")
+            found = np.asarray(array)
+            np.testing.assert_allclose(found, other, rtol=1e-7, atol=1e-9, err_msg=f"{name} in ONNX Runtime")

@@ -234,6 +234,16 @@ WINDOWS = [
 ]
 
 ROIS = np.array([[0.31, 0.23, 3.17, 3.35], [1.13, 0.41, 4.27, 2.9]])
+RESIZES: list[tuple[str, str, Any, Any, dict[str, Any]]] = [
+    ("nearest", "asymmetric", np.array([1, 1, 2, 2], np.float32), None, {"nearest_mode": "floor"}),
+    ("nearest", "half_pixel", None, ints(1, 2, 6, 7), {}),
+    ("linear", "half_pixel", np.array([1, 1, 2, 1.5], np.float32), None, {}),
+    ("linear", "align_corners", None, ints(1, 2, 7, 3), {}),
+    ("linear", "pytorch_half_pixel", None, ints(1, 2, 2, 3), {"antialias": 1}),
+    ("cubic", "half_pixel", None, ints(1, 2, 7, 3), {"exclude_outside": 1}),
+    ("cubic", "half_pixel_symmetric", np.array([1, 1, 0.6, 1.7], np.float32), None, {}),
+]
+"""The mode, the coordinates, the scales or the sizes, and other attributes."""
 SAMPLING = [
     *(
         op(
@@ -272,15 +282,7 @@ SAMPLING = [
     ),
     *(
         op("Resize", IMAGE, None, scales, sizes, mode=mode, coordinate_transformation_mode=how, ort=False, **more)
-        for mode, how, scales, sizes, more in (
-            ("nearest", "asymmetric", np.array([1, 1, 2, 2], np.float32), None, {"nearest_mode": "floor"}),
-            ("nearest", "half_pixel", None, ints(1, 2, 6, 7), {}),
-            ("linear", "half_pixel", np.array([1, 1, 2, 1.5], np.float32), None, {}),
-            ("linear", "align_corners", None, ints(1, 2, 7, 3), {}),
-            ("linear", "pytorch_half_pixel", None, ints(1, 2, 2, 3), {"antialias": 1}),
-            ("cubic", "half_pixel", None, ints(1, 2, 7, 3), {"exclude_outside": 1}),
-            ("cubic", "half_pixel_symmetric", np.array([1, 1, 0.6, 1.7], np.float32), None, {}),
-        )
+        for mode, how, scales, sizes, more in RESIZES
     ),
     op(
         "Resize",

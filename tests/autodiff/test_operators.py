@@ -104,7 +104,7 @@ def _judge_in_onnx_runtime(function: Function, expected: Sequence[Any]) -> None:
     except NotImplementedInOnnxRuntime:  # it has no kernel of some operator for double precision
         return
     feeds = {value.name: array for value, array in zip(function.inputs, function.arrays, strict=True)}
-    for array, other in zip(session.run(None, feeds), expected, strict=True):
+    for array, other in zip(map(np.asarray, session.run(None, feeds)), expected, strict=True):
         np.testing.assert_allclose(array, other, rtol=1e-6, atol=1e-8)  # it computes some of it in single precision
 
 

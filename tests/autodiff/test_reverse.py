@@ -18,7 +18,7 @@ from intaglio.ir.op import OPERATORS, Op
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate, evaluate_values
 
-Build = Callable[..., Value]
+Build = Callable[..., Value | tuple[Value, ...]]
 
 
 def numbers(*shape: int, low: float = -1.0, high: float = 1.0) -> Any:

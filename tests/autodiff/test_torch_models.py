@@ -29,6 +29,7 @@ def test_gradients_of_a_whole_model(name: str) -> None:
     (result * weights).sum().backward()
     expected = {key: parameter.grad.numpy() for key, parameter in module.named_parameters()}
     if given[0].is_floating_point():
+        assert given[0].grad is not None
         expected["x"] = given[0].grad.numpy()
     arrays = zip(("x", "count"), given, strict=False)
     feeds = {key: item.detach().numpy() for key, item in arrays} | {"y.bar": weights.numpy()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -172,7 +172,7 @@ def exported(module: Any, inputs: tuple[torch.Tensor, ...]) -> bytes:
         torch.onnx.export(
             module,
             inputs,
-            file,
+            cast("Any", file),  # its type knows paths only
             input_names=["x", "count"][: len(inputs)],
             output_names=["y"],
             opset_version=17,
