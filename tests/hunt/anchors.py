@@ -339,7 +339,7 @@ def recurrent(g: Grower) -> list[str]:
         inputs.append(g.draft.feed(lengths))
     while inputs[-1] == "":
         inputs.pop()
-    extra = {"linear_before_reset": g.dice.flag()} if operator == "GRU" else {}
+    extra: dict[str, Any] = {"linear_before_reset": g.dice.flag()} if operator == "GRU" else {}
     made = g.draft.add(operator, *inputs, outputs=3 if operator == "LSTM" else 2, hidden_size=hidden,
                        direction=direction, **extra)  # fmt: skip
     squeezed = g.draft.one("Reshape", made[0], g.draft.integers(0, -1, 0, hidden))

@@ -103,7 +103,8 @@ def branch(g: Grower) -> list[str]:
         if bodies[0][0].arrays(left)[0].ndim != bodies[1][0].arrays(right)[0].ndim and g.dice.chance(0.8):
             raise Rejected("branches of different ranks")
     condition = _condition(g)
-    graphs = {name: _body(*_pair(body)) for name, body in zip(("then_branch", "else_branch"), bodies, strict=True)}
+    names = ("then_branch", "else_branch")
+    graphs: dict[str, Any] = {name: _body(*_pair(body)) for name, body in zip(names, bodies, strict=True)}
     return g.keep(*g.draft.add("If", condition, outputs=count, **graphs))
 
 
@@ -200,9 +201,10 @@ def scan(g: Grower) -> list[str]:
         draft.one("Identity", infos[1].name)
     ]
     body = _body(draft, infos, [following, *stacked])
-    directions = {"scan_input_directions": [g.dice.flag()], "scan_output_directions": [g.dice.flag() for _ in stacked]}
+    forth, back = [g.dice.flag()], [g.dice.flag() for _ in stacked]
     return g.keep(*g.draft.add("Scan", state, first, outputs=1 + len(stacked), body=body, num_scan_inputs=1,
-                               scan_input_axes=[axis], **directions))  # fmt: skip
+                               scan_input_axes=[axis], scan_input_directions=forth,
+                               scan_output_directions=back))  # fmt: skip
 
 
 def sequence(g: Grower) -> list[str]:

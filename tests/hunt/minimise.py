@@ -278,7 +278,7 @@ def written(array: Any) -> str:
     array = np.asarray(array)
     if array.dtype in (np.float32, np.float64) and array.size and np.array_equal(array, _made_up(array)):
         return f"np.random.default_rng(0).uniform(-1, 1, {array.shape}).astype(np.{array.dtype})"
-    if array.size <= PRINTED_ELEMENTS and array.dtype.kind in "iub":
+    if array.size <= PRINTED_ELEMENTS and np.dtype(array.dtype).kind in "iub":
         return f"np.array({array.tolist()}, np.{array.dtype}).reshape({array.shape})"
     if array.size <= PRINTED_ELEMENTS and array.dtype in (np.float32, np.float64) and np.isfinite(array).all():
         return f"np.array({array.tolist()}, np.{array.dtype}).reshape({array.shape})"

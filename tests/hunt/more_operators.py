@@ -27,7 +27,8 @@ def own(*operators: str, since: int = 1, domain: str = "") -> Callable[[Any], An
     """Register how cases of operators are made."""
 
     def register(maker: Any) -> Any:
-        OWN.update(dict.fromkeys(operators, maker))
+        for operator in operators:
+            OWN[operator] = maker
         NEWER.update(dict.fromkeys(operators, since))
         DOMAINS.update(dict.fromkeys(operators, domain))
         return maker

@@ -61,9 +61,9 @@ def scale_of(g: Grower, name: str, kind: str) -> tuple[float, int]:
 
 def quantised(g: Grower, name: str, kind: str | None = None) -> tuple[str, list[str]]:
     """A value behind QuantizeLinear, and its scale and zero point."""
-    kind = kind or g.dice.of(("uint8", "int8"))
-    scale, zero = scale_of(g, name, kind)
-    pair = [g.draft.constant(np.array(scale, np.float32)), g.draft.constant(np.array(zero, kind))]
+    chosen: str = kind or g.dice.of(("uint8", "int8"))
+    scale, zero = scale_of(g, name, chosen)
+    pair = [g.draft.constant(np.array(scale, np.float32)), g.draft.constant(np.array(zero, chosen))]
     return g.draft.one("QuantizeLinear", name, *pair), pair
 
 
