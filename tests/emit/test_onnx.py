@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,7 +21,7 @@ def answers(model: object, feeds: list[np.ndarray]) -> list[np.ndarray]:
     return list(found) if isinstance(found, tuple) else [found]
 
 
-def check(model: onnx.ModelProto, feeds: list[np.ndarray], folder: Path, **options: object) -> onnx.ModelProto:
+def check(model: onnx.ModelProto, feeds: list[np.ndarray], folder: Path, **options: Any) -> onnx.ModelProto:
     """Export a model, let ONNX check it, and compare its answers."""
     intaglio.export(model, "onnx", folder, **options)
     onnx.checker.check_model(str(folder / "model.onnx"), full_check=True)

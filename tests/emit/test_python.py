@@ -14,6 +14,7 @@ from tests.emit.models import FEEDS, MODELS, parse
 import intaglio
 from intaglio.conformance.exported import export_row, export_subject, import_exported
 from intaglio.conformance.suite import cases
+from intaglio.emit.weights import Format
 from intaglio.errors import InputError, UnsupportedError
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -70,7 +71,7 @@ def test_it_needs_numpy_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["float", "double", "float16", "bfloat16", "float8e4m3fn", "int32", "uint8", "bool"])
 @pytest.mark.parametrize("weights", ["npz", "safetensors"])
-def test_weights_of_all_types(dtype: str, weights: str, tmp_path: Path) -> None:
+def test_weights_of_all_types(dtype: str, weights: Format, tmp_path: Path) -> None:
     import onnx
     from onnx import helper, numpy_helper
 

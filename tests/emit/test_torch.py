@@ -21,13 +21,13 @@ from intaglio.errors import UnsupportedError
 
 torch = pytest.importorskip("torch", reason="exported PyTorch code needs PyTorch, which development does not install")
 from tests.emit.torch_models import NETWORKS, exported_network  # noqa: E402
-from torch import nn  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
 
 SAMPLE = 29
 """Every so many of ONNX's tests is in the quick part."""
 
 
-def tensors(arrays: list[np.ndarray]) -> list[torch.Tensor]:
+def tensors(arrays: list[np.ndarray]) -> list[Tensor]:
     return [torch.from_numpy(np.ascontiguousarray(array)).reshape(array.shape) for array in arrays]
 
 

@@ -6,6 +6,7 @@ import io
 import logging
 import warnings
 from functools import cache
+from typing import Any, cast
 
 import onnx
 import torch
@@ -129,5 +130,6 @@ def _exported(network: nn.Module, inputs: tuple[Tensor, ...], is_dynamo: bool) -
         assert program is not None
         return program.model_proto
     file = io.BytesIO()
-    torch.onnx.export(network, inputs, file, dynamo=False, dynamic_axes={"x": {0: "batch"}}, input_names=["x"])
+    target = cast("Any", file)  # its type knows paths only
+    torch.onnx.export(network, inputs, target, dynamo=False, dynamic_axes={"x": {0: "batch"}}, input_names=["x"])
     return onnx.load_from_string(file.getvalue())

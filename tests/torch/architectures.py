@@ -242,8 +242,8 @@ class Llama(nn.Module):
         k, v = self.kv(y).view(batch, length, 2, self.groups, self.width).permute(2, 0, 3, 1, 4)
         keys = torch.cat([keys, self.turn(k, past)], 2)
         values = torch.cat([values, v], 2)
-        shared = [each.repeat_interleave(self.heads // self.groups, 1) for each in (keys, values)]
-        y = F.scaled_dot_product_attention(self.turn(q, past), *shared)
+        k, v = (each.repeat_interleave(self.heads // self.groups, 1) for each in (keys, values))
+        y = F.scaled_dot_product_attention(self.turn(q, past), k, v)
         x = x + self.out(y.transpose(1, 2).reshape(batch, length, -1))
         y = self.norm2(x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y)), keys, values
@@ -296,6 +296,7 @@ class Whisper(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv1, self.conv2 = nn.Conv1d(8, 16, 3, padding=1), nn.Conv1d(16, 16, 3, 2, 1)
+        self.places: Tensor
         self.register_buffer("places", torch.randn(16, 16))
         self.encoder = TransformerBlock(16, 2)
         self.words = nn.Embedding(50, 16)

@@ -9,6 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from torch import Tensor  # noqa: E402
+
 import intaglio  # noqa: E402
 from intaglio import InputError, ops  # noqa: E402
 from intaglio.torch import as_operator, backend, operator, report  # noqa: E402
@@ -21,7 +23,7 @@ def close(found: Any, expected: Any) -> None:
 
 
 @torch.library.custom_op("intaglio_tests::cube", mutates_args=())
-def cube(x: torch.Tensor, factor: float) -> torch.Tensor:
+def cube(x: Tensor, factor: float) -> Tensor:
     return x**3 * factor
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.present import tensor
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -28,7 +29,7 @@ def test_a_module_with_an_example() -> None:
     module, x = net(), torch.randn(2, 3, 8, 8)
     model = intaglio.load(module, x)
     close(model(x), module(x))
-    assert [item.type.shape for item in model.inputs] == [(2, 3, 8, 8)]
+    assert [tensor(item.type).shape for item in model.inputs] == [(2, 3, 8, 8)]
     assert [item.name for item in model.outputs] == ["output"]
 
 

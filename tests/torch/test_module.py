@@ -81,13 +81,15 @@ class Classifier(nn.Module):
 
 
 def test_the_classifier_has_gradients() -> None:
-    model, x, y = Classifier(), torch.randn(8, 20), torch.arange(8)
+    model: Any = Classifier()
+    x, y = torch.randn(8, 20), torch.arange(8)
     assert model.model.fc2.weight.grad is None
     nn.NLLLoss()(model(x), y).backward()
-    found = model.model.fc2.weight.grad.clone()
+    weight = model.model.fc2.weight
+    found = weight.grad.clone()
     model.model.zero_grad()
     nn.NLLLoss()(model.model(x), y).backward()
-    close(found, model.model.fc2.weight.grad)
+    close(found, weight.grad)
 
 
 class LogSqrt(nn.Module):
@@ -133,7 +135,11 @@ def test_an_lstm_is_one_model(layers: int, both: bool, has_bias: bool) -> None:
 def test_hooks_see_and_change_graphs() -> None:
     model = Module(Mish(), backward=True, name="mish")
     seen: list[Any] = []
-    model.append_post_import_hook("second", lambda each: seen.append(("import", each.forward_graph.name)))
+
+    def imported(each: Any) -> None:
+        seen.append(("import", each.forward_graph.name))
+
+    model.append_post_import_hook("second", imported)
     model.prepend_post_import_hook("first", lambda each: seen.append(("before", each is model)))
     model.append_post_autodiff_hook("graphs", lambda f, b: seen.append(("autodiff", f.name, b.name)))
     model.append_post_compile_hook("models", lambda each: seen.append(("compiled", type(each))))
@@ -206,7 +212,7 @@ def test_nested_structures_keywords_and_none() -> None:
 
 
 def test_modes_statistics_and_state() -> None:
-    model = Module(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), training=True, backward=True)
+    model: Any = Module(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), training=True, backward=True)
     twin = copy.deepcopy(model.model)
     x = torch.randn(6, 3)
     close(model(x), twin(x))
@@ -254,7 +260,7 @@ def test_composition_no_grad_and_module_hooks() -> None:
 
 
 def test_double_backward() -> None:
-    model = Module(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)), double_backward=True)
+    model: Any = Module(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)), double_backward=True)
     x = torch.randn(5, 3, requires_grad=True)
     found = []
     for run in (model, model.model):
@@ -267,7 +273,7 @@ def test_double_backward() -> None:
 
 
 def test_every_value_for_who_looks_for_a_fault() -> None:
-    model = Module(nn.Sequential(nn.Linear(3, 4), nn.Tanh()), debug_values=True)
+    model: Any = Module(nn.Sequential(nn.Linear(3, 4), nn.Tanh()), debug_values=True)
     x = torch.randn(2, 3)
     y = model(x)
     close(model.values["tanh"], y)
