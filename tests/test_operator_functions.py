@@ -236,7 +236,7 @@ def test_mistakes_in_building() -> None:
         with pytest.raises(InputError, match="there is no input 'imgae'; did you mean 'image'"):
             g["imgae"]
         with pytest.raises(ShapeError, match=r"MatMul cannot take \(%image: float32\[N\], %constant"):
-            g["image"] @ np.ones((3, 3))
+            _ = g["image"] @ np.ones((3, 3))
         with pytest.raises(InputError, match="an output must be a value of the graph, got a ndarray"):
             g.output(y=np.ones(2))
         with pytest.raises(InputError, match="Concat was given a list of values"):

@@ -1,6 +1,7 @@
 import doctest
 import json
 import math
+from pathlib import Path
 
 import bench.race
 import numpy as np
@@ -103,7 +104,11 @@ def test_race_of_onnx_runtime(cache):
 
 def test_an_engine_that_refuses_the_model_says_why(cache):
     pytest.importorskip("onnxruntime")
-    broken = BenchModel("broken", "generated", "", lambda path: path.write_bytes(b"\xff" * 9), lambda batch: {})
+
+    def write(path: Path) -> None:
+        path.write_bytes(b"\xff" * 9)
+
+    broken = BenchModel("broken", "generated", "", write, lambda batch: {})
     cell = race_model(broken, Settings(engines=("onnxruntime",), rounds=1), quiet).cells["onnxruntime"]
     assert "InvalidProtobuf" in cell.failure
     assert math.isnan(cell.median)

@@ -16,7 +16,7 @@ import pytest
 
 from intaglio.cli.app import COMMANDS, make_parser
 from intaglio.cli.completion import completion_script
-from intaglio.cli.options import Argument, Group, Option, declared_parameters, option_names
+from intaglio.cli.options import Argument, Function, Group, Option, declared_parameters, option_names
 from intaglio.cli.shells import Shell
 from intaglio.cli.table import fold, format_table, text_width
 
@@ -25,7 +25,7 @@ RELU = "g (float[n] x) => (float[n] y) { y = Relu(x) }"
 STRINGS = "g (string[n] s) => (string[n] t) { t = StringConcat(s, s) }"
 
 
-def functions() -> list[tuple[str, Callable[..., object]]]:
+def functions() -> list[tuple[str, Function]]:
     found = [each for each in COMMANDS if not isinstance(each, Group)]
     return found + [
         (f"{each.name} {name}", f) for each in COMMANDS if isinstance(each, Group) for name, f in each.commands
@@ -38,7 +38,7 @@ def standard_input(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
 
 
 @pytest.mark.parametrize(("name", "function"), functions(), ids=[name for name, _ in functions()])
-def test_every_option_has_help_and_is_parsed(name: str, function: Callable[..., object]) -> None:
+def test_every_option_has_help_and_is_parsed(name: str, function: Function) -> None:
     text = make_parser().format_help()
     assert name.split()[0] in text
     for parameter, _, declared in declared_parameters(function):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.present import producer
 
 import intaglio
 from intaglio import ops, train
@@ -21,7 +22,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with intaglio.build("tiny", inputs={"x": "float32[N, 4]"}) as g:
         h = ops.Relu(ops.MatMul(g["x"], g.constant(train.kaiming_uniform((4, 8), rng), "first")))
         g.output(p=ops.Softmax(ops.MatMul(h, g.constant(train.kaiming_uniform((8, 3), rng), "second"))))
-        g.graph.outputs[0].producer.inputs[0].name = "scores"
+        (scores,) = producer(g.graph.outputs[0]).inputs
+        assert scores is not None
+        scores.name = "scores"
     g.save(tmp_path / "m.onnx")
     x = rng.standard_normal((60, 4)).astype(np.float32)
     np.savez(tmp_path / "data.npz", x=x, target=x[:, :3].argmax(1))

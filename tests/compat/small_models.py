@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ def _random(seed: int, *shape: int) -> np.ndarray:
 
 def _model(
     nodes: Sequence[NodeProto],
-    inputs: dict[str, tuple[int, Sequence[Size]]],
-    outputs: dict[str, Sequence[Size]],
-    weights: dict[str, np.ndarray],
+    inputs: Mapping[str, tuple[int, Sequence[Size]]],
+    outputs: Mapping[str, Sequence[Size]],
+    weights: Mapping[str, np.ndarray],
 ) -> ModelProto:
     graph = helper.make_graph(
         list(nodes),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,8 @@ def _marks(reason: str | None) -> list[pytest.MarkDecorator]:
 @pytest.fixture(scope="session")
 def compiled(request: pytest.FixtureRequest) -> None:
     """All models of this run in the cache. The first process to come compiles, the others wait for it."""
-    names = [
-        item.callspec.params["case"].name for item in request.session.items if item.name.startswith("test_native[")
-    ]
+    items: list[Any] = [item for item in request.session.items if item.name.startswith("test_native[")]
+    names = [item.callspec.params["case"].name for item in items]
     with (cache.default_cache().root / "conformance.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         compile_all(names)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,7 +14,7 @@ SECRET = b"canary!!" * 2
 VALUES = np.arange(4, dtype=np.float32)
 
 
-def external(location: str | None, name: str = "w", dims: tuple[int, ...] = (4,), **entries: str) -> TensorProto:
+def external(location: str | None, name: str = "w", dims: tuple[int, ...] = (4,), **entries: Any) -> TensorProto:
     proto = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=dims, data_location=TensorProto.EXTERNAL)
     if location is not None:
         proto.external_data.add(key="location", value=location)
@@ -34,7 +35,7 @@ def save(folder: Path, model: onnx.ModelProto) -> Path:
     return folder / "model.onnx"
 
 
-def located(location: str, **entries: str) -> Callable[[Path], Path]:
+def located(location: str, **entries: Any) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
         (folder / "w.bin").write_bytes(VALUES.tobytes())
         return save(folder, model_of([external(location, **entries)]))
