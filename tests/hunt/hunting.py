@@ -8,7 +8,7 @@ import os
 import pkgutil
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -86,7 +86,7 @@ class Watch:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.send = tell
         self.phase, self.began = "", sum(os.times()[:4])
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def tell(self, phase: str) -> None:
         """A phase begins."""

@@ -91,7 +91,7 @@ def _shaken_node(node: Node, known: dict[Value, Any], random: np.random.Generato
         return [_around(run_node(node, known)[0], size, random)]
     if name in POINTS:
         return [rounded(item, random) for item in run_node(node, known)]
-    arrays = [None if value is None else _read(value, known) for value in node.inputs]
+    arrays: list[Any] = [None if value is None else _read(value, known) for value in node.inputs]
     kept = FIXED.get(name, ())
     moved = [array if i in kept else rounded(array, random) for i, array in enumerate(arrays)]
     if name in CENTRED:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.present import compiler
 
 from intaglio.ir.dim import evaluate
 from intaglio.kernels.language_check import check_kernel
 from intaglio.kernels.language_text import parse_kernel
-from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.printing.scans import scan_call
 from intaglio.targets.c.target import TARGETS
 
@@ -53,7 +53,7 @@ def run(text: str, sizes: dict[str, int], arrays: list[Any], folder: Path) -> No
     source = '#include "ig.h"\n#include "ig_math.h"\n#include "ig_loop.h"\n'
     body = call.kernel.source.replace("IG_FUNCTION", "kernel_of_scans")
     source += f"#pragma GCC visibility push(default)\n{body}\n#pragma GCC visibility pop\n"
-    find_compiler().compile_unit(source, library, TARGETS["c"])
+    compiler().compile_unit(source, library, TARGETS["c"])
     function = ctypes.CDLL(str(library)).kernel_of_scans
     pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
     numbers = [evaluate(size, {}) for _, size in call.sizes]
