@@ -22,6 +22,7 @@ lint: setup
 
 types: setup
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyright --pythonpath $(BIN)/python -p pyright-tests.json
 
 imports: setup
 	$(BIN)/lint-imports
