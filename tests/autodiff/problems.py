@@ -107,6 +107,8 @@ ARITHMETIC = [
     made("Pow", lambda b, x: b.Pow(x, 3.0), MIXED),
     made("Pow, integer", lambda b, x: b.Pow(x, b.constant(ints(0, 1, 2))), MIXED),
     op("Clip", MIXED, np.array(-0.1), np.array(0.12)),
+    op("Clip", MIXED, np.array(0.12), np.array(-0.1)),
+    made("Clip, one bound", lambda b, x, m: b.Clip(x, m) + b.Clip(x * x, None, m * m), MIXED, np.array([0.31])),
     op("PRelu", MIXED, POSITIVE[0]),
     op("SwiGLU", M, POSITIVE, ort=False),
     made("Where", lambda b, x, y: b.Where(b.Greater(x, y), x * y, x), M, POSITIVE[0]),
@@ -312,6 +314,13 @@ SAMPLING = [
     ),
 ]
 
+
+def statistics(b: Any, x: Any, scale: Any, bias: Any, mean: Any) -> Any:
+    """All outputs of a BatchNormalization in training, the running statistics among them."""
+    y, new_mean, new_variance = b.BatchNormalization(x, scale, bias, mean, mean * mean, training_mode=1, outputs=3)
+    return b.Concat(b.Reshape(y, [-1]), new_mean, new_variance, axis=0)
+
+
 NORMALIZATION = [
     op("Softmax", M),
     op("LogSoftmax", M, axis=0),
@@ -329,6 +338,7 @@ NORMALIZATION = [
         numbers(2),
         ort=False,
     ),
+    made("BatchNormalization, statistics", statistics, numbers(3, 2, 2), numbers(2), numbers(2), numbers(2), ort=False),
     op("LRN", numbers(1, 5, 2, 2), size=3, ort=False),
     op("LpNormalization", M, ort=False),
     op("LpNormalization", MIXED, p=1, axis=0, ort=False),

@@ -225,6 +225,22 @@ class Clip(Op):
         result = result if max is None else b.Min(result, _scalar(b, max))
         return b.Identity(input) if result is input else result
 
+    def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
+        """What lies within the range, ends included, gets the gradient; else the bound that it was limited to."""
+        x, bar = inputs[0], output_bars[0]
+        low, high = (inputs[place] if len(inputs) > place else None for place in (1, 2))
+        nothing = b.constant(0, bar.dtype)
+        raised = x if low is None else b.Max(x, _scalar(b, low))
+        is_above = None if high is None else b.Greater(raised, _scalar(b, high))
+        kept = bar if is_above is None else b.Where(is_above, nothing, bar)
+        bars: list[Value | None] = [kept]
+        if low is not None:
+            is_below = b.Less(x, _scalar(b, low))
+            bars = [b.Where(is_below, nothing, kept), _limit_bar(b, b.Where(is_below, kept, nothing), low)]
+        if high is not None and is_above is not None:
+            bars += [None] * (2 - len(bars)) + [_limit_bar(b, b.Where(is_above, bar, nothing), high)]
+        return (*bars, None, None)[: len(inputs)]
+
     def dims(self, input: Any, min: Any = None, max: Any = None) -> Any:
         result = input.contents
         for bound, choose in ((min, dims.maximum), (max, dims.minimum)):
@@ -232,6 +248,11 @@ class Clip(Op):
                 limit = bound.contents
                 result = None if limit is None else np.frompyfunc(choose, 2, 1)(result, limit.reshape(()))
         return result
+
+
+def _limit_bar(b: Builder, parts: Value, bound: Value) -> Value:
+    total = b.ReduceSum(parts, keepdims=0)
+    return total if bound.tensor.shape == () else b.Reshape(total, b.Shape(bound))
 
 
 def _scalar(b: Builder, bound: Value) -> Value:

@@ -102,6 +102,51 @@ class BatchNormalization(Op):
         running = (mean * old + new_mean * share, variance * old + new_variance * share)
         return cast(b, y, X.dtype), cast(b, running[0], input_mean.dtype), cast(b, running[1], input_var.dtype)
 
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        X, dtype = inputs[0], wide_dtype(inputs[0].dtype)
+        x, scale = (cast(b, value, dtype) for value in inputs[:2])
+        axes = [axis for axis in range(X.rank) if axis != 1]
+        if self.training_mode:
+            mean, variance, centred = moments(b, x, axes)
+        else:
+            mean, variance = (per_channel(b, cast(b, value, dtype), X.rank) for value in inputs[3:])
+            centred = x - mean
+        inverse = 1 / b.Sqrt(variance + self.epsilon)
+        bar = b.constant(0, dtype) * x if output_bars[0] is None else cast(b, output_bars[0], dtype)
+        total, weighted = b.ReduceSum(bar, axes), b.ReduceSum(bar * centred, axes)
+        factor = per_channel(b, scale, X.rank) * inverse
+        if self.training_mode:
+            bars = self._training_bars(b, inputs, (bar, centred, inverse, factor), (total, weighted), output_bars)
+        else:
+            bars = bar * factor, -(total * factor), weighted * factor * inverse * inverse * -0.5
+        flat = (bars[0], weighted * inverse, total, bars[1], bars[2])
+        shaped = [bars[0], *(None if v is None else b.Reshape(v, [-1]) for v in flat[1:])]
+        return tuple(None if v is None else cast(b, v, i.dtype) for v, i in zip(shaped, inputs, strict=True))
+
+    def _training_bars(
+        self,
+        b: Builder,
+        inputs: Any,
+        values: tuple[Value, Value, Value, Value],
+        sums: tuple[Value, Value],
+        output_bars: Any,
+    ) -> tuple[Value, Value | None, Value | None]:
+        """The gradients of X and of the running statistics, where the batch is normalized by its own."""
+        (bar, centred, inverse, factor), (total, weighted) = values, sums
+        dtype, rank = bar.dtype, bar.rank
+        count = cast(b, b.Size(bar) / b.Size(total), dtype)
+        slope, shift = weighted * inverse * inverse * factor / count, total * factor / count
+        found: list[Value | None] = []
+        for given in (*output_bars[1:3], None, None)[:2]:
+            found.append(None if given is None else per_channel(b, cast(b, given, dtype), rank))
+        share = 1 - self.momentum
+        if found[0] is not None:
+            shift = shift - found[0] * share / count
+        if found[1] is not None:
+            slope = slope - found[1] * (2 * share) / count
+        old = [None if value is None else value * self.momentum for value in found]
+        return bar * factor - centred * slope - shift, old[0], old[1]
+
 
 def _stage_one(stash_type: int, dtype: DType) -> DType:
     """The type of the statistics; double precision is never narrowed, half precision never computed in."""
