@@ -574,6 +574,17 @@ def _qlinear_pair(c: Dice, operator: str) -> Case:
     return Case(operator, [*found, np.asarray(np.float32(0.08)), c.array(dtype, (), False, 0, 100)])
 
 
+@own("Concat@many")
+def _concat_many(c: Dice, operator: str) -> Case:
+    """More inputs than a driver copies one by one."""
+    dtype, shape = c.of(ANY), [c.size((1, 2, 3, 5)) for _ in range(c.integer(1, 3))]
+    axis = c.axis(len(shape))
+    shapes = [list(shape) for _ in range(c.integer(33, 40))]
+    for each in shapes:
+        each[axis] = c.size((1, 2, 3, 7))
+    return Case(operator, [c.array(dtype, each) for each in shapes], {"axis": axis})
+
+
 @own("MatMulNBits", domain="com.microsoft")
 def _nbits(c: Dice, operator: str) -> Case:
     m, k, n, block = c.of((1, 2, 5, 17)), c.of((32, 64, 100)), c.of((1, 8, 17, 32)), c.of((16, 32))
