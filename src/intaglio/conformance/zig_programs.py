@@ -24,7 +24,7 @@ from intaglio.ir.types import Type
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
 
-TOGETHER = 80
+TOGETHER = 120
 """So many models are compiled into one program."""
 
 TIME_LIMIT_SECONDS = 600
@@ -141,7 +141,7 @@ class ZigPrograms:
         if command is None:
             raise CompileError("the Zig compiler is missing: `pip install ziglang`")
         done = subprocess.run(
-            [*command, "build-exe", f"{name}.zig", "-ODebug", "-freference-trace=200", f"-femit-bin={name}"],
+            [*command, "build-exe", f"{name}.zig", "-ODebug", "-fstrip", "-freference-trace=200", f"-femit-bin={name}"],
             cwd=self.folder,
             env=zig_environment(),
             capture_output=True,

@@ -129,36 +129,49 @@ const Filters = struct {
     groups: usize,
     is_transposed: bool,
 
+    /// One input channel after the other: what all taps read of it is laid out in rows, of which each filter adds a
+    /// multiple to its output.
     fn apply(f: Filters, c: *Context, x: anytype, weight: @TypeOf(x), bias: anytype, shape: []const usize) Error!@TypeOf(x) {
         const T = Of(@TypeOf(x));
         const channels, const filters = .{ x.shape[1] / f.groups, shape[1] / f.groups };
         const inputs, const outputs = .{ product(x.shape[2..]), product(shape[2..]) };
         const data = try c.alloc(T, product(shape));
-        const row = try c.alloc(Wide(T), outputs);
-        for (0..shape[0] * shape[1]) |plane| {
-            const batch, const filter = .{ plane / shape[1], plane % shape[1] };
-            const group = filter / filters;
-            @memset(row, if (@TypeOf(bias) == @TypeOf(null)) 0 else tensor.wide(bias[filter]));
-            for (0..channels) |channel| {
-                const from = x.data[(batch * x.shape[1] + group * channels + channel) * inputs ..][0..inputs];
-                const kernel = if (f.is_transposed) (group * channels + channel) * filters + filter % filters else filter * channels + channel;
-                f.add(T, row, from, weight.data[kernel * f.taps ..][0..f.taps]);
+        const sums = try c.alloc(Wide(T), filters * outputs);
+        const columns = try c.alloc(Wide(T), f.taps * outputs);
+        for (0..shape[0] * f.groups) |number| {
+            const group = number % f.groups;
+            for (0..filters) |filter| {
+                const start = if (@TypeOf(bias) == @TypeOf(null)) 0 else tensor.wide(bias[group * filters + filter]);
+                @memset(sums[filter * outputs ..][0..outputs], start);
             }
-            for (data[plane * outputs ..][0..outputs], row) |*to, sum| to.* = tensor.rounded(T, sum);
+            for (0..channels) |channel| {
+                f.layOut(T, columns, x.data[(number * channels + channel) * inputs ..][0..inputs]);
+                for (0..filters) |filter| {
+                    const own = group * channels + channel;
+                    const kernel = if (f.is_transposed) own * filters + filter else (group * filters + filter) * channels + channel;
+                    for (weight.data[kernel * f.taps ..][0..f.taps], 0..) |factor, tap| {
+                        addMultiple(Wide(T), sums[filter * outputs ..][0..outputs], columns[tap * outputs ..][0..outputs], tensor.wide(factor));
+                    }
+                }
+            }
+            for (data[number * filters * outputs ..][0..sums.len], sums) |*to, sum| to.* = tensor.rounded(T, sum);
         }
         return .{ .shape = shape, .data = data };
     }
 
-    fn add(f: Filters, comptime T: type, row: []Wide(T), from: []const T, kernel: []const T) void {
-        for (row, 0..) |*sum, place| {
-            for (f.table[place * f.taps ..][0..f.taps], kernel) |source, factor| {
-                if (source < 0) continue;
-                const term = functions.mul(.{}, tensor.wide(from[@intCast(source)]), tensor.wide(factor));
-                sum.* = functions.add(.{}, sum.*, term);
-            }
-        }
+    /// What each tap reads for each output; zero in the margin.
+    fn layOut(f: Filters, comptime T: type, columns: []Wide(T), from: []const T) void {
+        const outputs = columns.len / f.taps;
+        for (0..f.taps) |tap| for (columns[tap * outputs ..][0..outputs], 0..) |*to, place| {
+            const source = f.table[place * f.taps + tap];
+            to.* = if (source < 0) 0 else tensor.wide(from[@intCast(source)]);
+        };
     }
 };
+
+pub fn addMultiple(comptime T: type, sums: []T, row: []const T, factor: T) void {
+    for (sums, row) |*sum, x| sum.* = functions.add(.{}, sum.*, functions.mul(.{}, x, factor));
+}
 
 pub fn ConvTranspose(c: *Context, comptime attribute: anytype, in: anytype, out: anytype) Error!void {
     const x, const weight = .{ in[0], in[1] };
