@@ -9,7 +9,6 @@ const Context = tensor.Context;
 const Error = tensor.Error;
 const Of = tensor.Of;
 const Tensor = tensor.Tensor;
-const get = tensor.get;
 const has = tensor.has;
 
 pub fn If(c: *Context, comptime attribute: anytype, in: anytype, out: anytype, scope: anytype) Error!void {

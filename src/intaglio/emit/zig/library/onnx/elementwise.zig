@@ -8,12 +8,7 @@ const Context = tensor.Context;
 const Error = tensor.Error;
 const Of = tensor.Of;
 const Tensor = tensor.Tensor;
-const Wide = tensor.Wide;
-const get = tensor.get;
 const has = tensor.has;
-const isFloat = tensor.isFloat;
-const isInteger = tensor.isInteger;
-const isSigned = tensor.isSigned;
 
 /// An operator of one operand: `f` takes and gives an element in its wide type.
 fn Unary(comptime f: anytype) type {

@@ -1,6 +1,7 @@
 //! The functions behind elementwise operators, on elements in their wide type.
 
 const std = @import("std");
+const convert = @import("convert.zig");
 const tensor = @import("tensor.zig");
 
 const get = tensor.get;
@@ -273,11 +274,7 @@ pub fn pow(comptime _: anytype, x: anytype, y: anytype) @TypeOf(x) {
         return @floatCast(math.pow(F, x, tensor.asFloat(F, y)));
     }
     if (comptime isInteger(@TypeOf(y))) return integerPower(x, y);
-    return functionsCast(T, math.pow(f64, tensor.asFloat(f64, x), tensor.asFloat(f64, y)));
-}
-
-fn functionsCast(comptime T: type, x: f64) T {
-    return @import("convert.zig").integerFrom(T, x);
+    return convert.integerFrom(T, math.pow(f64, tensor.asFloat(f64, x), tensor.asFloat(f64, y)));
 }
 
 fn integerPower(x: anytype, y: anytype) @TypeOf(x) {

@@ -1,6 +1,7 @@
 //! Gathering and scattering by index.
 
 const std = @import("std");
+const convert = @import("convert.zig");
 const functions = @import("functions.zig");
 const movement = @import("movement.zig");
 const tensor = @import("tensor.zig");
@@ -155,7 +156,7 @@ pub fn TensorScatter(c: *Context, comptime attribute: anytype, in: anytype, out:
 pub fn OneHot(c: *Context, comptime attribute: anytype, in: anytype, out: anytype) Error!void {
     const T = Of(@TypeOf(out[0]));
     const indices = in[0];
-    const depth: i64 = @import("convert.zig").convert(i64, try tensor.item(in[1]), true, .up);
+    const depth: i64 = convert.convert(i64, try tensor.item(in[1]), true, .up);
     const axis = try tensor.axisOf(get(attribute, "axis", @as(i64, -1)), indices.shape.len + 1);
     if (depth < 0) return error.Value;
     const shape = try movement.withExtent(c, indices.shape, axis, @intCast(depth));
@@ -163,7 +164,7 @@ pub fn OneHot(c: *Context, comptime attribute: anytype, in: anytype, out: anytyp
     const data = try c.alloc(T, product(shape));
     @memset(data, in[2].data[0]);
     for (indices.data, 0..) |given, i| {
-        const index: i64 = @import("convert.zig").convert(i64, given, true, .up);
+        const index: i64 = convert.convert(i64, given, true, .up);
         const place = if (index < 0) index + depth else index;
         if (place < 0 or place >= depth) continue;
         const row, const column = .{ i / around.inner, i % around.inner };

@@ -1,6 +1,7 @@
 //! Products of matrices.
 
 const std = @import("std");
+const convert = @import("convert.zig");
 const functions = @import("functions.zig");
 const tensor = @import("tensor.zig");
 
@@ -92,7 +93,7 @@ pub fn Gemm(c: *Context, comptime attribute: anytype, in: anytype, out: anytype)
 
 fn scaled(comptime T: type, x: T, factor: f32) T {
     if (comptime tensor.isFloat(T)) return x * factor;
-    return @import("convert.zig").integerFrom(T, @as(f64, @floatFromInt(x)) * factor);
+    return convert.integerFrom(T, @as(f64, @floatFromInt(x)) * factor);
 }
 
 pub fn Det(c: *Context, comptime _: anytype, in: anytype, out: anytype) Error!void {

@@ -1,8 +1,8 @@
 //! Reductions, running totals and softmax.
 
 const std = @import("std");
+const convert = @import("convert.zig");
 const functions = @import("functions.zig");
-const movement = @import("movement.zig");
 const tensor = @import("tensor.zig");
 
 const Around = tensor.Around;
@@ -161,7 +161,7 @@ fn logOfSumOfExp(comptime T: type, row: []const T) T {
 }
 
 fn fromFloat(comptime T: type, x: f64) T {
-    return if (comptime isFloat(T)) fromTotal(T, x) else @import("convert.zig").integerFrom(T, x);
+    return if (comptime isFloat(T)) fromTotal(T, x) else convert.integerFrom(T, x);
 }
 
 pub const ReduceL1 = Reduction(sumOfSizes).run;

@@ -2,6 +2,7 @@
 
 const std = @import("std");
 const convert = @import("convert.zig");
+const functions = @import("functions.zig");
 const movement = @import("movement.zig");
 const tensor = @import("tensor.zig");
 
@@ -163,7 +164,7 @@ fn interpolated(c: *Context, x: anytype, axes: []const usize, steps: []const Axi
     const data = try c.alloc(T, result.data.len);
     for (data, result.data) |*to, from| {
         if (comptime tensor.isInteger(T)) {
-            const whole = if (options.antialias) @import("functions.zig").round(from) else @trunc(from);
+            const whole = if (options.antialias) functions.round(from) else @trunc(from);
             to.* = @intFromFloat(math.clamp(whole, math.minInt(T), math.maxInt(T)));
         } else {
             to.* = convert.convert(T, from, true, .up);
@@ -291,7 +292,7 @@ const Sampler = struct {
         var sum: f64 = 0;
         var step = first;
         while (step <= last) : (step += 1) {
-            const index = if (s.kind == .nearest) @import("functions.zig").round(place) else base + asFloat(f64, step);
+            const index = if (s.kind == .nearest) functions.round(place) else base + asFloat(f64, step);
             const own = switch (s.kind) {
                 .nearest => 1,
                 .linear => if (step == 0) 1 - t else t,

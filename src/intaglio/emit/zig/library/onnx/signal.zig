@@ -2,7 +2,6 @@
 
 const std = @import("std");
 const convert = @import("convert.zig");
-const movement = @import("movement.zig");
 const tensor = @import("tensor.zig");
 
 const Around = tensor.Around;

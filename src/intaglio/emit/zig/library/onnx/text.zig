@@ -7,7 +7,6 @@ const tensor = @import("tensor.zig");
 const Context = tensor.Context;
 const Error = tensor.Error;
 const Of = tensor.Of;
-const Tensor = tensor.Tensor;
 const get = tensor.get;
 const list = tensor.list;
 const product = tensor.product;

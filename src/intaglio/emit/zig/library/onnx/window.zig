@@ -11,7 +11,6 @@ const tensor = @import("tensor.zig");
 const Context = tensor.Context;
 const Error = tensor.Error;
 const Of = tensor.Of;
-const Tensor = tensor.Tensor;
 const Wide = tensor.Wide;
 const get = tensor.get;
 const has = tensor.has;
