@@ -89,12 +89,14 @@ pub fn build(b: *std.Build) void {
 MAKEFILE = """\
 # ZIG may also be "python -m ziglang", the compiler as a Python package.
 ZIG = zig
+# ReleaseFast makes fast code, and takes longer to compile.
+MODE = Debug
 
 test: model-test
 \t./model-test
 
 model-test: $(wildcard *.zig onnx/*.zig) weights.bin
-\t$(ZIG) build-exe main.zig -O ReleaseSafe -femit-bin=$@
+\t$(ZIG) build-exe main.zig -O $(MODE) -femit-bin=$@
 
 .PHONY: test
 """

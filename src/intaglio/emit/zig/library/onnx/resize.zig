@@ -165,7 +165,8 @@ fn interpolated(c: *Context, x: anytype, axes: []const usize, steps: []const Axi
     for (data, result.data) |*to, from| {
         if (comptime tensor.isInteger(T)) {
             const whole = if (options.antialias) functions.round(from) else @trunc(from);
-            to.* = @intFromFloat(math.clamp(whole, math.minInt(T), math.maxInt(T)));
+            const low, const high = .{ asFloat(f64, @as(T, math.minInt(T))), asFloat(f64, @as(T, math.maxInt(T))) };
+            to.* = convert.integerFrom(T, math.clamp(whole, low, high));
         } else {
             to.* = convert.convert(T, from, true, .up);
         }
