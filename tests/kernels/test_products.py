@@ -51,3 +51,25 @@ def test_sampled_products(dtype: Any, seed: int) -> None:
         results = load(model, engine="native", threads=threads).run(feed)
         for name, wanted in expected.items():
             np.testing.assert_array_equal(results[name], wanted, name)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize(("m", "k", "n"), [(2100, 64, 40), (300, 900, 33), (5000, 20, 5)])
+def test_matrices_of_a_run_with_many_rows(m: int, k: int, n: int, dtype: Any) -> None:
+    """Such products pack the right operand once, or strips of a left one whose columns lie side by side."""
+    names = {"a": (m, k), "left": (k, m), "b": (k, n), "right": (n, k)}
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [helper.make_node("Transpose", [name], [f"{name}.turned"], perm=[1, 0]) for name in ("left", "right")]
+    pairs = [("a", "b"), ("a", "right.turned"), ("left.turned", "b"), ("left.turned", "right.turned")]
+    nodes += [helper.make_node("MatMul", list(pair), [f"y{i}"]) for i, pair in enumerate(pairs)]
+    inputs = [helper.make_tensor_value_info(name, number, shape) for name, shape in names.items()]
+    outputs = [helper.make_tensor_value_info(f"y{i}", number, None) for i in range(len(pairs))]
+    graph = helper.make_graph(nodes, "products", inputs, outputs)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    rng = np.random.default_rng(k)
+    feeds = {name: rng.integers(-2, 3, shape).astype(dtype) for name, shape in names.items()}
+    turned = feeds | {f"{name}.turned": feeds[name].T for name in ("left", "right")}
+    for threads in (1, 2):
+        found = load(proto, strict=True, threads=threads).run(feeds)
+        for i, (left, right) in enumerate(pairs):
+            np.testing.assert_array_equal(found[f"y{i}"], turned[left] @ turned[right])
