@@ -19,6 +19,7 @@ COMMANDS = {
     "field": "about two hundred models of the kinds people have, against ONNX Runtime",
     "training": "training steps against PyTorch, eager and compiled",
     "browser": "WebAssembly against onnxruntime-web, in node",
+    "c": "exported C against emx-onnx-cgen: bytes of code and memory, time",
     "gemm": "matrix products at the shapes of transformers, against the peak of the machine",
 }
 

@@ -346,3 +346,22 @@ def test_a_compiled_library_is_written_with_its_loader(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no kind"):
         build(classifier(), tmp_path, kind="jar")  # type: ignore[arg-type]
     assert os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(("operator", "gates"), [("LSTM", 4), ("GRU", 3)])
+def test_recurrent_layers_of_textbooks(operator: str, gates: int, direction: str, tmp_path: Path) -> None:
+    """Both kinds of reset, with and without biases and first states."""
+    count = 2 if direction == "bidirectional" else 1
+    with_state = direction != "reverse"
+    more = "linear_before_reset=1, " if operator == "GRU" and direction == "forward" else ""
+    given = ", b, , h" + (", c" if operator == "LSTM" else "") if with_state else ""
+    model = parse(
+        f"""net (float[5, 2, 3] x) => (float[5, {count}, 2, 4] y, float[{count}, 2, 4] last) {{
+            y, last = {operator} <hidden_size=4, {more}direction="{direction}"> (x, w, r{given}) }}""",
+        w=drawn(count, gates * 4, 3),
+        r=drawn(count, gates * 4, 4),
+        **({"b": drawn(count, 2 * gates * 4), "h": drawn(count, 2, 4)} if with_state else {}),
+        **({"c": drawn(count, 2, 4)} if with_state and operator == "LSTM" else {}),
+    )
+    check(model, [drawn(5, 2, 3)], tmp_path, "readable")

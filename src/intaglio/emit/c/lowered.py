@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from intaglio.emit.c.memory import Memory, plan_memory
 from intaglio.emit.c.options import COptions
@@ -16,7 +16,7 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.backend import Backend
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults
-from intaglio.kernels.plan import Call, NativeStep, Plan, walk
+from intaglio.kernels.plan import Call, Kernel, NativeStep, Plan, walk
 from intaglio.kernels.repair import lower_safely
 from intaglio.targets.c.backend import CBackend
 from intaglio.targets.plain.backend import PlainBackend
@@ -48,6 +48,8 @@ def lower_model(graph: Graph, options: COptions, outputs: list[str]) -> Lowered:
     steps = [step for step in plan.steps if isinstance(step, NativeStep)]
     step = steps[0] if steps else NativeStep()
     _settle_threads(step, options.threads)
+    if not options.is_fast:
+        _split_by_sizes(step)
     missing = [value for value in plan.outputs if value not in step.outputs]
     if missing:
         raise UnsupportedError(f"the output {comment(missing[0].name)} cannot be said in C: {missing[0].type}")
@@ -64,6 +66,24 @@ def _settle_threads(step: NativeStep, threads: int) -> None:
             action.tasks, action.cost, action.scratch = (
                 substitute(size, {}, threads) for size in (action.tasks, action.cost, action.scratch)
             )
+
+
+FEW_SIZES = 2
+"""A kernel for up to so many sets of sizes is a function for each, in which they are numbers."""
+
+
+def _split_by_sizes(step: NativeStep) -> None:
+    calls: dict[Kernel, dict[tuple[tuple[str, Dim], ...], list[Call]]] = {}
+    for action in walk(step.actions):
+        if isinstance(action, Call) and (action.kernel.code is not None or action.kernel.function is not None):
+            calls.setdefault(action.kernel, {}).setdefault(tuple(action.sizes), []).append(action)
+    for kernel, by_sizes in calls.items():
+        are_known = all(isinstance(size, int) for sizes in by_sizes for _, size in sizes)
+        if are_known and 1 < len(by_sizes) <= FEW_SIZES:
+            for sizes, group in by_sizes.items():
+                own = replace(kernel, source=f"{kernel.source}/* {sizes} */")
+                for call in group:
+                    call.kernel = own
 
 
 def _refuse_types(graph: Graph) -> None:

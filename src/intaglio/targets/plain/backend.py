@@ -29,10 +29,11 @@ FOR_VECTORS = frozenset(
 @cache
 def _anchors() -> Mapping[str, Anchor]:
     from intaglio.targets.c.rules import ANCHORS
+    from intaglio.targets.plain.recurrent import RECURRENT
     from intaglio.targets.plain.textbook import TEXTBOOK
 
     plain = {name: rule for name, rule in ANCHORS.items() if name not in FOR_VECTORS}
-    own = {name: _first(rule, plain[name]) if name in plain else rule for name, rule in TEXTBOOK.items()}
+    own = {name: _first(rule, plain[name]) if name in plain else rule for name, rule in (TEXTBOOK | RECURRENT).items()}
     return plain | own
 
 
