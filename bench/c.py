@@ -114,8 +114,8 @@ def attention() -> onnx.ModelProto:
         q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv) t = Transpose <perm=[0, 2, 1]> (k)
         s = MatMul(q, t) n = Div(s, r) p = Softmax(n) c = MatMul(p, v) o = MatMul(c, wo) a = Add(o, x)
         y = LayerNormalization(a, g, b) }""",
-        wq=drawn(32, 32), wk=drawn(32, 32), wv=drawn(32, 32), wo=drawn(32, 32), r=np.float32(5.65), g=drawn(32),
-        b=drawn(32),
+        wq=drawn(32, 32), wk=drawn(32, 32), wv=drawn(32, 32), wo=drawn(32, 32), r=np.array(5.65, np.float32),
+        g=drawn(32),        b=drawn(32),
     )  # fmt: skip
 
 

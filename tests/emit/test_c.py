@@ -188,6 +188,29 @@ def test_a_full_heap_is_told(heap: int | None, style: str, tmp_path: Path) -> No
             loaded(x / 64)
 
 
+def test_the_room_of_complex_outputs_counts_numbers(tmp_path: Path) -> None:
+    model = parse("net (complex64[6] x, bool[6] c) => (complex64[n] y) { y = Compress <axis=0> (x, c) }")
+    build(model, tmp_path, style="readable", compiler_flags=C_FLAGS["readable"])
+    run = ctypes.CDLL(str(tmp_path / "libmodel.so")).model_run
+    x, c = np.arange(6).astype(np.complex64), np.ones(6, bool)
+    y, shape = np.full(6, -1, np.complex64), np.zeros(1, np.int64)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, c, y, shape)]
+    assert run(*pointers[:3], ctypes.c_int64(11), pointers[3]) == 6
+    np.testing.assert_array_equal(y, -1)
+    assert run(*pointers[:3], ctypes.c_int64(12), pointers[3]) == 0
+    np.testing.assert_array_equal(y, x)
+
+
+def test_names_of_what_the_code_calls_are_free(tmp_path: Path) -> None:
+    model = parse(
+        """net (float[n] heap_allocate, float[3] size_product) => (float[m] memcpy, float[3] output_memory) {
+            z = NonZero(heap_allocate) s = Squeeze(z, a) g = Gather(heap_allocate, s) memcpy = Exp(g)
+            output_memory = Neg(size_product) }""",
+        a=np.array([0]),
+    )
+    check(model, [drawn(5), drawn(3)], tmp_path, "readable")
+
+
 def test_defaults_of_inputs(tmp_path: Path) -> None:
     model = parse("net (float[2] x, float[2] w) => (float[2] y) { y = Mul(x, w) }", w=np.array([2, 3], np.float32))
     intaglio.export(model, "c", tmp_path, measure=False)
@@ -264,6 +287,7 @@ def shape_of(text: str) -> list[str]:
         ({"style": "fast", "threads": 0}, "threads is 0"),
         ({"style": "fast", "target": "z80"}, "there is no target"),
         ({"prefix": "a b"}, "cannot begin"),
+        ({"heap": 63}, "heap is 63 bytes"),
         ({"prefix": "main"}, "cannot begin"),
         ({"weights": "npz"}, "there is no weights 'npz'"),
         ({"opset": 13}, "opset is for onnx, not for c"),

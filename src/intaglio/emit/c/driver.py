@@ -10,7 +10,7 @@ from intaglio.emit.c.kernels import KernelTexts
 from intaglio.emit.c.lowered import Lowered
 from intaglio.emit.c.memory import is_late_scratch
 from intaglio.emit.c.options import COptions
-from intaglio.emit.c.types import c_type
+from intaglio.emit.c.types import c_type, parts
 from intaglio.emit.c.weights import Constant, CWeights
 from intaglio.ir.dim import Dim, product, symbols
 from intaglio.kernels.overflow import safe_limit
@@ -315,7 +315,9 @@ class ModelDriver(Driver):
     def result_memory(self, buffer: Buffer, rank: int) -> str:
         """The caller's memory."""
         port = self.outputs[self.step.outputs[buffer.index]]
-        return f"output_memory({port.name}, {port.name}_room, {port.name}_shape, {rank}, shape)"
+        numbers = parts(port.value.dtype)
+        room = f"{port.name}_room" if numbers == 1 else f"{port.name}_room / {numbers}"
+        return f"output_memory({port.name}, {room}, {port.name}_shape, {rank}, shape)"
 
     def begin_round(self, counter: str) -> list[str]:
         """Nothing: nobody stops a run."""

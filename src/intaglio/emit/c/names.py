@@ -31,6 +31,13 @@ _OWN = frozenset(
      "value", "other", "shape", "used", "arena", "weights", "heap", "out", "differ", "stop", "begin", "end", "call",
      "memory", "status", "room", "bytes", "offset"}
 )  # fmt: skip
+_FUNCTIONS = frozenset(
+    {"heap_piece", "heap_begin", "heap_allocate", "heap_release", "heap_grow", "HEAP_HEADER", "output_memory",
+     "run_tasks", "scratch_memory", "size_floordiv", "size_ceildiv", "size_mod", "size_min", "size_max",
+     "size_broadcast", "size_times", "size_product", "size_sum", "size_place", "size_cost"}
+)  # fmt: skip
+"""What the entry function calls."""
+
 _MACRO = re.compile(r"(U?INT\w*_(MIN|MAX|C)|(SIZE|PTRDIFF|WCHAR|SIG_ATOMIC|DBL|FLT|LDBL|HUGE|FP|M|IG)_\w*|__\w*)")
 _NUMBERED = re.compile(r"(n|b|r|p|calc|value|argument)\d+")
 
@@ -40,7 +47,7 @@ class CNames:
 
     def __init__(self, prefix: str, reserved: Iterable[str] = ()) -> None:
         self.prefix = prefix
-        self._names = Names(KEYWORDS | _LIBRARY | _OWN | set(reserved))
+        self._names = Names(KEYWORDS | _LIBRARY | _OWN | _FUNCTIONS | set(reserved))
 
     def give(self, text: str, fallback: str = "value") -> str:
         """An identifier like a text of the model."""

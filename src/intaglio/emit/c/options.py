@@ -16,6 +16,8 @@ Style = Literal["readable", "fast"]
 STYLES = ("readable", "fast")
 WEIGHTS = ("c", "object", "bin", "extern")
 MOST_THREADS = 1024
+LEAST_HEAP = 64
+"""Bytes that the first piece of the heap needs to describe itself."""
 
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 
@@ -63,6 +65,8 @@ def options_of(given: Mapping[str, Any], weights: str | None) -> COptions:
         _one_of("weights", weights, WEIGHTS)
     if not _PREFIX.fullmatch(found.prefix) or found.prefix in RESERVED_PREFIXES:
         raise InputError(f"{found.prefix!r} cannot begin the names of C: give letters, digits and underscores")
+    if found.heap is not None and found.heap < LEAST_HEAP:
+        raise InputError(f"heap is {found.heap} bytes, expected at least {LEAST_HEAP}")
     if not 1 <= found.threads <= MOST_THREADS:
         raise InputError(f"threads is {found.threads}, expected 1 to {MOST_THREADS}")
     if not found.is_fast and (found.threads > 1 or found.target != "c"):
