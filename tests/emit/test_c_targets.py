@@ -45,7 +45,7 @@ def test_aarch64(name: str, style: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["convolution", "recurrent"])
 def test_cortex_m(name: str, tmp_path: Path) -> None:
-    """Code for a Cortex-M4 in a program of Linux; a larger processor runs it, since the emulator of users has none of M."""
+    """Code for a Cortex-M4 in a program of Linux, on a larger processor: the emulator of users has none of kind M."""
     intaglio.export(MODELS[name](), "c", tmp_path, measure=False)
     command = [sys.executable, "-m", "ziglang", "cc", "-target", "thumb-linux-musleabihf", "-mcpu=cortex_m4"]
     files = ["main.c", "model.c", "weights.c"]
