@@ -118,6 +118,14 @@ def test_a_folder_tests_itself(settings: dict[str, Any], tmp_path: Path) -> None
     assert "as stored" in make(tmp_path, "test")
 
 
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is missing")
+def test_cmake_builds_a_folder(tmp_path: Path) -> None:
+    intaglio.export(classifier(), "c", tmp_path, weights="object", measure=False)
+    for command in (["cmake", "-S", ".", "-B", "build"], ["cmake", "--build", "build"]):
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run([str(tmp_path / "build" / "test_model")], cwd=tmp_path, check=True, capture_output=True)
+
+
 def test_a_wrong_answer_is_told(tmp_path: Path) -> None:
     intaglio.export(classifier(), "c", tmp_path, measure=False)
     data = (tmp_path / "weights.c").read_text()

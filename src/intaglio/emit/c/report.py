@@ -35,9 +35,9 @@ def code_bytes(files: Mapping[str, str], options: COptions) -> int | None:
         command = [*compiler.command, *wanted, *([] if options.is_fast else ["-Os"]), "-c", "-o", "unit.o", unit]
         if subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode != 0:
             return None
-        answer = subprocess.run([size, "unit.o"], cwd=folder, capture_output=True, text=True, check=False)
-    lines = answer.stdout.splitlines()
-    return int(lines[1].split()[0]) if answer.returncode == 0 and len(lines) > 1 else None
+        answer = subprocess.run([size, "-A", "unit.o"], cwd=folder, capture_output=True, text=True, check=False)
+    sections = [line.split() for line in answer.stdout.splitlines() if line.startswith(".text")]
+    return sum(int(section[1]) for section in sections) if answer.returncode == 0 else None
 
 
 def readme(
