@@ -93,7 +93,7 @@ class ModelDriver(Driver):
     def text(self) -> str:
         """The function, without what only says that something is not used where it is."""
         text = super().text()
-        names = [*self.interface.sizes.values(), *(port.name for port in self.interface.inputs), "memory"]
+        names = [*self.interface.sizes.values(), *self._parameters(), "memory"]
         names += [each.name for each in self.constants.values()]
         for name in names:
             if len(re.findall(rf"\b{name}\b", text)) > 2:
@@ -103,6 +103,13 @@ class ModelDriver(Driver):
         if text.count("overflow") == 2:
             text = text.replace("    int64_t overflow = 0;\n    (void)overflow;\n", "")
         return text
+
+    def _parameters(self) -> list[str]:
+        """The names of all parameters that are inputs and outputs."""
+        late = [port.name for port in self.interface.outputs if port.is_late]
+        return [port.name for port in self.interface.ports] + [
+            f"{n}_{each}" for n in late for each in ("room", "shape")
+        ]
 
     def helpers(self) -> list[str]:
         """None: those that are used are written once for the file."""
@@ -117,8 +124,8 @@ class ModelDriver(Driver):
 
     def _beginning(self) -> Iterator[str]:
         interface = self.interface
+        yield from (f"(void){name};" for name in self._parameters())
         for port in interface.inputs:
-            yield f"(void){port.name};"
             if port.default is not None:
                 yield from (f"if (!{port.name})", f"    {port.name} = {interface.prefix}_default_{port.name};")
         for name in interface.sizes.values():
@@ -210,8 +217,6 @@ class ModelDriver(Driver):
 
     def call(self, call: Call) -> list[str]:
         """A kernel of the neutral language is called by its own parameters, any other by arrays of them."""
-        if isinstance(call.tasks, int) and call.tasks <= 0:
-            return []
         if self.texts.is_direct(call):
             return [*heading(call), *self._direct(call)]
         return super().call(call)

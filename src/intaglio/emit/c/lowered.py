@@ -16,7 +16,7 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.backend import Backend
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults
-from intaglio.kernels.plan import Call, Kernel, NativeStep, Plan, walk
+from intaglio.kernels.plan import Action, Branch, Call, Kernel, NativeStep, Plan, Repeat, walk
 from intaglio.kernels.repair import lower_safely
 from intaglio.targets.c.backend import CBackend
 from intaglio.targets.plain.backend import PlainBackend
@@ -48,6 +48,7 @@ def lower_model(graph: Graph, options: COptions, outputs: list[str]) -> Lowered:
     steps = [step for step in plan.steps if isinstance(step, NativeStep)]
     step = steps[0] if steps else NativeStep()
     _settle_threads(step, options.threads)
+    _drop_idle(step.actions)
     if not options.is_fast:
         _split_by_sizes(step)
     missing = [value for value in plan.outputs if value not in step.outputs]
@@ -66,6 +67,16 @@ def _settle_threads(step: NativeStep, threads: int) -> None:
             action.tasks, action.cost, action.scratch = (
                 substitute(size, {}, threads) for size in (action.tasks, action.cost, action.scratch)
             )
+
+
+def _drop_idle(actions: list[Action]) -> None:
+    """Leave out calls that have nothing to do."""
+    for action in actions:
+        for block in action.blocks if isinstance(action, (Branch, Repeat)) else ():
+            _drop_idle(block)
+    actions[:] = [
+        each for each in actions if not (isinstance(each, Call) and isinstance(each.tasks, int) and each.tasks <= 0)
+    ]
 
 
 FEW_SIZES = 2

@@ -51,6 +51,8 @@ def _without_names(text: str) -> str:
     places: dict[tuple[str, str], int] = {}
     for body, _, kind in _STRUCT.findall(text):
         declared = re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)
+        if re.search(r"[\[#]", declared):  # arrays, whose places are told by their macros
+            return text
         names = [
             name for each in re.findall(r"(?:void|int64_t)([^;]*);", declared) for name in re.findall(r"\w+", each)
         ]
