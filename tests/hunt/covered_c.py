@@ -98,22 +98,24 @@ def _plain(text: str) -> str:
 
 
 def report(root: Path) -> None:
-    """Print the lines that never ran, kernel by kernel, and how many there are."""
-    total: dict[Line, int] = defaultdict(int)
-    units = [path for path in sorted(root.iterdir()) if path.is_dir()]
+    """Print the lines that never ran, kernel by kernel, the kernels that were never entered, and how many there are."""
+    total: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    units = [path for path in sorted(root.iterdir()) if next(path.glob("*.gcda"), None)]
     for unit in units:
-        for line, count in counts(unit).items():
-            total[line] += count
-    missed: dict[str, list[str]] = defaultdict(list)
-    for (kernel, text), count in total.items():
-        if not count:
-            missed[kernel].append(text)
-    for kernel, texts in sorted(missed.items(), key=lambda item: -len(item[1])):
-        print(f"{kernel}: {len(texts)} of {sum(1 for name, _ in total if name == kernel)}")
-        for text in texts:
-            print(f"    {text}")
-    never = sum(map(len, missed.values()))
-    print(f"{len(total) - never} of {len(total)} lines ran in {len(units)} units")
+        for (kernel, text), count in counts(unit).items():
+            total[kernel][text] += count
+    entered = {kernel: lines for kernel, lines in total.items() if any(lines.values())}
+    for kernel, lines in sorted(entered.items(), key=lambda item: -_missed(item[1])):
+        if _missed(lines):
+            print(f"{kernel}: {_missed(lines)} of {len(lines)}")
+            print("".join(f"    {text}\n" for text, count in lines.items() if not count), end="")
+    print("never entered:", ", ".join(sorted(total.keys() - entered.keys())))
+    whole, never = sum(map(len, entered.values())), sum(map(_missed, entered.values()))
+    print(f"{whole - never} of {whole} lines of {len(entered)} functions ran in {len(units)} units")
+
+
+def _missed(lines: dict[str, int]) -> int:
+    return sum(not count for count in lines.values())
 
 
 if __name__ == "__main__":

@@ -123,8 +123,10 @@ def _resized(node: Node, arrays: Sequence[Any], result: Any) -> Any:
     image = arrays[0].astype(np.float64)
     whole = node.op.reference(image, *arrays[1:])
     reach = 8 * float(np.finfo(np.float32).eps) * max(*image.shape, *whole.shape) * max(float(np.ptp(image)), 1.0)
-    offset = 0.5 if node.op.antialias else 0.0
-    other = np.trunc(whole + np.where(np.rint(whole + offset) > whole + offset, reach, -reach) + offset)
+    low, high = (
+        np.rint(number) if node.op.antialias else np.trunc(number) for number in (whole - reach, whole + reach)
+    )
+    other = np.where(low == result, high, low)
     limits = np.iinfo(result.dtype)
     return np.clip(other, limits.min, limits.max).astype(result.dtype)
 

@@ -10,16 +10,22 @@ import sys
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
+
+from intaglio.onnx.reader import read_model
+from intaglio.ops.evaluate import evaluate
 
 from . import generators
 from .expectation import difference
 from .hunting import variants_of
 from .judging import Finding, Variant, examine
+from .known import distrusted
 from .minimise import Minimiser
 from .minimise import test_of as written_test
 from .problem import Problem
 from .seeds import LONG, QUICK
+from .shaking import shaken
 from .written import assert_agrees, written_problem
 
 
@@ -76,6 +82,45 @@ def test_what_is_not_rounded_must_be_the_same() -> None:
         wrong = plain.copy()
         wrong[place] = value
         assert difference(wrong, plain, same)
+
+
+@pytest.mark.parametrize("step", [1e-7, 1e-5])
+def test_what_is_right_by_one_shaken_run_is_right_by_all(step: float) -> None:
+    random = np.random.default_rng(1)
+    plain = random.standard_normal(400).astype(np.float32)
+    around = samples(plain, step)
+    verdicts = set()
+    for far in np.geomspace(0.1, 1000, 40):
+        ours = (plain * (1 + far * step * random.uniform(-1, 1, plain.shape))).astype(np.float32)
+        early, late = difference(ours, plain, around[:1], 5), difference(ours, plain, around)
+        assert early or not late
+        verdicts.add((bool(early), bool(late)))
+    assert verdicts >= {(False, False), (True, True)}
+
+
+def test_faults_of_judges_may_be_those_of_one_attribute() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    g (float[1, 1, 4, 4] x) => (y) { y = MaxPool <kernel_shape = [2, 2], ceil_mode = %d> (x) }"""
+    plain, ceiled = (onnx.parser.parse_model(text % flag) for flag in (0, 1))
+    assert not distrusted("evaluator", plain, is_special=False)
+    assert distrusted("evaluator", ceiled, is_special=False)
+    assert not distrusted("runtime", ceiled, is_special=False)
+
+
+@pytest.mark.parametrize("antialias", [0, 1])
+def test_interpolated_integers_may_be_a_step_off_at_whole_numbers_alone(antialias: int) -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    g (uint8[1, 1, 3, 2] x) => (y) {
+        s = Constant <value = int64[4] {1, 1, 3, 5}> ()
+        y = Resize <mode = "linear", coordinate_transformation_mode = "align_corners", antialias = %d> (x, , , s) }"""
+    graph = read_model(onnx.parser.parse_model(text % antialias)).graph
+    image = np.array([[10, 14], [10, 12], [10, 15]], np.uint8)[None, None]  # 10 11 12 13 14, ... 10.5 ..., 11.25 ...
+    plain = evaluate(graph, [image])[0][0, 0].astype(int)
+    moved = shaken(graph, [image], np.random.default_rng(0))[0][0, 0].astype(int)
+    exact = np.array([np.linspace(*row, 5) for row in image[0, 0]])
+    is_near = exact % 1 == (0.5 if antialias else 0.0)
+    assert ((moved != plain) == is_near).all()
+    assert np.abs(moved - plain).max() == 1
 
 
 @pytest.mark.parametrize("ours", [np.zeros((2, 3), np.float32), np.zeros(6, np.float64), np.zeros(5, np.float32)])
