@@ -96,7 +96,7 @@ pub fn GatherND(c: *Context, comptime attribute: anytype, in: anytype, out: anyt
 
 /// How an update is put to an element that is there.
 fn update(comptime attribute: anytype, comptime T: type, old: T, new: T) T {
-    const reduction = get(attribute, "reduction", @as([]const u8, "none"));
+    const reduction = comptime get(attribute, "reduction", @as([]const u8, "none"));
     if (comptime std.mem.eql(u8, reduction, "none")) return new;
     if (T == bool) return if (comptime std.mem.eql(u8, reduction, "add") or std.mem.eql(u8, reduction, "max")) old or new else old and new;
     const x, const y = .{ tensor.wide(old), tensor.wide(new) };
