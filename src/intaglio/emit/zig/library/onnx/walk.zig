@@ -222,6 +222,17 @@ pub fn elements(c: *Context, comptime T: type, bytes: []const u8, count: usize) 
     return data[0..count];
 }
 
+/// Refuse an input whose rank, or whose size where the graph has a number, is not that of the graph.
+fn checkInput(comptime written: anytype, value: TypeOf(written)) Error!void {
+    if (!@hasField(@TypeOf(written), "tensor_type")) return;
+    if (value.data.len != tensor.product(value.shape)) return error.Shape;
+    if (!@hasField(@TypeOf(written.tensor_type), "shape")) return;
+    if (value.shape.len != written.tensor_type.shape.len) return error.Shape;
+    inline for (written.tensor_type.shape, 0..) |extent, axis| {
+        if (@TypeOf(extent) == comptime_int and value.shape[axis] != extent) return error.Shape;
+    }
+}
+
 /// A model as a type: `Inputs`, `Outputs` and `run`.
 pub fn Model(comptime graph: anytype) type {
     return struct {
@@ -238,6 +249,7 @@ pub fn Model(comptime graph: anytype) type {
         pub fn runSeeded(allocator: std.mem.Allocator, weights: []align(64) const u8, inputs: Inputs, seed: u64) Error!Outputs {
             @setEvalBranchQuota(quota);
             var c: Context = .{ .allocator = allocator, .weights = weights, .random = .init(seed) };
+            inline for (graph.input, 0..) |input, place| try checkInput(input.type, inputs[place]);
             const nothing: Nothing = .{};
             return runGraph(&c, graph, &nothing, inputs);
         }
