@@ -42,7 +42,8 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
         "",
         "takes the only element of a new axis from -0.5 instead of 0",
     ),
-    ("evaluator", "MaxPool ceil_mode=1", "", "gives results of a wrong size"),
+    ("evaluator", "MaxPool", "", "gives results of a wrong size with pads or ceil_mode"),
+    *(("evaluator", f"ScatterElements reduction={name}", "SPECIAL", "may lose NaN") for name in ("min", "max")),
 )
 """The judge, the operator, an element type (SPECIAL for numbers that are not finite), the fault; empty for any.
 
