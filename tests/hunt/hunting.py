@@ -43,7 +43,7 @@ class Tally:
     findings: int = 0
     judges: Counter[str] = field(default_factory=Counter[str])
     kinds: Counter[str] = field(default_factory=Counter[str])
-    seconds: Counter[str] = field(default_factory=Counter[str])
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Processor time by phase."""
 
 
@@ -166,7 +166,7 @@ def hunt(plan: Iterable[tuple[str, int]], jobs: int, end: float, record: Record,
 
 
 def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, record: Record) -> None:
-    result = outcome.result or {"cases": 1, "verdict": Verdict(), "seconds": Counter()}
+    result = outcome.result or {"cases": 1, "verdict": Verdict(), "seconds": {}}
     verdict: Verdict = result["verdict"]
     if outcome.fault:
         verdict.findings.append(Finding(outcome.phase, "", 0, outcome.fault))
@@ -175,8 +175,9 @@ def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, record: Record)
     tally.kinds[kind] += result["cases"]
     tally.findings += len(verdict.findings)
     tally.judges.update(verdict.judges)
-    tally.seconds.update(result["seconds"])
-    record.keep(kind, seed, result["cases"], result["seconds"].total(), verdict.findings, verdict.doubts)
+    for phase, seconds in result["seconds"].items():
+        tally.seconds[phase] += seconds
+    record.keep(kind, seed, result["cases"], sum(result["seconds"].values()), verdict.findings, verdict.doubts)
     for finding in verdict.findings[:3]:
         print(f"\n{kind} {seed}: {_short(str(finding))}", flush=True)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -181,3 +182,22 @@ print(outcome.phase, outcome.fault)
 def test_a_crash_is_a_finding() -> None:
     told = subprocess.run([sys.executable, "-c", CRASH], capture_output=True, text=True, check=True, timeout=120)
     assert told.stdout.split() == ["thinking", "the", "process", "ended", "by", "SIGSEGV"]
+
+
+def test_a_hunt_keeps_what_it_did(tmp_path: Path) -> None:
+    """A seed that ends as it should and one whose process ends; in a process of its own, as it forks."""
+    script = f"""
+from pathlib import Path
+from tests.hunt import hunting
+from tests.hunt.children import Outcome
+from tests.hunt.judging import Verdict
+tally, record = hunting.Tally(), hunting.Record(Path({str(tmp_path)!r}))
+watch = hunting.Watch(lambda phase: None)
+watch.tell("generating")
+watch.tell("")
+hunting._count(tally, "chains", 3, Outcome({{"cases": 24, "verdict": Verdict(), "seconds": watch.seconds}}), record)
+hunting._count(tally, "chains", 4, Outcome(None, "the process ended by SIGSEGV", "native"), record)
+print(tally.seeds, tally.cases, tally.findings, sorted(record.done("chains")))
+"""
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert told.stdout.splitlines()[-1] == "2 25 1 [3, 4]"
