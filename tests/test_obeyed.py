@@ -279,6 +279,7 @@ CASES: dict[str, Case] = {
     "export --simplify": ([*EXPORT, "--no-simplify"], lambda left: "one" in Path("made/model.py").read_text()),
     "export --disable": ([*EXPORT, "--disable", "zz"], fails("'zz'")),
     "export --opset": ([*EXPORT, "--to", "onnx", "--opset", "1"], lambda left: left.status != 0),
+    "export --functions": ([*EXPORT, "--to", "onnx", "--functions", "keep"], fails("simplify=False")),
     "export --external-data": ([*EXPORT, "--to", "onnx", "--external-data", "-1"], lambda left: left.status == 2),
     "export --dim": ([*C, "--dim", "n=5"], lambda left: "x[5]" in Path("made/model.h").read_text()),
     "export --style": ([*C, "--style", "fast"], lambda left: Path("made/ig.h").exists()),

@@ -102,3 +102,43 @@ def test_untouched(tmp_path: Path) -> None:
     assert [node.op_type for node in found.graph.node].count("Gather") == 2
     simplified = check(MODELS["shapes"](), FEEDS["shapes"], tmp_path / "simple")
     assert len(simplified.graph.node) < len(found.graph.node)
+
+
+WITH_FUNCTION = """
+<ir_version: 10, opset_import: ["" : 21, "own" : 1]>
+net (float[n, 4] x) => (float[n, 4] y) <float[4] w = {1.0, 2.0, 3.0, 4.0}> {
+    t = own.scaled (x, w)
+    y = own.scaled (t, w)
+}
+<domain: "own", opset_import: ["" : 21]>
+scaled (a, b) => (c) {
+    d = Mul (a, b)
+    c = Tanh (d)
+}
+"""
+
+
+@pytest.mark.parametrize("external_data", [None, True, 8])
+def test_functions_are_kept_where_that_is_asked_for(external_data: bool | int | None, tmp_path: Path) -> None:
+    model, feeds = onnx.parser.parse_model(WITH_FUNCTION), [drawn(3, 4)]
+    kept = check(model, feeds, tmp_path / "kept", simplify=False, functions="keep", external_data=external_data)
+    assert [function.name for function in kept.functions] == ["scaled"]
+    assert [node.op_type for node in kept.graph.node] == ["scaled", "scaled"]
+    assert "t" in [value.name for value in kept.graph.value_info]
+    assert (tmp_path / "kept" / "model.onnx.data").exists() == (external_data == 8)
+    inlined = check(model, feeds, tmp_path / "inlined", functions="inline")
+    assert not inlined.functions
+
+
+def test_functions_that_cannot_be_kept_are_told(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(WITH_FUNCTION)
+    with pytest.raises(InputError, match="simplify=False"):
+        intaglio.export(model, "onnx", tmp_path, functions="keep")
+    with pytest.raises(InputError, match="no opset"):
+        intaglio.export(model, "onnx", tmp_path, functions="keep", simplify=False, opset=18)
+    with pytest.raises(InputError, match="no functions to keep"):
+        intaglio.export(intaglio.load(model), "onnx", tmp_path, functions="keep", simplify=False)
+    with pytest.raises(InputError, match="'inline' or 'keep'"):
+        intaglio.export(model, "onnx", tmp_path, functions="some")
+    with pytest.raises(InputError, match="functions is for onnx"):
+        intaglio.export(model, "python", tmp_path, functions="keep")

@@ -34,6 +34,13 @@ class WeightsFormat(StrEnum):
     extern = "extern"
 
 
+class FunctionsOption(StrEnum):
+    """What the option `--functions` takes."""
+
+    inline = "inline"
+    keep = "keep"
+
+
 class CodeStyle(StrEnum):
     """What the option `--style` takes."""
 
@@ -70,6 +77,10 @@ def export_model(
             parse=parse_bytes,
             help="Put tensors of at least so many bytes into a file beside the ONNX file.",
         ),
+    ] = None,
+    functions: Annotated[
+        FunctionsOption | None,
+        Option("--functions", help="Inline the functions of an ONNX model, or keep them; keep needs --no-simplify."),
     ] = None,
     dims: Annotated[
         list[str] | None,
@@ -124,6 +135,7 @@ def export_model(
         weights=None if weights is None else weights.value,
         opset=opset,
         external_data=external_data,
+        functions=None if functions is None else functions.value,
         debug=debug,
         dims=parse_dims(dims or ()),
         style=None if style is None else style.value,

@@ -65,6 +65,10 @@ class Wish:
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     phases: dict[str, str] = field(default_factory=dict[str, str])
     """The graph as text after each phase, where that is wanted."""
+    given: Any = None
+    """What the graph was read from."""
+    is_changed: bool = False
+    """Whether the graph was simplified, or its sizes were fixed."""
 
 
 def export(
@@ -87,7 +91,8 @@ def export(
     `disable` leaves out passes by name. `weights` is "npz" or "safetensors", for C "c", "object", "bin" or "extern".
     `dims` gives numbers to sizes that have names. With `debug`, the graph after each phase is written to files too.
 
-    ONNX takes `opset`, and `external_data`: tensors of at least so many bytes lie in a file of their own. C takes
+    ONNX takes `opset`, `external_data` (tensors of at least so many bytes lie in a file of their own) and `functions`
+    ("inline", or "keep" for a model that is written as it is). C takes
     `style` ("readable" or "fast"), `target` and `threads` (of fast code), `prefix` (of all names), `globals=False`
     (memory and weights are given by the caller), `heap` (bytes for tensors whose sizes data tells; for wasm too) and
     `measure` (compile to tell the size of the code).
@@ -128,7 +133,8 @@ def prepared(
         simplify_graph(graph, disable=left_out)
         phases |= {"simplified": summary(graph)} if debug else {}
     graph = fix_sizes(graph, dims or {})
-    return Wish(graph, name, weights or module.WEIGHTS, outputs, given, phases)
+    is_changed = simplify or bool(dims)
+    return Wish(graph, name, weights or module.WEIGHTS, outputs, given, phases, model, is_changed)
 
 
 def _options_for(language: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +150,7 @@ def _options_for(language: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "onnx": ("opset", "external_data"),
+    "onnx": ("opset", "external_data", "functions"),
     "wasm": ("heap",),
     "c": ("style", "target", "threads", "prefix", "globals", "heap", "measure"),
 }
