@@ -61,7 +61,8 @@ class Builder(OperatorMethods):
         inputs = self._operands(cls, operands, named)
         if cls.variadic_outputs:
             named["output_count"] = outputs
-        values = self.add(cls(**named), inputs, outputs)
+        attributes = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+        values = self.add(cls(**attributes), inputs, outputs)
         return values[0] if outputs == 1 else values
 
     def _operands(self, cls: type[Op], operands: Sequence[Operand | None], named: dict[str, Any]) -> list[Value | None]:

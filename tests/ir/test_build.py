@@ -1,0 +1,10 @@
+def test_lists_of_attributes_become_tuples() -> None:
+    """Operators with equal attributes are equal, however the attributes were given."""
+    graph = Graph("g")
+    x = graph.add_input("x", TensorType(FLOAT32, (1, 2, 5, 5)))
+    b = Builder(graph)
+    first, second = b.Transpose(x, perm=[0, 2, 1, 3]), b.Transpose(x, perm=(0, 2, 1, 3))
+    assert first.producer is not None
+    assert second.producer is not None
+    assert hash(first.producer.op) == hash(second.producer.op)
+    assert first.producer.op == second.producer.op
