@@ -1,3 +1,13 @@
+"""Builders: what they make of what they are given."""
+
+from __future__ import annotations
+
+from intaglio.ir.build import Builder
+from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.graph import Graph
+from intaglio.ir.types import TensorType
+
+
 def test_lists_of_attributes_become_tuples() -> None:
     """Operators with equal attributes are equal, however the attributes were given."""
     graph = Graph("g")
