@@ -118,7 +118,7 @@ def test_interpolated_integers_may_be_a_step_off_at_whole_numbers_alone(antialia
     image = np.array([[10, 14], [10, 12], [10, 15]], np.uint8)[None, None]  # 10 11 12 13 14, ... 10.5 ..., 11.25 ...
     plain = evaluate(graph, [image])[0][0, 0].astype(int)
     moved = shaken(graph, [image], np.random.default_rng(0))[0][0, 0].astype(int)
-    exact = np.array([np.linspace(*row, 5) for row in image[0, 0]])
+    exact = np.array([np.linspace(first, last, 5) for first, last in image[0, 0].tolist()])
     is_near = exact % 1 == (0.5 if antialias else 0.0)
     assert ((moved != plain) == is_near).all()
     assert np.abs(moved - plain).max() == 1
