@@ -15,8 +15,7 @@ import numpy as np
 
 from intaglio.emit.c.interface import Port
 from intaglio.emit.export import prepared
-from intaglio.emit.wasm.module import write_wasm
-from intaglio.emit.wasm.script import ARRAYS
+from intaglio.emit.wasm.module import stored_tensor, write_wasm
 from intaglio.errors import IntaglioError, UnsupportedError
 
 RUNNER = Path(__file__).parent / "run_wasm.mjs"
@@ -49,7 +48,7 @@ class WasmModel:
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         """One run."""
         ports = zip(self.inputs, arrays, strict=False)
-        feeds = {port.title: _stored(port, array) for port, array in ports if array is not None}
+        feeds = {port.title: stored_tensor(port, array) for port, array in ports if array is not None}
         answer = self._ask({"folder": Path(self._folder.name).as_uri(), "inputs": feeds})
         if "error" in answer:
             raise WasmRunError(answer["error"])
@@ -77,12 +76,6 @@ class WasmModel:
     def __del__(self) -> None:
         if hasattr(self, "_node"):
             self.close()
-
-
-def _stored(port: Port, array: Any) -> dict[str, Any]:
-    data = np.ascontiguousarray(array)
-    text = base64.b64encode(data.tobytes()).decode("ascii")
-    return {"kind": ARRAYS[port.type], "dims": list(np.shape(array)), "bytes": text}
 
 
 def _array(port: Port, item: dict[str, Any]) -> Any:

@@ -120,15 +120,15 @@ def _compile(
     files, output = sources(options, written.weights), str(target / name)
     library = [] if system == "windows" else ["-lm"]
     if kind == "exe":
-        _call(place, [*compiler.command, *chosen, "-o", output, "main.c", *files, *library])
+        run_compiler(place, [*compiler.command, *chosen, "-o", output, "main.c", *files, *library])
     elif kind == "shared":
-        _call(place, [*compiler.command, *chosen, *_shared(system, prefix), "-o", output, *files, *library])
+        run_compiler(place, [*compiler.command, *chosen, *_shared(system, prefix), "-o", output, *files, *library])
     else:
         objects = [f"{Path(file).stem}.o" for file in files]
         for file, made in zip(files, objects, strict=True):
-            _call(place, [*compiler.command, *chosen, "-c", "-o", made, file])
+            run_compiler(place, [*compiler.command, *chosen, "-c", "-o", made, file])
         archiver = [sys.executable, "-m", "ziglang", "ar"] if compiler.kind == "zig" else ["ar"]
-        _call(place, [*archiver, "rcs", output, *objects])
+        run_compiler(place, [*archiver, "rcs", output, *objects])
     return name
 
 
@@ -147,7 +147,8 @@ def _shared(system: str, prefix: str) -> list[str]:
     return ["-shared"] if system == "windows" else ["-shared", "-fPIC"]
 
 
-def _call(folder: Path, command: Sequence[str]) -> None:
+def run_compiler(folder: Path, command: Sequence[str]) -> None:
+    """Run a compiler in a folder; raises CompileError with what it says."""
     try:
         answer = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_SECONDS

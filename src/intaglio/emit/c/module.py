@@ -12,7 +12,7 @@ from intaglio.emit.c.example import example_of
 from intaglio.emit.c.interface import Interface, interface_of
 from intaglio.emit.c.lowered import Lowered, lower_model
 from intaglio.emit.c.options import COptions, options_of
-from intaglio.emit.c.program import program, test_data
+from intaglio.emit.c.program import Example, program, test_data
 from intaglio.emit.c.report import readme
 from intaglio.emit.c.source import header, source
 from intaglio.emit.c.weights import (
@@ -48,6 +48,8 @@ class Written:
     lowered: Lowered
     weight_bytes: int
     """The size of the file of weights, where there is one."""
+    example: Example | None
+    """What the folder tests itself with."""
 
 
 def write_model(wish: Wish) -> Written:
@@ -84,7 +86,7 @@ def write_model(wish: Wish) -> Written:
         return ["weights.bin"]
 
     text = readme(wish.name, lowered, interface, options, weights, constants, files)
-    return Written(Source(files, {}, text, save=save), interface, options, weights, lowered, weight_bytes)
+    return Written(Source(files, {}, text, save=save), interface, options, weights, lowered, weight_bytes, example)
 
 
 def _weight_files(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -15,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from intaglio.emit.c.build import run_compiler
 from intaglio.emit.c.building import flags
-from intaglio.emit.c.example import example_of
 from intaglio.emit.c.interface import Port
 from intaglio.emit.c.module import Written, write_model
 from intaglio.emit.c.program import Example
@@ -31,7 +30,6 @@ LEFT_OUT = ()
 
 LINKING = ("-fno-sanitize=all", "-mexec-model=reactor", "-Wl,--strip-all")
 LINKED = ("model_run", "model_arena_bytes", "model_error", "__heap_base")
-TIME_LIMIT_SECONDS = 600
 TOLERANCE = 1e-4
 
 
@@ -53,13 +51,12 @@ def write_wasm(wish: Wish, optimize: str = "-O3") -> WrittenWasm:
     options = {"style": "fast", "target": "wasm", "globals": False, "measure": False, **wish.options}
     written = write_model(replace(wish, options=options, weights="bin"))
     interface = written.interface
-    weights = _weights(written)
-    example = example_of(wish.graph, written.lowered.sizes)
+    example = written.example
     stored = None
     if example is not None and example.outputs is not None:
         stored = _stored(interface.inputs, interface.outputs, example)
     files = {
-        "model.js": model_text(interface, len(weights)),
+        "model.js": model_text(interface, written.weight_bytes if interface.takes_weights else 0),
         "model.d.ts": types_text(interface),
         "loader.js": loader_text(),
         "index.html": _copied("index.html"),
@@ -70,23 +67,15 @@ def write_wasm(wish: Wish, optimize: str = "-O3") -> WrittenWasm:
 
     def save(folder: Path) -> list[str]:
         compile_wasm(written, folder / "model.wasm", optimize)
-        if interface.takes_weights:
-            (folder / "weights.bin").write_bytes(weights)
-        return ["model.wasm", *(["weights.bin"] if interface.takes_weights else [])]
+        save_weights = written.source.save
+        assert save_weights is not None, "the C has its weights in a file"
+        return ["model.wasm", *(save_weights(folder) if interface.takes_weights else [])]
 
     return WrittenWasm(Source(files, {}, _readme(wish, stored is not None), save=save), written)
 
 
 def _copied(name: str) -> str:
     return (LIBRARY / name).read_text(encoding="utf-8")
-
-
-def _weights(written: Written) -> bytes:
-    if written.source.save is None or not written.interface.takes_weights:
-        return b""
-    with tempfile.TemporaryDirectory(prefix="intaglio-weights-") as folder:
-        names = written.source.save(Path(folder))
-        return (Path(folder) / names[0]).read_bytes() if names else b""
 
 
 def compiler() -> list[str]:
@@ -105,18 +94,7 @@ def compile_wasm(written: Written, path: Path, optimize: str = "-O3") -> None:
             (Path(place) / name).write_text(text, encoding="utf-8")
         source = f"{written.options.prefix}.c"
         command = [*compiler(), *chosen, optimize, *links, "-o", str(path.resolve()), source]
-        _call(Path(place), command)
-
-
-def _call(folder: Path, command: Sequence[str]) -> None:
-    try:
-        answer = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CompileError(f"the compiler of WebAssembly cannot be run: {error}") from None
-    if answer.returncode != 0:
-        raise CompileError(f"the compiler of WebAssembly failed:\n{answer.stderr[:4000]}")
+        run_compiler(Path(place), command)
 
 
 def _stored(inputs: Sequence[Port], outputs: Sequence[Port], example: Example) -> str:
@@ -124,13 +102,18 @@ def _stored(inputs: Sequence[Port], outputs: Sequence[Port], example: Example) -
     assert example.outputs is not None
     data = {
         "tolerance": TOLERANCE,
-        "inputs": {port.title: _tensor(port, array) for port, array in zip(inputs, example.inputs, strict=True)},
-        "outputs": {port.title: _tensor(port, array) for port, array in zip(outputs, example.outputs, strict=True)},
+        "inputs": _tensors(inputs, example.inputs),
+        "outputs": _tensors(outputs, example.outputs),
     }
     return json.dumps(data)
 
 
-def _tensor(port: Port, array: Array) -> dict[str, Any]:
+def _tensors(ports: Sequence[Port], arrays: Sequence[Array]) -> dict[str, Any]:
+    return {port.title: stored_tensor(port, array) for port, array in zip(ports, arrays, strict=True)}
+
+
+def stored_tensor(port: Port, array: Array) -> dict[str, Any]:
+    """A tensor as JSON holds it, for the arrays of JavaScript."""
     data = np.ascontiguousarray(array)
     return {
         "kind": ARRAYS[port.type],
