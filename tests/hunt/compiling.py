@@ -7,6 +7,7 @@ unit; every `SHARE`th, and all seeds of the tests, are compiled as users have it
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,12 @@ def is_optimised(seed: int) -> bool:
 
 
 def compile_plainly() -> None:
-    """Have this process compile without optimisation from now on; before it has compiled anything."""
+    """Have this process compile without optimisation from now on; before it has compiled anything.
+
+    Its code has a cache of its own: what is saved or loaded without a compiler must not find it.
+    """
+    os.environ["INTAGLIO_CACHE"] = f"{cache.default_cache().root}-unoptimised"
+    cache.default_cache.cache_clear()
     Compiler.flags = _plain_flags
     Compiler.compile_unit = _compile_plainly
     cache.partition = lambda functions, cores: [functions]
