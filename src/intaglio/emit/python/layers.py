@@ -17,6 +17,7 @@ from intaglio.emit.pythonic.block import (
     literal,
     quoted,
 )
+from intaglio.emit.pythonic.movement import print_roi_align, resize_options
 from intaglio.ir.dtype import BOOL
 from intaglio.ir.graph import Value
 from intaglio.ops.indices import known_length
@@ -180,20 +181,10 @@ def _resize(site: Site) -> str:
     has_scales = site.has(2) and not _is_empty(site.value(2))
     constant = site.value(2).constant if has_scales else None
     scales = None if not has_scales else site.x(2) if constant is None else literal(constant)
-    named: dict[str, Any] = {
-        "mode": None if op.mode == "nearest" else op.mode,
-        "coordinates": None if op.coordinate_transformation_mode == "half_pixel" else op.coordinate_transformation_mode,
-        "rounding": None if op.nearest_mode == "round_prefer_floor" else op.nearest_mode,
-        "cubic": None if op.cubic_coeff_a == -0.75 else op.cubic_coeff_a,
-        "antialias": bool(op.antialias) or None,
-        "inside": bool(op.exclude_outside) or None,
-        "policy": None if op.keep_aspect_ratio_policy == "stretch" else op.keep_aspect_ratio_policy,
-        "fill": op.extrapolation_value or None,
-    }
     given = [f"scales={scales}" if scales else f"sizes={site.listing(3)}"]
     if op.coordinate_transformation_mode == "tf_crop_and_resize" and site.has(1):
         given.append(f"roi={site.x(1)}")
-    return site.call("resize", "xp", site.x(0), str(tuple(axes)), *given, **named)
+    return site.call("resize", "xp", site.x(0), str(tuple(axes)), *given, **resize_options(op))
 
 
 def _is_empty(value: Value) -> bool:
@@ -210,12 +201,7 @@ def _grid_sample(site: Site) -> str:
     )
 
 
-@says("RoiAlign")
-def _roi_align(site: Site) -> str:
-    op = site.op
-    half = str(op.coordinate_transformation_mode == "half_pixel")
-    sizes = [str(op.output_height), str(op.output_width), str(op.sampling_ratio), repr(op.spatial_scale)]
-    return site.call("roi_align", site.x(0), site.x(1), site.x(2), *sizes, quoted(op.mode), half)
+says("RoiAlign")(print_roi_align)
 
 
 @says("Det")

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from intaglio.emit.python.words import (
-    says,
-)
-from intaglio.emit.pythonic.block import (
-    Site,
-    UnsayableError,
-    literal,
-    quoted,
-)
-from intaglio.ir.dim import Dim
+from intaglio.emit.python.words import says
+from intaglio.emit.pythonic.block import Site, UnsayableError, literal, quoted
+from intaglio.emit.pythonic.movement import library_calls, print_slice, reshaped, sliced_shape
 from intaglio.ir.dtype import FLOAT32, INT64, STRING
-from intaglio.ops.indices import resolve_axes
+
+says("Slice")(print_slice)
+for _name, _printer in library_calls("xp").items():
+    says(_name)(_printer)
 
 
 @says("Transpose")
@@ -30,24 +24,9 @@ def _transpose(site: Site) -> str:
 
 @says("Reshape")
 def _reshape(site: Site) -> str:
-    return _reshaped(site, site.node.output.tensor.shape) or site.call(
+    return reshaped(site, site.node.output.tensor.shape) or site.call(
         "reshape", site.x(0), site.x(1), allow_zero=True if site.op.allowzero else None
     )
-
-
-def _reshaped(site: Site, shape: Sequence[Dim] | None) -> str | None:
-    """The operand in a shape that is known; None where it is not."""
-    if shape is None:
-        return None
-    open_sizes = [size for size in shape if not isinstance(size, int)]
-    if len(open_sizes) == 1 and 0 not in shape:
-        sizes = [size if isinstance(size, int) else -1 for size in shape]
-        return f"{site.x(0)}.reshape({', '.join(map(str, sizes))})"
-    try:
-        sizes = site.writer.sizes(shape)
-    except UnsayableError:
-        return None
-    return f"{site.x(0)}.reshape({sizes if len(shape) < 2 else sizes[1:-1]})"
 
 
 @says("Flatten", "Squeeze", "Unsqueeze")
@@ -64,7 +43,7 @@ def _same_elements(site: Site) -> str:
             return f"xp.squeeze({site.x(0)})"
         axes = f"tuple({site.x(1)}.tolist())" if site.dims(1) is None else str(tuple(site.ints(1)))
         return f"xp.squeeze({site.x(0)}, axis={axes})"
-    found = _reshaped(site, site.node.output.tensor.shape)
+    found = reshaped(site, site.node.output.tensor.shape)
     if found is None:
         raise UnsayableError("the sizes are not known")
     return found
@@ -72,9 +51,7 @@ def _same_elements(site: Site) -> str:
 
 @says("Shape")
 def _shape(site: Site) -> str:
-    op = site.op
-    part = "" if op.start == 0 and op.end is None else f"[{op.start or ''}:{'' if op.end is None else op.end}]"
-    return f"xp.asarray({site.x(0)}.shape{part}, dtype=xp.int64)"
+    return f"xp.asarray({sliced_shape(site)}, dtype=xp.int64)"
 
 
 @says("Size")
@@ -151,35 +128,6 @@ def _split(site: Site) -> str:
     return site.call("split", "xp", x, site.writer.sizes(sizes), str(axis))
 
 
-@says("Slice")
-def _slice(site: Site) -> str:
-    try:
-        return _plain_slice(site)
-    except UnsayableError:
-        pass
-    axes = site.listing(3) if site.has(3) else "None"
-    steps = site.listing(4) if site.has(4) else "None"
-    return site.call("cut", site.x(0), site.listing(1), site.listing(2), axes, steps)
-
-
-def _plain_slice(site: Site) -> str:
-    """x[:, 1:-1], where all of it is known and means the same in Python."""
-    starts, ends = site.ints(1), site.ints(2)
-    rank = site.rank()
-    axes = resolve_axes(site.ints(3) if site.has(3) else range(len(starts)), rank)
-    steps = site.ints(4) if site.has(4) else [1] * len(starts)
-    if any(step < 1 for step in steps):
-        raise UnsayableError("a slice backwards")
-    places = [":"] * rank
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        size = site.value(0).shape[axis]
-        last = "" if end >= 2**31 - 1 or end == size else str(end)
-        places[axis] = f"{start or ''}:{last}" + (f":{step}" if step != 1 else "")
-    while places and places[-1] == ":":
-        places.pop()
-    return f"{site.x(0)}[{', '.join(places)}]" if places else site.x(0)
-
-
 @says("Pad")
 def _pad(site: Site) -> str:
     dtype = site.value(0).dtype
@@ -189,43 +137,9 @@ def _pad(site: Site) -> str:
     return site.call("pad", "xp", site.x(0), site.listing(1), value, axes, mode=mode)
 
 
-@says("CenterCropPad")
-def _center_crop_pad(site: Site) -> str:
-    axes = site.op.axes or tuple(range(site.rank()))
-    return site.call("center_crop_pad", "xp", site.x(0), site.listing(1), str(tuple(axes)))
-
-
 @says("Gather")
 def _gather(site: Site) -> str:
     return f"xp.take({site.x(0)}, {site.x(1)}, axis={site.op.axis})"
-
-
-@says("GatherElements")
-def _gather_elements(site: Site) -> str:
-    return site.call("gather_elements", "xp", site.x(0), site.x(1), str(site.op.axis))
-
-
-@says("GatherND")
-def _gather_nd(site: Site) -> str:
-    return site.call("gather_nd", "xp", site.x(0), site.x(1), batch=site.op.batch_dims or None)
-
-
-@says("ScatterElements")
-def _scatter_elements(site: Site) -> str:
-    reduction = None if site.op.reduction == "none" else site.op.reduction
-    return site.call("scatter_elements", "xp", site.x(0), site.x(1), site.x(2), str(site.op.axis), reduction=reduction)
-
-
-@says("ScatterND")
-def _scatter_nd(site: Site) -> str:
-    reduction = None if site.op.reduction == "none" else site.op.reduction
-    return site.call("scatter_nd", "xp", site.x(0), site.x(1), site.x(2), reduction=reduction)
-
-
-@says("TensorScatter")
-def _tensor_scatter(site: Site) -> str:
-    is_circular = str(site.op.mode == "circular")
-    return site.call("tensor_scatter", "xp", site.x(0), site.x(1), site.optional(2), str(site.op.axis), is_circular)
 
 
 @says("NonZero")
@@ -274,11 +188,6 @@ def _one_hot(site: Site) -> str:
 def _trilu(site: Site) -> str:
     k = f"int({site.x(1)}.reshape(()))" if site.has(1) else "0"
     return site.call("triangle", "xp", site.x(0), k, str(bool(site.op.upper)))
-
-
-@says("ReverseSequence")
-def _reverse_sequence(site: Site) -> str:
-    return site.call("reverse_sequence", "xp", site.x(0), site.x(1), str(site.op.time_axis), str(site.op.batch_axis))
 
 
 @says("NonMaxSuppression")

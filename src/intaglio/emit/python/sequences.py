@@ -26,15 +26,6 @@ def _has_element(site: Site) -> str:
     return f"xp.asarray({site.optional(0)} is not None)"
 
 
-@says("SplitToSequence")
-def _split_to_sequence(site: Site) -> str:
-    sizes = "None"
-    if site.has(1):
-        sizes = f"{site.x(1)}.tolist()"
-    keep = str(bool(site.op.keepdims) or site.has(1))
-    return site.call("split_to_list", "xp", site.x(0), sizes, str(site.op.axis), keep)
-
-
 @says("ConcatFromSequence")
 def _concat_from_sequence(site: Site) -> str:
     function = "stack" if site.op.new_axis else "concatenate"

@@ -9,6 +9,7 @@ import numpy as np
 
 from intaglio.emit.python.words import has_defaults
 from intaglio.emit.pythonic.block import Site, UnsayableError, literal, quoted
+from intaglio.emit.pythonic.movement import print_roi_align, resize_options
 from intaglio.emit.torch.draft import TorchWriter
 from intaglio.emit.torch.linear import Linear
 from intaglio.emit.torch.printers import print_gather
@@ -419,20 +420,10 @@ def _resize(site: Site) -> str:
     has_scales = site.has(2) and site.value(2).tensor.shape != (0,)
     constant = site.value(2).constant if has_scales else None
     scales = None if not has_scales else f"{site.x(2)}.tolist()" if constant is None else literal(constant)
-    named: dict[str, Any] = {
-        "mode": None if op.mode == "nearest" else op.mode,
-        "coordinates": None if op.coordinate_transformation_mode == "half_pixel" else op.coordinate_transformation_mode,
-        "rounding": None if op.nearest_mode == "round_prefer_floor" else op.nearest_mode,
-        "cubic": None if op.cubic_coeff_a == -0.75 else op.cubic_coeff_a,
-        "antialias": bool(op.antialias) or None,
-        "inside": bool(op.exclude_outside) or None,
-        "policy": None if op.keep_aspect_ratio_policy == "stretch" else op.keep_aspect_ratio_policy,
-        "fill": op.extrapolation_value or None,
-    }
     given = [f"scales={scales}" if scales else f"sizes={site.listing(3)}"]
     if op.coordinate_transformation_mode == "tf_crop_and_resize" and site.has(1):
         given.append(f"roi={site.x(1)}.tolist()")
-    return site.call("resize", site.x(0), str(tuple(axes)), *given, **named)
+    return site.call("resize", site.x(0), str(tuple(axes)), *given, **resize_options(op))
 
 
 @says("GridSample")
@@ -445,12 +436,7 @@ def _grid_sample(site: Site) -> str:
     return f"functional.grid_sample({site.x(0)}, {site.x(1)}, {options})"
 
 
-@says("RoiAlign")
-def _roi_align(site: Site) -> str:
-    op = site.op
-    half = str(op.coordinate_transformation_mode == "half_pixel")
-    sizes = [str(op.output_height), str(op.output_width), str(op.sampling_ratio), repr(op.spatial_scale)]
-    return site.call("roi_align", site.x(0), site.x(1), site.x(2), *sizes, quoted(op.mode), half)
+says("RoiAlign")(print_roi_align)
 
 
 @says("Det")

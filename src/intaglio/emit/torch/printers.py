@@ -10,11 +10,12 @@ import numpy as np
 from intaglio.emit.python.words import short
 from intaglio.emit.pythonic.block import Printer, Site, UnsayableError, is_plain, literal, quoted
 from intaglio.emit.pythonic.infix import INFIX
+from intaglio.emit.pythonic.movement import library_calls, print_slice, reshaped, sliced_shape
 from intaglio.emit.torch.words import PRINTERS, checked, says
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64
 from intaglio.ir.graph import Value
-from intaglio.ops.indices import numbered_dtype, resolve_axes
+from intaglio.ops.indices import numbered_dtype
 
 
 def _template(template: str) -> Printer:
@@ -54,6 +55,10 @@ for _name, _text in {
     **INFIX,
 }.items():
     PRINTERS["", _name] = _template(_text)
+
+says("Slice")(print_slice)
+for _name, _printer in library_calls().items():
+    says(_name)(_printer)
 
 
 @says("LeakyRelu")
@@ -236,22 +241,12 @@ def _reshape(site: Site) -> str:
 
 
 def _reshaped(site: Site, shape: Sequence[Dim] | None) -> str | None:
-    if shape is None:
-        return None
     given = site.value(0).tensor.shape
-    open_sizes = [size for size in shape if not isinstance(size, int)]
-    if given is not None and len(shape) < len(given) and len(shape) >= 1:
+    if shape and given is not None and len(shape) < len(given):
         flat = _flattened(site, given, shape)
         if flat is not None:
             return flat
-    if len(open_sizes) == 1 and 0 not in shape:
-        sizes = [size if isinstance(size, int) else -1 for size in shape]
-        return f"{site.x(0)}.reshape({', '.join(map(str, sizes))})"
-    try:
-        sizes = site.writer.sizes(shape)
-    except UnsayableError:
-        return None
-    return f"{site.x(0)}.reshape({sizes if len(shape) < 2 else sizes[1:-1]})"
+    return reshaped(site, shape)
 
 
 def _flattened(site: Site, given: Sequence[Dim], shape: Sequence[Dim]) -> str | None:
@@ -293,9 +288,7 @@ def _unsqueeze(site: Site) -> str:
 
 @says("Shape")
 def _shape(site: Site) -> str:
-    op = site.op
-    part = "" if op.start == 0 and op.end is None else f"[{op.start or ''}:{'' if op.end is None else op.end}]"
-    return f"torch.tensor({site.x(0)}.shape{part}, dtype=torch.int64)"
+    return f"torch.tensor({sliced_shape(site)}, dtype=torch.int64)"
 
 
 @says("Size")
@@ -379,38 +372,6 @@ def _split(site: Site) -> str:
     return f"torch.split({x}, {site.writer.sizes(sizes)}, dim={axis})"
 
 
-@says("Slice")
-def _slice(site: Site) -> str:
-    try:
-        return _plain_slice(site)
-    except UnsayableError:
-        pass
-    axes = site.listing(3) if site.has(3) else "None"
-    steps = site.listing(4) if site.has(4) else "None"
-    return site.call("cut", site.x(0), site.listing(1), site.listing(2), axes, steps)
-
-
-def _plain_slice(site: Site) -> str:
-    """x[:, 1:-1], where all of it is known and means the same in Python."""
-    starts, ends = site.dims(1), site.dims(2)
-    if starts is None or ends is None:
-        raise UnsayableError("a slice that only the run tells")
-    rank = site.rank()
-    axes = resolve_axes(site.ints(3) if site.has(3) else range(len(starts)), rank)
-    steps = site.ints(4) if site.has(4) else [1] * len(starts)
-    if any(step < 1 for step in steps):
-        raise UnsayableError("a slice backwards")
-    places = [":"] * rank
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        size = site.value(0).shape[axis]
-        is_last = end == size or (isinstance(end, int) and end >= 2**31 - 1)
-        first = "" if start == 0 else site.writer.size(start)
-        places[axis] = f"{first}:{'' if is_last else site.writer.size(end)}" + (f":{step}" if step != 1 else "")
-    while places and places[-1] == ":":
-        places.pop()
-    return f"{site.x(0)}[{', '.join(places)}]" if places else site.x(0)
-
-
 @says("Pad")
 def _pad(site: Site) -> str:
     constant = site.value(2).constant if site.has(2) else None
@@ -420,12 +381,6 @@ def _pad(site: Site) -> str:
     mode = {"constant": None}.get(site.op.mode, site.op.mode)
     given = [] if (value, axes) == ("0", "None") else [value] if axes == "None" else [value, axes]
     return site.call("pad", site.x(0), site.listing(1), *given, mode=mode)
-
-
-@says("CenterCropPad")
-def _center_crop_pad(site: Site) -> str:
-    axes = site.op.axes or tuple(range(site.rank()))
-    return site.call("center_crop_pad", site.x(0), site.listing(1), str(tuple(axes)))
 
 
 @says("Gather")
@@ -438,34 +393,6 @@ def print_gather(site: Site) -> str:
         return f"{site.x(0)}[{before}{int(indices.constant)}]"
     index = site.x(1) if indices.dtype == INT64 else f"{site.x(1)}.to(torch.int64)"
     return f"{site.x(0)}[{before}{index}]"
-
-
-@says("GatherElements")
-def _gather_elements(site: Site) -> str:
-    return site.call("gather_elements", site.x(0), site.x(1), str(site.op.axis))
-
-
-@says("GatherND")
-def _gather_nd(site: Site) -> str:
-    return site.call("gather_nd", site.x(0), site.x(1), batch=site.op.batch_dims or None)
-
-
-@says("ScatterElements")
-def _scatter_elements(site: Site) -> str:
-    reduction = None if site.op.reduction == "none" else site.op.reduction
-    return site.call("scatter_elements", site.x(0), site.x(1), site.x(2), str(site.op.axis), reduction=reduction)
-
-
-@says("ScatterND")
-def _scatter_nd(site: Site) -> str:
-    reduction = None if site.op.reduction == "none" else site.op.reduction
-    return site.call("scatter_nd", site.x(0), site.x(1), site.x(2), reduction=reduction)
-
-
-@says("TensorScatter")
-def _tensor_scatter(site: Site) -> str:
-    is_circular = str(site.op.mode == "circular")
-    return site.call("tensor_scatter", site.x(0), site.x(1), site.optional(2), str(site.op.axis), is_circular)
 
 
 @says("NonZero")
@@ -517,11 +444,6 @@ def _trilu(site: Site) -> str:
     return f"{site.x(0)}.{'triu' if site.op.upper else 'tril'}({'' if k == '0' else k})"
 
 
-@says("ReverseSequence")
-def _reverse_sequence(site: Site) -> str:
-    return site.call("reverse_sequence", site.x(0), site.x(1), str(site.op.time_axis), str(site.op.batch_axis))
-
-
 @says("NonMaxSuppression")
 def _suppress(site: Site) -> str:
     def scalar(position: int, kind: str, default: str) -> str:
@@ -566,13 +488,6 @@ def _sequence_length(site: Site) -> str:
 @says("OptionalHasElement")
 def _has_element(site: Site) -> str:
     return f"torch.tensor({site.optional(0)} is not None)"
-
-
-@says("SplitToSequence")
-def _split_to_sequence(site: Site) -> str:
-    sizes = f"{site.x(1)}.tolist()" if site.has(1) else "None"
-    keep = str(bool(site.op.keepdims) or site.has(1))
-    return site.call("split_to_list", site.x(0), sizes, str(site.op.axis), keep)
 
 
 @says("ConcatFromSequence")
