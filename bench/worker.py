@@ -6,6 +6,7 @@ each burst of runs, answered by the times; at last None, answered by the peak me
 
 import gc
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -33,10 +34,11 @@ class Job(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """A worker's first answer: the outputs, and the seconds from the file's path to them."""
+    """A worker's first answer: the outputs, the seconds from the file's path to them, and those of processors."""
 
     outputs: list[np.ndarray]
     seconds: float
+    processor_seconds: float = 0.0
 
 
 class Failed(NamedTuple):
@@ -62,11 +64,17 @@ def serve(connection: Connection) -> None:
 def _load(job: Job) -> tuple[Engine, Ready]:
     job.kind.prepare()
     __import__(job.kind.module)  # the import is not part of loading a model
-    start = time.perf_counter()
+    start, used = time.perf_counter(), processor_seconds()
     engine = job.kind(job.path, job.threads, job.feeds)
     outputs = engine.run()
-    seconds = time.perf_counter() - start
-    return engine, Ready([np.array(output) for output in outputs], seconds)
+    seconds, used = time.perf_counter() - start, processor_seconds() - used
+    return engine, Ready([np.array(output) for output in outputs], seconds, used)
+
+
+def processor_seconds() -> float:
+    """What this process has used of processors, with the compilers that it has run and waited for."""
+    own, others = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
 def burst(engine: Engine, seconds: float, clock: Callable[[], float] = time.perf_counter) -> list[float]:

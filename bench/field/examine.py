@@ -5,7 +5,6 @@ The file is written after each step, so that a process which is killed or ends l
 
 import json
 import math
-import os
 import re
 import sys
 import time
@@ -20,6 +19,7 @@ import numpy as np
 from bench.field.specimen import Specimen, flat
 from bench.footprint import memory, sizes_of
 from bench.peers import OnnxRuntime
+from bench.worker import processor_seconds
 
 # The largest difference that counts as agreement, relative to the largest value of the output. A quantised model rounds
 # in its middle, where a difference in the last bit moves a value by a step.
@@ -50,12 +50,13 @@ def examine(specimen: Specimen, threads: int, notes: Notes) -> None:
     notes.add(step="load", tolerance=tolerance)
     import intaglio
 
-    start, cpu = time.perf_counter(), sum(os.times()[:4])
+    start, used = time.perf_counter(), processor_seconds()
     model = intaglio.load(specimen.path, engine="native", threads=threads)
     loaded = time.perf_counter()
     notes.add(step="first run", load=loaded - start)
     model.run(cases[0])
-    notes.add(step="cases", cold=time.perf_counter() - start, cold_cpu=sum(os.times()[:4]) - cpu, peak=memory("VmHWM"))
+    used = processor_seconds() - used
+    notes.add(step="cases", cold=time.perf_counter() - start, cold_cpu=used, peak=memory("VmHWM"))
     found = [_judge(model, cases[place], expected[place], tolerance) for place in _order(len(cases))]
     notes.add(cases=found)
     before = model.host_runs

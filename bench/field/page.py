@@ -7,7 +7,18 @@ import statistics
 from typing import Any
 
 from bench import report
-from bench.field.measure import Settings, problems, ratio, read_result, source_hash, spread_of, start, told
+from bench.field.measure import (
+    Settings,
+    is_late,
+    is_processor_time,
+    problems,
+    ratio,
+    read_result,
+    source_hash,
+    spread_of,
+    start,
+    told,
+)
 from bench.field.specimen import Specimen
 from bench.peers import Intaglio, OnnxRuntime
 from bench.production import markdown_table
@@ -40,8 +51,9 @@ AFTER = """
   new process with what that left; **cold CPU** is the processor time of a cold start, the compiler's included, which a
   busy machine does not change much; the import of the package is in neither. **ORT warm** is that of ONNX Runtime.
 - **ORT / ours** is ONNX Runtime's time for one run over ours, both optimised, medians of turns that they take in
-  processes of their own: above 1, Intaglio is faster. One with a `*` counts processor time on one thread, which is what
-  a busy machine can tell.
+  processes of their own: above 1, Intaglio is faster.
+- A figure with a `*` counts processor time on one thread, that of compilers included, which is what a busy machine can
+  tell. There is no waiting in it, and it says nothing of several threads.
 - **MiB** is the peak memory of the process, interpreter included.
 """
 
@@ -99,9 +111,9 @@ def summary(specimens: list[Specimen]) -> list[str]:
         lines.append(
             f"processor time of cold loads: median {middle:.1f} s, longest {max(times):.1f} s, {late} over 15 s"
         )
-    late = [r for r in known.values() if start(r, "ours") > 2 * start(r, "theirs") + 0.1]
     if ratios:
-        lines.append(f"warm loads over twice ONNX Runtime's and 0.1 s: {len(late)}")
+        late = sum(is_late(result) for result in known.values())
+        lines.append(f"warm loads over twice ONNX Runtime's and 0.1 s: {late} of {len(ratios)}")
     return lines
 
 
@@ -116,6 +128,7 @@ def line(specimen: Specimen) -> list[str]:
     tried = len({str(case["sizes"]) for case in cases})
     error = max((case["error"] for case in cases), default=math.nan)
     memories = [race.get(engine, {}).get("memory") for engine in ("ours", "theirs")]
+    mark = "*" if is_processor_time(result) else ""
     return [
         specimen.name,
         f"{len(agreed)} of {tried}" if tried else "fails" if check else NOTHING,
@@ -123,9 +136,9 @@ def line(specimen: Specimen) -> list[str]:
         str(check.get("host_runs", NOTHING)),
         _number(check.get("cold", math.nan), ".2f"),
         _number(check.get("cold_cpu", math.nan), ".2f"),
-        _number(start(result, "ours"), ".3f"),
-        _number(start(result, "theirs"), ".3f"),
-        _number(ratio(result), ".2f") + ("*" if race.get("clock") == "process_time" else ""),
+        _number(start(result, "ours"), ".3f") + mark,
+        _number(start(result, "theirs"), ".3f") + mark,
+        _number(ratio(result), ".2f") + mark,
         *(f"{value / 2**20:.0f}" if value else NOTHING for value in memories),
     ]
 

@@ -3,13 +3,17 @@
 import importlib.util
 import json
 import math
+import resource
 import stat
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from bench import worker
 from bench.__main__ import main
 from bench.field import catalogue, examine, measure, page, specimen
 from bench.field.catalogue import SPECIMENS, by_name, select
@@ -163,10 +167,29 @@ def test_a_right_model_has_all_its_figures(folder: Path) -> None:
 def test_processor_time_is_marked(folder: Path) -> None:
     chosen = by_name("policy.script")
     write_model(chosen, 2.0)
-    times = {"starts": [0.5], "rounds": [2.0], "memory": 2**20}
-    race = {"clock": "process_time", "ours": times, "theirs": {**times, "rounds": [3.0]}}
-    keep(chosen, check={"step": "done", "cases": [], "tolerance": 1e-4}, race=race)
-    assert "| 1.50* |" in page.page([chosen], SETTINGS, "")
+    times = {"starts": [9.5], "starts_cpu": [0.25], "rounds": [2.0], "memory": 2**20}
+    race = {"clock": "process_time", "ours": times, "theirs": {**times, "starts_cpu": [0.125], "rounds": [3.0]}}
+    result = keep(chosen, check={"step": "done", "cases": [], "tolerance": 1e-4}, race=race)
+    assert not measure.is_late(result)
+    assert "| 0.250* | 0.125* | 1.50* |" in page.page([chosen], SETTINGS, "")
+    race["clock"] = "perf_counter"
+    assert "| 9.500 | 9.500 | 1.50 |" in _page_of(chosen, race)
+    race["theirs"] = {**times, "starts": [4.5]}
+    assert measure.is_late(keep(chosen, race=race))
+    assert "warm loads over twice ONNX Runtime's and 0.1 s: 1 of 1" in _page_of(chosen, race)
+
+
+def _page_of(chosen: Specimen, race: dict[str, object]) -> str:
+    keep(chosen, race=race)
+    return page.page([chosen], SETTINGS, "")
+
+
+def test_processor_time_counts_the_programs_that_were_run() -> None:
+    before = worker.processor_seconds()
+    subprocess.run([sys.executable, "-c", "sum(i for i in range(200_000))"], check=True)
+    used = worker.processor_seconds() - before
+    started = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert 0 < used <= started.ru_utime + started.ru_stime + time.process_time()
 
 
 def test_a_wrong_answer_is_told_with_its_size(folder: Path) -> None:
