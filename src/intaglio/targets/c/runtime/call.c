@@ -227,12 +227,13 @@ static PyObject *new_prepared(PyObject *self, PyObject *const *argument, Py_ssiz
 
 /* Memory for an arena; the whole huge pages in it are asked for as such, for they are faster to get and to read. */
 static char *new_arena(int64_t bytes) {
+    void *memory = NULL;
     if (bytes < HUGE_PAGE)
         return aligned_alloc(64, (size_t)bytes);
-    char *memory = aligned_alloc(HUGE_PAGE, (size_t)bytes);
+    if (posix_memalign(&memory, HUGE_PAGE, (size_t)bytes)) /* aligned_alloc may ask for a multiple of the alignment */
+        return NULL;
 #ifdef MADV_HUGEPAGE
-    if (memory)
-        madvise(memory, (size_t)(bytes - bytes % HUGE_PAGE), MADV_HUGEPAGE);
+    madvise(memory, (size_t)(bytes - bytes % HUGE_PAGE), MADV_HUGEPAGE);
 #endif
     return memory;
 }
