@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from bench import worker
 from bench.__main__ import main
 from bench.field import catalogue, examine, measure, page, specimen
 from bench.field.catalogue import SPECIMENS, by_name, select
 from bench.field.measure import Settings, check, generate, keep, problems, read_result
 from bench.field.specimen import Specimen, flat, read_cases, save_cases
 from onnx import TensorProto, helper
+
+from bench import worker
 
 SETTINGS = Settings(threads=1, rounds=2, seconds=0.01, starts=1, patience=240)
 SMALL = ["graph", "policy", "recommender", "bags", "experts", "selective-scan", "temporal", "unet", "shufflenet",
