@@ -31,11 +31,13 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
     ("runtime", "Cast", "SPECIAL", "casts what is not finite as the processor does"),
     ("evaluator", "MatMulInteger", "", "takes zero points of rows as those of columns"),
     ("runtime", "Sigmoid", "DOUBLE", "is off by tens of units in the last place"),
+    ("runtime", "Swish", "DOUBLE", "is off by tens of units in the last place, as its Sigmoid is"),
     ("runtime", "GridSample", "SPECIAL", "takes places that are not finite as the processor converts them"),
     ("evaluator", "GridSample padding_mode=border", "", "moves places of cubic interpolation to the border first"),
     ("evaluator", "Cast", "SPECIAL", "casts what is not finite as the processor does"),
     ("evaluator", "Resize", "SPECIAL", "multiplies infinities with weights of zero"),
     *(("evaluator", "Resize", kind, "rounds to the nearest integer") for kind in ("UINT8", "INT8", "INT32")),
+    *(("runtime", "Resize antialias=1", kind, "rounds after each axis") for kind in ("UINT8", "INT8", "INT32")),
     (
         "evaluator",
         "Resize coordinate_transformation_mode=pytorch_half_pixel",

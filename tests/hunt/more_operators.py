@@ -107,7 +107,10 @@ def _pool(c: Dice, operator: str) -> Case:
     if name == "LpPool":
         moves["p"] = c.of((1, 2, 3))
     dtypes = (*FLOATS[:3], "int8", "uint8") if name == "MaxPool" else FLOATS[:3]
-    shape = (c.of((1, 2)), c.of(CHANNELS), *(c.of(SIDES) for _ in kernel))
+    reaches = [(k - 1) * d + 1 for k, d in zip(kernel, moves.get("dilations", [1] * spatial), strict=True)]
+    sides = [c.of(SIDES) for _ in kernel]  # ONNX Runtime lets a window stick out that is longer than the axis
+    sides = [max(side, reach) if side else 0 for side, reach in zip(sides, reaches, strict=True)]
+    shape = (c.of((1, 2)), c.of(CHANNELS), *sides)
     outputs = 2 if name == "MaxPool" and c.chance(0.3) else 1
     return Case(operator, [c.array(c.of(dtypes), shape, special=False)], moves, outputs)
 

@@ -58,6 +58,18 @@ def test_max_pool_types(agree: Any, dtype: Any) -> None:
     agree("MaxPool", data.astype(dtype), kernel_shape=[2, 2], pads=[1, 1, 0, 0])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint8])
+def test_places_are_inside_where_all_is_as_low_as_a_margin(agree: Any, dtype: Any) -> None:
+    dice = np.random.default_rng(3)
+    lowest = -np.inf if dtype is np.float32 else np.iinfo(dtype).min
+    for axes in (1, 2, 3):
+        kernel = dice.integers(1, 6, axes).tolist()
+        shape = (1, 2, *(int(dice.integers(size, 9)) for size in kernel))
+        data = np.where(dice.random(shape) < 0.8, lowest, dice.integers(0, 3, shape)).astype(dtype)
+        pads = [int(dice.integers(0, size)) for size in kernel]
+        agree("MaxPool", data, outputs=2, kernel_shape=kernel, pads=[*pads, *pads], storage_order=axes % 2)
+
+
 @pytest.mark.parametrize("name", ["GlobalAveragePool", "GlobalMaxPool"])
 @pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 4, 5), (1, 2, 2, 3, 4)])
 def test_global_pools(agree: Any, name: str, shape: tuple[int, ...]) -> None:

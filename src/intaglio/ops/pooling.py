@@ -70,7 +70,16 @@ class MaxPool(_Pool):
         flat = views.reshape(*views.shape[: X.ndim], int(np.prod(views.shape[X.ndim :])))
         best = np.argmax(flat, axis=-1)
         values = np.take_along_axis(flat, best[..., None], -1)[..., 0]
-        return like(values, X), self._places(X.shape, windows, best)
+        return like(values, X), self._places(X.shape, windows, self._inside(X.shape, windows, best))
+
+    def _inside(self, shape: tuple[int, ...], windows: Sequence[Window], best: Array) -> Array:
+        """The best elements, where a margin is as low as all of X that a window sees: the first inside of X."""
+        views = slide(pad_for_windows(np.ones((1, 1, *shape[2:]), bool), windows, False), windows)
+        inside = np.broadcast_to(
+            views.reshape(*views.shape[: len(shape)], -1), (*best.shape, prod(views.shape[len(shape) :]))
+        )
+        is_inside = np.take_along_axis(inside, best[..., None], -1)[..., 0]
+        return np.where(is_inside, best, np.argmax(inside, axis=-1))
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         x = inputs[0]

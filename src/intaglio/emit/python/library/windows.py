@@ -137,9 +137,11 @@ def max_pool_indices(
     places = planes + numbers.reshape(spatial)
     given = (kernel, strides, pads, dilations, outputs)
     windows = pool_windows(xp, x, *given, lowest)
+    seen = pool_windows(xp, places, *given, -1)
     best = xp.argmax(windows, axis=-1)[..., None]
-    where = xp.take_along_axis(pool_windows(xp, places, *given, -1), best, axis=-1)
-    return windows.max(axis=-1), where[..., 0].astype(xp.int64)
+    where = xp.take_along_axis(seen, best, axis=-1)
+    first = xp.take_along_axis(seen, xp.argmax(seen >= 0, axis=-1)[..., None], axis=-1)
+    return windows.max(axis=-1), xp.where(where < 0, first, where)[..., 0].astype(xp.int64)
 
 
 def average_pool(
