@@ -37,6 +37,12 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
     ("evaluator", "Cast", "SPECIAL", "casts what is not finite as the processor does"),
     ("evaluator", "Resize", "SPECIAL", "multiplies infinities with weights of zero"),
     *(("evaluator", "Resize", kind, "rounds to the nearest integer") for kind in ("UINT8", "INT8", "INT32")),
+    (
+        "runtime",
+        "Resize coordinate_transformation_mode=half_pixel_symmetric",
+        "",
+        "takes places in single precision, which fall below a whole number that they are",
+    ),
     *(("runtime", "Resize antialias=1", kind, "rounds after each axis") for kind in ("UINT8", "INT8", "INT32")),
     (
         "evaluator",
