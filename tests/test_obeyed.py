@@ -305,6 +305,12 @@ CASES: dict[str, Case] = {
     "export --debug": ([*EXPORT, "--debug"], lambda left: list(Path("made").glob("graph.0*"))),
     "export --json": ([*EXPORT, "--json"], lambda left: json.loads(left.out)),
     "conformance --export": (["--export", "zz"], lambda left: left.status == 2),
+    "conformance --cases": (["--export", "python", "--cases", "no.such.module"], fails("no.such.module")),
+    "conformance --keep": (
+        ["--export", "python", "--keep", "kept.jsonl"],
+        lambda left: json.loads(Path("kept.jsonl").read_text())["name"] == "test_relu_cpu",
+    ),
+    "conformance --time-limit": (["--time-limit", "0"], lambda left: "time limit" in left.out),
     "conformance --engine": (["--engine", "reference"], lambda left: "reference engine" in left.out),
     "conformance --backend": (["--backend", "no.such.module"], fails("no.such.module")),
     "conformance --filter": (["--filter", "^no such test$"], fails("no such test")),

@@ -216,3 +216,80 @@ def test_ctrl_c(backend, tmp_path: Path, jobs: int) -> None:
 
 def test_every_test_of_the_suite_is_there() -> None:
     assert len(suite.cases()) >= 2033
+
+
+CASES = """
+import os, subprocess, time
+from pathlib import Path
+from intaglio.conformance.result import Result
+from tests.emit.models import FEEDS, MODELS
+
+class Given:
+    def __init__(self, name):
+        self.name = name
+
+    def model(self):
+        return MODELS["shapes"]()
+
+    def run(self, subject):
+        Path(f"{self.name}.ran").touch()
+        if self.name == "slow":
+            child = subprocess.Popen(["sleep", "600"])
+            Path("child").write_text(str(child.pid))
+            child.wait()
+        if self.name == "quick":
+            return Result(self.name, "passed"), None
+        found = subject.prepare(self.model()).run(FEEDS["shapes"])
+        return Result(self.name, "passed", f"{len(found)} outputs"), None
+
+def cases():
+    return {name: Given(name) for name in ("one", "quick", "slow", "two")}
+"""
+
+
+@pytest.fixture
+def given_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module with four cases, of which one takes ten minutes."""
+    name = f"cases_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(CASES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return name
+
+
+def test_cases_of_a_module_go_on_where_they_were(cli, given_cases: str) -> None:
+    command = ("conformance", "--export", "python", "--cases", given_cases, "--keep", "kept.jsonl")
+    assert cli(*command, "--filter", "one").status == 0
+    Path("one.ran").unlink()
+    result = cli(*command, "--filter", "one|two")
+    assert result.status == 0, result.err
+    assert "python         2        2      2" in result.out
+    assert not Path("one.ran").exists()
+    assert Path("two.ran").exists()
+    lines = Path("kept.jsonl").read_text().splitlines()
+    Path("kept.jsonl").write_text("\n".join(line.replace('"passed"', '"failed"') for line in lines) + "\n")
+    result = cli(*command, "--filter", "one|two")
+    assert result.status == 1
+    assert "python: two: 1 outputs" in result.out
+    Path("kept.jsonl").write_text("[]\n")
+    assert "a line that is no result" in cli(*command, "--filter", "one").err
+
+
+def test_a_test_that_takes_too_long_is_ended_with_all_that_it_started(cli, given_cases: str) -> None:
+    result = cli(
+        "conformance", "--export", "python", "--cases", given_cases, "--filter", "slow|quick", "--time-limit", 3
+    )
+    assert result.status == 1
+    assert "python: slow: the time limit of 3 s has passed" in result.out
+    assert "python         1        2      2" in result.out
+    child = Path("/proc") / Path("child").read_text() / "stat"
+    assert not child.exists() or ") Z " in child.read_text()  # nobody may have asked what came of it
+
+
+def test_cases_that_are_none(cli) -> None:
+    assert cli("conformance", "--cases", "bench.exported").status == 2
+    assert cli("conformance", "--keep", "kept.jsonl").status == 2
+    for module in ("json", "no_such_module"):
+        result = cli("conformance", "--export", "python", "--cases", module)
+        assert result.status == 1
+        assert f"{module!r} has no cases" in result.err

@@ -19,7 +19,7 @@ def failures(engine: str) -> dict[str, str]:
     """The tests that fail on an engine, each with its reason; those that compare random numbers are not among them."""
     if engine == "native":
         compile_all(cases())
-    results = run_cases(list(cases()), partial(engine_subject, engine))
+    results = run_cases(cases(), partial(engine_subject, engine))
     return {each.name: each.reason for each in results if each.outcome in ("failed", "declined")}
 
 

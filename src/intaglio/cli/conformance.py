@@ -1,14 +1,15 @@
-"""`intaglio conformance`: ONNX's own backend tests on our engines, or on any other ONNX backend."""
+"""`intaglio conformance`: ONNX's own backend tests on our engines, on exported source, or on any other backend."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from intaglio.cli.options import Option, UsageError
 from intaglio.cli.terminal import STANDARD, counting, print_json, print_table, print_text, tell
@@ -51,6 +52,17 @@ def conformance(
         list[str] | None,
         Option("--export", metavar="LANGUAGE", help="Test exported source instead, such as python; may be repeated."),
     ] = None,
+    cases: Annotated[
+        str | None,
+        Option("--cases", metavar="MODULE", help="Test exported source with the cases of a module, as bench.exported."),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        Option("--keep", metavar="FILE", help="Keep results of exported source in a file, and run what is not in it."),
+    ] = None,
+    time_limit: Annotated[
+        float | None, Option("--time-limit", metavar="SECONDS", least=0, help="A test that takes longer is ended.")
+    ] = None,
     support_file: Annotated[
         str | None, Option("--support", metavar="FILE", help="Write the table of operators, and run nothing.")
     ] = None,
@@ -59,13 +71,18 @@ def conformance(
 
     Exits with 1 where a test fails or is declined; tests that compare random numbers are told apart. With several
     jobs, a test that kills its process fails alone.
+
+    A module of cases has a function `cases`, which gives tests by name: each has a model and can be run on a subject.
     """
     if support_file is not None:
         _write_support(support_file)
         return 0
     if export:
-        return _show_exports(export, _matching(pattern), jobs)
-    reports = _reports(_chosen(engine, backend), _matching(pattern), jobs)
+        return _show_exports(_languages(export), _matching(pattern, cases), keep, jobs, time_limit, cases is not None)
+    for option, given in (("--cases", cases), ("--keep", keep)):
+        if given is not None:
+            raise UsageError(f"argument {option}: it is for exported source: give --export LANGUAGE too")
+    reports = _reports(_chosen(engine, backend), _matching(pattern), jobs, time_limit)
     if markdown_file is not None:
         _write(markdown_file, markdown(reports))
     if json_file is not None and json_file != STANDARD:
@@ -74,20 +91,34 @@ def conformance(
     return 0 if all(report.is_right for report in reports) else 1
 
 
-def _show_exports(languages: Sequence[str], names: list[str], jobs: int) -> int:
-    """The table of languages; whether all models that one can say give what is expected."""
-    from intaglio.conformance.exported import STYLES, UNSAID, export_row, export_subject, prepare_exports
-    from intaglio.conformance.workers import run_cases
+def _languages(given: Sequence[str]) -> Sequence[str]:
+    """The languages of a command, all known."""
+    from intaglio.conformance.exported import STYLES
     from intaglio.emit import LANGUAGES
 
-    rows: list[tuple[str, ...]] = []
-    is_right = True
-    for language in languages:
+    for language in given:
         if language not in (*LANGUAGES, *STYLES):
             raise UsageError(f"argument --export: {language!r} is none of {', '.join((*LANGUAGES, *STYLES))}")
-        with counting() as bar:
-            prepare_exports(language, names, bar(f"{language}: compiling"))
-            results = run_cases(names, partial(export_subject, language), jobs, bar(f"{language}: running"))
+    return given
+
+
+def _show_exports(
+    languages: Sequence[str],
+    cases: Mapping[str, Any],
+    file: str | None,
+    jobs: int,
+    time_limit: float | None,
+    is_optimised: bool,
+) -> int:
+    """The table of languages; whether all models that one can say give what is expected."""
+    from intaglio.conformance.exported import UNSAID, export_row
+    from intaglio.conformance.kept import KeptResults
+
+    kept, rows, is_right = KeptResults(file), list[tuple[str, ...]](), True
+    for language in languages:
+        left = {name: case for name, case in cases.items() if name not in kept.of(language)}
+        _run_exports(language, left, kept, jobs, time_limit, is_optimised)
+        results = [kept.of(language)[name] for name in cases]
         rows.append(tuple(map(str, export_row(language, results))))
         for result in results:
             is_wrong = result.outcome == "failed" and not result.reason.startswith(UNSAID)
@@ -98,6 +129,19 @@ def _show_exports(languages: Sequence[str], names: list[str], jobs: int) -> int:
     return 0 if is_right else 1
 
 
+def _run_exports(
+    language: str, cases: Mapping[str, Any], kept: Any, jobs: int, time_limit: float | None, is_optimised: bool
+) -> None:
+    from intaglio.conformance.exported import export_subject, prepare_exports
+    from intaglio.conformance.workers import run_cases
+
+    with counting() as bar:
+        if not is_optimised:
+            prepare_exports(language, (case.model() for case in cases.values()), bar(f"{language}: compiling"))
+        make, keep = partial(export_subject, language, is_optimised), partial(kept.add, language)
+        run_cases(cases, make, jobs, bar(f"{language}: running"), time_limit=time_limit, keep=keep)
+
+
 def _chosen(engine: Engines, backend: str | None) -> list[tuple[str, bool]]:
     """The names of what is to be tested, each with whether it is an engine of ours."""
     if backend is not None:
@@ -105,21 +149,34 @@ def _chosen(engine: Engines, backend: str | None) -> list[tuple[str, bool]]:
     return [(name, True) for name in ("native", "reference") if engine in (name, Engines.both)]
 
 
-def _matching(pattern: str) -> list[str]:
-    from intaglio.conformance.suite import cases  # it imports all of ONNX's tests, which no other command needs
-
+def _matching(pattern: str, module: str | None = None) -> dict[str, Any]:
+    """The cases of ONNX's suite or of a module whose names match a pattern."""
     try:
         wanted = re.compile(pattern)
     except re.error as error:
         raise UsageError(f"argument --filter: {pattern!r} is no regular expression: {error}") from None
     tell("making the tests")
-    names = [name for name in cases() if wanted.search(name)]
-    if not names:
-        raise InputError(f"none of the {len(cases())} tests has a name that matches {pattern!r}")
-    return names
+    known = _cases(module)
+    found = {name: case for name, case in known.items() if wanted.search(name)}
+    if not found:
+        raise InputError(f"none of the {len(known)} tests has a name that matches {pattern!r}")
+    return found
 
 
-def _reports(chosen: Sequence[tuple[str, bool]], names: list[str], jobs: int) -> list[Report]:
+def _cases(module: str | None) -> dict[str, Any]:
+    if module is None:
+        from intaglio.conformance.suite import cases  # it imports all of ONNX's tests, which no other command needs
+
+        return cases()
+    try:
+        return import_module(module).cases()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise InputError(f"{module!r} has no cases: {type(error).__name__}: {error}") from error
+
+
+def _reports(
+    chosen: Sequence[tuple[str, bool]], cases: Mapping[str, Any], jobs: int, time_limit: float | None
+) -> list[Report]:
     from intaglio.conformance.suite import backend_subject, compile_all, engine_subject
     from intaglio.conformance.workers import run_cases
 
@@ -129,9 +186,10 @@ def _reports(chosen: Sequence[tuple[str, bool]], names: list[str], jobs: int) ->
         title = f"{name} engine" if is_ours else name
         with counting() as bar:
             if is_native:
-                compile_all(names, bar(f"{title}: compiling"))
+                compile_all(cases, bar(f"{title}: compiling"))
             make = partial(engine_subject if is_ours else backend_subject, name)
-            reports.append(Report(title, run_cases(names, make, jobs, bar(f"{title}: running")), is_native))
+            results = run_cases(cases, make, jobs, bar(f"{title}: running"), time_limit=time_limit)
+            reports.append(Report(title, results, is_native))
     return reports
 
 

@@ -1,4 +1,4 @@
-"""Exported source under ONNX's own tests: what a language can say, and whether it is right."""
+"""Exported source under tests: what a language can say, and whether it is right."""
 # pyright: reportMissingImports=false
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -14,10 +14,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import onnx
 
 from intaglio.conformance.result import Result
-from intaglio.conformance.suite import Subject, cases
+from intaglio.conformance.suite import Subject
 from intaglio.conformance.zig_programs import ZigBackend, compile_together
 from intaglio.emit import export
 from intaglio.emit.c.build import build
@@ -78,22 +77,26 @@ def _from_torch(item: Any) -> Any:
 
 
 class ExportBackend:
-    """An ONNX backend that writes each model as source and runs that."""
+    """An ONNX backend that writes each model as source and runs that.
 
-    def __init__(self, language: str) -> None:
+    What is compiled is run once by most tests, and not optimised unless that is asked for.
+    """
+
+    def __init__(self, language: str, is_optimised: bool = False) -> None:
         self.language = language
+        self.is_optimised = is_optimised
 
-    def prepare(self, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> _Exported:
+    def prepare(self, model: Any, device: str = "CPU", **options: Any) -> _Exported:
         """Export a model and load what was written."""
         del device, options
         with tempfile.TemporaryDirectory(prefix="intaglio-export-") as folder:
             language, _, style = self.language.partition(":")
             if language == "c":
-                return _Exported(language, _compiled(model, Path(folder), style or "readable"))
+                return _Exported(language, _compiled(model, Path(folder), style or "readable", self.is_optimised))
             if language == "wasm":
                 from intaglio.conformance.wasm import WasmModel
 
-                return _Exported(language, WasmModel(model))
+                return _Exported(language, WasmModel(model, "-O3" if self.is_optimised else "-O1"))
             export(model, self.language, folder)
             if self.language == "onnx":
                 return _Exported(self.language, load(Path(folder) / "model.onnx", engine="reference"))
@@ -107,9 +110,9 @@ C_FLAGS = {
 """What exported C is compiled with; it is run once."""
 
 
-def _compiled(model: onnx.ModelProto, folder: Path, style: str) -> Any:
-    """The model as exported C, compiled as a library and loaded."""
-    build(model, folder, style=style, compiler_flags=C_FLAGS[style])
+def _compiled(model: Any, folder: Path, style: str, is_optimised: bool) -> Any:
+    """The model as exported C, compiled as a library and loaded; optimised as its Makefile says."""
+    build(model, folder, style=style, compiler_flags=None if is_optimised else C_FLAGS[style])
     return import_exported(folder).load()
 
 
@@ -128,17 +131,17 @@ def import_exported(folder: Path) -> ModuleType:
     return module
 
 
-def prepare_exports(language: str, names: Sequence[str], progress: Progress | None = None) -> None:
-    """Compile the models of these tests together, where a language has a compiler that takes long to start."""
+def prepare_exports(language: str, models: Iterable[Any], progress: Progress | None = None) -> None:
+    """Compile small models together, where a language has a compiler that takes long to start."""
     if language == "zig":
-        compile_together((cases()[name].model() for name in names), progress)
+        compile_together(models, progress)
 
 
-def export_subject(language: str) -> Subject:
+def export_subject(language: str, is_optimised: bool = False) -> Subject:
     """A language to be tested."""
     if language == "zig":
-        return Subject("exported zig", ZigBackend())
-    return Subject(f"exported {language}", ExportBackend(language))
+        return Subject("exported zig", ZigBackend("ReleaseFast" if is_optimised else "Debug"))
+    return Subject(f"exported {language}", ExportBackend(language, is_optimised))
 
 
 def export_row(language: str, results: Sequence[Result]) -> tuple[str, int, int, int]:

@@ -300,4 +300,5 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, AssertionError):
         differing = [line for line in text if line.startswith(("Mismatched", "Max abs", "Output"))]
         return "wrong result: " + "; ".join(differing or text[:2])[:160]
-    return f"{type(error).__name__}: {text[0]}"[:180]
+    first = " ".join(text[:2]) if text[0].endswith(":") else text[0]  # the first of what follows
+    return f"{type(error).__name__}: {first}"[:180]

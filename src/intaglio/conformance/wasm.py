@@ -1,4 +1,4 @@
-"""Exported WebAssembly under ONNX's own tests, run by node."""
+"""Exported WebAssembly, run by node."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class WasmRunError(IntaglioError):
 class WasmModel:
     """A model in a process of node; takes and gives arrays in the order of the model."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, optimize: str = "-O1") -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="intaglio-wasm-")
         place = Path(self._folder.name)
-        written = write_wasm(prepared(model, "wasm", options={}), optimize="-O1")
+        written = write_wasm(prepared(model, "wasm", options={}), optimize)
         interface = written.c.interface
         self.inputs, self.outputs = interface.inputs, interface.outputs
         for name, text in written.source.files.items():

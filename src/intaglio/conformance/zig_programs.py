@@ -29,6 +29,8 @@ TOGETHER = 120
 
 TIME_LIMIT_SECONDS = 600
 
+_CACHE = str(Path(tempfile.gettempdir()) / "intaglio-zig-cache")
+
 _CASES = """\
 const std = @import("std");
 const files = @import("onnx/files.zig");
@@ -97,8 +99,8 @@ def zig_model(model: Any) -> ZigModel:
 class ZigPrograms:
     """A folder in which models are compiled and run."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, mode: str = "Debug") -> None:
+        self.folder, self.mode = folder, mode
         self._programs: dict[str, tuple[Path, int]] = {}
         self.faults: dict[str, str] = {}
         self.keep: object = None
@@ -141,7 +143,15 @@ class ZigPrograms:
         if command is None:
             raise CompileError("the Zig compiler is missing: `pip install ziglang`")
         done = subprocess.run(
-            [*command, "build-exe", f"{name}.zig", "-ODebug", "-fstrip", "-freference-trace=200", f"-femit-bin={name}"],
+            [
+                *command,
+                "build-exe",
+                f"{name}.zig",
+                f"-O{self.mode}",
+                "-fstrip",
+                "-freference-trace=200",
+                f"-femit-bin={name}",
+            ],
             cwd=self.folder,
             env=zig_environment(),
             capture_output=True,
@@ -178,10 +188,10 @@ class ZigPrograms:
 
 
 @cache
-def shared_programs() -> ZigPrograms:
-    """The programs of this process, in a folder that goes when it ends."""
+def shared_programs(mode: str = "Debug") -> ZigPrograms:
+    """The programs of this process that are optimised so, in a folder that goes when it ends."""
     folder = tempfile.TemporaryDirectory(prefix="intaglio-zig-")
-    programs = ZigPrograms(Path(folder.name))
+    programs = ZigPrograms(Path(folder.name), mode)
     programs.keep = folder
     return programs
 
@@ -189,10 +199,13 @@ def shared_programs() -> ZigPrograms:
 class ZigBackend:
     """An ONNX backend that writes each model as Zig, compiles it and runs that."""
 
+    def __init__(self, mode: str = "Debug") -> None:
+        self.mode = mode
+
     def prepare(self, model: Any, device: str = "CPU", **options: Any) -> PreparedZig:
         """Export a model; it is compiled when it first runs, unless that has been done with others."""
         del device, options
-        return PreparedZig(zig_model(model))
+        return PreparedZig(zig_model(model), self.mode)
 
 
 @dataclass
@@ -200,10 +213,11 @@ class PreparedZig:
     """A model that can be run."""
 
     model: ZigModel
+    mode: str = "Debug"
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for arrays."""
-        return shared_programs().run(self.model, inputs)
+        return shared_programs(self.mode).run(self.model, inputs)
 
 
 def compile_together(models: Iterable[Any], progress: Callable[[int, int], None] | None = None) -> None:
@@ -219,8 +233,7 @@ def compile_together(models: Iterable[Any], progress: Callable[[int, int], None]
 
 def zig_environment() -> dict[str, str]:
     """The environment of the compiler, with a cache that all programs share."""
-    cache = Path(tempfile.gettempdir()) / "intaglio-zig-cache"
-    return {"ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache), **os.environ}
+    return {"ZIG_GLOBAL_CACHE_DIR": _CACHE, "ZIG_LOCAL_CACHE_DIR": _CACHE, **os.environ}
 
 
 def _case(key: str) -> str:
