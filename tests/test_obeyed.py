@@ -295,6 +295,10 @@ CASES: dict[str, Case] = {
     "export --no-globals": ([*C, "--no-globals"], lambda left: "void *arena" in Path("made/model.h").read_text()),
     "export --heap": ([*C, "--heap", "-1"], lambda left: left.status == 2),
     "export --measure": ([*C], lambda left: "not measured" in Path("made/README.md").read_text()),
+    "export --program-memory": (
+        [*C, "--program-memory"],
+        lambda left: "MODEL_FLASH" in Path("made/weights.h").read_text(),
+    ),
     "build --output": (["relu.onnx", "-o", "made"], lambda left: Path("made/libmodel.so").exists()),
     "build --kind": (["relu.onnx", "-o", "made", "--kind", "static"], lambda left: Path("made/libmodel.a").exists()),
     "build --target": (["relu.onnx", "-o", "made", "--target", "zz"], fails("'zz'")),

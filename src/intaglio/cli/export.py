@@ -111,6 +111,9 @@ def export_model(
         ),
     ] = None,
     measure: Annotated[bool, Option("--measure/--no-measure", help="Compile C to tell the size of its code.")] = True,
+    program_memory: Annotated[
+        bool, Option("--program-memory", help="Constants of readable C lie where AVR has its code, and not in its RAM.")
+    ] = False,
     debug: Annotated[bool, Option("--debug", help="Write the graph after each phase beside the source.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -145,6 +148,7 @@ def export_model(
         globals=False if no_globals else None,
         heap=heap,
         measure=None if measure else False,
+        program_memory=True if program_memory else None,
     )
     for note in found.notes:
         tell(f"note: {note}")

@@ -13,6 +13,8 @@ FAST_FLAGS = (
 
 def flags(options: COptions) -> list[str]:
     """The compiler's options."""
+    if options.program_memory:
+        return ["-std=gnu11", *(flag for flag in READABLE_FLAGS if flag not in ("-std=c11", "-pedantic"))]
     if not options.is_fast:
         return list(READABLE_FLAGS)
     machine = [flag for flag in options.machine.flags if not flag.startswith("-D")]

@@ -235,12 +235,12 @@ class ModelDriver(Driver):
 
     def _checked_call(self, call: Call, arguments: list[str], elements: list[str]) -> list[str]:
         """A call that is not made where one of its arguments cannot be worked out."""
-        name, before = self.texts.name(call.kernel), list[str]()
+        name, before = self.texts.name(call), list[str]()
         for place, argument in enumerate(arguments):
             if "&overflow" in argument:
                 is_pointer = place < len(elements)
-                constant = "const " if is_pointer and not call.operands[place].is_written else ""
-                type = f"{constant}{elements[place]} *const" if is_pointer else "const int64_t"
+                pointer = f"{self._kind(call.operands[place])}{elements[place]} *const" if is_pointer else ""
+                type = pointer or "const int64_t"
                 before.append(f"{type} argument{place} = {argument};")
                 arguments[place] = f"argument{place}"
         run = f"{name}({', '.join(arguments)});"
@@ -255,9 +255,13 @@ class ModelDriver(Driver):
             return text if offset == 0 else f"({element} *){text} + {dim_text(offset, self.names)}"
         if own == element:
             return text if offset == 0 else f"{text} + {dim_text(offset, self.names)}"
-        constant = "" if operand.is_written else "const "
-        cast = f"({constant}{element} *){text}"
+        cast = f"({self._kind(operand)}{element} *){text}"
         return cast if offset == 0 else f"{cast} + {dim_text(offset, self.names)}"
+
+    def _kind(self, operand: Operand) -> str:
+        """What stands before the type of an operand's elements."""
+        constant = "" if operand.is_written else "const "
+        return f"{constant}{self.texts.space} " if self.texts.is_flash(operand) else constant
 
     def _element_of(self, home: Buffer) -> str:
         if home.kind == "constant":
@@ -273,7 +277,7 @@ class ModelDriver(Driver):
 
     def run(self, call: Call) -> list[str]:
         """The kernel itself, or our small function that shares its tasks out."""
-        name, lines, place = self.texts.name(call.kernel), list[str](), self._scratch_place(call)
+        name, lines, place = self.texts.name(call), list[str](), self._scratch_place(call)
         if place is None:
             lines += [f"void *const scratch_memory = heap_allocate(heap, scratch * {self.threads});"]
             lines += ["if (!scratch_memory)", f"    return {NO_MEMORY};"]

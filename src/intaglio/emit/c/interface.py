@@ -83,6 +83,11 @@ class Interface:
         return self.prefix.upper()
 
     @property
+    def flash(self) -> str:
+        """The macro that names the program memory of AVR."""
+        return f"{self.macro}_FLASH"
+
+    @property
     def ports(self) -> list[Port]:
         """Inputs, then outputs."""
         return [*self.inputs, *self.outputs]

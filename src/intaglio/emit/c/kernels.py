@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from intaglio.emit.c.tidy import tidy
 from intaglio.ir.dim import Dim
-from intaglio.kernels.plan import Call, Kernel, NativeStep, Plan, walk
+from intaglio.kernels.plan import Call, Kernel, NativeStep, Operand, Plan, walk
 from intaglio.targets.c.source_file import function_names, kernel_text
 from intaglio.targets.plain.expression import Helpers
 from intaglio.targets.plain.function import PlainFunction
@@ -23,18 +24,33 @@ _ours = re.compile(r"^#(?:define|undef) INFINITY\b.*\n", re.MULTILINE)
 class KernelTexts:
     """The kernels of a plan as C functions of one file."""
 
-    def __init__(self, plan: Plan, step: NativeStep, is_readable: bool) -> None:
+    def __init__(
+        self, plan: Plan, step: NativeStep, is_readable: bool, flash: Collection[int] = (), space: str = ""
+    ) -> None:
+        """`flash` are the constants that lie in a memory which has the name `space`."""
         self.kernels = plan.kernels
         self.is_readable = is_readable
+        self.flash, self.space = flash, space
         self._names = dict(zip(self.kernels, function_names(self.kernels), strict=True))
         self._calls: dict[Kernel, list[Call]] = {}
         for action in walk(step.actions):
             if isinstance(action, Call):
                 self._calls.setdefault(action.kernel, []).append(action)
 
-    def name(self, kernel: Kernel) -> str:
-        """The C function of a kernel."""
-        return self._names[kernel]
+    def name(self, call: Call) -> str:
+        """The C function of a call: that of its kernel, or the one that reads some buffers from other memory."""
+        return self._name(call.kernel, self._places(call))
+
+    def _name(self, kernel: Kernel, places: tuple[int, ...]) -> str:
+        return "_".join([self._names[kernel], *(["flash", *map(str, places)] if places else [])])
+
+    def is_flash(self, operand: Operand) -> bool:
+        """Whether an operand lies in the other memory."""
+        return operand.buffer.home.kind == "constant" and operand.buffer.home.index in self.flash
+
+    def _places(self, call: Call) -> tuple[int, ...]:
+        """Which buffers of a call lie in the other memory."""
+        return tuple(place for place, operand in enumerate(call.operands) if self.is_flash(operand))
 
     def is_direct(self, call: Call) -> bool:
         """Whether a kernel is a function of its own parameters."""
@@ -67,17 +83,23 @@ class KernelTexts:
         """All functions, behind the small ones that they use."""
         helpers, found = Helpers(), list[str]()
         for kernel in self.kernels:
-            if self.is_readable and isinstance(kernel.function, PlainFunction):
-                found.append(kernel.function.text(self._names[kernel], self.known_sizes(kernel)))
-            elif self.is_readable and kernel.code is not None:
-                known = self.known_sizes(kernel)
-                found.append(tidy(plain_function(kernel.code, self._names[kernel], helpers, known)))
+            if self.is_readable and _is_plain(kernel):
+                for places in dict.fromkeys(self._places(call) for call in self._calls.get(kernel, ())):
+                    found.append(self._plain(kernel, places, helpers))
             else:
                 text = kernel_text(kernel, self._names[kernel])
                 if self.is_readable:
                     text = tidy(scalar_text(text, helpers))
                 found.append(text if self.is_readable else _ours.sub("", text))
         return [*([helpers.text] if helpers.text else []), *found]
+
+    def _plain(self, kernel: Kernel, places: tuple[int, ...], helpers: Helpers) -> str:
+        """A function of its own parameters, of which those at some places point to the other memory."""
+        name, known, spaces = self._name(kernel, places), self.known_sizes(kernel), dict.fromkeys(places, self.space)
+        if isinstance(kernel.function, PlainFunction):
+            return kernel.function.text(name, known, spaces)
+        assert kernel.code is not None
+        return tidy(plain_function(kernel.code, name, helpers, known, spaces=spaces))
 
     def headers(self) -> list[str]:
         """Our headers that kernels ask for beyond those that all have."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from intaglio.emit.c.building import cmake, makefile
 from intaglio.emit.c.example import example_of
+from intaglio.emit.c.flash import check_limits, flash_constants, flash_macro, flash_notes
 from intaglio.emit.c.interface import Interface, interface_of
 from intaglio.emit.c.lowered import Lowered, lower_model
 from intaglio.emit.c.options import COptions, options_of
@@ -65,6 +66,10 @@ def write_model(wish: Wish) -> Written:
         for port in interface.inputs
         if port.default is not None
     ]
+    if options.program_memory:
+        check_limits(lowered, constants)
+        for index in flash_constants(lowered):
+            constants[index].is_flash = True
     weight_bytes = placed(list(constants.values()))
     example = example_of(wish.graph, lowered.sizes)
     files = {
@@ -86,7 +91,8 @@ def write_model(wish: Wish) -> Written:
         return ["weights.bin"]
 
     text = readme(wish.name, lowered, interface, options, weights, constants, files)
-    return Written(Source(files, {}, text, save=save), interface, options, weights, lowered, weight_bytes, example)
+    notes = flash_notes(constants, files[f"{options.prefix}.c"]) if options.program_memory else []
+    return Written(Source(files, {}, text, notes, save), interface, options, weights, lowered, weight_bytes, example)
 
 
 def _weight_files(
@@ -97,7 +103,8 @@ def _weight_files(
     if weights == "bin":
         return {}
     items = list(constants.values())
-    return {"weights.h": weights_header(items, interface), "weights.c": weights_source(items, interface, options)}
+    more = flash_macro(interface, constants) if options.program_memory else ""
+    return {"weights.h": weights_header(items, interface, more), "weights.c": weights_source(items, interface, options)}
 
 
 def _runtime_headers() -> dict[str, str]:

@@ -28,7 +28,7 @@ class COptions(Record):
     `prefix` begins all global names, and is the name of the files. `weights` None is text for small ones, and an object
     for large ones. Without `globals`, memory and weights are given by the caller. `heap` is how many bytes there are
     for tensors whose sizes data tells; None is as many as are known to be enough. With `measure`, the code is compiled
-    to tell its size.
+    to tell its size. With `program_memory`, AVR has the constants where its code is.
     """
 
     style: Style = "readable"
@@ -39,6 +39,7 @@ class COptions(Record):
     globals: bool = True
     heap: int | None = None
     measure: bool = True
+    program_memory: bool = False
 
     @property
     def is_fast(self) -> bool:
@@ -71,7 +72,16 @@ def options_of(given: Mapping[str, Any], weights: str | None) -> COptions:
         raise InputError(f"threads is {found.threads}, expected 1 to {MOST_THREADS}")
     if not found.is_fast and (found.threads > 1 or found.target != "c"):
         raise InputError("threads and target are for the style 'fast'; readable code runs everywhere, on one thread")
+    if found.program_memory:
+        _check_program_memory(found)
     return found
+
+
+def _check_program_memory(found: COptions) -> None:
+    if found.is_fast:
+        raise InputError("program memory is for the style 'readable': fast kernels are for processors with vectors")
+    if found.weights in ("bin", "object") or not found.globals:
+        raise InputError("program memory holds weights that are C: take weights 'c' or 'extern', and globals")
 
 
 RESERVED_PREFIXES = frozenset({"main", "ig", "kernel", "test", "weights"})

@@ -55,6 +55,7 @@ def readme(
     memory = lowered.memory
     ram = f"{memory.total} + {memory.heap} for tensors whose sizes data tells" if memory.heap else str(memory.total)
     optimised = "" if options.is_fast else ", optimised for size"
+    where = f"{_flash_bytes(constants)} of them in program memory" if options.program_memory else _where(weights)
     code_line = "not measured" if code is None else f"{code} bytes{optimised}, for the machine that wrote this"
     prefix, threads = interface.prefix, " but those of OpenMP" if options.threads > 1 else ""
     return f"""# {title}
@@ -70,9 +71,13 @@ results with stored answers; CMake does the same with `ctest`.
 | what | bytes |
 |---|---|
 | code | {code_line} |
-| constants | {sum(each.bytes for each in constants.values())} ({_where(weights)}) |
+| constants | {sum(each.bytes for each in constants.values())} ({where}) |
 | memory of a run | {ram} |
 """
+
+
+def _flash_bytes(constants: Mapping[int, Constant]) -> int:
+    return sum(each.bytes for each in constants.values() if each.is_flash)
 
 
 def _where(weights: CWeights) -> str:

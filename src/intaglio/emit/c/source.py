@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from intaglio.emit.c.driver import RUN_TASKS, STATUSES, ModelDriver, plain_sizes, used_helpers
+from intaglio.emit.c.flash import avr_prelude
 from intaglio.emit.c.interface import Interface
 from intaglio.emit.c.kernels import KernelTexts
 from intaglio.emit.c.lowered import Lowered
@@ -189,7 +190,8 @@ def source(
     weights: CWeights,
 ) -> str:
     """`model.c`."""
-    texts = KernelTexts(lowered.plan, lowered.step, not options.is_fast)
+    flash = {index for index, each in constants.items() if each.is_flash}
+    texts = KernelTexts(lowered.plan, lowered.step, not options.is_fast, flash, interface.flash)
     driver = ModelDriver(lowered, interface, options, constants, weights, texts)
     run = driver.text()
     size = _arena_bytes(driver, lowered, interface)
@@ -204,6 +206,8 @@ def source(
         parts.append(SHARED_TASKS.replace("THREADS", str(options.threads)))
     parts += [definition(each, "static ", options.alignment) for each in defaults]
     parts += [_memory(lowered, interface, options), plain_sizes(run), plain_sizes(size), _errors(driver, interface)]
+    if options.program_memory:
+        parts.insert(1, avr_prelude("\n".join(parts)))
     return "\n".join(part for part in parts if part)
 
 

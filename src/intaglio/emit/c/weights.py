@@ -30,6 +30,8 @@ class Constant:
     array: Array
     title: str
     offset: int = 0
+    is_flash: bool = False
+    """Whether it lies in the program memory of AVR."""
 
     @property
     def type(self) -> str:
@@ -48,7 +50,7 @@ def chosen_format(options: COptions, total: int) -> CWeights:
         return options.weights
     if not options.globals:
         return "bin"
-    return "c" if total <= TEXT_BYTES else "object"
+    return "c" if options.program_memory or total <= TEXT_BYTES else "object"
 
 
 def placed(constants: Sequence[Constant]) -> int:
@@ -70,10 +72,10 @@ def file_content(constants: Sequence[Constant]) -> bytes:
     return bytes(content)
 
 
-def definition(constant: Constant, qualifiers: str, alignment: int) -> str:
-    """A constant as an array of C."""
+def definition(constant: Constant, qualifiers: str, alignment: int, space: str = "") -> str:
+    """A constant as an array of C, in a memory of its own where `space` names one."""
     items = literals(constant.array) or ["0"]
-    head = f"{qualifiers}_Alignas({alignment}) const {constant.type} {constant.name}[{len(items)}] = {{"
+    head = f"{qualifiers}_Alignas({alignment}) const {space}{constant.type} {constant.name}[{len(items)}] = {{"
     lines = textwrap.wrap(", ".join(items), 112, break_long_words=False)
     return "\n".join([f"/* {comment_text(constant.title)} */", head, *(f"    {line}" for line in lines), "};", ""])
 
@@ -86,17 +88,23 @@ def comment_text(text: str) -> str:
 def weights_source(constants: Sequence[Constant], interface: Interface, options: COptions) -> str:
     """`weights.c`."""
     head = f'/* The weights of {interface.prefix}. */\n#include "weights.h"\n'
-    return "\n".join([head, *(definition(each, "", options.alignment) for each in constants)])
+    return "\n".join([head, *(definition(each, "", options.alignment, _space(each, interface)) for each in constants)])
 
 
-def weights_header(constants: Sequence[Constant], interface: Interface) -> str:
-    """`weights.h`: the declarations of what is in `weights.c`."""
+def _space(constant: Constant, interface: Interface) -> str:
+    return f"{interface.flash} " if constant.is_flash else ""
+
+
+def weights_header(constants: Sequence[Constant], interface: Interface, more: str = "") -> str:
+    """`weights.h`: the declarations of what is in `weights.c`, behind what else is to be said."""
     guard = f"{interface.macro}_WEIGHTS_H"
     lines = [f"/* The weights of {interface.prefix}, which another file may define instead of weights.c. */"]
     lines += [f"#ifndef {guard}", f"#define {guard}", ""]
     lines += ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", ""]
+    lines += [more] if more else []
     for each in constants:
-        lines.append(f"extern const {each.type} {each.name}[{max(1, each.array.size * _parts(each))}];")
+        count = max(1, each.array.size * _parts(each))
+        lines.append(f"extern const {_space(each, interface)}{each.type} {each.name}[{count}];")
     return "\n".join([*lines, "", "#endif", ""])
 
 

@@ -33,15 +33,23 @@ class PlainFunction:
     sizes: tuple[str, ...]
     body: str
 
-    def text(self, name: str, known: Mapping[str, int]) -> str:
-        """The C function under a name; sizes that are known stand in it as numbers."""
+    def text(self, name: str, known: Mapping[str, int], spaces: Mapping[int, str] | None = None) -> str:
+        """The C function under a name; sizes that are known stand in it as numbers.
+
+        `spaces` names the memory of buffers, by their places, that do not lie where all others do.
+        """
         body = self.body
         for size, number in known.items():
             body = re.sub(rf"\b{size}\b", str(number), body)
-        given = [f"{'' if each.is_written else 'const '}{each.element} *{each.name}" for each in self.buffers]
+        given = [_declared(each, (spaces or {}).get(place, "")) for place, each in enumerate(self.buffers)]
         given += [f"int64_t {size}" for size in self.sizes if size not in known]
         head = f"static void {name}({', '.join(given)})"
         return "\n".join([f"/* {self.about} */", *wrapped(head), "{", *simplified(body), "}", ""])
+
+
+def _declared(argument: Argument, space: str) -> str:
+    kind = "" if argument.is_written else "const "
+    return f"{kind}{f'{space} ' if space else ''}{argument.element} *{argument.name}"
 
 
 def simplified(body: str) -> list[str]:

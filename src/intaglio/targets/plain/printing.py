@@ -35,14 +35,16 @@ def plain_function(
     helpers: Helpers,
     sizes: Mapping[str, int] | None = None,
     names: Mapping[str, str] | None = None,
+    spaces: Mapping[int, str] | None = None,
 ) -> str:
     """A kernel as a C function.
 
     Its parameters are the kernel's buffers in their order, then the sizes that `sizes` does not tell as numbers.
-    `names` gives buffers other names, which must be C identifiers. The small functions that it uses are added to
-    `helpers`. Raises UnsupportedError where plain C cannot say what the kernel computes.
+    `names` gives buffers other names, which must be C identifiers; `spaces` names the memory of buffers, by their
+    places, that do not lie where all others do. The small functions that it uses are added to `helpers`. Raises
+    UnsupportedError where plain C cannot say what the kernel computes.
     """
-    return _Printer(kernel, name, helpers, dict(sizes or {}), dict(names or {})).text()
+    return _Printer(kernel, name, helpers, dict(sizes or {}), dict(names or {}), dict(spaces or {})).text()
 
 
 def parameter_sizes(kernel: LoopKernel, sizes: Mapping[str, int] | None = None) -> list[str]:
@@ -64,19 +66,21 @@ class _Printer:
     helpers: Helpers
     sizes: dict[str, int]
     names: dict[str, str]
+    spaces: dict[int, str]
     lines: list[str] = field(default_factory=list[str])
     depth: int = 1
 
     def text(self) -> str:
-        buffers = [self._declared(each) for each in self.kernel.parameters]
+        buffers = [self._declared(place, each) for place, each in enumerate(self.kernel.parameters)]
         self._emit_loops()
         given = [f"int64_t {self._size(name)}" for name in parameter_sizes(self.kernel, self.sizes)]
         head = f"static void {self.name}({', '.join([*buffers, *given])})"
         return "\n".join([f"/* {self.kernel.about} */", *wrapped(head), "{", *self.lines, "}", ""])
 
-    def _declared(self, parameter: Parameter) -> str:
+    def _declared(self, place: int, parameter: Parameter) -> str:
         constant = "" if parameter.is_written else "const "
-        return f"{constant}{memory_type(parameter.dtype)} *{self._buffer(parameter.name)}"
+        space = f"{self.spaces[place]} " if place in self.spaces else ""
+        return f"{constant}{space}{memory_type(parameter.dtype)} *{self._buffer(parameter.name)}"
 
     def _buffer(self, name: str) -> str:
         return self.names.get(name, name)
