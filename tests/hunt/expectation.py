@@ -36,6 +36,12 @@ def difference(ours: Any, plain: Any, samples: Sequence[Any], count: int = 0) ->
     return _array_difference(ours, plain, [np.asarray(sample) for sample in samples], count or len(samples))
 
 
+def traits_of(values: Sequence[Any]) -> set[str]:
+    """What judges may not be able to meet: SPECIAL numbers (not finite), EMPTY arrays."""
+    is_empty = any(isinstance(value, np.ndarray) and value.size == 0 for value in values)
+    return ({"SPECIAL"} if is_special(values) else set[str]()) | ({"EMPTY"} if is_empty else set[str]())
+
+
 def is_special(values: Sequence[Any]) -> bool:
     """Whether some number is not finite."""
     arrays = [value for value in values if is_float(value)]

@@ -23,7 +23,7 @@ from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.model.loading import load
 
-from .expectation import difference, is_special
+from .expectation import difference, traits_of
 from .known import distrusted
 from .problem import Feeds, Problem, parts
 from .shaking import shaken
@@ -238,7 +238,7 @@ def _judge(problem: Problem, wanted: list[Expected], verdict: Verdict, tell: Tel
 
 def _opinion(judge: Judge, feeds: Feeds, number: int, wanted: Expected) -> list[Finding] | None:
     """Where a judge differs from the reference; None where it does not take the model."""
-    results = judge.ask(feeds, is_special([*feeds.values(), *wanted.plain.values()]))
+    results = judge.ask(feeds, traits_of([*feeds.values(), *wanted.plain.values()]))
     if results is None:
         return None
     return differences(judge.name, number, dict(zip(wanted.plain, results, strict=True)), wanted.judged_difference)
@@ -266,9 +266,9 @@ class Judge:
         self.runner: Any = None
         self.is_refused = False
 
-    def ask(self, feeds: Feeds, is_special: bool) -> list[Any] | None:
+    def ask(self, feeds: Feeds, traits: set[str]) -> list[Any] | None:
         """What the judge computes; None where it fails, which they do in many ways, or is known to be wrong."""
-        if self.is_refused or distrusted(self.name, self.model, is_special):
+        if self.is_refused or distrusted(self.name, self.model, traits):
             return None
         try:
             self.runner = self.runner or self.read()

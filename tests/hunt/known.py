@@ -31,6 +31,7 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
     ("runtime", "Cast", "SPECIAL", "casts what is not finite as the processor does"),
     ("evaluator", "MatMulInteger", "", "takes zero points of rows as those of columns"),
     ("runtime", "Sigmoid", "DOUBLE", "is off by tens of units in the last place"),
+    ("runtime", "GRU", "EMPTY", "ends the process by an abort where there is no batch"),
     ("runtime", "Swish", "DOUBLE", "is off by tens of units in the last place, as its Sigmoid is"),
     ("runtime", "GridSample", "SPECIAL", "takes places that are not finite as the processor converts them"),
     ("evaluator", "GridSample padding_mode=border", "", "moves places of cubic interpolation to the border first"),
@@ -53,7 +54,8 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
     ("evaluator", "MaxPool", "", "gives results of a wrong size with pads or ceil_mode"),
     *(("evaluator", f"ScatterElements reduction={name}", "SPECIAL", "may lose NaN") for name in ("min", "max")),
 )
-"""The judge, the operator, an element type (SPECIAL for numbers that are not finite), the fault; empty for any.
+"""The judge, the operator, an element type (SPECIAL for numbers that are not finite, EMPTY for
+arrays without elements), the fault; empty for any.
 
 An operator may have an attribute behind its name.
 """
@@ -64,10 +66,10 @@ STEPWISE = frozenset(("FLOAT16", "BFLOAT16"))
 SINGLE_STEPS = MOVES | CHOICES | frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Cast", "CastLike"))
 
 
-def distrusted(judge: str, model: onnx.ModelProto, is_special: bool) -> str:
-    """Why a judge may not judge a model, in which numbers may be not finite; empty where it may."""
+def distrusted(judge: str, model: onnx.ModelProto, traits: set[str]) -> str:
+    """Why a judge may not judge a model whose inputs and outputs have such traits; empty where it may."""
     operators = {name for node in all_nodes(model.graph) for name in names_of(node)}
-    types = element_types(model.graph) | ({"SPECIAL"} if is_special else set())
+    types = element_types(model.graph) | traits
     is_stepwise = any(node.op_type not in SINGLE_STEPS for node in all_nodes(model.graph))
     if judge == "evaluator" and types & STEPWISE and is_stepwise:
         return "rounds after each step"
