@@ -386,6 +386,18 @@ def test_an_expanded_operator_rounds_once(operator: str, name: str) -> None:
     check(np.where(np.abs(expected[0].astype(np.float64)) < atol, expected[0], got[0]), expected[0], problem)
 
 
+@pytest.mark.parametrize("name", ["float32", "float64"])
+@pytest.mark.parametrize(("operator", "alpha"), [("Elu", 0.5), ("Selu", 1.5), ("Celu", 2.0), ("Celu", -0.7)])
+def test_exponential_units_are_exact_near_zero(operator: str, alpha: float, name: str) -> None:
+    """exp(x) - 1, written so, has no digit left where x is small."""
+    dtype = DTYPES[name]
+    small = np.logspace(-30, 1.5, 300)
+    values = np.concatenate([-small, small, [0, -0.0, -np.inf, np.inf, np.nan]]).astype(dtype.numpy)
+    graph = make_graph(lambda b, v: getattr(b, operator)(*v, alpha=alpha), [dtype], [values.shape])
+    got, expected = run_both(graph, [values])
+    np.testing.assert_allclose(got[0], expected[0], rtol=4 * np.finfo(dtype.numpy).eps, atol=0)
+
+
 def test_a_sum_that_wraps_is_not_assumed_greater() -> None:
     """Signed overflow is undefined in C, so a compiler might take x + 1 > x for true."""
     dtype = DTYPES["int32"]

@@ -255,6 +255,23 @@ def _leaky_relu(node: Node, arguments: Sequence[Expr]) -> Expr:
     return selected(compared("lt", x, 0), same("mul", x, Number(node.op.alpha, x.type)), x)
 
 
+@_translates("Elu", "Selu", types=FLOATS)
+def _exponential_unit(node: Node, arguments: Sequence[Expr]) -> Expr:
+    (x,) = arguments
+    below = same("mul", same("expm1", x), Number(node.op.alpha, x.type))
+    result = selected(compared("lt", x, 0), below, x)
+    return result if node.op.name == "Elu" else same("mul", result, Number(node.op.gamma, x.type))
+
+
+@_translates("Celu", types=FLOATS)
+def _continuous_exponential_unit(node: Node, arguments: Sequence[Expr]) -> Expr:
+    """As the reference writes it, for alpha below zero too: max(0, x) + min(0, alpha (exp(min(0, x) / alpha) - 1))."""
+    (x,) = arguments
+    zero, alpha = Number(0, x.type), Number(node.op.alpha, x.type)
+    below = same("mul", same("expm1", same("div", same("min", x, zero), alpha)), alpha)
+    return same("add", same("max", x, zero), same("min", below, zero))
+
+
 _COMPARISONS = {"Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge"}
 
 

@@ -208,7 +208,7 @@ FUNCTIONS: dict[str, str] = {
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right", "low_bits"), "same"),
     **dict.fromkeys(("ceil", "floor", "rint", "sqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos"), "float"),
     **dict.fromkeys(("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf"), "float"),
-    **dict.fromkeys(("relu", "round"), "float"),
+    **dict.fromkeys(("relu", "round", "expm1"), "float"),
     "power": "same",
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "is_nan"), "compare"),
     **dict.fromkeys(("and", "or", "xor", "not"), "logic"),
@@ -218,7 +218,7 @@ FUNCTIONS: dict[str, str] = {
 """Every function and how its result's type follows from its operands: `same` and `float` (the same, and floating
 point), `compare` (bool), `logic` (bool of bools), `select` (that of the second and third), `convert` (told with it).
 
-relu is the greater of 0 and a number, NaN staying NaN; rint rounds halves to even; round rounds to the numbers of a
+relu is the greater of 0 and a number, NaN staying NaN; expm1 is exp(x) - 1, exact near 0; rint rounds halves to even; round rounds to the numbers of a
 narrower format, which is its option; power is modulo 2**64, magnitude an int64 without its sign; low_bits keeps as many
 bits as its option says; decode and encode go between numbers and the bits of the format in their first option."""
 

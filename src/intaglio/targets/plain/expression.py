@@ -17,7 +17,7 @@ TYPES = {"f32": "float", "f64": "double", "bool": "bool"} | {
 
 _LIBRARY = frozenset(
     {"ceil", "floor", "rint", "sqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
-     "asinh", "acosh", "atanh", "erf", "fmod", "pow"}
+     "asinh", "acosh", "atanh", "erf", "fmod", "pow", "expm1"}
 )  # fmt: skip
 _OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "bit_and": "&", "bit_or": "|", "bit_xor": "^", "eq": "==", "ne": "!=",
