@@ -589,6 +589,26 @@ CASES["batch-normalization of-a-product"] = (
     """,
 )
 
+CASES["parallel-convolutions"] = (
+    "merge-branches",
+    """
+    graph "g" (%x: float32[N, 2, S]) -> (%y) {
+      %v: float32[2, 1, 3] = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}
+      %a = Conv(%x, %v; group=2, pads=[1, 1])
+      %b = Conv(%x, float32[2, 1, 1] {10.0, 20.0}, float32[2] {1.0, -1.0}; group=2)
+      %c = Add(%b, %a)
+      %d = BatchNormalization(%x, float32[2] {2.0, 3.0},
+          float32[2] {0.5, 0.25}, float32[2] {1.0, 2.0}, float32[2] {3.0, 0.0}; epsilon=1.0)
+      %y = Sub(%c, %d)
+    }
+    """,
+    """
+    %weight_1: float32[2, 1, 3] = {1.0, 11.0, 3.0, 4.0, 22.0, 6.0}
+    %bias_1: float32[2] = {1.5, 4.75}
+    %y: float32[N, 2, S] = Conv(%x, %weight_1, %bias_1; group=2, pads=[1, 1])
+    """,
+)
+
 CASES["gelu-erf"] = (
     "recognise-gelu",
     """

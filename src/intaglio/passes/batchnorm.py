@@ -28,7 +28,7 @@ def batch_normalization(b: Builder, node: Node) -> Result:
         return None
     if getattr(node.op, "training_mode", 0) or len(node.outputs) > 1:
         return Refusal("the normalisation is in training mode")
-    affine, weight, bias = _affine(node), inner.optional(1), _bias(inner)
+    affine, weight, bias = affine_of(node), inner.optional(1), _bias(inner)
     if affine is None or weight is None or weight.constant is None or bias is None:
         return Refusal("the weights are not constants")
     scaled = weight.constant.astype(np.float64) * _along_outputs(inner, weight, affine.scale)
@@ -40,7 +40,8 @@ def batch_normalization(b: Builder, node: Node) -> Result:
     return b.Gemm(inner.input, *operands, alpha=op.alpha, transA=op.transA, transB=op.transB)
 
 
-def _affine(node: Node) -> Affine | None:
+def affine_of(node: Node) -> Affine | None:
+    """What a normalisation does to each channel; None where its parameters are not constants."""
     parameters = [None if value is None else value.constant for value in node.inputs[1:]]
     if any(array is None for array in parameters):
         return None

@@ -24,7 +24,7 @@ from intaglio.passes.deadcode import remove_dead_code
 from intaglio.passes.driver import nothing_stays
 
 WEIGHTS = "safetensors"
-LEFT_OUT = ("integer-arithmetic", "fuse-batchnorm")
+LEFT_OUT = ("integer-arithmetic", "fuse-batchnorm", "merge-branches")
 """Passes whose results are for engines, not for people who read or train."""
 
 MOST_TRIES = 200
