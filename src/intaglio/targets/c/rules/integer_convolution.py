@@ -32,11 +32,15 @@ from intaglio.targets.c.rules.integer import (
 )
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.structured.iconv import (
+    are_bytes,
     integer_conv,
     integer_depthwise,
+    integer_far_depthwise,
     integer_max_pool,
+    less_zero,
     pack_integer_conv,
     pack_integer_depthwise,
+    pack_integer_taps,
 )
 from intaglio.targets.c.structured.igemm import integer_gemm
 from intaglio.targets.c.structured.integer_tile import integer_tile
@@ -119,15 +123,28 @@ def _convolve(context: Context, layer: Layer) -> None:
     if group == 1 and all(is_pointwise(window) for window in layer.windows):
         _pointwise(context, layer, given, kernels)
     elif group > 1 and group == layer.shape[1] == kernels.array.shape[0]:
-        buffer = context.packed(
-            kernels.value,
-            f"integer depthwise {digest_of(kernels.zero)}",
-            lambda: pack_integer_depthwise(kernels.array, kernels.zero),
-        )
-        kernel = integer_depthwise(machine(context), byte_type(given.a))
-        _emit(context, layer, given, kernel, window_sizes(layer) | {"groups": group}, buffer)
+        _depthwise(context, layer, given, kernels)
     else:
         _gathered(context, layer, given, kernels)
+
+
+MOST_STRIDE, MOST_REACH = 4, 128
+"""Depthwise windows that move by more, or reach further, than this along a row are taken tap by tap."""
+
+
+def _depthwise(context: Context, layer: Layer, given: IntegerOperands, kernels: _Kernels) -> None:
+    sizes, target = window_sizes(layer) | {"groups": layer.inner.group}, machine(context)
+    form, width = f"integer depthwise {digest_of(kernels.zero)}", sizes["KW"]
+    assert isinstance(width, int)
+    if sizes["stride_w"] > MOST_STRIDE or (width - 1) * sizes["dilation_w"] > MOST_REACH:
+        buffer = context.packed(kernels.value, form, lambda: pack_integer_taps(kernels.array, kernels.zero))
+        _emit(context, layer, given, integer_far_depthwise(target, byte_type(given.a)), sizes, buffer)
+        return
+    taps = less_zero(kernels.array, kernels.zero)
+    quads = integer_tile(target, byte_type(given.a)).quads and are_bytes(taps)
+    form = f"{form} {width} {target.lanes} {quads}"
+    buffer = context.packed(kernels.value, form, lambda: pack_integer_depthwise(taps, width, target.lanes, quads=quads))
+    _emit(context, layer, given, integer_depthwise(target, byte_type(given.a), quads=quads), sizes, buffer)
 
 
 def _pointwise(context: Context, layer: Layer, given: IntegerOperands, kernels: _Kernels) -> None:

@@ -85,9 +85,46 @@ def _as_matrix(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(moved).reshape(taps * weights.shape[1], weights.shape[0])
 
 
-def integer_depthwise(target: IntegerTarget, left: Byte = "uint8") -> StructuredKernel:
-    """Convolution with as many groups as input and output channels, with weights from `pack_integer_depthwise`."""
-    return _window_kernel(target, left, "integer_depthwise", is_maximum=False)
+COLUMN_BLOCK = 64
+"""Output pixels of a row whose inputs are woven together at a time, so that they stay in the first cache."""
+
+
+def integer_depthwise(target: IntegerTarget, left: Byte = "uint8", *, quads: bool = False) -> StructuredKernel:
+    """Convolution with as many groups as input and output channels, with weights from `pack_integer_depthwise`.
+
+    `quads`: those weights are bytes, and the processor multiplies four of them at once.
+    """
+    pixels = 8 if target.vector_registers >= 32 else 6
+    instance = kernel("integer_depthwise", QUADS=quads, LEFT_SIGNED=left == "int8", PIXELS=pixels)
+    lanes, group = target.vector_bytes // 4, 4 if quads else 2
+
+    def groups(size: Sizes) -> Dim:
+        return pieces(size["KD"] * size["KH"], group)
+
+    def scratch(size: Sizes) -> Dim:
+        reach = (size["col_block"] - 1) * size["stride_w"] + (size["KW"] - 1) * size["dilation_w"] + 1
+        return groups(size) * reach * (4 * lanes)
+
+    return StructuredKernel(
+        hint="integer_depthwise",
+        source=instance.text,
+        buffers=instance.buffers,
+        sizes=instance.sizes,
+        tasks=lambda size: size["images"] * size["OD"] * size["OH"],
+        cost=lambda size: (
+            1 + floordiv(size["OW"] * size["C"] * (groups(size) * (size["KW"] + 2 * size["stride_w"]) + 4), 2 * lanes)
+        ),
+        scratch=scratch,
+        defaults=lambda size: {"col_block": maximum(1, minimum(size["OW"], COLUMN_BLOCK))},
+    )
+
+
+def integer_far_depthwise(target: IntegerTarget, left: Byte = "uint8") -> StructuredKernel:
+    """The same for windows whose taps lie, or which themselves lie, far apart: nothing is woven together.
+
+    Its weights are from `pack_integer_taps`.
+    """
+    return _window_kernel(target, left, "integer_far_depthwise", is_maximum=False)
 
 
 def integer_max_pool(target: IntegerTarget, element: Byte = "uint8") -> StructuredKernel:
@@ -109,8 +146,37 @@ def _window_kernel(target: IntegerTarget, element: Byte, hint: str, *, is_maximu
     )
 
 
-def pack_integer_depthwise(weights: npt.NDArray[Any], zero: Any) -> npt.NDArray[np.uint32]:
+def pack_integer_taps(weights: npt.NDArray[Any], zero: Any) -> npt.NDArray[np.uint32]:
     """Weights (C, 1, *kernel) less their zero points as (taps, C), each the lower half of 32 bits."""
+    return np.ascontiguousarray(less_zero(weights, zero).T & 0xFFFF).astype(np.uint32)
+
+
+def less_zero(weights: npt.NDArray[Any], zero: Any) -> npt.NDArray[np.int32]:
+    """Weights (C, 1, *kernel) less their zero points as (C, taps)."""
     zeros = np.broadcast_to(np.asarray(zero).astype(np.int32).reshape(-1), (weights.shape[0],))
-    shifted = weights.reshape(weights.shape[0], prod(weights.shape[1:])).astype(np.int32) - zeros[:, None]
-    return np.ascontiguousarray(shifted.T & 0xFFFF).astype(np.uint32)
+    return weights.reshape(weights.shape[0], prod(weights.shape[1:])).astype(np.int32) - zeros[:, None]
+
+
+def are_bytes(numbers: npt.NDArray[np.int32]) -> bool:
+    """Whether all numbers fit signed bytes."""
+    return bool(numbers.size == 0 or (numbers.min() >= -128 and numbers.max() <= 127))
+
+
+def pack_integer_depthwise(
+    taps: npt.NDArray[np.int32], width: int, lanes: int, *, quads: bool
+) -> npt.NDArray[np.uint32]:
+    """Weights (C, taps) from `less_zero` as (vectors of channels, 1 + groups of lines * width, lanes).
+
+    `width` taps stand side by side. Four (`quads`) or two that stand above each other share 32 bits. The sums of all
+    taps, by which a zero point is multiplied, come first.
+    """
+    channels, lines = taps.shape[0], taps.shape[1] // width
+    group, bits = (4, 8) if quads else (2, 16)
+    vectors, groups = -(-channels // lanes), -(-lines // group)
+    padded = np.zeros((vectors * lanes, groups * group, width), np.int32)
+    padded[:channels, :lines] = taps.reshape(channels, lines, width)
+    parts = padded.reshape(vectors, lanes, groups, group, width).astype(np.uint32) & ((1 << bits) - 1)
+    words = np.bitwise_or.reduce([parts[:, :, :, place] << np.uint32(bits * place) for place in range(group)])
+    sums = padded.sum((1, 2)).astype(np.uint32).reshape(vectors, 1, lanes)
+    moved = words.reshape(vectors, lanes, groups * width).swapaxes(1, 2)
+    return np.ascontiguousarray(np.concatenate([sums, moved], axis=1))
