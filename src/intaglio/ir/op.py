@@ -308,7 +308,7 @@ class OperatorTable(MutableMapping[tuple[str, str], type[Op]]):
     The families of ONNX's operators are imported when somebody first looks for what is not there yet.
     """
 
-    families = "intaglio.ops"
+    families = "intaglio.ops.families"
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], type[Op]] = {}

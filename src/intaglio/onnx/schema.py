@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import onnx
 from onnx import defs
 
-from intaglio import ops
 from intaglio.ir.op import OPERATORS, Op
 from intaglio.onnx.adapters import ADAPTERS, Adapter, all, find_adapter
+from intaglio.ops import families
 
-_FILLING = (ops, all)
+_FILLING = (families, all)
 """Importing these fills the tables of operators and adapters."""
 
 Schema: TypeAlias = Any
