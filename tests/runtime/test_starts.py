@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.runtime.test_repeated_runs import classifier, data_for
 
 import intaglio
 
@@ -237,3 +238,70 @@ def test_weights_in_another_file_are_watched(tmp_path: Path, environment: dict[s
         np.testing.assert_allclose(np.load(f"{path}.npy"), expected(x, scale), rtol=1e-5)
         assert not heavy(start(RUN, environment, str(path)))
         np.testing.assert_allclose(np.load(f"{path}.npy"), expected(x, scale), rtol=1e-5)
+
+
+HOSTED = """
+import json, sys, numpy as np, intaglio
+model = intaglio.load(sys.argv[1])
+rows = json.loads(sys.argv[2])
+found = []
+for size in (1, 3, 1, 0, 2):
+    x = np.array(rows, object if isinstance(rows[0][0], str) else np.float32)[:size]
+    label, maps = model(x)
+    found.append([label.tolist(), maps])
+print(json.dumps(found), file=open(sys.argv[1] + ".json", "w"))
+assert model.host_runs > 0 and [str(item.type) for item in model.outputs][1].startswith("seq(map(")
+"""
+
+
+# With text, seed 0 has an OneHotEncoder and seed 1 a LabelEncoder.
+@pytest.mark.parametrize(
+    ("kind", "has_text", "seed"), [("strings", True, 0), ("numbers", True, 1), ("strings", False, 0)]
+)
+def test_models_with_host_nodes_start_without_the_model(
+    tmp_path: Path, environment: dict[str, str], kind: str, has_text: bool, seed: int
+) -> None:
+    path = tmp_path / "classifier.onnx"
+    rows = json.dumps(data_for(has_text, 3, 5).tolist())
+    onnx.save(classifier(kind, has_text, seed), path)
+    assert "intaglio.kernels" in start(HOSTED, environment, str(path), rows)
+    first = json.loads(Path(f"{path}.json").read_text())
+    modules = start(HOSTED, environment, str(path), rows)
+    assert not [name for name in heavy(modules) if not name.startswith("intaglio.ops")]
+    assert "intaglio.ops.convolution" not in modules
+    assert json.loads(Path(f"{path}.json").read_text()) == first
+
+
+def test_a_started_model_with_host_nodes_can_do_what_every_model_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("intaglio.runtime.artifact.warm._is_all_our_own", lambda: True)
+    path = tmp_path / "classifier.onnx"
+    onnx.save(classifier("strings", True, 1), path)
+    x = data_for(True, 4, 0)
+    first = intaglio.load(path)(x)
+    model = intaglio.load(path)
+    assert model._main.held is None, "the model was not started from its program"  # pyright: ignore[reportPrivateUsage]
+    for _ in range(3):
+        label, maps = model(x)
+        assert label.tolist() == first[0].tolist()
+        assert maps == first[1]
+        with pytest.raises(intaglio.IntaglioError):
+            model(np.array([["red", 7]], object))
+    assert "ZipMap" in str(model.explain())
+    assert model(x)[1] == first[1]
+    with pytest.raises(intaglio.UnsupportedError, match="ZipMap"):
+        intaglio.load(path, strict=True)
+
+
+def test_a_compiled_file_with_host_nodes_runs_without_its_graph(tmp_path: Path, environment: dict[str, str]) -> None:
+    path = tmp_path / "classifier.intaglio"
+    model = intaglio.load(classifier("numbers", False))
+    model.save_compiled(path)
+    x = data_for(False, 3, 5)
+    modules = start(HOSTED, {**environment, "PATH": ""}, str(path), json.dumps(x.tolist()))
+    assert "intaglio.kernels" not in modules
+    found = json.loads(Path(f"{path}.json").read_text())[1]
+    label, maps = model(x)
+    assert found[0] == label.tolist()
+    assert found[1] == json.loads(json.dumps(maps))

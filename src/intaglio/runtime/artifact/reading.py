@@ -6,8 +6,9 @@
     header                        JSON: see `Header`
     sections                      each at a multiple of 4096, with its SHA-256 in the header
 
-A model that is one segment is also there as a program: it runs without the graph, which is read when somebody asks for
-it. A compiled model is code: whoever loads it runs it. Hashes find damage, they do not make it trustworthy.
+A model that needs little else than its code is also there as a program: it runs without the graph, which is read when
+somebody asks for it. A compiled model is code: whoever loads it runs it. Hashes find damage, they do not make it
+trustworthy.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = NDArray[Any]
 
 MAGIC = b"intaglio compiled model\n"
-FORMAT = 3
+FORMAT = 4
 ALIGNMENT = 4096
 CHUNK = 1 << 20
 PREFIX = len(MAGIC) + 8 + 32
@@ -129,13 +130,13 @@ class Compiled(Record):
                 raise CompileError(f"its code cannot be loaded: {error}") from error
 
     def addresses(self) -> list[int] | None:
-        """Where the program's adopted code is: its kernels, then its driver.
+        """Where the program's adopted code is: its kernels, then its drivers.
 
         None where there is no program that fits this version.
         """
         if self.program is None or self.version != __version__ or not has_adopted_runtime():
             return None
-        wanted = [*self.program.kernels, self.program.driver]
+        wanted = [*self.program.kernels, *(part.driver for part in self.program.segments)]
         found = [default_cache().adopted(source) for source in wanted]
         return [each for each in found if each is not None] if None not in found else None
 

@@ -18,11 +18,11 @@ from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array
 from intaglio.ir.text import format_graph
-from intaglio.ir.types import TensorType
-from intaglio.kernels.plan import NativeStep
+from intaglio.ir.types import Type
+from intaglio.kernels.plan import NativeStep, Plan
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
-from intaglio.runtime.artifact.program_data import program_data
+from intaglio.runtime.artifact.program_data import program_data, type_data
 from intaglio.runtime.artifact.reading import (
     ALIGNMENT,
     FORMAT,
@@ -35,9 +35,11 @@ from intaglio.runtime.artifact.reading import (
     file_look,
 )
 from intaglio.runtime.engine.compiled import frame_of
+from intaglio.runtime.engine.hosted_plans import host_graph
+from intaglio.runtime.engine.hosted_runs import QuickRun
 from intaglio.runtime.engine.limits import weight_bytes
 from intaglio.runtime.engine.native import NativeEngine
-from intaglio.runtime.engine.program import Port, Program
+from intaglio.runtime.engine.program import Hosts, Part, Port, Program
 from intaglio.targets.c.cache import default_cache
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.library import runtime_function
@@ -50,39 +52,50 @@ CONSTANTS_LIMIT = 1 << 30
 
 
 def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
-    """What an engine needs to run without its graph; None where it needs more than code, constants and sizes.
+    """What an engine needs to run without its graph; None where it needs more than code, constants, sizes and a few
+    host nodes.
 
     `graph` has the inputs and outputs that users see.
     """
-    if not engine.is_plain or sum(array.nbytes for array in engine.constants) > CONSTANTS_LIMIT:
+    quick = engine.quick
+    if not (engine.is_plain or quick) or sum(array.nbytes for array in engine.constants) > CONSTANTS_LIMIT:
         return None
-    ports = _ports(graph.inputs), _ports(graph.outputs)
-    (step,) = engine.plan.steps
-    if ports[0] is None or ports[1] is None or not isinstance(step, NativeStep):
+    if not all(_is_known(value.type) for value in (*graph.inputs, *graph.outputs)):
         return None
-    *kernels, driver = [function_key(function, None, engine.target).source for function in engine.functions()]
+    sources = [function_key(function, None, engine.target).source for function in engine.functions()]
+    steps = [step for step in engine.plan.steps if isinstance(step, NativeStep)]
+    kernels, drivers = sources[: len(sources) - len(steps)], sources[len(sources) - len(steps) :]
     return Program(
         name=graph.name,
-        inputs=ports[0],
-        outputs=ports[1],
-        frame=frame_of(step),
-        driver=driver,
+        inputs=tuple(map(_port, graph.inputs)),
+        outputs=tuple(map(_port, graph.outputs)),
+        segments=tuple([Part(frame_of(s), driver, tuple(s.late)) for s, driver in zip(steps, drivers, strict=True)]),
         kernels=tuple(kernels),
-        late=tuple(step.late),
         assumptions=tuple(engine.plan.assumptions),
         requirements=tuple(engine.plan.requirements),
         weight_bytes=weight_bytes(graph),
+        hosts=None if quick is None else _hosts(engine.plan, quick),
     )
 
 
-def _ports(values: Sequence[Value]) -> tuple[Port, ...] | None:
-    """Inputs or outputs as a program knows them; None where one is no tensor of known rank."""
-    found: list[Port] = []
-    for value in values:
-        if not isinstance(value.type, TensorType) or value.type.shape is None:
-            return None
-        found.append(Port(value.name, value.type, value.default is not None))
-    return tuple(found)
+def _hosts(plan: Plan, quick: QuickRun) -> Hosts:
+    nodes = [step.node for step in plan.host_steps]
+    return Hosts(
+        quick.hosted, format_graph(host_graph(nodes)), tuple(sorted({type(node.op).__module__ for node in nodes}))
+    )
+
+
+def _is_known(type: Type) -> bool:
+    """Whether a program knows what an input or output is."""
+    try:
+        type_data(type)
+    except GraphError:
+        return False
+    return True
+
+
+def _port(value: Value) -> Port:
+    return Port(value.name, value.type, value.default is not None)
 
 
 class _Writer:

@@ -2,7 +2,7 @@
 
 A program is addressed by everything that it depends on: the bytes of the model, the options, the processor, and the
 files of Intaglio itself. So a model is not even parsed where its program is found. Of weights in other files it is
-known how those files looked. Models that the host has a part in are not kept.
+known how those files looked. Models whose host nodes need more than their operands are not kept.
 """
 
 from __future__ import annotations

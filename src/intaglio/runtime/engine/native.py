@@ -36,7 +36,8 @@ from intaglio.runtime.engine.compiled import CExecutor, CompiledStep
 from intaglio.runtime.engine.deadline import Deadline
 from intaglio.runtime.engine.engine import Progress
 from intaglio.runtime.engine.executor import RefusedPlanError
-from intaglio.runtime.engine.hosted_runs import quick_run
+from intaglio.runtime.engine.hosted_plans import quick_run
+from intaglio.runtime.engine.hosted_runs import Prepared, QuickRun
 from intaglio.runtime.engine.repeated_runs import RepeatedRuns, never_again
 from intaglio.runtime.engine.results import constant_ids, owned
 from intaglio.runtime.engine.segment import Into, Ready, SizeOverflowError, exportable
@@ -119,7 +120,7 @@ class NativeEngine:
         self._constants = constant_ids(constants_read_by_host(self.plan))
         self._is_single = self._has_one_segment()
         is_fixed = not (self._parameters or self._depends_on_shapes or self.bodies)
-        self._quick = quick_run(self.plan, self._outputs) if is_fixed else None
+        self._quick = quick_run(self.plan, self.steps, self._outputs) if is_fixed else None
         self._runs = self._repeated_runs()
         self.run_again = never_again if self._runs is None else self._runs.again
         release_plan(self.plan)
@@ -133,7 +134,7 @@ class NativeEngine:
         step = self.steps[0].step
         return list(step.inputs) == list(self.plan.inputs) and list(step.outputs) == self._outputs
 
-    def _repeated_runs(self) -> RepeatedRuns[list[tuple[CompiledStep, Ready]]] | None:
+    def _repeated_runs(self) -> RepeatedRuns[Any] | None:
         """The short way of later runs, where there is one."""
         if not self._is_single and self._quick is None:
             return None
@@ -144,6 +145,11 @@ class NativeEngine:
     def is_plain(self) -> bool:
         """Whether code, constants and sizes are all that a run needs; known once the engine is loaded."""
         return self._is_single and not (self._parameters or self._depends_on_shapes or self.bodies or self.plan.faults)
+
+    @property
+    def quick(self) -> QuickRun | None:
+        """The short way of runs with host nodes, where that, code, constants and sizes are all that a run needs."""
+        return None if self.plan.faults else self._quick
 
     def functions(self) -> list[CFunction]:
         """Every function of the model: its kernels, then the driver of each segment."""
@@ -254,6 +260,7 @@ class NativeEngine:
         self, inputs: Sequence[Any], bindings: dict[str, int], deadline: Deadline | None, into: Into | None = None
     ) -> list[Any]:
         known: dict[Value, Any] = dict(zip(self.plan.inputs, inputs, strict=True))
+        given = dict(bindings) if self._quick is not None else bindings
         targets = {} if into is None else dict(zip(self._outputs, into, strict=True))
         self._check_assumptions(bindings)
         if self._is_single:
@@ -267,7 +274,7 @@ class NativeEngine:
                 places = [targets.get(value) for value in step.step.outputs] if targets else None
                 self._run_native(step, known, bindings, deadline, inputs, places)
         if self._quick is not None:
-            self._remember(inputs, bindings)
+            self._remember_quick(self._quick, inputs, given)
         outputs = [value.constant if value.constant is not None else known[value] for value in self._outputs]
         return owned(outputs, inputs, self._constants)
 
@@ -287,6 +294,11 @@ class NativeEngine:
         if self._runs is not None:
             self._runs.keep(inputs, [(step, _ready(step, bindings)) for step in steps])
 
+    def _remember_quick(self, quick: QuickRun, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
+        if self._runs is not None:
+            steps = [step for step in self.steps if isinstance(step, CompiledStep)]
+            self._runs.keep(inputs, quick.prepare(steps, bindings))
+
     def forget_sizes(self) -> None:
         """Keep no plan of memory for the sizes that were run before."""
         for engine in self.all_engines():
@@ -296,7 +308,7 @@ class NativeEngine:
                 if isinstance(step, CompiledStep):
                     step.forget_sizes()
 
-    def _run_quick(self, prepared: list[tuple[CompiledStep, Ready]], inputs: Sequence[Any]) -> list[Any] | None:
+    def _run_quick(self, prepared: Prepared, inputs: Sequence[Any]) -> list[Any] | None:
         """All steps without checks, for sizes seen before."""
         quick = self._quick
         assert quick is not None

@@ -1,4 +1,6 @@
-"""A whole model as one segment without its graph: what is stored so that a later process need not lower it again.
+"""A whole model as segments without its graph: what is stored so that a later process need not lower it again.
+
+Nearly every model is one segment; there may be several with host nodes between them.
 
 A program runs what nearly every run is. Where sizes break an assumption, a driver stops, or somebody asks for anything
 but the outputs, the model is built from its graph after all; see `ProgramEngine`.
@@ -7,6 +9,7 @@ but the outputs, the model is built from its graph after all; see `ProgramEngine
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,10 +18,11 @@ from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, evaluate, symbols
 from intaglio.ir.limits import current
 from intaglio.ir.requirements import Requirement
-from intaglio.ir.types import TensorType
+from intaglio.ir.types import TensorType, Type
 from intaglio.record import Record
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.deadline import Deadline
+from intaglio.runtime.engine.hosted_runs import Hosted, Prepared, QuickRun
 from intaglio.runtime.engine.repeated_runs import RepeatedRuns
 from intaglio.runtime.engine.segment import (
     Frame,
@@ -30,34 +34,53 @@ from intaglio.runtime.engine.segment import (
 )
 from intaglio.runtime.engine.size_checks import Fitting
 
+OPERATORS_IN = "intaglio.ops."
+"""Where the operators of host nodes are."""
+
 
 class Port(Record):
-    """An input or output of a model; an optional one has a default."""
+    """An input or output of a model; an optional one has a default. Inputs are tensors."""
 
     name: str
-    type: TensorType
+    type: Type
     is_optional: bool = False
     default: None = None
     """Always None: a default is in the graph."""
 
 
+class Part(Record):
+    """A segment: its sizes, and its code."""
+
+    frame: Frame
+    driver: str
+    """The hash of the driver's source, which addresses its code."""
+    late: tuple[str, ...]
+    """The symbols that the driver gives values to."""
+
+
+class Hosts(Record):
+    """The host nodes of a program, as the text of a graph, and the modules that their operators are from."""
+
+    steps: Hosted
+    graph: str
+    modules: tuple[str, ...]
+
+
 class Program(Record):
-    """What a model that is one segment needs to run, its code and constants aside."""
+    """What a model needs to run, its code and constants aside."""
 
     name: str
     """The name of the graph."""
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    frame: Frame
-    driver: str
-    """The hash of the driver's source, which addresses its code."""
+    segments: tuple[Part, ...]
+    """One, and no more where there are no host nodes."""
     kernels: tuple[str, ...]
-    late: tuple[str, ...]
-    """The symbols that the driver gives values to."""
     assumptions: tuple[tuple[Dim, Dim], ...]
     requirements: tuple[Requirement, ...]
     weight_bytes: int
     """The size of the weights in the graph."""
+    hosts: Hosts | None = None
 
     @property
     def fed(self) -> tuple[Port, ...]:
@@ -66,10 +89,10 @@ class Program(Record):
 
 
 class ProgramEngine:
-    """Runs a program; `whole` gives the engine of the model's graph, which is asked for what a program cannot do."""
+    """Runs a program; `whole` gives the engine of the model's graph, which is asked for what a program cannot do.
 
-    host_runs = 0
-    """A program has no host nodes."""
+    `addresses` are those of its kernels, then of its drivers; `quick` runs what has host nodes.
+    """
 
     def __init__(
         self,
@@ -78,17 +101,25 @@ class ProgramEngine:
         constants: Sequence[Any],
         threads: int,
         whole: Callable[[], Any],
+        quick: QuickRun | None = None,
     ) -> None:
         self._program = program
         self._constants = constants
         self._whole = whole
+        self._quick = quick
+        self.host_runs = 0
+        """How many host nodes were run so far."""
         places = [exportable(array).ctypes.data for array in constants]
         weights = sum(array.nbytes for array in constants)
-        *kernels, driver = addresses
-        self._segment = LoadedSegment(program.frame, driver, kernels, places, threads, weights, program.late)
+        kernels, drivers = addresses[: len(program.kernels)], addresses[len(program.kernels) :]
+        self._segments = [
+            LoadedSegment(part.frame, driver, kernels, places, threads, weights, part.late)
+            for part, driver in zip(program.segments, drivers, strict=True)
+        ]
         self._fitting = Fitting(program.requirements)
         self._limit_ns = int((current().time or 0) * 1e9)
-        self._runs = RepeatedRuns([port.type.dtype.numpy for port in program.fed], self._run)
+        dtypes = [port.type.dtype.numpy for port in program.fed if isinstance(port.type, TensorType)]
+        self._runs: RepeatedRuns[Any] = RepeatedRuns(dtypes, self._run)
         self.run_again = self._runs.again
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
@@ -107,34 +138,48 @@ class ProgramEngine:
     def forget_sizes(self) -> None:
         """Keep no plan of memory for the sizes that were run before."""
         self._runs.forget()
-        self._segment.forget_sizes()
+        for segment in self._segments:
+            segment.forget_sizes()
 
     def _run(
-        self, ready: Ready, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None
+        self, ready: Any, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None
     ) -> list[Any] | None:
-        """One call; None where the driver stopped or got no memory, so that the whole model must tell why."""
+        """One run; None where a driver stopped or got no memory, so that the whole model must tell why."""
         time = self._limit_ns if deadline is None else deadline.remaining()
         try:
-            status, outputs = self._segment.call(ready, inputs, time, (), into)
+            if self._quick is not None:
+                return self._run_hosted(self._quick, ready, inputs, time)
+            status, outputs = self._segments[0].call(ready, inputs, time, (), into)
         except MemoryError:
             return None
         return None if status else outputs
 
-    def _ready_for(self, arrays: Sequence[Any]) -> Ready | None:
-        """The segment prepared for arrays of these shapes; None where the program is not made for them."""
+    def _run_hosted(self, quick: QuickRun, ready: Prepared, inputs: Sequence[Any], time: int) -> list[Any] | None:
+        outputs = quick.run(inputs, ready, time)
+        self.host_runs += 0 if outputs is None else quick.host_nodes
+        return outputs
+
+    def _ready_for(self, arrays: Sequence[Any]) -> Any:
+        """What is prepared for arrays of these shapes; None where the program is not made for them."""
         found = self._runs.find(arrays)
         if found is None:
             bindings: dict[str, int] = {}
             for port, array in zip(self._program.fed, arrays, strict=True):
-                bind(port.type.shape, array.shape, bindings, f"input {port.name!r}")
+                if isinstance(port.type, TensorType):
+                    bind(port.type.shape, array.shape, bindings, f"input {port.name!r}")
             if not self._fits(bindings):
                 return None
             try:
-                found = self._segment.ready(bindings)
+                found = self._prepared(bindings)
             except (GraphError, KeyError, SizeOverflowError):  # sizes of which the whole model knows what to do
                 return None
             self._runs.keep(arrays, found)
         return found
+
+    def _prepared(self, bindings: dict[str, int]) -> Ready | Prepared:
+        if self._quick is not None:
+            return self._quick.prepare(self._segments, bindings)
+        return self._segments[0].ready(bindings)
 
     def _fits(self, bindings: dict[str, int]) -> bool:
         known = bindings.keys()
@@ -143,3 +188,13 @@ class ProgramEngine:
             if is_known and evaluate(left, bindings) != evaluate(right, bindings):
                 return False
         return self._fitting.broken(bindings) is None
+
+
+def quick_run_of(hosts: Hosts) -> QuickRun:
+    """The host nodes of a program, made ready; only the operators that they need are imported."""
+    for module in ("intaglio.ops.evaluate", *hosts.modules):
+        if module.startswith(OPERATORS_IN):
+            import_module(module)
+    from intaglio.ir.text import parse_graph
+
+    return QuickRun(hosts.steps, list(parse_graph(hosts.graph).nodes))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from intaglio.errors import CompileError, InputError, UnsupportedError
+from intaglio.errors import CompileError, GraphError, InputError, UnsupportedError
 from intaglio.ir.limits import Limits, check_time, within
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.processor import granted_threads, usable_cores
@@ -17,7 +17,7 @@ from intaglio.runtime.artifact.reading import Compiled, is_compiled, read_compil
 from intaglio.runtime.artifact.warm import WarmStart, warm_start
 from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.limits import check_weight_bytes, settled
-from intaglio.runtime.engine.program import ProgramEngine
+from intaglio.runtime.engine.program import ProgramEngine, quick_run_of
 from intaglio.runtime.model.model import Model, face_of_program, graph_model
 from intaglio.runtime.model.progress import told
 from intaglio.runtime.model.sources import as_source
@@ -113,11 +113,17 @@ def _from_program(compiled: Compiled, options: Options) -> Model | None:
     program, addresses = compiled.program, compiled.addresses()
     if program is None or addresses is None:
         return None
+    try:
+        quick = None if program.hosts is None else quick_run_of(program.hosts)
+    except GraphError:
+        return None
+    if quick is not None and options.strict:
+        return None  # the graph tells which nodes these are
     _check_versions(compiled.info, options)
     check_weight_bytes(program.weight_bytes, options.limits)
 
     def begin(whole: Callable[[], Engine]) -> Variant:
-        engine = ProgramEngine(program, addresses, compiled.constants, options.threads, whole)
+        engine = ProgramEngine(program, addresses, compiled.constants, options.threads, whole, quick)
         return Variant(engine, program.fed, [port.name for port in program.fed])
 
     return Model(face_of_program(program, compiled.info), options, compiled.imported, begin)

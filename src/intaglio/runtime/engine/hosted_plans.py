@@ -1,0 +1,133 @@
+"""Which plans with host nodes can be run without checks, and the steps of those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from intaglio.ir.dim import symbols
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.types import TensorType
+from intaglio.kernels.plan import HostStep, Plan
+from intaglio.runtime.engine.binding import lone_symbol
+from intaglio.runtime.engine.compiled import CompiledStep
+from intaglio.runtime.engine.hosted_runs import Hosted, HostPart, NativePart, QuickRun, is_ready_made
+
+
+def quick_run(plan: Plan, steps: Sequence[CompiledStep | HostStep], outputs: Sequence[Value]) -> QuickRun | None:
+    """How a plan is run without checks; None where it has no host node, or one whose results need checks."""
+    if any(not isinstance(value.type, TensorType) for value in plan.inputs) or not plan.host_steps:
+        return None
+    made = {
+        value for step in plan.steps for value in (step.node.outputs if isinstance(step, HostStep) else step.outputs)
+    }
+    is_own = all(value in made for value in outputs) and len(set(outputs)) == len(outputs)
+    if not is_own or not all(is_plain(step.node) for step in plan.host_steps):
+        return None
+    found = _Steps(plan)
+    return (
+        QuickRun(found.hosted(steps, outputs), [step.node for step in plan.host_steps]) if found.fits(steps) else None
+    )
+
+
+def is_plain(node: Node) -> bool:
+    """Whether a node's results are all that a run needs of it: tensors of strings made of tensors, or maps at the end.
+
+    What it computes on numbers may have to be checked, and is not worth it: such nodes are compiled.
+    """
+    op = node.op
+    if op.has("interpret") or op.host_reason or op.is_random or next(op.subgraphs(), None) is not None:
+        return False
+    given = [value for value in node.inputs if value is not None]
+    if None in node.inputs[: len(given)] or any(not isinstance(value.type, TensorType) for value in given):
+        return False
+    if op.name == "ZipMap":
+        return True
+    is_tensor = all(isinstance(value.type, TensorType) and value.type.shape for value in node.outputs)
+    return is_tensor and (is_ready_made(node) or _has_text((*given, *node.outputs)))
+
+
+def _has_text(values: Sequence[Value]) -> bool:
+    return any(isinstance(value.type, TensorType) and value.dtype.kind == "string" for value in values)
+
+
+class _Steps:
+    """The steps of a plan as parts between places."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.known = {name for value in plan.inputs for name in _lone_symbols(value)}
+        self._places: dict[Value, int] = {value: place for place, value in enumerate(plan.inputs)}
+
+    def fits(self, steps: Sequence[CompiledStep | HostStep]) -> bool:
+        """Whether the sizes of the inputs, and those that host nodes tell, are all that is asked for."""
+        told = self.known | {name for step in self.plan.host_steps for _, _, name in _sizes(step)}
+        asked = {name for pair in self.plan.assumptions for dim in pair for name in symbols(dim)}
+        asked |= {name for each in self.plan.requirements for name in each.symbols}
+        segments = [step for step in steps if isinstance(step, CompiledStep)]
+        is_early = not any(segment.step.late for segment in segments)
+        return is_early and asked <= self.known and all(set(each.frame.all_symbols()) <= told for each in segments)
+
+    def hosted(self, steps: Sequence[CompiledStep | HostStep], outputs: Sequence[Value]) -> Hosted:
+        """The parts."""
+        parts = tuple([self._host(step) if isinstance(step, HostStep) else self._native(step) for step in steps])
+        texts = tuple([place for place, value in enumerate(self.plan.inputs) if value.dtype.kind == "string"])
+        places = tuple([(self._places[value], self._is_view(value)) for value in outputs])
+        return Hosted(parts, len(self._places), places, texts)
+
+    def _is_view(self, value: Value) -> bool:
+        """Whether a result may be another array in other sizes: such of host nodes that were not made ready."""
+        makers = [step.node.op for step in self.plan.host_steps if value in step.node.outputs]
+        return any(op.keeps_order or not op.has("prepare") for op in makers)
+
+    def _place(self, value: Value) -> int:
+        return self._places.setdefault(value, len(self._places))
+
+    def _host(self, step: HostStep) -> HostPart:
+        node = step.node
+        operands = [self._places[value] for value in node.inputs if value is not None and value.constant is None]
+        sizes = () if is_ready_made(node) and not step.inferred else tuple(_sizes(step))
+        return HostPart(tuple(operands), tuple([self._place(value) for value in node.outputs]), sizes)
+
+    def _native(self, step: CompiledStep) -> NativePart:
+        segment = step.step
+        inputs = tuple([self._places[value] for value in segment.inputs])
+        is_open = not set(step.frame.all_symbols()) <= self.known
+        return NativePart(inputs, tuple([self._place(value) for value in segment.outputs]), is_open)
+
+
+def _sizes(step: HostStep) -> Iterator[tuple[int, int, str]]:
+    """The sizes of a host node's results that are symbols, also as its own rule gives them."""
+    for place, value in enumerate(step.node.outputs):
+        shape = value.type.shape if isinstance(value.type, TensorType) else None
+        for dims in (shape or (), step.inferred.get(value) or ()):
+            for axis, dim in enumerate(dims):
+                name = lone_symbol(dim)
+                if name is not None:
+                    yield place, axis, name
+
+
+def _lone_symbols(value: Value) -> Iterator[str]:
+    shape = value.type.shape if isinstance(value.type, TensorType) else None
+    for dim in shape or ():
+        name = lone_symbol(dim)
+        if name is not None:
+            yield name
+
+
+def host_graph(nodes: Sequence[Node]) -> Graph:
+    """A graph of these nodes, each with operands and results of its own."""
+    graph = Graph("hosts")
+    for node in nodes:
+        inputs = [None if value is None else _copy(value, graph) for value in node.inputs]
+        copy = Node(node.op, inputs, node.origin)
+        copy.outputs = tuple([Value(graph.unique_name("r"), value.type, copy) for value in node.outputs])
+        graph.insert(copy)
+    graph.set_outputs([value for node in graph.nodes for value in node.outputs])
+    return graph
+
+
+def _copy(value: Value, graph: Graph) -> Value:
+    copy = Value(graph.unique_name("v"), value.type, constant=value.constant)
+    if value.constant is None:
+        graph.inputs.append(copy)
+    return copy
