@@ -74,6 +74,7 @@ def test_from_bytes_and_by_the_reference_engine(saved):
 def run_elsewhere(path, code, **environment):
     """A process with no compiler on its path and an empty cache."""
     wanted = {"PATH": "", "HOME": str(path.parent), "INTAGLIO_CACHE": str(path.parent / "empty"), **environment}
+    wanted |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     python = [sys.executable, "-c", code, str(path)]
     return subprocess.run(python, env=wanted, capture_output=True, text=True, timeout=120)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -161,3 +162,53 @@ def test_faults_are_told_in_later_runs_too(engine: EngineName) -> None:
             model(words, np.array([0, 4, 0]))
         with pytest.raises(IntaglioError, match=r"purple|no known"):
             model(np.array(["green", "purple"], object), places)
+
+
+def sentences(stopwords: list[str], seed: int) -> Any:
+    """Sentences as words, counted and weighed, into a class and a map: as skl2onnx writes pipelines of text."""
+    rng = np.random.default_rng(seed)
+    pool = ["red", "green", "blue", "red", "green", "green", "red"]  # three words and two pairs
+    case = {"case_change_action": "LOWER", "locale": "C", **({"stopwords": stopwords} if stopwords else {})}
+    count = {"max_gram_length": 2, "max_skip_count": 0, "min_gram_length": 1, "mode": "TF", "ngram_counts": [0, 3]}
+    words = {"mark": 0, "mincharnum": 1, "pad_value": "#", "tokenexp": "[a-z]+"}
+    nodes = [
+        helper.make_node("Reshape", ["x", "flat"], ["f"]),
+        helper.make_node("StringNormalizer", ["f"], ["n"], **case),
+        helper.make_node("Tokenizer", ["n"], ["t"], domain="com.microsoft", **words),
+        helper.make_node("TfIdfVectorizer", ["t"], ["c"], **count, ngram_indexes=[0, 1, 2, 3, 4], pool_strings=pool),
+        helper.make_node("MatMul", ["c", "w"], ["p"]),
+        helper.make_node("ZipMap", ["p"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[3, 8]),
+    ]
+    maps = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    outputs = [
+        helper.make_tensor_value_info("t", TensorProto.STRING, None),
+        helper.make_value_info("z", helper.make_sequence_type_proto(maps)),
+    ]
+    constants = [
+        numpy_helper.from_array(np.array([-1]), "flat"),
+        numpy_helper.from_array(rng.normal(size=(5, 2)).astype(np.float32), "w"),
+    ]
+    info = helper.make_tensor_value_info("x", TensorProto.STRING, ["n", 1])
+    graph = helper.make_graph(nodes, "sentences", [info], outputs, constants)
+    imports = [helper.make_opsetid(*each) for each in (("", 17), ("ai.onnx.ml", 3), ("com.microsoft", 1))]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+@pytest.mark.parametrize("stopwords", [[], ["red", "red green"]], ids=["none", "some"])
+def test_sentences(stopwords: list[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop words make the number of rows one that only the host knows."""
+    monkeypatch.setattr("intaglio.runtime.artifact.warm._is_all_our_own", lambda: True)
+    path, pick = tmp_path / "sentences.onnx", random.Random(5)
+    onnx.save(sentences(stopwords, 0), path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    models = [intaglio.load(path, engine="native") for _ in range(2)]  # the second from what the first left
+    assert models[1]._main.held is None  # pyright: ignore[reportPrivateUsage]
+    for rows in (1, 4, 1, 4, 2, 4):
+        texts = [" ".join(pick.choices(["Red", "green", "blue", "a"], k=pick.randint(1, 5))) for _ in range(rows)]
+        x = np.array([["red"], *([text] for text in texts[1:])] if rows > 1 else [[texts[0]]], object)
+        tokens, maps = cast("list[Any]", session.run(None, {"x": x}))
+        for model in models:
+            found, zipped = model(x)
+            assert found.tolist() == tokens.tolist()
+            assert [pytest.approx(each, rel=1e-5) for each in maps] == zipped
+    assert models[1]._main.held is None  # pyright: ignore[reportPrivateUsage]

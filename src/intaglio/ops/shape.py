@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -64,6 +65,13 @@ class Reshape(Op):
 
     def reference(self, data: Array, shape: Array) -> Array:
         return data.reshape(reshaped(data.shape, integers(shape), bool(self.allowzero)))  # pyright: ignore
+
+    def prepare(self, *constants: Array | None) -> Callable[..., Any]:
+        data, shape = constants
+        wanted = [] if shape is None else integers(shape)
+        if data is not None or shape is None or any(size == 0 or size < -1 for size in wanted):
+            return super().prepare(*constants)
+        return lambda array: array.reshape(wanted)
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
         return first_only(b.Reshape(output_bars[0], b.Shape(inputs[0]), allowzero=1), inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,10 @@ from intaglio.ops.regex import compile_pattern
 
 LENGTH_LIMIT = 1 << 26
 """No string grows longer than this: a chain of concatenations doubles it with each link."""
+
+
+FEW = 16
+"""So many numbers are counted faster one by one."""
 
 
 def need_strings(value: Value) -> None:
@@ -56,11 +61,15 @@ class StringConcat(Op):
 
 def upper(text: str) -> str:
     """The text in capitals, letter by letter: one that would become several stays."""
+    if text.isascii():
+        return text.upper()
     return "".join(big if len(big := letter.upper()) == 1 else letter for letter in text)
 
 
 def lower(text: str) -> str:
     """The text in small letters, letter by letter."""
+    if text.isascii():
+        return text.lower()
     return "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
 
 
@@ -94,6 +103,19 @@ class StringNormalizer(Op):
         change = {"LOWER": lower, "UPPER": upper}.get(self.case_change_action, str)
         words = [change(word) for word in kept] or [""]
         return strings(words, (*((1,) * (X.ndim - 1)), len(words)))
+
+    def prepare(self, *constants: Array | None) -> Callable[..., Any]:
+        same = str if self.is_case_sensitive else lower
+        dropped = {same(word) for word in self.stopwords or ()}
+        change = {"LOWER": lower, "UPPER": upper}.get(self.case_change_action, str)
+
+        def normalized(X: Array) -> Array:
+            if X.ndim == 2 and X.shape[0] != 1:
+                raise OperatorError(f"the shape {list(X.shape)}: expected [C] or [1, C]")
+            kept = [change(word) for word in X.reshape(-1).tolist() if not dropped or same(word) not in dropped] or [""]
+            return strings(kept, (*((1,) * (X.ndim - 1)), len(kept)))
+
+        return super().prepare(*constants) if constants[0] is not None else normalized
 
 
 class StringSplit(Op):
@@ -190,12 +212,55 @@ class TfIdfVectorizer(Op):
     def reference(self, X: Array) -> Array:
         pool, width = self._pool(), self._width()
         rows = X.reshape(math.prod(X.shape[:-1]), X.shape[-1] if X.ndim else 1)
-        counts = np.array([self._count(row.tolist(), pool) for row in rows], np.float32)
+        counts = np.array([self._count(row.tolist(), pool) for row in rows], np.float32).reshape(len(rows), width)
         scale = np.ones(width, np.float32)
         if self.weights is not None and self.mode != "TF":
             scale[list(self.ngram_indexes)] = self.weights
         found = np.minimum(counts, 1) if self.mode == "IDF" else counts
         return (found * scale).astype(np.float32).reshape(*X.shape[:-1], width)
+
+    def prepare(self, *constants: Array | None) -> Callable[..., Any]:
+        if constants[0] is not None:
+            return super().prepare(*constants)
+        width, tables = self._width(), self._tables()
+        weighs, is_once = self.weights is not None and self.mode != "TF", self.mode == "IDF"
+        scale = np.ones(width, np.float32)
+        if weighs:
+            scale[list(self.ngram_indexes)] = self.weights or ()
+
+        def counted(X: Array) -> Array:
+            rows = X.reshape(math.prod(X.shape[:-1]), X.shape[-1] if X.ndim else 1).tolist()
+            found = np.zeros((len(rows), width), np.float32)
+            for place, row in enumerate(rows):
+                columns = self._columns(row, tables)
+                if len(columns) > FEW:
+                    found[place] = np.bincount(columns, minlength=width)
+                    continue
+                counts = found[place]
+                for column in columns:
+                    counts[column] += 1
+            found = np.minimum(found, 1) if is_once else found
+            return (found * scale if weighs else found).reshape(*X.shape[:-1], width)
+
+        return counted
+
+    def _tables(self) -> list[tuple[int, int, dict[Any, int]]]:
+        """For each length of n-grams and each step between their elements, the columns of those in the pool."""
+        tables: dict[int, dict[Any, int]] = {}
+        for gram, number in self._pool().items():
+            key = gram[0] if len(gram) == 1 else gram
+            tables.setdefault(len(gram), {})[key] = self.ngram_indexes[number]
+        lengths = [n for n in range(self.min_gram_length, self.max_gram_length + 1) if n in tables]
+        steps = {n: range(1, 2 + (self.max_skip_count if n > 1 else 0)) for n in lengths}
+        return [(length, step, tables[length]) for length in lengths for step in steps[length]]
+
+    def _columns(self, row: list[Any], tables: list[tuple[int, int, dict[Any, int]]]) -> list[int]:
+        """The column of each n-gram of a row that is in the pool."""
+        found: list[int] = []
+        for length, step, table in tables:
+            grams = row if length == 1 else zip(*(row[place * step :] for place in range(length)), strict=False)
+            found += [table[gram] for gram in grams if gram in table]
+        return found
 
     def _count(self, row: list[Any], pool: dict[tuple[Any, ...], int]) -> Array:
         counts = np.zeros(self._width(), np.float32)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +18,12 @@ from intaglio.ops.regex_search import Searcher, compile_search
 from intaglio.ops.text import need_strings, strings
 
 START, END = "\x02", "\x03"
+
+FEW = 1 << 16
+"""So many tokens always fit into memory."""
+
+_LETTERS = re.compile(r"\[(?:[A-Za-z0-9_]|[A-Z]-[A-Z]|[a-z]-[a-z]|[0-9]-[0-9])+\]\+")
+"""Expressions that Python's own search reads as ours does, and fast: as many as there are of some plain letters."""
 
 
 class Tokenizer(Op):
@@ -55,6 +62,9 @@ class Tokenizer(Op):
             separators = [compile_search(each) for each in self.separators]
             return lambda text: self._separated(text, separators)
         searcher = compile_search(self.tokenexp or "")
+        if _LETTERS.fullmatch(self.tokenexp or ""):
+            find = re.compile(self.tokenexp or "").findall
+            return find if self.mincharnum == 1 else lambda text: self._long_enough(find(text))
         return lambda text: self._long_enough([text[a:b] for a, b in searcher.matches(text)])
 
     def _separated(self, text: str, separators: list[Searcher]) -> list[str]:
@@ -67,12 +77,19 @@ class Tokenizer(Op):
         return [token for token in tokens if len(token) >= self.mincharnum]
 
     def reference(self, X: Array) -> Array:
+        return self.prepare(None)(X)
+
+    def prepare(self, *constants: Array | None) -> Callable[..., Any]:
         divide = self._divider()
-        rows = [divide(text) for text in X.flat]
+        return super().prepare(*constants) if constants[0] is not None else lambda X: self._tokens(X, divide)
+
+    def _tokens(self, X: Array, divide: Callable[[str], list[str]]) -> Array:
+        rows = [divide(text) for text in X.reshape(-1).tolist()]
         width = max(map(len, rows), default=0)
         if self.mark and width:
             rows, width = [[START, *row, END] for row in rows], width + 2
-        check_size((*X.shape, width), np.dtype(object))
+        if X.size * width > FEW:
+            check_size((*X.shape, width), np.dtype(object))
         filled = [token for row in rows for token in row + [self.pad_value] * (width - len(row))]
         return strings(filled, (*X.shape, width))
 

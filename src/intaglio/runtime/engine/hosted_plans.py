@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from intaglio.ir.dim import symbols
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.resize import type_symbols
 from intaglio.ir.types import TensorType
 from intaglio.kernels.plan import HostStep, Plan
 from intaglio.runtime.engine.binding import lone_symbol
@@ -85,7 +86,7 @@ class _Steps:
     def _host(self, step: HostStep) -> HostPart:
         node = step.node
         operands = [self._places[value] for value in node.inputs if value is not None and value.constant is None]
-        sizes = () if is_ready_made(node) and not step.inferred else tuple(_sizes(step))
+        sizes = () if _tells_no_sizes(step) else tuple(dict.fromkeys(_sizes(step)))
         return HostPart(tuple(operands), tuple([self._place(value) for value in node.outputs]), sizes)
 
     def _native(self, step: CompiledStep) -> NativePart:
@@ -93,6 +94,16 @@ class _Steps:
         inputs = tuple([self._places[value] for value in segment.inputs])
         is_open = not set(step.frame.all_symbols()) <= self.known
         return NativePart(inputs, tuple([self._place(value) for value in segment.outputs]), is_open)
+
+
+def _tells_no_sizes(step: HostStep) -> bool:
+    """Whether the sizes of a host node's result follow from those of its operands."""
+    known = {name for value in step.node.inputs if value is not None for name in type_symbols(value.type)}
+    for value in step.node.outputs:
+        shape = value.type.shape if isinstance(value.type, TensorType) else None
+        if not type_symbols(value.type) <= known or step.inferred.get(value) not in (None, shape):
+            return False
+    return is_ready_made(step.node)
 
 
 def _sizes(step: HostStep) -> Iterator[tuple[int, int, str]]:

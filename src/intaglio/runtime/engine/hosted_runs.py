@@ -64,88 +64,99 @@ class QuickRun:
     def __init__(self, hosted: Hosted, nodes: Sequence[Node]) -> None:
         self.hosted = hosted
         self.host_nodes = len(nodes)
-        rest = iter(nodes)
-        self._steps = [(part, host_function(next(rest)) if isinstance(part, HostPart) else None)
-                       for part in hosted.parts]  # fmt: skip
-        self._limit = most_bytes()
+        rest, limit = iter(nodes), most_bytes()
+        self._steps: list[_Host | NativePart] = [
+            _Host(part, next(rest), limit) if isinstance(part, HostPart) else part for part in hosted.parts
+        ]
 
     def prepare(self, segments: Sequence[LoadedSegment], bindings: Mapping[str, int]) -> Prepared:
         """What runs with these sizes of inputs have in common."""
         parts = [part for part in self.hosted.parts if isinstance(part, NativePart)]
         given = dict(bindings)
-        found = [(segment, None if part.is_open else segment.ready(given))
-                 for part, segment in zip(parts, segments, strict=True)]  # fmt: skip
+        found = [
+            (segment, None if part.is_open else segment.ready(given))
+            for part, segment in zip(parts, segments, strict=True)
+        ]
         return Prepared(found, given)
 
     def run(self, inputs: Sequence[Any], prepared: Prepared, time: int) -> list[Any] | None:
         """The outputs, or None where something failed, of which a run with all checks can tell more."""
         hosted = self.hosted
-        if any(not _TEXT.issuperset(map(type, inputs[place].reshape(-1).tolist())) for place in hosted.texts):
-            return None
+        for place in hosted.texts:
+            if not _TEXT.issuperset(map(type, inputs[place].reshape(-1).tolist())):
+                return None
         values: list[Any] = [*inputs, *[None] * (hosted.places - len(inputs))]
         try:
-            is_done = self._run_parts(values, iter(prepared.segments), dict(prepared.bindings), time)
+            is_done = self._run_steps(values, iter(prepared.segments), dict(prepared.bindings), time)
         except (ArithmeticError, LookupError, TypeError, ValueError, IntaglioError):
             return None
-        return (
-            [values[place].copy() if is_view else values[place] for place, is_view in hosted.outputs]
-            if is_done
-            else None
-        )
+        if not is_done:
+            return None
+        return [values[place].copy() if is_view else values[place] for place, is_view in hosted.outputs]
 
-    def _run_parts(
+    def _run_steps(
         self,
         values: list[Any],
         segments: Iterator[tuple[LoadedSegment, Ready | None]],
         bindings: dict[str, int],
         time: int,
     ) -> bool:
-        for part, function in self._steps:
-            if isinstance(part, HostPart):
-                assert function is not None
-                made = function(*[values[place] for place in part.operands])
-                if not self._is_right(part, made, bindings):
+        for step in self._steps:
+            if isinstance(step, _Host):
+                if not step.run(values, bindings):
                     return False
-                places = part.results
-            else:
-                segment, ready = next(segments)
-                arrays = [values[place] for place in part.inputs]
-                status, made = segment.call(segment.ready(bindings) if ready is None else ready, arrays, time)
-                if status:
-                    return False
-                places = part.outputs
-            for place, array in zip(places, made, strict=True):
+                continue
+            segment, ready = next(segments)
+            arrays = [values[place] for place in step.inputs]
+            status, made = segment.call(segment.ready(bindings) if ready is None else ready, arrays, time)
+            if status:
+                return False
+            for place, array in zip(step.outputs, made):  # noqa: B905 the plan has as many
                 values[place] = array
         return True
 
-    def _is_right(self, part: HostPart, made: Sequence[Any], bindings: dict[str, int]) -> bool:
-        """Whether the results of a host node are as large as the plan takes them to be, and not too large."""
-        for result, axis, name in part.sizes:
-            size = made[result].shape[axis]
+
+class _Host:
+    """A host node, ready to run: its function gives one result where that was made for it, else what the operator does.
+
+    `limit` bounds the bytes of a result that the operator itself may not bound.
+    """
+
+    __slots__ = ("function", "is_single", "limit", "operands", "results", "sizes")
+
+    def __init__(self, part: HostPart, node: Node, limit: int) -> None:
+        self.operands, self.results, self.sizes = part.operands, part.results, part.sizes
+        self.is_single, self.limit = is_ready_made(node), limit
+        inputs = [*node.inputs]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        self.function: Callable[..., Any] = node.op.prepare(
+            *[None if value is None else value.constant for value in inputs]
+        )
+
+    def run(self, values: list[Any], bindings: dict[str, int]) -> bool:
+        """Put the results in their places; whether they are as large as the plan takes them to be."""
+        arrays = [values[place] for place in self.operands]
+        if self.is_single:
+            values[self.results[0]] = self.function(*arrays)
+        elif not self._run_slowly(arrays, values):
+            return False
+        for result, axis, name in self.sizes:
+            size = values[self.results[result]].shape[axis]
             if bindings.setdefault(name, size) != size:
                 return False
-        return all(type(array) is not np.ndarray or array.nbytes <= self._limit for array in made)
+        return True
 
-
-def host_function(node: Node) -> Callable[..., Sequence[Any]]:
-    """What gives the results of a node for those inputs that are no constants."""
-    inputs = [*node.inputs]
-    while inputs and inputs[-1] is None:
-        inputs.pop()
-    constants = [None if value is None else value.constant for value in inputs]
-    function = node.op.prepare(*constants)
-    if is_ready_made(node):
-        return lambda *arrays: (function(*arrays),)
-    count = len(node.outputs)
-
-    def run(*arrays: Any) -> Sequence[Any]:
+    def _run_slowly(self, arrays: Sequence[Any], values: list[Any]) -> bool:
         with np.errstate(all="ignore"):
-            made = function(*arrays)
-        return made[:count] if isinstance(made, tuple) else (made,)
-
-    return run
+            made = self.function(*arrays)
+        for place, array in zip(self.results, made if isinstance(made, tuple) else (made,), strict=False):
+            if array.nbytes > self.limit:
+                return False
+            values[place] = array
+        return True
 
 
 def is_ready_made(node: Node) -> bool:
-    """Whether a node gives one result, of sizes that follow from those of its inputs, by a function made for that."""
+    """Whether a node gives one result, by a function that was made for runs without checks."""
     return (node.op.keeps_order or node.op.has("prepare")) and len(node.outputs) == 1
