@@ -83,6 +83,25 @@ def test_bounds_are_sound(term: Term, bindings: dict[str, int]) -> None:
     assert high is None or value <= high
 
 
+halves = st.tuples(st.sampled_from(NAMES), st.integers(-3, 3), st.integers(1, 3), st.integers(-1, 2))
+
+
+@given(st.lists(halves, min_size=2, max_size=4), st.lists(terms_strategy, max_size=1), bindings_strategy)
+def test_products_of_what_may_be_negative_have_sound_bounds(
+    factors: list[tuple[str, int, int, int]], more: list[Term], bindings: dict[str, int]
+) -> None:
+    """As sizes behind strided convolutions are: (N - 1) // 2 + 1."""
+    found = [dims.floordiv(dims.symbol(name) + less, by) + plus for name, less, by, plus in factors]
+    value = dims.product(found) + sum((term.dim for term in more), 0)
+    low, high = dims.bounds(value)
+    number = dims.evaluate(value, bindings)
+    assert low is None or low <= number
+    assert high is None or number <= high
+    if not more and all((less // by) + plus >= 0 for _, less, by, plus in factors):
+        assert low is not None
+        assert low >= 0
+
+
 @given(terms_strategy, terms_strategy, bindings_strategy)
 def test_compare_is_sound(left: Term, right: Term, bindings: dict[str, int]) -> None:
     answer = dims.compare(left.dim, right.dim)

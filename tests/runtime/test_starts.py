@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.runtime.test_repeated_runs import classifier, data_for
 
 import intaglio
+from intaglio.runtime.artifact.warm import _package_state as warm_state  # pyright: ignore[reportPrivateUsage]
 
 HEAVY = ("onnx", "google", "intaglio.ops", "intaglio.kernels", "intaglio.passes", "intaglio.onnx.reader", "subprocess")
 RNG = np.random.default_rng(7)
@@ -99,6 +101,21 @@ def test_the_second_process_does_not_read_the_model(tmp_path: Path, environment:
     first = np.load(f"{path}.npy")
     assert not heavy(start(RUN, environment, str(path)))
     np.testing.assert_array_equal(np.load(f"{path}.npy"), first)
+
+
+@pytest.mark.parametrize("name", ["ir/dim.py", "kernels/lower.py", "passes/pipeline.py", "targets/c/runtime/call.c"])
+def test_a_change_in_any_part_of_the_package_makes_programs_old(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, found = Path(intaglio.__file__).parent, []
+    copy = tmp_path / "intaglio"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(intaglio, "__file__", str(copy / "__init__.py"))
+    for text in ("", "\n"):
+        with (copy / name).open("a") as file:
+            file.write(text)
+        found.append(warm_state.__wrapped__())
+    assert found[0] != found[1]
 
 
 def test_another_model_of_the_same_name_is_not_taken_for_the_first(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -454,7 +454,47 @@ def _sum_bounds(value: Expr) -> tuple[int | None, int | None]:
         ends = (least, most) if factor > 0 else (most, least)
         low = None if low is None or ends[0] is None else low + factor * ends[0]
         high = None if high is None or ends[1] is None else high + factor * ends[1]
+    is_open = low is None or high is None
+    return _shifted_bounds(value, low, high) if is_open and _has_short_products(value) else (low, high)
+
+
+SHORT_PRODUCT, SHORT_SUM = 4, 16
+"""Sums of so many products of so many factors are looked at closely."""
+
+
+def _has_short_products(value: Expr) -> bool:
+    longest = max(len(monomial) for monomial, _ in value.terms)
+    return 1 < longest <= SHORT_PRODUCT and len(value.terms) <= SHORT_SUM
+
+
+def _shifted_bounds(value: Expr, low: int | None, high: int | None) -> tuple[int | None, int | None]:
+    """The bounds of a sum of products whose factors may be below 0, as far as the given ones leave them open.
+
+    Each factor is written as the least that it can be and a rest, which is at least 0: with a and b from -1 on,
+    a*b + a + b + 1 is then the product of their rests.
+    """
+    atoms = {atom for monomial, _ in value.terms for atom in monomial}
+    ends = {atom: _atom_bounds(atom) for atom in atoms}
+    rests: dict[Monomial, int] = {}
+    for monomial, factor in value.terms:
+        parts: dict[Monomial, int] = {(): factor}
+        for atom in monomial:
+            least = ends[atom][0]
+            if least is None:
+                return low, high
+            longer = {tuple(sorted((*rest, atom), key=str)): number for rest, number in parts.items()}
+            parts = _summed({rest: number * least for rest, number in parts.items()}, longer)
+        rests = _summed(rests, parts)
+    constant = rests.pop((), 0)
+    if low is None and all(number >= 0 for number in rests.values()):
+        low = constant
+    if high is None and all(number <= 0 for number in rests.values()):
+        high = constant
     return low, high
+
+
+def _summed(left: Mapping[Monomial, int], right: Mapping[Monomial, int]) -> dict[Monomial, int]:
+    return {key: left.get(key, 0) + right.get(key, 0) for key in (*left, *right)}
 
 
 def _monomial_bounds(monomial: Monomial) -> tuple[int | None, int | None]:
