@@ -6,19 +6,22 @@ import functools
 import http.server
 import importlib.util
 import json
+import os
+import queue
 import re
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
 import pytest
-from tests.emit.models import FEEDS, MODELS
+from tests.emit.models import FEEDS, MODELS, drawn, parse
 
 import intaglio
 from intaglio.conformance.exported import UNSAID, export_row, export_subject
@@ -46,23 +49,51 @@ def run_node(folder: Path, script: str = "test.js") -> str:
     return done.stdout
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def __init__(self, handler: Any) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.told: queue.Queue[str] = queue.Queue()
+
+
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address under which a folder is served."""
-    handler = functools.partial(_Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+def served(folder: Path, handler: type[http.server.SimpleHTTPRequestHandler] | None = None) -> Iterator[_Server]:
+    """A server of a folder."""
+    with _Server(functools.partial(handler or _Quiet, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
+            yield server
         finally:
             server.shutdown()
             thread.join()
 
 
+def address_of(server: _Server) -> str:
+    return f"http://127.0.0.1:{server.server_address[1]}"
+
+
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         pass
+
+
+class _Told(_Quiet):
+    """Pages send a text back where they are done."""
+
+    def do_POST(self) -> None:
+        text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.send_response(204)
+        self.end_headers()
+        cast("_Server", self.server).told.put(text)
+
+
+class _Isolated(_Told):
+    """The same for pages that are isolated, which may share memory."""
+
+    def end_headers(self) -> None:
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
 
 
 def browse(address: str) -> str:
@@ -71,6 +102,39 @@ def browse(address: str) -> str:
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000", "--dump-dom"]
     done = subprocess.run([*command, address], capture_output=True, text=True, check=False, timeout=180)
     return done.stdout
+
+
+FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
+COMMANDS = {
+    "chromium": [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=PROFILE"],
+    "firefox": [FIREFOX, "--headless", "--no-remote", "--profile", "PROFILE"],
+}
+browsers = pytest.mark.parametrize(
+    "browser",
+    [
+        pytest.param("chromium", marks=needs_browser),
+        pytest.param(
+            "firefox",
+            marks=pytest.mark.skipif(FIREFOX is None, reason="no Firefox is installed: `apt install firefox-esr`"),
+        ),
+    ],
+)
+
+
+def visit(browser: str, folder: Path, page: str, handler: type[_Told], profile: Path) -> str:
+    """What a page sends back from a real browser."""
+    profile.mkdir()
+    with served(folder, handler) as server:
+        command = [str(part).replace("PROFILE", str(profile)) for part in COMMANDS[browser]]
+        process = subprocess.Popen(
+            [*command, f"{address_of(server)}/{page}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True, env={**os.environ, "HOME": str(profile)},
+        )  # fmt: skip
+        try:
+            return server.told.get(timeout=240)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 @needs_node
@@ -158,11 +222,94 @@ def test_the_folder_tests_itself_and_refuses_wrong_inputs(tmp_path: Path) -> Non
 @needs_browser
 def test_a_browser_runs_it(tmp_path: Path) -> None:
     intaglio.export(hostile_model(), "wasm", tmp_path)
-    with served(tmp_path) as address:
-        assert "PASSED" in browse(f"{address}/test.html")
-        page = browse(f"{address}/index.html")
+    with served(tmp_path) as server:
+        assert "PASSED" in browse(f"{address_of(server)}/test.html")
+        page = browse(f"{address_of(server)}/index.html")
     assert re.search(r"Ready after \d+ ms", page)
     assert "throw new Error" in page  # the hostile name as text
+
+
+def wide_model() -> onnx.ModelProto:
+    """Products that are worth several threads, rows, a convolution, and an open size."""
+    return parse(
+        """net (float[n, 48, 64] x) => (float[n, 48, 48] y, float[n, 4, 46, 62] z) {
+            a = MatMul(x, w) b = Relu(a) p = Softmax(b) y = MatMul(p, v)
+            one = Constant <value_ints=[1]> () u = Unsqueeze(x, one) z = Conv(u, k) }""",
+        w=drawn(64, 96), v=drawn(96, 48), k=drawn(4, 1, 3, 3),
+    )  # fmt: skip
+
+
+COMPARE = """
+import { load } from "./model.js";
+
+function sample(rows, round) {
+    const data = Float32Array.from({ length: rows * 48 * 64 }, (_, place) => Math.sin(place * 0.7 + round));
+    return { x: { data, dims: [rows, 48, 64] } };
+}
+
+/** Whether one thread and several give the same bits, run after run, and what is left when they are ended. */
+export async function compare() {
+    const one = await load(undefined, { threads: 1 }), many = await load(undefined, { threads: 3 });
+    const counts = [one.threads, many.threads];
+    for (let round = 0; round < 40; round++) {
+        if (round === 35) many.close();
+        const feeds = sample(round % 4, round);
+        const left = one.run(feeds), right = many.run(feeds);
+        for (const name of ["y", "z"])
+            left[name].data.forEach((value, place) => {
+                if (!Object.is(value, right[name].data[place])) throw new Error(`${name}[${place}] differs`);
+            });
+    }
+    return `threads ${counts}, then ${many.threads}: the same numbers`;
+}
+"""
+COMPARE_PAGE = """<!doctype html><title>test</title><script type="module">
+import { compare } from "./compare.js";
+const text = await compare().catch((error) => `FAILED: ${error.message}`);
+await fetch("/told", { method: "POST", body: text });
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def threaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose model may have four threads."""
+    folder = tmp_path_factory.mktemp("threads")
+    found = intaglio.export(wide_model(), "wasm", folder, threads=4)
+    assert {"model.wasm", "model.threads.wasm", "worker.js"} <= set(found.files)
+    (folder / "compare.js").write_text(COMPARE)
+    (folder / "compare.html").write_text(COMPARE_PAGE)
+    return folder
+
+
+@needs_node
+def test_threads_give_the_same_numbers(threaded: Path) -> None:
+    (threaded / "run.js").write_text('import { compare } from "./compare.js"; console.log(await compare());')
+    assert "threads 1,3, then 1: the same numbers" in run_node(threaded, "run.js")
+    assert "numbers are right" in run_node(threaded)
+
+
+@needs_node
+@browsers
+@pytest.mark.parametrize(("handler", "threads"), [(_Isolated, 3), (_Told, 1)])
+def test_pages_have_threads_where_they_are_isolated(
+    browser: str, handler: type[_Told], threads: int, threaded: Path, tmp_path: Path
+) -> None:
+    told = visit(browser, threaded, "compare.html", handler, tmp_path / "profile")
+    assert told == f"threads 1,{threads}, then 1: the same numbers"
+
+
+@needs_node
+def test_a_model_with_nothing_to_share_has_one_module(tmp_path: Path) -> None:
+    text = '<ir_version: 10, opset_import: ["" : 21]> net (float[3] x) => (float[3] y) { y = Identity(x) }'
+    found = intaglio.export(onnx.parser.parse_model(text), "wasm", tmp_path, threads=2)
+    has_tasks = "model.threads.wasm" in found.files
+    assert has_tasks == ("threads: 2" in (tmp_path / "model.js").read_text())
+    assert "numbers are right" in run_node(tmp_path)
+
+
+def test_wrong_numbers_of_threads(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="threads is 0"):
+        intaglio.export(hostile_model(), "wasm", tmp_path, threads=0)
 
 
 @needs_node
@@ -198,8 +345,8 @@ def test_networks_in_a_browser(name: str, tmp_path: Path) -> None:
     model = intaglio.load(found.path())
     feeds = found.feeds(1)
     write_example(tmp_path, feeds, model.run(feeds))
-    with served(tmp_path) as address:
-        assert "PASSED" in browse(f"{address}/test.html")
+    with served(tmp_path) as server:
+        assert "PASSED" in browse(f"{address_of(server)}/test.html")
 
 
 def write_example(folder: Path, feeds: dict[str, Any], outputs: dict[str, Any]) -> None:

@@ -93,7 +93,7 @@ def export_model(
         Processor | None, Option("--target", help="The processor of fast C; default: c, which is any.")
     ] = None,
     threads: Annotated[
-        int | None, Option("--threads", least=1, help="Threads of fast C, by OpenMP; default: 1.")
+        int | None, Option("--threads", least=1, help="Threads of fast C (OpenMP) or of wasm (workers); default: 1.")
     ] = None,
     name: Annotated[
         str | None, Option("--name", metavar="PREFIX", help="Begins the names of C and its files; default: model.")

@@ -51,7 +51,7 @@ class Subject:
         self._backend = backend
         self.prepared: list[Any] = []
 
-    def prepare(self, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> Any:
+    def prepare(self, model: Any, device: str = "CPU", **options: Any) -> Any:
         """Make a model ready to run."""
         rep = self._backend.prepare(model, device, **options)
         assert rep is not None, "the backend prepared nothing"

@@ -18,7 +18,7 @@ def flags(options: COptions) -> list[str]:
     if not options.is_fast:
         return list(READABLE_FLAGS)
     machine = [flag for flag in options.machine.flags if not flag.startswith("-D")]
-    return [*FAST_FLAGS, *machine, *(["-fopenmp"] if options.threads > 1 else [])]
+    return [*FAST_FLAGS, *machine, *(["-fopenmp"] if options.threads > 1 and options.target != "wasm" else [])]
 
 
 def sources(options: COptions, weights: CWeights) -> list[str]:

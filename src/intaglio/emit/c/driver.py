@@ -10,6 +10,7 @@ from intaglio.emit.c.kernels import KernelTexts
 from intaglio.emit.c.lowered import Lowered
 from intaglio.emit.c.memory import is_late_scratch
 from intaglio.emit.c.options import COptions
+from intaglio.emit.c.tasks import RUN_TASKS
 from intaglio.emit.c.types import c_type, parts
 from intaglio.emit.c.weights import Constant, CWeights
 from intaglio.ir.dim import Dim, product, symbols
@@ -55,8 +56,6 @@ STATUSES = {
     NO_MEMORY: ("NO_MEMORY", "the heap is too small for tensors whose sizes data tells"),
 }
 """What statuses are called, and mean."""
-
-RUN_TASKS = "run_tasks"
 
 
 class ModelDriver(Driver):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from intaglio.emit.c.driver import RUN_TASKS, STATUSES, ModelDriver, plain_sizes, used_helpers
+from intaglio.emit.c.driver import STATUSES, ModelDriver, plain_sizes, used_helpers
 from intaglio.emit.c.flash import avr_prelude
 from intaglio.emit.c.interface import Interface
 from intaglio.emit.c.kernels import KernelTexts
 from intaglio.emit.c.lowered import Lowered
 from intaglio.emit.c.options import COptions
+from intaglio.emit.c.tasks import RUN_TASKS, shared_tasks
 from intaglio.emit.c.weights import Constant, CWeights, comment_text, definition
 from intaglio.ir.dim import symbols
 from intaglio.targets.plain.function import wrapped
@@ -99,27 +100,6 @@ static void *output_memory(void *memory, int64_t room, int64_t *told, int32_t ra
 }
 """
 
-SHARED_TASKS = f"""\
-/* Tasks in as many parts as there are threads; on one thread where there is little to do or no OpenMP. */
-static void {RUN_TASKS}(ig_kernel kernel, void *const *buffer, const int64_t *size, int64_t tasks, int64_t cost,
-                      unsigned char *scratch, int64_t scratch_bytes)
-{{
-    const int64_t threads = THREADS;
-    if (tasks < 2 || tasks * (double)cost < 20000) {{
-        kernel(buffer, size, 0, tasks, scratch);
-        return;
-    }}
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(THREADS) schedule(static, 1)
-#endif
-    for (int64_t thread = 0; thread < threads; thread++) {{
-        const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
-        if (begin < end)
-            kernel(buffer, size, begin, end, scratch + thread * scratch_bytes);
-    }}
-}}
-"""
-
 _QUIET = ("unused-parameter", "unused-variable", "unused-but-set-variable", "unused-function", "psabi", "pragmas")
 
 
@@ -203,7 +183,7 @@ def source(
     if any(port.is_late for port in interface.outputs):
         parts.append(OUTPUT)
     if options.threads > 1 and RUN_TASKS in run:
-        parts.append(SHARED_TASKS.replace("THREADS", str(options.threads)))
+        parts.append(shared_tasks(options.target, interface.prefix, options.threads))
     parts += [definition(each, "static ", options.alignment) for each in defaults]
     parts += [_memory(lowered, interface, options), plain_sizes(run), plain_sizes(size), _errors(driver, interface)]
     if options.program_memory:

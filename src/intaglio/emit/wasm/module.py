@@ -19,9 +19,10 @@ from intaglio.emit.c.building import flags
 from intaglio.emit.c.interface import Port
 from intaglio.emit.c.module import Written, write_model
 from intaglio.emit.c.program import Example
+from intaglio.emit.c.tasks import RUN_TASKS
 from intaglio.emit.export import Source, Wish
 from intaglio.emit.names import comment
-from intaglio.emit.wasm.script import ARRAYS, LIBRARY, loader_text, model_text, types_text
+from intaglio.emit.wasm.script import ARRAYS, INITIAL_PAGES, LIBRARY, MOST_PAGES, loader_text, model_text, types_text
 from intaglio.errors import CompileError
 from intaglio.ir.op import Array
 
@@ -30,6 +31,10 @@ LEFT_OUT = ()
 
 LINKING = ("-fno-sanitize=all", "-mexec-model=reactor", "-Wl,--strip-all")
 LINKED = ("model_run", "model_arena_bytes", "model_error", "__heap_base")
+SHARED = ("-mcpu=generic+atomics+bulk_memory+mutable_globals+simd128", "-Wl,--import-memory", "-Wl,--shared-memory",
+          f"-Wl,--initial-memory={INITIAL_PAGES << 16}", f"-Wl,--max-memory={MOST_PAGES << 16}",
+          *(f"-Wl,--export={name}" for name in ("__stack_pointer", "__tls_size", "__wasm_init_tls")))  # fmt: skip
+"""What makes a module whose instances share a memory that they are given."""
 TOLERANCE = 1e-4
 
 
@@ -51,27 +56,33 @@ def write_wasm(wish: Wish, optimize: str = "-O3") -> WrittenWasm:
     options = {"style": "fast", "target": "wasm", "globals": False, "measure": False, **wish.options}
     written = write_model(replace(wish, options=options, weights="bin"))
     interface = written.interface
+    threads = written.options.threads if RUN_TASKS in written.source.files["model.c"] else 1
     example = written.example
     stored = None
     if example is not None and example.outputs is not None:
         stored = _stored(interface.inputs, interface.outputs, example)
     files = {
-        "model.js": model_text(interface, written.weight_bytes if interface.takes_weights else 0),
+        "model.js": model_text(interface, written.weight_bytes if interface.takes_weights else 0, threads),
         "model.d.ts": types_text(interface),
         "loader.js": loader_text(),
         "index.html": _copied("index.html"),
         "package.json": json.dumps({"type": "module", "private": True}, indent=2) + "\n",
     }
+    if threads > 1:
+        files["worker.js"] = _copied("worker.js")
     if stored is not None:
         files |= {"test.json": stored, "test.js": _copied("test.js"), "test.html": _copied("test.html")}
 
     def save(folder: Path) -> list[str]:
         compile_wasm(written, folder / "model.wasm", optimize)
+        shared = ["model.threads.wasm"] if threads > 1 else []
+        for name in shared:
+            compile_wasm(written, folder / name, optimize, is_shared=True)
         save_weights = written.source.save
         assert save_weights is not None, "the C has its weights in a file"
-        return ["model.wasm", *(save_weights(folder) if interface.takes_weights else [])]
+        return ["model.wasm", *shared, *(save_weights(folder) if interface.takes_weights else [])]
 
-    return WrittenWasm(Source(files, {}, _readme(wish, stored is not None), save=save), written)
+    return WrittenWasm(Source(files, {}, _readme(wish, stored is not None, threads), save=save), written)
 
 
 def _copied(name: str) -> str:
@@ -85,9 +96,9 @@ def compiler() -> list[str]:
     return [sys.executable, "-m", "ziglang", "cc", "-target", "wasm32-wasi"]
 
 
-def compile_wasm(written: Written, path: Path, optimize: str = "-O3") -> None:
-    """Compile the C of a model to a module that needs nothing from outside."""
-    chosen = [flag for flag in flags(written.options) if flag != "-O3"]
+def compile_wasm(written: Written, path: Path, optimize: str = "-O3", is_shared: bool = False) -> None:
+    """Compile the C of a model to a module that needs nothing from outside, or memory that its instances share."""
+    chosen = [flag for flag in flags(written.options) if flag != "-O3"] + list(SHARED if is_shared else ())
     links = [*LINKING, *(f"-Wl,--export={name}" for name in LINKED)]
     with tempfile.TemporaryDirectory(prefix="intaglio-wasm-") as place:
         for name, text in written.source.files.items():
@@ -122,13 +133,22 @@ def stored_tensor(port: Port, array: Array) -> dict[str, Any]:
     }
 
 
-def _readme(wish: Wish, has_test: bool) -> str:
+_THREADS = """
+`model.threads.wasm` computes on several threads: in node, and on pages that are isolated. Those are pages that come with
+the headers `Cross-Origin-Opener-Policy: same-origin` and `Cross-Origin-Embedder-Policy: require-corp`. Elsewhere
+`load` takes `model.wasm`, which gives the same numbers. `load(undefined, {{ threads: 2 }})` asks for so many, at most
+{threads}; `model.close()` ends them.
+"""
+
+
+def _readme(wish: Wish, has_test: bool, threads: int) -> str:
     test = "\n`node test.js`, or `test.html` in a browser, compares it with stored answers.\n" if has_test else ""
+    more = _THREADS.format(threads=threads) if threads > 1 else ""
     taken = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in wish.graph.inputs)
     given = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in wish.graph.outputs)
     return f"""# {wish.name}
 
-A model for the browser, written by Intaglio: `model.wasm` (with SIMD, one thread), `weights.bin`, and `model.js`, which
+A model for the browser, written by Intaglio: `model.wasm` (with SIMD), `weights.bin`, and `model.js`, which
 loads and runs them in browsers and in node. Weights are read as they come.
 
 ```js
@@ -139,7 +159,7 @@ const outputs = model.run({{ name: {{ data, dims }} }}); // typed arrays; an arr
 ```
 
 `index.html` is a page that shows it: serve the folder (`python -m http.server`) and open it.
-{test}
+{test}{more}
 Inputs:
 
 {taken or "none"}

@@ -27,12 +27,17 @@ ARRAYS = {
 """The arrays of JavaScript for the types of C."""
 
 
+INITIAL_PAGES, MOST_PAGES = 512, 65535
+"""Pages of 64 KB that shared memory has at first, and at most."""
+
+
 def loader_text() -> str:
     """`loader.js`, which is the same for every model."""
-    return (LIBRARY / "loader.js").read_text(encoding="utf-8").replace("__NO_ROOM__", str(NO_ROOM))
+    text = (LIBRARY / "loader.js").read_text(encoding="utf-8").replace("__NO_ROOM__", str(NO_ROOM))
+    return text.replace("__INITIAL_PAGES__", str(INITIAL_PAGES)).replace("__MOST_PAGES__", str(MOST_PAGES))
 
 
-def model_text(interface: Interface, weight_bytes: int) -> str:
+def model_text(interface: Interface, weight_bytes: int, threads: int) -> str:
     """`model.js`."""
     variables = {symbol: f"s[{json.dumps(symbol)}]" for symbol in interface.sizes}
     lines = [
@@ -45,6 +50,7 @@ def model_text(interface: Interface, weight_bytes: int) -> str:
         "const described = {",
         f"    hasWeights: {_flag(interface.takes_weights)},",
         f"    weightBytes: {weight_bytes},",
+        f"    threads: {threads}, // at most",
         f"    sizes: {{ {', '.join(_places(interface))} }}, // where each is told: the input and its axis",
         "    inputs: [",
         *(f"        {_port(port, variables)}," for port in interface.inputs),
@@ -155,10 +161,13 @@ def types_text(interface: Interface) -> str:
         "export interface Model {",
         "    readonly inputs: Port[];",
         "    readonly outputs: Port[];",
+        "    readonly threads: number;",
         "    run(feeds: Inputs): Outputs;",
+        "    close(): void;",
         "}",
         "export interface Options {",
         "    onProgress?: (loaded: number, total: number) => void;",
+        "    threads?: number;",
         "}",
         "export function load(base?: string | URL, options?: Options): Promise<Model>;",
         "",

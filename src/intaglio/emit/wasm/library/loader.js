@@ -10,8 +10,11 @@ const PAGE = 65536;
 const NO_ROOM = __NO_ROOM__; // the status of an output that is larger than the room for it
 const FIRST_ROOM = 1024;
 const MOST_ROOM = 2 ** 28;
+const SHARED = { initial: __INITIAL_PAGES__, maximum: __MOST_PAGES__, shared: true };
+const STACK = 2 ** 22; // bytes for each thread but the first
 
 const aligned = (bytes) => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
+const isFile = (url) => url.protocol === "file:";
 const product = (dims) => dims.reduce((a, b) => a * b, 1);
 
 /** The functions that sizes are computed with. */
@@ -26,8 +29,12 @@ export const sizing = {
 
 /** A model in memory. One run at a time; several models are several instances. */
 export class Model {
-    constructor(exports, described, weights, free) {
+    #workers;
+
+    constructor({ exports, memory, workers }, described, weights, free) {
         this.exports = exports;
+        this.memory = memory;
+        this.#workers = workers;
         this.described = described;
         this.weights = weights;
         this.free = free;
@@ -40,6 +47,17 @@ export class Model {
 
     get outputs() {
         return this.described.outputs.map(({ name, dtype, dims }) => ({ name, type: dtype, dims }));
+    }
+
+    /** How many threads there are, this one included. */
+    get threads() {
+        return this.#workers.length + 1;
+    }
+
+    /** Ends the threads; runs go on without them. */
+    close() {
+        this.exports.model_use_threads?.(1);
+        for (const worker of this.#workers.splice(0)) worker.terminate();
     }
 
     /**
@@ -114,7 +132,7 @@ export class Model {
         });
         const memory = place(arena);
         this.#reach(top);
-        const { buffer } = this.exports.memory;
+        const { buffer } = this.memory;
         inputs.forEach((input, index) => {
             if (given[index] !== null)
                 new ARRAYS[input.type](buffer, from[index], given[index].data.length).set(given[index].data);
@@ -128,7 +146,7 @@ export class Model {
     }
 
     #results(outputs, into, sizes) {
-        const { buffer } = this.exports.memory;
+        const { buffer } = this.memory;
         const found = {};
         outputs.forEach((output, index) => {
             const { at, told } = into[index];
@@ -143,19 +161,19 @@ export class Model {
     }
 
     #reach(bytes) {
-        const missing = bytes - this.exports.memory.buffer.byteLength;
-        if (missing > 0) this.exports.memory.grow(Math.ceil(missing / PAGE));
+        const missing = bytes - this.memory.buffer.byteLength;
+        if (missing > 0) this.memory.grow(Math.ceil(missing / PAGE));
     }
 
     #text(status) {
-        const bytes = new Uint8Array(this.exports.memory.buffer, this.exports.model_error(status));
+        const bytes = new Uint8Array(this.memory.buffer, this.exports.model_error(status));
         return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
     }
 }
 
 /** Reads `url` in parts, and gives each part with the bytes that came before it. */
 async function read(url, take) {
-    if (url.protocol === "file:") {
+    if (isFile(url)) {
         const { createReadStream } = await import("node:fs");
         let done = 0;
         for await (const part of createReadStream(url)) {
@@ -175,35 +193,90 @@ async function read(url, take) {
     }
 }
 
-async function instantiate(url) {
-    let exports = null;
+async function compiled(url) {
+    if (!isFile(url)) return WebAssembly.compileStreaming(fetch(url));
+    const { readFile } = await import("node:fs/promises");
+    return WebAssembly.compile(await readFile(url));
+}
+
+/** An instance, with its memory: its own, or one that is given. */
+async function instantiate(module, given) {
+    let memory = given;
     const imports = {
+        env: { memory: given },
         wasi_snapshot_preview1: { // seeds of random numbers; a model that draws none imports nothing
             random_get(place, count) {
-                globalThis.crypto.getRandomValues(new Uint8Array(exports.memory.buffer, place, count));
+                const drawn = globalThis.crypto.getRandomValues(new Uint8Array(count));
+                new Uint8Array(memory.buffer, place, count).set(drawn);
                 return 0;
             },
         },
     };
-    let made;
-    if (url.protocol === "file:") {
-        const { readFile } = await import("node:fs/promises");
-        made = await WebAssembly.instantiate(await readFile(url), imports);
-    } else made = await WebAssembly.instantiateStreaming(fetch(url), imports);
-    exports = made.instance.exports;
-    return exports;
+    const { exports } = await WebAssembly.instantiate(module, imports);
+    memory ??= exports.memory;
+    exports._initialize?.();
+    return { exports, memory, workers: [], free: aligned(exports.__heap_base.value) };
 }
 
-/** The model in the folder `base`; `onProgress(loaded, total)` is told of weights as they come. */
-export async function loadModel(base, described, { onProgress } = {}) {
-    const exports = await instantiate(new URL("model.wasm", base));
-    exports._initialize?.();
-    const start = aligned(exports.__heap_base.value);
+/** How many threads a model gets: as many as are wanted, the machine has, and the export allows; else one. */
+async function threadsFor(most, wanted) {
+    const isShared = typeof SharedArrayBuffer !== "undefined" && globalThis.crossOriginIsolated !== false;
+    if (most < 2 || !isShared) return 1;
+    const cores = globalThis.navigator?.hardwareConcurrency ?? (await import("node:os")).availableParallelism();
+    return Math.max(1, Math.min(most, wanted ?? cores));
+}
+
+async function startWorker(message) {
+    const url = new URL("./worker.js", import.meta.url);
+    const isNode = typeof Worker === "undefined" || isFile(url);
+    const Kind = isNode ? (await import("node:worker_threads")).Worker : Worker;
+    const worker = new Kind(url, { type: "module" });
+    await new Promise((resolve, reject) => {
+        if (isNode) {
+            worker.once("message", resolve);
+            worker.once("error", reject);
+        } else {
+            worker.onmessage = resolve;
+            worker.onerror = ({ message: text }) => reject(new Error(`worker.js cannot be run: ${text}`));
+        }
+        worker.postMessage(message);
+    });
+    if (isNode) worker.unref(); // it does not keep a program alive that is done
+    return worker;
+}
+
+/** An instance in shared memory with its workers. */
+async function instantiateShared(base, threads) {
+    const module = await compiled(new URL("model.threads.wasm", base));
+    const made = await instantiate(module, new WebAssembly.Memory(SHARED));
+    const tls = aligned(made.exports.__tls_size.value);
+    const starts = Array.from({ length: threads - 1 }, (_, index) => made.free + index * (STACK + tls));
+    made.free += starts.length * (STACK + tls);
+    const missing = made.free - made.memory.buffer.byteLength;
+    if (missing > 0) made.memory.grow(Math.ceil(missing / PAGE));
+    const { memory } = made;
+    made.workers = await Promise.all(
+        starts.map((start) => startWorker({ module, memory, stack: start + STACK, tls: start + STACK })),
+    );
+    made.exports.model_use_threads(threads);
+    return made;
+}
+
+/**
+ * The model in the folder `base`; `onProgress(loaded, total)` is told of weights as they come. `threads` is how many
+ * threads it may have, where the page is isolated and the export has some: as many as the machine has unless told.
+ */
+export async function loadModel(base, described, { onProgress, threads } = {}) {
+    const count = await threadsFor(described.threads, threads);
+    const made = count > 1
+        ? await instantiateShared(base, count)
+        : await instantiate(await compiled(new URL("model.wasm", base)));
+    const start = made.free;
     const total = described.weightBytes;
-    const missing = start + total + PAGE - exports.memory.buffer.byteLength;
-    if (missing > 0) exports.memory.grow(Math.ceil(missing / PAGE));
+    const missing = start + total + PAGE - made.memory.buffer.byteLength;
+    if (missing > 0) made.memory.grow(Math.ceil(missing / PAGE));
     if (described.hasWeights && total > 0) {
-        const memory = new Uint8Array(exports.memory.buffer, start, total);
+        const memory = new Uint8Array(made.memory.buffer, start, total);
         const loaded = await read(new URL("weights.bin", base), (part, before) => {
             if (before + part.length > total) throw new Error(`weights.bin has more than ${total} bytes`);
             memory.set(part, before);
@@ -211,5 +284,5 @@ export async function loadModel(base, described, { onProgress } = {}) {
         });
         if (loaded !== total) throw new Error(`weights.bin has ${loaded} bytes, expected ${total}`);
     }
-    return new Model(exports, described, start, start + aligned(total));
+    return new Model(made, described, start, start + aligned(total));
 }

@@ -28,7 +28,7 @@ export async function check(say) {
     const feeds = Object.fromEntries(Object.entries(inputs).map(([name, stored]) => [name, tensor(stored)]));
     const begin = performance.now();
     const found = model.run(feeds);
-    say(`one run: ${(performance.now() - begin).toFixed(1)} ms`);
+    say(`one run: ${(performance.now() - begin).toFixed(1)} ms, threads: ${model.threads}`);
     for (const [name, stored] of Object.entries(outputs)) {
         const { data, dims } = tensor(stored);
         if (String(dims) !== String(found[name].dims))
