@@ -134,8 +134,8 @@ def stored_tensor(port: Port, array: Array) -> dict[str, Any]:
 
 
 _THREADS = """
-`model.threads.wasm` computes on several threads: in node, and on pages that are isolated. Those are pages that come with
-the headers `Cross-Origin-Opener-Policy: same-origin` and `Cross-Origin-Embedder-Policy: require-corp`. Elsewhere
+`model.threads.wasm` computes on several threads: in node, and on pages that are isolated. Those come with the headers
+`Cross-Origin-Opener-Policy: same-origin` and `Cross-Origin-Embedder-Policy: require-corp`. Elsewhere
 `load` takes `model.wasm`, which gives the same numbers. `load(undefined, {{ threads: 2 }})` asks for so many, at most
 {threads}; `model.close()` ends them.
 """
