@@ -212,3 +212,33 @@ def test_sentences(stopwords: list[str], tmp_path: Any, monkeypatch: pytest.Monk
             assert found.tolist() == tokens.tolist()
             assert [pytest.approx(each, rel=1e-5) for each in maps] == zipped
     assert models[1]._main.held is None  # pyright: ignore[reportPrivateUsage]
+
+
+def table(seed: int) -> Any:
+    """Columns of words and of numbers, each with a number of rows of its own, side by side in a product."""
+    rng = np.random.default_rng(seed)
+    tables = {"keys_strings": WORDS, "values_floats": [0.5, -1.0, 2.0, 0.0]}
+    nodes = [helper.make_node("LabelEncoder", [name], [f"{name}2"], domain="ai.onnx.ml", **tables) for name in "ab"]
+    nodes.append(helper.make_node("Concat", ["a2", "x", "b2"], ["c"], axis=1))
+    nodes.append(helper.make_node("MatMul", ["c", "w"], ["y"]))
+    kinds = {"a": TensorProto.STRING, "b": TensorProto.STRING, "x": TensorProto.FLOAT}
+    inputs = [helper.make_tensor_value_info(name, kind, [None, 1]) for name, kind in kinds.items()]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    weights = numpy_helper.from_array(rng.normal(size=(3, 2)).astype(np.float32), "w")
+    graph = helper.make_graph(nodes, "table", inputs, outputs, [weights])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def test_columns_of_a_table() -> None:
+    proto = table(0)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    model = intaglio.load(proto)
+    assert model.whole_engine().quick is not None  # pyright: ignore[reportAttributeAccessIssue]
+    for turn, rows in enumerate([1, 5, 1, 5, 3]):
+        words = data_for(True, rows, turn)
+        feeds = {"a": words[:, :1].copy(), "b": words[:, 1:].copy(), "x": data_for(False, rows, turn)[:, :1].copy()}
+        expected = cast("list[Any]", session.run(None, feeds))
+        np.testing.assert_allclose(model.run(feeds)["y"], expected[0], rtol=1e-5, atol=1e-6)
+        with pytest.raises(IntaglioError):
+            model.run(feeds | {"x": np.zeros((rows + 2, 1), np.float32)})

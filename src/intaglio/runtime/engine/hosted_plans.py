@@ -14,8 +14,13 @@ from intaglio.runtime.engine.compiled import CompiledStep
 from intaglio.runtime.engine.hosted_runs import Hosted, HostPart, NativePart, QuickRun, is_ready_made
 
 
-def quick_run(plan: Plan, steps: Sequence[CompiledStep | HostStep], outputs: Sequence[Value]) -> QuickRun | None:
-    """How a plan is run without checks; None where it has no host node, or one whose results need checks."""
+def quick_run(
+    plan: Plan, steps: Sequence[CompiledStep | HostStep], inputs: Sequence[Value], outputs: Sequence[Value]
+) -> QuickRun | None:
+    """How a plan is run without checks; None where it has no host node, or one whose results need checks.
+
+    `inputs` are those of the graph, whose sizes a run binds; the plan's may have been assumed to be equal.
+    """
     if any(not isinstance(value.type, TensorType) for value in plan.inputs) or not plan.host_steps:
         return None
     made = {
@@ -24,7 +29,7 @@ def quick_run(plan: Plan, steps: Sequence[CompiledStep | HostStep], outputs: Seq
     is_own = all(value in made for value in outputs) and len(set(outputs)) == len(outputs)
     if not is_own or not all(is_plain(step.node) for step in plan.host_steps):
         return None
-    found = _Steps(plan)
+    found = _Steps(plan, {name for value in inputs for name in _lone_symbols(value)})
     return (
         QuickRun(found.hosted(steps, outputs), [step.node for step in plan.host_steps]) if found.fits(steps) else None
     )
@@ -54,9 +59,9 @@ def _has_text(values: Sequence[Value]) -> bool:
 class _Steps:
     """The steps of a plan as parts between places."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, known: set[str]) -> None:
         self.plan = plan
-        self.known = {name for value in plan.inputs for name in _lone_symbols(value)}
+        self.known = known
         self._places: dict[Value, int] = {value: place for place, value in enumerate(plan.inputs)}
 
     def fits(self, steps: Sequence[CompiledStep | HostStep]) -> bool:

@@ -120,7 +120,7 @@ class NativeEngine:
         self._constants = constant_ids(constants_read_by_host(self.plan))
         self._is_single = self._has_one_segment()
         is_fixed = not (self._parameters or self._depends_on_shapes or self.bodies)
-        self._quick = quick_run(self.plan, self.steps, self._outputs) if is_fixed else None
+        self._quick = quick_run(self.plan, self.steps, self._inputs, self._outputs) if is_fixed else None
         self._runs = self._repeated_runs()
         self.run_again = never_again if self._runs is None else self._runs.again
         release_plan(self.plan)
