@@ -242,3 +242,50 @@ def test_columns_of_a_table() -> None:
         np.testing.assert_allclose(model.run(feeds)["y"], expected[0], rtol=1e-5, atol=1e-6)
         with pytest.raises(IntaglioError):
             model.run(feeds | {"x": np.zeros((rows + 2, 1), np.float32)})
+
+
+def tangle(seed: int, size: int) -> Any:
+    """Numbers and words made of each other in any order: the words on the host, the numbers compiled."""
+    pick = random.Random(seed)
+    numbers, words, nodes = ["x"], ["w"], []
+    forth = {"keys_int64s": [0, 1, 2, 3], "values_strings": WORDS, "default_string": "other"}
+    back = {"keys_strings": WORDS, "values_int64s": [3, 1, 2, 0], "default_int64": 5}
+    for place in range(size):
+        kind = pick.choice(["add", "add", "concat", "forth", "back"])
+        name = f"v{place}"
+        if kind == "add":
+            nodes.append(helper.make_node("Add", [pick.choice(numbers), pick.choice(numbers)], [name]))
+        elif kind == "concat":
+            nodes.append(helper.make_node("StringConcat", [pick.choice(words), pick.choice(words)], [name]))
+        else:
+            source, table = (pick.choice(numbers), forth) if kind == "forth" else (pick.choice(words), back)
+            nodes.append(helper.make_node("LabelEncoder", [source], [name], domain="ai.onnx.ml", **table))
+        (words if kind in ("concat", "forth") else numbers).append(name)
+    kinds = dict.fromkeys(numbers, TensorProto.INT64) | dict.fromkeys(words, TensorProto.STRING)
+    inputs = [helper.make_tensor_value_info(name, kinds[name], ["n"]) for name in "xw"]
+    given = [name for name in kinds if name not in "xw"]
+    outputs = [helper.make_tensor_value_info(name, kinds[name], None) for name in pick.sample(given, 4)]
+    graph = helper.make_graph(nodes, "tangle", inputs, outputs)
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_host_nodes_run_in_an_order_that_fits(seed: int) -> None:
+    proto = tangle(seed, 16)
+    native, reference = (intaglio.load(proto, engine=engine) for engine in ("native", "reference"))
+    for rows in (3, 1, 3, 0):
+        x, words = np.arange(rows), np.array(random.Random(seed).choices(WORDS, k=rows), object)
+        expected = reference.run({"x": x, "w": words})
+        for _ in range(2):
+            found = native.run({"x": x, "w": words})
+            assert {name: array.tolist() for name, array in found.items()} == {
+                name: array.tolist() for name, array in expected.items()
+            }
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_and_maps_cut_no_segment(kind: str) -> None:
+    explained = intaglio.load(classifier(kind, False)).explain()
+    assert explained.segments == 1
+    assert len(explained.host_nodes) == (2 if kind == "strings" else 1)

@@ -242,7 +242,7 @@ class _Lowering:
 
     def lower_groups(self) -> int:
         """Emit all groups, and say how many there were."""
-        nodes = self._demanded()
+        nodes = self._with_hosts_together(self._demanded())
         groups = form_groups(nodes, self.kinds, self.context.faults, self.context.backend)
         self._find_last_readers(groups)
         around = self.context.require(self._needs(), is_body=self.is_body)
@@ -365,6 +365,32 @@ class _Lowering:
                 wanted.update(self._read_by(node))
                 wanted.update(self._sizes_from(node))
         return kept[::-1]
+
+    def _with_hosts_together(self, nodes: list[Node]) -> list[Node]:
+        """The nodes in an order in which as few segments as possible are cut by host nodes.
+
+        By turns, everything that can be compiled so far, and every host node whose operands are there.
+        """
+        if not any(self.kinds[node] == "host" for node in nodes):
+            return nodes
+        made = {value for node in nodes for value in node.outputs}
+        needs = {
+            node: made.intersection((*node.inputs, *node.captures(), *self._sizes_from(node)))
+            for node in nodes
+        }  # fmt: skip
+        done, ordered, waiting, before = set[Value](), list[Node](), nodes, len(nodes) + 1
+        while 0 < len(waiting) < before:
+            before = len(waiting)
+            for is_host in (False, True):
+                rest: list[Node] = []
+                for node in waiting:
+                    if (self.kinds[node] == "host") is is_host and needs[node] <= done:
+                        ordered.append(node)
+                        done.update(node.outputs)
+                    else:
+                        rest.append(node)
+                waiting = rest
+        return nodes if waiting else ordered
 
     def _sizes_from(self, node: Node) -> set[Value]:
         """Outputs of the host nodes that must run first because the node's sizes are known only from them."""
