@@ -322,3 +322,70 @@ def test_a_compiled_file_with_host_nodes_runs_without_its_graph(tmp_path: Path, 
     label, maps = model(x)
     assert found[0] == label.tolist()
     assert found[1] == json.loads(json.dumps(maps))
+
+
+def deciding(by: str) -> onnx.ModelProto:
+    """exp(x), or the largest element of each row: as a small input says, or the number of rows."""
+    branches = {}
+    for name, node in (("then", helper.make_node("ReduceMax", ["x", "axes"], ["t"], keepdims=0)),
+                       ("else", helper.make_node("Exp", ["x"], ["e"]))):  # fmt: skip
+        result = helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)
+        branches[f"{name}_branch"] = helper.make_graph([node], name, [], [result])
+    rows = [helper.make_node("Shape", ["x"], ["s"], end=1), helper.make_node("Squeeze", ["s"], ["mode"])]
+    nodes = [
+        *(rows if by == "sizes" else ()),
+        helper.make_node("Equal", ["mode", "two"], ["condition"]),
+        helper.make_node("If", ["condition"], ["y"], **branches),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", "M"])]
+    if by == "values":
+        inputs.append(helper.make_tensor_value_info("mode", TensorProto.INT64, []))
+    constants = [numpy_helper.from_array(np.array(2), "two"), numpy_helper.from_array(np.array([1]), "axes")]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "decides", inputs, [output], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("by", ["values", "sizes"])
+def test_programs_for_values_and_sizes_are_kept_as_they_are_met(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("intaglio.runtime.artifact.warm._is_all_our_own", lambda: True)
+    path = tmp_path / "decides.onnx"
+    onnx.save(deciding(by), path)
+
+    def check(model: intaglio.Model, mode: int, columns: int = 3) -> bool:
+        """Run once; whether the model still does without its graph."""
+        x = np.arange(columns * mode, dtype=np.float32).reshape(mode, columns) / 9
+        found = model.run({"x": x} | ({"mode": np.array(mode)} if by == "values" else {}))["y"]
+        np.testing.assert_allclose(found, x.max(axis=1) if mode == 2 else np.exp(x), rtol=1e-6)
+        return model._main.held is None  # pyright: ignore[reportPrivateUsage]
+
+    first = intaglio.load(path)
+    assert not any([check(first, mode) for mode in (2, 1, 2)])  # noqa: C419 all of them run
+    second = intaglio.load(path)
+    assert all([check(second, mode) for mode in (1, 2, 2, 1)])  # noqa: C419
+    assert not check(second, 3)
+    assert check(intaglio.load(path), 3)
+    assert not check(intaglio.load(path), 4)
+    with pytest.raises(intaglio.UnsupportedError):
+        intaglio.load(path, strict=True)
+
+
+def test_a_program_for_sizes_that_break_an_assumption_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sizes that a sum takes to be equal, and that are so unless one of them is 1."""
+    monkeypatch.setattr("intaglio.runtime.artifact.warm._is_all_our_own", lambda: True)
+    path = tmp_path / "sum.onnx"
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size]) for name, size in (("a", "N"), ("b", "M"))]
+    nodes = [helper.make_node("Add", ["a", "b"], ["s"]), helper.make_node("Tanh", ["s"], ["y"])]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "sum", values, [output])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    for turn in range(2):
+        model = intaglio.load(path)
+        for sizes in ((5, 5), (1, 5), (5, 1), (1, 1), (5, 5)):
+            a, b = (np.arange(size, dtype=np.float32) / 9 for size in sizes)
+            np.testing.assert_allclose(model.run({"a": a, "b": b})["y"], np.tanh(a + b), rtol=1e-6)
+        assert (model._main.held is None) == bool(turn)  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(intaglio.IntaglioError):
+            model.run({"a": np.zeros(3, np.float32), "b": np.zeros(4, np.float32)})

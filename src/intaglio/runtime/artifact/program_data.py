@@ -30,6 +30,8 @@ def program_data(program: Program) -> Data:
         "requirements": [[[_dims_data(pair) for pair in each.pairs], each.message] for each in program.requirements],
         "weight_bytes": program.weight_bytes,
         "hosts": None if program.hosts is None else _hosts_data(program.hosts),
+        "parameters": list(program.parameters),
+        "is_for_sizes": program.is_for_sizes,
     }
 
 
@@ -76,6 +78,8 @@ def program_from_data(data: Data) -> Program:
         ),
         weight_bytes=data["weight_bytes"],
         hosts=None if data["hosts"] is None else _hosts(data["hosts"]),
+        parameters=tuple(data["parameters"]),
+        is_for_sizes=data["is_for_sizes"],
     )
 
 
@@ -105,8 +109,8 @@ def _port_data(port: Port) -> list[Any]:
 
 def type_data(type: Type) -> list[Any]:
     """A type as JSON holds it; raises GraphError for one that no program has."""
-    if isinstance(type, TensorType) and type.shape is not None:
-        return [type.dtype.name, _dims_data(type.dims)]
+    if isinstance(type, TensorType):
+        return [type.dtype.name, None if type.shape is None else _dims_data(type.shape)]
     if isinstance(type, SequenceType):
         return ["seq", type_data(type.element)]
     if isinstance(type, MapType):
@@ -164,7 +168,7 @@ class _Reader:
             return SequenceType(self.type(*inner[0]))
         if kind == "map":
             return MapType(DTYPES[inner[0]], self.type(*inner[1]))
-        return TensorType(DTYPES[kind], self.dims(inner[0]))
+        return TensorType(DTYPES[kind], None if inner[0] is None else self.dims(inner[0]))
 
     def result(self, data: Sequence[Any]) -> Result:
         name, dtype, shape, size = data

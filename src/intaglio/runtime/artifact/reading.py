@@ -107,10 +107,12 @@ class Compiled(Record):
     """What the program's code reads."""
     libraries: Sequence[tuple[Array | str, dict[str, str]]]
     read_graph: Callable[[], Graph]
+    files: tuple[Path, ...] = ()
+    """The other files that weights were read from."""
 
     def imported(self) -> Imported:
         """The model with its graph."""
-        return Imported(self.read_graph(), self.info)
+        return Imported(self.read_graph(), self.info, self.files)
 
     def adopt(self) -> None:
         """Load the code into this process. Raises CompileError where this processor cannot run it."""
@@ -324,6 +326,7 @@ def read_sections(content: Content, header: Header, read_graph: Callable[[], Gra
         [share(_array(entry, parts[entry.section])) for entry in constants],
         [(entry.unit if entry.section is None else parts[entry.section], entry.functions) for entry in libraries],
         read_graph,
+        tuple([Path(name) for name, *_ in header.files]),
     )
 
 

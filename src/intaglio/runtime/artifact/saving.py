@@ -58,9 +58,11 @@ def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
     `graph` has the inputs and outputs that users see.
     """
     quick = engine.quick
-    if not (engine.is_plain or quick) or sum(array.nbytes for array in engine.constants) > CONSTANTS_LIMIT:
+    if not all(_is_known(value.type) for value in (*graph.inputs, *graph.outputs)) or engine.plan.faults:
         return None
-    if not all(_is_known(value.type) for value in (*graph.inputs, *graph.outputs)):
+    if engine.parameters or engine.depends_on_shapes:
+        return _chooser(graph, engine)
+    if not (engine.is_plain or quick) or sum(array.nbytes for array in engine.constants) > CONSTANTS_LIMIT:
         return None
     sources = [function_key(function, None, engine.target).source for function in engine.functions()]
     steps = [step for step in engine.plan.steps if isinstance(step, NativeStep)]
@@ -76,6 +78,15 @@ def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
         weight_bytes=weight_bytes(graph),
         hosts=None if quick is None else _hosts(engine.plan, quick),
     )
+
+
+def _chooser(graph: Graph, engine: NativeEngine) -> Program | None:
+    """The program of a model that is another for values or sizes of its inputs; those are kept when they are met."""
+    if any(value.default is not None for value in graph.inputs) or len(graph.inputs) != len(engine.plan.inputs):
+        return None
+    ports = tuple(map(_port, graph.inputs)), tuple(map(_port, graph.outputs))
+    is_for_sizes = not engine.parameters
+    return Program(graph.name, *ports, (), (), (), (), weight_bytes(graph), None, engine.parameters, is_for_sizes)
 
 
 def _hosts(plan: Plan, quick: QuickRun) -> Hosts:
@@ -131,7 +142,8 @@ class _Writer:
     def program(self, program: Program | None, engine: NativeEngine) -> dict[str, Any] | None:
         """A program with the numbers of its constants; None where there is none, or one of them has no element type."""
         try:
-            numbers = [] if program is None else [self.keep(array) for array in engine.constants]
+            is_run = program is not None and bool(program.segments)
+            numbers = [self.keep(array) for array in engine.constants] if is_run else []
         except GraphError:
             return None
         return None if program is None else program_data(program) | {"constants": numbers}

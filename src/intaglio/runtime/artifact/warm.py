@@ -11,7 +11,7 @@ import functools
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ import numpy as np
 import intaglio
 from intaglio.errors import CompileError, InputError, IntaglioError, LoadError
 from intaglio.ir.op import OPERATORS
-from intaglio.onnx.info import Imported
+from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.record import Record
 from intaglio.runtime.artifact.reading import Compiled, InFile, read_stored
 from intaglio.targets.c.cache import default_cache
@@ -32,6 +32,7 @@ from intaglio.targets.c.toolchain import compiler_identity, is_sanitized
 
 if TYPE_CHECKING:
     from intaglio.runtime.engine.engine import Engine, Options
+    from intaglio.runtime.engine.native import NativeEngine
 
 SIZE_LIMIT = 1 << 31
 """Larger models are not looked up: to hash them takes longer than it saves."""
@@ -71,17 +72,41 @@ class WarmStart(Record):
         folder = None if self.path is None else self.path.parent
         return read_model(self.read(), base_folder=folder).graph
 
+    def for_special(self, name: str) -> WarmStart:
+        """The place of the program for values or sizes of a name."""
+        return WarmStart(_name(self.name, name), self.path, self.read)
+
     def keep(self, imported: Imported, engine: Engine) -> None:
-        """Leave the program of an engine that was made in this process for later ones, if it has one."""
-        from intaglio.runtime.artifact.saving import save_program
+        """Leave the program of an engine that was made in this process for later ones, if it has one.
+
+        So are those of engines that its runs add.
+        """
         from intaglio.runtime.engine.native import NativeEngine
-        from intaglio.targets.c.compiler import find_compiler
-        from intaglio.targets.c.library import runtime_function
-        from intaglio.targets.c.target import TARGETS
 
         is_named = self.path is not None or not imported.external_files
         if not is_named or not isinstance(engine, NativeEngine) or not _is_all_our_own():
             return
+        self._keep(imported, engine)
+        self.keep_added(imported.info, imported.external_files, engine)
+
+    def keep_added(self, info: ModelInfo, files: Sequence[Path], engine: Engine) -> None:
+        """Keep the programs of engines that runs of this one will add, and of theirs."""
+        from intaglio.runtime.engine.native import NativeEngine
+
+        def keep(name: str, other: NativeEngine) -> None:
+            place = self.for_special(name)
+            place._keep(Imported(other.graph, info, tuple(files)), other)
+            place.keep_added(info, files, other)
+
+        if isinstance(engine, NativeEngine) and _is_all_our_own():
+            engine.keep_special(keep)
+
+    def _keep(self, imported: Imported, engine: NativeEngine) -> None:
+        from intaglio.runtime.artifact.saving import save_program
+        from intaglio.targets.c.compiler import find_compiler
+        from intaglio.targets.c.library import runtime_function
+        from intaglio.targets.c.target import TARGETS
+
         functions = [(function, engine.target) for function in engine.functions()]
         with suppress(CompileError, InputError, LoadError):
             units = default_cache().units([*functions, (runtime_function(), TARGETS["c"])], find_compiler())

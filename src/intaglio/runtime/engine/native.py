@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,20 @@ class NativeEngine:
             for step in self.plan.host_steps
             if step.node.op.has("interpret")
         }
+
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        """The inputs whose values decide what is run: there is an engine for each."""
+        return tuple(self._parameters)
+
+    @property
+    def depends_on_shapes(self) -> bool:
+        """Whether ranks follow from sizes: there is an engine for those that decide them."""
+        return self._depends_on_shapes
+
+    def keep_special(self, keep: Callable[[str, NativeEngine], None]) -> None:
+        """Have `keep` told of engines that runs add for values or sizes, with a name for these."""
+        self._special.keep = keep
 
     @property
     def graph(self) -> Graph:

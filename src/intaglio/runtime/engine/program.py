@@ -34,8 +34,21 @@ from intaglio.runtime.engine.segment import (
 )
 from intaglio.runtime.engine.size_checks import Fitting
 
+SPECIAL_LIMIT = 16
+"""How many programs for values or sizes are held."""
+
 OPERATORS_IN = "intaglio.ops."
 """Where the operators of host nodes are."""
+
+
+def name_of_shapes(inputs: Sequence[Any]) -> str:
+    """A name for the sizes of inputs."""
+    return f"sizes {[getattr(array, 'shape', None) for array in inputs]}"
+
+
+def name_of_values(places: Sequence[int], inputs: Sequence[Any]) -> str:
+    """A name for the values of the inputs at some places."""
+    return f"values {[(place, inputs[place].shape, inputs[place].tobytes().hex()) for place in places]}"
 
 
 class Port(Record):
@@ -81,6 +94,10 @@ class Program(Record):
     weight_bytes: int
     """The size of the weights in the graph."""
     hosts: Hosts | None = None
+    parameters: tuple[int, ...] = ()
+    """The inputs whose values decide what is run; there is no segment then, but a program of its own for each."""
+    is_for_sizes: bool = False
+    """Whether the sizes of inputs decide what is run; there is no segment then either."""
 
     @property
     def fed(self) -> tuple[Port, ...]:
@@ -91,7 +108,8 @@ class Program(Record):
 class ProgramEngine:
     """Runs a program; `whole` gives the engine of the model's graph, which is asked for what a program cannot do.
 
-    `addresses` are those of its kernels, then of its drivers; `quick` runs what has host nodes.
+    `addresses` are those of its kernels, then of its drivers; `quick` runs what has host nodes, and `find` gives the
+    engine of a program that was kept for values or sizes of a name.
     """
 
     def __init__(
@@ -102,8 +120,11 @@ class ProgramEngine:
         threads: int,
         whole: Callable[[], Any],
         quick: QuickRun | None = None,
+        find: Callable[[str], ProgramEngine | None] = lambda name: None,
     ) -> None:
         self._program = program
+        self._find = find
+        self._special: dict[str, ProgramEngine | None] = {}
         self._constants = constants
         self._whole = whole
         self._quick = quick
@@ -124,16 +145,44 @@ class ProgramEngine:
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
         """The outputs for arrays in the order of the inputs."""
+        results = self.attempt(inputs, deadline, into)
+        return self._whole().run(inputs, deadline, into) if results is None else results
+
+    def attempt(self, inputs: Sequence[Any], deadline: Deadline | None, into: Into | None) -> list[Any] | None:
+        """The outputs, or None where the whole model must be asked."""
+        if self._program.parameters:
+            return self._attempt_with_values(inputs, deadline)
+        if self._program.is_for_sizes:
+            return self._attempt_special(name_of_shapes(inputs), inputs, deadline)
         arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in inputs]
         ready = self._ready_for(arrays)
         if deadline is not None:
             deadline.check()
-        results = None
-        if ready is not None:
-            results = self._run(ready, arrays, deadline, into)
+        if ready is None:
+            return self._attempt_special(name_of_shapes(inputs), arrays, deadline)
+        results = self._run(ready, arrays, deadline, into)
         if results is None and deadline is not None:
             deadline.check()
-        return self._whole().run(inputs, deadline, into) if results is None else results
+        return results
+
+    def _attempt_with_values(self, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any] | None:
+        places = self._program.parameters
+        kept = [array for place, array in enumerate(inputs) if place not in places]
+        return self._attempt_special(name_of_values(places, inputs), kept, deadline)
+
+    def _attempt_special(self, name: str, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any] | None:
+        """What a program for these values or sizes gives, where one was kept."""
+        if name not in self._special:
+            if len(self._special) >= SPECIAL_LIMIT:
+                self._special.clear()
+            self._special[name] = self._find(name)
+        engine = self._special[name]
+        if engine is None:
+            return None
+        before = engine.host_runs
+        results = engine.attempt(inputs, deadline, None)
+        self.host_runs += engine.host_runs - before
+        return results
 
     def forget_sizes(self) -> None:
         """Keep no plan of memory for the sizes that were run before."""

@@ -24,6 +24,7 @@ from intaglio.kernels.plan import Plan
 from intaglio.ops.evaluate import describe
 from intaglio.ops.indices import check_size
 from intaglio.passes import PIPELINE, simplify
+from intaglio.runtime.engine.program import name_of_shapes, name_of_values
 
 Engine = TypeVar("Engine")
 
@@ -196,10 +197,13 @@ class SpecialEngines(Generic[Engine]):
     """The engines for sizes, and for values of small inputs, that need plans of their own; made when they are met.
 
     `graph` gives the graph that they are made of, and `make` an engine; it is told whether all sizes are fixed.
+    `keep` is told of each that was made for values or for all sizes, with a name for these.
     """
 
     def __init__(self, graph: Callable[[], Graph], make: Callable[[Graph, bool], Engine]) -> None:
         self._graph, self._make = graph, make
+        self.keep: Callable[[str, Engine], None] = lambda name, engine: None
+        self._kept = set[str]()
         self._by_shapes: dict[tuple[Any, ...], Engine] = {}
         self._by_sizes: tuple[tuple[dict[str, int], Engine], ...] = ()
         self._by_parameters: dict[tuple[Any, ...], Engine] = {}
@@ -221,12 +225,14 @@ class SpecialEngines(Generic[Engine]):
             if len(self._by_shapes) >= SPECIAL_LIMIT:
                 self._by_shapes.clear()
             found = self._by_shapes[key] = self._make(graph, True)
+            self.keep(name_of_shapes(inputs), found)
         return found
 
     def for_ranks(self, inputs: Sequence[Any], bindings: dict[str, int]) -> Engine:
         """The engine for those input sizes that ranks depend on, with the others open where that is possible."""
         for sizes, engine in self._by_sizes:
             if all(bindings[name] == size for name, size in sizes.items()):
+                self._keep_once(name_of_shapes(inputs), engine)
                 return engine
         names = decisive_sizes(self._graph(), inputs)
         if not names:
@@ -234,7 +240,14 @@ class SpecialEngines(Generic[Engine]):
         engine = self._make(with_sizes(self._graph(), inputs, names), False)
         kept = self._by_sizes[1 - SPECIAL_LIMIT :]
         self._by_sizes = (*kept, ({name: bindings[name] for name in names}, engine))
+        self._keep_once(name_of_shapes(inputs), engine)
         return engine
+
+    def _keep_once(self, name: str, engine: Engine) -> None:
+        """Tell of an engine that serves many sizes, for some of them."""
+        if len(self._kept) < SPECIAL_LIMIT and name not in self._kept:
+            self._kept.add(name)
+            self.keep(name, engine)
 
     def for_parameters(self, places: Sequence[int], inputs: Sequence[Any]) -> Engine | None:
         """The engine for the values of the parameter inputs; None once there were too many different ones."""
@@ -243,4 +256,5 @@ class SpecialEngines(Generic[Engine]):
         if found is None and len(self._by_parameters) < PARAMETER_LIMIT:
             found = self._make(with_parameters(self._graph(), list(places), inputs), False)
             self._by_parameters[key] = found
+            self.keep(name_of_values(places, inputs), found)
         return found

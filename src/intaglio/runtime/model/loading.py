@@ -105,11 +105,34 @@ def _check_versions(info: ModelInfo, options: Options) -> None:
 def _load_warm(start: WarmStart, options: Options) -> Model | None:
     """A model from its program in the cache; None where there is none."""
     compiled = start.find()
-    return None if compiled is None else _from_program(compiled, options)
+    return None if compiled is None else _from_program(compiled, options, start)
 
 
-def _from_program(compiled: Compiled, options: Options) -> Model | None:
+def _from_program(compiled: Compiled, options: Options, start: WarmStart | None = None) -> Model | None:
     """A model that runs without its graph; None where it has no program that this version can run."""
+    program = compiled.program
+    make = _engine_maker(compiled, options, start)
+    if program is None or make is None or (options.strict and (program.hosts or not program.segments)):
+        return None  # where that is strict, the graph tells which nodes are run by the host
+    _check_versions(compiled.info, options)
+    check_weight_bytes(program.weight_bytes, options.limits)
+
+    def begin(whole: Callable[[], Engine]) -> Variant:
+        def watched() -> Engine:
+            engine = whole()
+            if start is not None:
+                start.keep_added(compiled.info, compiled.files, engine)
+            return engine
+
+        return Variant(make(watched), program.fed, [port.name for port in program.fed])
+
+    return Model(face_of_program(program, compiled.info), options, compiled.imported, begin)
+
+
+def _engine_maker(
+    compiled: Compiled, options: Options, start: WarmStart | None
+) -> Callable[[Callable[[], Engine]], ProgramEngine] | None:
+    """What makes the engine of a program, given that of the whole model; None where this version cannot run it."""
     program, addresses = compiled.program, compiled.addresses()
     if program is None or addresses is None:
         return None
@@ -117,16 +140,16 @@ def _from_program(compiled: Compiled, options: Options) -> Model | None:
         quick = None if program.hosts is None else quick_run_of(program.hosts)
     except GraphError:
         return None
-    if quick is not None and options.strict:
-        return None  # the graph tells which nodes these are
-    _check_versions(compiled.info, options)
-    check_weight_bytes(program.weight_bytes, options.limits)
 
-    def begin(whole: Callable[[], Engine]) -> Variant:
-        engine = ProgramEngine(program, addresses, compiled.constants, options.threads, whole, quick)
-        return Variant(engine, program.fed, [port.name for port in program.fed])
+    def find(name: str, whole: Callable[[], Engine]) -> ProgramEngine | None:
+        place = None if start is None else start.for_special(name)
+        special = None if place is None else place.find()
+        make = None if special is None else _engine_maker(special, options, place)
+        return None if make is None else make(whole)
 
-    return Model(face_of_program(program, compiled.info), options, compiled.imported, begin)
+    return lambda whole: ProgramEngine(
+        program, addresses, compiled.constants, options.threads, whole, quick, lambda name: find(name, whole)
+    )
 
 
 def _load_graph(
