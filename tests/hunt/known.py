@@ -11,7 +11,9 @@ from tests.ops.matrix_judges import DISTRUSTED
 from .shaking import CHOICES, MOVES
 
 NAN_LOSERS = ("ReduceMax", "ReduceMin", "ReduceLogSumExp", "MaxPool", "GlobalMaxPool", "TopK", "ArgMax", "ArgMin")
-REDUCTIONS = tuple(f"Reduce{name}" for name in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split())
+REDUCTIONS = tuple(
+    f"Reduce{name}" for name in ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
+)
 
 WRONG: tuple[tuple[str, str, str, str], ...] = (
     *((judge, operator.partition("-")[0], "", reason) for judge, operator, _, reason in DISTRUSTED),
