@@ -11,9 +11,8 @@ from tests.ops.matrix_judges import DISTRUSTED
 from .shaking import CHOICES, MOVES
 
 NAN_LOSERS = ("ReduceMax", "ReduceMin", "ReduceLogSumExp", "MaxPool", "GlobalMaxPool", "TopK", "ArgMax", "ArgMin")
-REDUCTIONS = tuple(
-    f"Reduce{name}" for name in ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
-)
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+REDUCTIONS = tuple(f"Reduce{name}" for name in _REDUCTIONS)
 
 WRONG: tuple[tuple[str, str, str, str], ...] = (
     *((judge, operator.partition("-")[0], "", reason) for judge, operator, _, reason in DISTRUSTED),

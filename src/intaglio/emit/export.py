@@ -95,7 +95,8 @@ def export(
     ("inline", or "keep" for a model that is written as it is). C takes
     `style` ("readable" or "fast"), `target` and `threads` (of fast code; for wasm too), `prefix` (of all names),
     `globals=False` (memory and weights are given by the caller), `heap` (bytes for tensors whose sizes data tells;
-    for wasm too), `measure` (compile to tell the size of the code) and `program_memory` (constants where AVR has its code).
+    for wasm too), `measure` (compile to tell the size of the code) and `program_memory` (constants where AVR has its
+    code).
 
     Raises UnsupportedError with all nodes that the language has no words for.
     """

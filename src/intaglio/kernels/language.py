@@ -218,9 +218,10 @@ FUNCTIONS: dict[str, str] = {
 """Every function and how its result's type follows from its operands: `same` and `float` (the same, and floating
 point), `compare` (bool), `logic` (bool of bools), `select` (that of the second and third), `convert` (told with it).
 
-relu is the greater of 0 and a number, NaN staying NaN; expm1 is exp(x) - 1, exact near 0; rint rounds halves to even; round rounds to the numbers of a
-narrower format, which is its option; power is modulo 2**64, magnitude an int64 without its sign; low_bits keeps as many
-bits as its option says; decode and encode go between numbers and the bits of the format in their first option."""
+relu is the greater of 0 and a number, NaN staying NaN; expm1 is exp(x) - 1, exact near 0; rint rounds halves to even;
+round rounds to the numbers of a narrower format, which is its option; power is modulo 2**64, magnitude an int64 without
+its sign; low_bits keeps as many bits as its option says; decode and encode go between numbers and the bits of the format
+in their first option."""
 
 _CHEAP = frozenset(
     {"add", "sub", "mul", "neg", "abs", "relu", "cast", "min", "max", "select", "and", "or", "xor", "not", "quantize",
