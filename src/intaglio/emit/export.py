@@ -92,11 +92,10 @@ def export(
     `dims` gives numbers to sizes that have names. With `debug`, the graph after each phase is written to files too.
 
     ONNX takes `opset`, `external_data` (tensors of at least so many bytes lie in a file of their own) and `functions`
-    ("inline", or "keep" for a model that is written as it is). C takes
-    `style` ("readable" or "fast"), `target` and `threads` (of fast code; for wasm too), `prefix` (of all names),
-    `globals=False` (memory and weights are given by the caller), `heap` (bytes for tensors whose sizes data tells;
-    for wasm too), `measure` (compile to tell the size of the code) and `program_memory` (constants where AVR has its
-    code).
+    ("inline", or "keep" for a model that is written as it is). C takes `style` ("readable" or "fast"), `target` and
+    `threads` (of fast code; for wasm too), `prefix` (of all names), `globals=False` (memory and weights are given by
+    the caller), `heap` (bytes for tensors whose sizes data tells; for wasm too), `measure` (compile to tell the size of
+    the code) and `program_memory` (constants where AVR has its code).
 
     Raises UnsupportedError with all nodes that the language has no words for.
     """

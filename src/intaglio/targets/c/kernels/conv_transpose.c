@@ -9,13 +9,28 @@ static inline int64_t IG_FUNCTION_floor(int64_t a, int64_t b)
     return a >= 0 ? a / b : -((b - 1 - a) / b);
 }
 
-/* Where filter tap `k` of one axis reads for output `o`: the input's index, or -1 - (a very small number) when the
-   strides skip it. */
-static inline int IG_FUNCTION_reads(int64_t o, int64_t k, int64_t stride, int64_t dilation, int64_t pad, int64_t *index)
+/* The taps of one axis for an output: tap `k` reads the input's index `index` where `rest` is 0, else the strides skip
+   it. */
+typedef struct {
+    int64_t index, rest, step, step_rest, stride;
+} IG_FUNCTION_axis;
+
+/* The axis at its first tap. */
+static inline IG_FUNCTION_axis IG_FUNCTION_first(int64_t o, int64_t stride, int64_t dilation, int64_t pad)
 {
-    const int64_t place = o + pad - k * dilation;
-    *index = IG_FUNCTION_floor(place, stride);
-    return *index * stride == place;
+    const int64_t index = IG_FUNCTION_floor(o + pad, stride);
+    return (IG_FUNCTION_axis){index, o + pad - index * stride, dilation / stride, dilation % stride, stride};
+}
+
+/* The axis at its next tap. */
+static inline void IG_FUNCTION_advance(IG_FUNCTION_axis *axis)
+{
+    axis->index -= axis->step;
+    axis->rest -= axis->step_rest;
+    if (axis->rest < 0) {
+        axis->rest += axis->stride;
+        axis->index--;
+    }
 }
 
 /* The taps that reach output (od, oh, ow); `d0`, `h0`, `w0` are the input's indices of the slab's first value. */
@@ -23,18 +38,28 @@ static inline int64_t IG_FUNCTION_taps(const IG_FUNCTION_slab *slab, const int64
                                        int64_t oh, int64_t ow, int64_t d0, int64_t h0, int64_t w0, int64_t *tap)
 {
     const int64_t KD = SIZE(KD), KH = SIZE(KH), KW = SIZE(KW);
-    int64_t taps = 0, id, ih, iw;
-    for (int64_t d = 0; d < KD; d++)
-        for (int64_t h = 0; h < KH; h++)
-            for (int64_t w = 0; w < KW; w++) {
-                if (!IG_FUNCTION_reads(od, d, SIZE(stride_d), SIZE(dilation_d), SIZE(pad_d), &id) ||
-                    !IG_FUNCTION_reads(oh, h, SIZE(stride_h), SIZE(dilation_h), SIZE(pad_h), &ih) ||
-                    !IG_FUNCTION_reads(ow, w, SIZE(stride_w), SIZE(dilation_w), SIZE(pad_w), &iw))
+    IG_FUNCTION_axis of_d = IG_FUNCTION_first(od, SIZE(stride_d), SIZE(dilation_d), SIZE(pad_d));
+    const IG_FUNCTION_axis first_h = IG_FUNCTION_first(oh, SIZE(stride_h), SIZE(dilation_h), SIZE(pad_h));
+    const IG_FUNCTION_axis first_w = IG_FUNCTION_first(ow, SIZE(stride_w), SIZE(dilation_w), SIZE(pad_w));
+    int64_t taps = 0;
+    for (int64_t d = 0; d < KD; d++, IG_FUNCTION_advance(&of_d)) {
+        if (of_d.rest != 0)
+            continue;
+        IG_FUNCTION_axis of_h = first_h;
+        for (int64_t h = 0; h < KH; h++, IG_FUNCTION_advance(&of_h)) {
+            if (of_h.rest != 0)
+                continue;
+            IG_FUNCTION_axis of_w = first_w;
+            const int64_t line = (of_d.index - d0) * slab->plane + (of_h.index - h0) * slab->row;
+            for (int64_t w = 0; w < KW; w++, IG_FUNCTION_advance(&of_w)) {
+                if (of_w.rest != 0)
                     continue;
-                tap[2 * taps] = (id - d0) * slab->plane + (ih - h0) * slab->row + (iw - w0) * slab->pixel;
+                tap[2 * taps] = line + (of_w.index - w0) * slab->pixel;
                 tap[2 * taps + 1] = ((d * KH + h) * KW + w) * channels * COLUMNS;
                 taps++;
             }
+        }
+    }
     return taps;
 }
 

@@ -359,9 +359,9 @@ def _direct(context: Context, layer: Layer) -> None:
     group, element = layer.inner.group, layer.element
     layout = "nchw" if layer.input_first else "nhwc"
     target, array = machine(context), layer.array
-    narrow = not layer.is_transposed and is_narrow(target, element, floordiv(layer.output[-1], group))
+    narrow = is_narrow(target, element, floordiv(layer.output[-1], group))
     if layer.is_transposed:
-        kernel = conv_transpose(target, element)
+        kernel = conv_transpose(target, element, narrow=narrow)
     elif _lies_apart(layer):
         kernel = conv_by_taps(target, element, narrow=narrow)
     else:
@@ -370,8 +370,10 @@ def _direct(context: Context, layer: Layer) -> None:
     if array is None:
         buffer = _packed_at_run_time(context, layer, narrow)
     elif layer.is_transposed:
-        form = f"transpose {layer.form}"
-        buffer = context.packed(layer.weights, form, lambda: pack_conv_transpose(array, group, target, element))
+        form = f"transpose {layer.form} {narrow}"
+        buffer = context.packed(
+            layer.weights, form, lambda: pack_conv_transpose(array, group, target, element, narrow=narrow)
+        )
     else:
         form = f"{layout} {layer.form} {narrow}"
         buffer = context.packed(

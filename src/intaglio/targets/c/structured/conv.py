@@ -55,12 +55,13 @@ def conv_by_taps(target: VectorTarget, element: Element = "float32", *, narrow: 
     return _kernel("conv_by_taps", target, tile, "nhwc", kernel("conv_by_taps", _parameters(tile)), lambda size: 0)
 
 
-def conv_transpose(target: VectorTarget, element: Element = "float32") -> StructuredKernel:
+def conv_transpose(target: VectorTarget, element: Element = "float32", *, narrow: bool = False) -> StructuredKernel:
     """Transposed convolution of an NDHWC input with weights from `pack_conv_transpose`.
 
     Every output gathers its inputs, so that nothing is added twice; rows and columns of the epilogue as for `conv`.
+    With `narrow`, tiles and panels are one vector wide.
     """
-    tile = register_tile(target, element)
+    tile = register_tile(target, element, narrow=narrow)
     instance = kernel("conv_transpose", _parameters(tile))
     return _kernel("conv_transpose", target, tile, "nhwc", instance, _slab_elements(_gather_extent))
 
@@ -86,12 +87,18 @@ def pack_conv(
 
 
 def pack_conv_transpose(
-    weights: npt.NDArray[Any], groups: int, target: VectorTarget, element: Element = "float32"
+    weights: npt.NDArray[Any],
+    groups: int,
+    target: VectorTarget,
+    element: Element = "float32",
+    *,
+    narrow: bool = False,
 ) -> npt.NDArray[Any]:
     """Weights (C, OC / groups, *kernel) in the order of `pack_conv`."""
     channels, outputs, *kernel = weights.shape
     grouped = np.swapaxes(weights.reshape(groups, channels // groups, outputs, *kernel), 1, 2)
-    return pack_conv(grouped.reshape(groups * outputs, channels // groups, *kernel), groups, target, element=element)
+    turned = grouped.reshape(groups * outputs, channels // groups, *kernel)
+    return pack_conv(turned, groups, target, element=element, narrow=narrow)
 
 
 def _parameters(tile: Tile) -> dict[str, Value]:
