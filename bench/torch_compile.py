@@ -2,16 +2,19 @@
 
 Each architecture runs in a process of its own for each way, and the processes take turns of a few calls each, so that
 what else the machine does meets them alike. Told are the time of the first call (compiling), and the median of a call.
-With `--threads 1` the clock is that of the processor, which a busy machine does not disturb; compilers count too.
+Both start from caches that hold one function of one operator, so that neither counts imports and headers. What the
+first call gives, gradients of weights included, is compared with eager; a row that differs by more than 1e-4 has no
+ratio.
+With `--threads 1` the clock is that of the processor, which a busy machine disturbs less; compilers count too.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,117 +23,56 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+from bench.torch_worker import ROOT, large, warm_up, work
+
 WAYS = ("eager", "inductor", "intaglio")
+TOLERANCE = 1e-4
+
+Row = dict[str, dict[str, Any]]
+"""What came of an architecture, by way: `first` (s), `call` (ms), `outputs` and `gradients` apart; or an `error`."""
 
 
-def large() -> dict[str, Any]:
-    """Three modules of the size that people have, beside the small architectures of the tests."""
-    import torch
-    from tests.torch.architectures import Case, ResidualBlock
-    from torch import nn
+class Caches:
+    """The folders of compiled code, which are put back to their first state before each row."""
 
-    class Stages(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            widths = (64, 64, 128, 256)
-            self.stem = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
-            pairs = itertools.pairwise(widths)
-            self.body = nn.Sequential(*(ResidualBlock(a, b, 1 if a == b else 2) for a, b in pairs))
-            self.head = nn.Linear(256, 100)
+    def __init__(self, folder: Path, threads: int | None) -> None:
+        self._folder, self._kept = folder / "caches", folder / "kept"
+        self.environment = {
+            **os.environ,
+            "TORCHINDUCTOR_CACHE_DIR": str(self._folder / "inductor"),
+            "INTAGLIO_CACHE": str(self._folder / "intaglio"),
+        }
+        if threads is not None:
+            self.environment["OMP_NUM_THREADS"] = str(threads)
+        for way in WAYS[1:]:
+            subprocess.run([*COMMAND, "--warm-up", way], cwd=ROOT, env=self.environment, check=True)
+        shutil.copytree(self._folder, self._kept)
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.head(self.body(self.stem(x)).mean((2, 3)))
-
-    def encoder() -> nn.Module:
-        layer = nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.0, activation="gelu", batch_first=True)
-        return nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
-
-    def mlp() -> nn.Module:
-        return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
-
-    return {
-        "large-resnet": Case(Stages, lambda n: (torch.randn(n, 3, 128, 128),)),
-        "large-encoder": Case(encoder, lambda n: (torch.randn(n, 64, 256),)),
-        "large-mlp": Case(mlp, lambda n: (torch.randn(n, 784),)),
-    }
+    def restore(self) -> None:
+        """Forget what was compiled for the last row."""
+        shutil.rmtree(self._folder)
+        shutil.copytree(self._kept, self._folder)
 
 
-def worker(name: str, way: str, mode: str, batch: int) -> None:
-    """Compile, then run as many calls as each line on standard input says, and print their times."""
-    sys.path.insert(0, str(ROOT))
-    import time
-
-    import torch
-    from tests.torch.architectures import ARCHITECTURES
-    from torch.utils._pytree import tree_leaves
-
-    from intaglio.torch import backend
-
-    torch.manual_seed(0)
-    case = {**ARCHITECTURES, **large()}[name]
-    net = case.make().train(mode == "training")
-    chosen: dict[str, Any] = {"intaglio": {"backend": backend}, "inductor": {}}
-    run = net if way == "eager" else torch.compile(net, dynamic=False, **chosen[way])
-    given = case.inputs(batch)
-    clock = time.perf_counter if torch.get_num_threads() > 1 else processor_seconds
-
-    def step() -> None:
-        if mode == "inference":
-            with torch.no_grad():
-                run(*given)
-            return
-        net.zero_grad()
-        found = tree_leaves(run(*given))
-        loss: Any = sum(each.square().sum() for each in found if isinstance(each, torch.Tensor))
-        loss.backward()
-
-    begin = clock()
-    with torch._dynamo.config.patch(allow_rnn=True):
-        step()
-        print(json.dumps(clock() - begin), flush=True)
-        for _ in range(3):
-            step()
-        for line in sys.stdin:
-            times: list[float] = []
-            for _ in range(int(line)):
-                begin = clock()
-                step()
-                times.append(clock() - begin)
-            print(json.dumps(times), flush=True)
-
-
-def processor_seconds() -> float:
-    """The processor time of this process and of the children that have ended, to the microsecond for its own part."""
-    import time
-
-    children = os.times()
-    return time.process_time() + children.children_user + children.children_system
+COMMAND = (sys.executable, "-m", "bench.torch_compile")
 
 
 class Runner:
     """A process that runs one architecture one way."""
 
-    def __init__(self, name: str, way: str, mode: str, batch: int, cache: str, threads: int | None) -> None:
-        arguments = [sys.executable, "-m", "bench.torch_compile", "--worker", name, way, mode, str(batch)]
-        environment = {
-            **os.environ,
-            "TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor",
-            "INTAGLIO_CACHE": f"{cache}/intaglio",
-        }
-        if threads is not None:
-            environment["OMP_NUM_THREADS"] = str(threads)
+    def __init__(self, name: str, way: str, mode: str, batch: int, environment: dict[str, str]) -> None:
+        self._told = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (`end` closes it)
         self._process = subprocess.Popen(
-            arguments,
+            [*COMMAND, "--worker", name, way, mode, str(batch)],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._told,
             text=True,
         )
         self.times: list[float] = []
-        self.first: float | None = self._read()
+        self.first: list[float] | None = self._read()
 
     def _read(self) -> Any:
         assert self._process.stdout is not None
@@ -145,29 +87,101 @@ class Runner:
             self._process.stdin.flush()
             self.times += self._read() or []
 
-    def end(self) -> None:
-        """Let the process end."""
+    def end(self) -> dict[str, Any]:
+        """Let the process end; what came of it."""
         self._process.communicate()
+        self._told.seek(0)
+        lines = [line.strip() for line in self._told if line.strip()]
+        self._told.close()
+        if self.first is None or not self.times:
+            return {"error": lines[-1] if lines else "the process ended early"}
+        first, outputs, gradients = self.first
+        call = statistics.median(self.times) * 1e3
+        return {"first": first, "call": call, "outputs": outputs, "gradients": gradients}
 
 
-def race(
-    name: str, mode: str, batch: int, turns: int, calls: int, cache: str, threads: int | None
-) -> dict[str, tuple[float, float] | None]:
-    """The time of the first call and the median of later ones in milliseconds, by way; None where it fails."""
-    runners = {way: Runner(name, way, mode, batch, cache, threads) for way in WAYS}
-    for _ in range(turns):
+def race(name: str, mode: str, given: Any, environment: dict[str, str]) -> Row:
+    """What each way makes of an architecture."""
+    runners = {way: Runner(name, way, mode, given.batch, environment) for way in WAYS}
+    for _ in range(given.turns):
         for runner in runners.values():
-            runner.turn(calls)
-    found: dict[str, tuple[float, float] | None] = {}
-    for way, runner in runners.items():
-        runner.end()
-        is_done = runner.first is not None and bool(runner.times)
-        found[way] = (runner.first or 0.0, statistics.median(runner.times) * 1e3) if is_done else None
-    return found
+            runner.turn(given.calls)
+    return {way: runner.end() for way, runner in runners.items()}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a table, and the geometric means."""
+def is_right(found: dict[str, Any]) -> bool:
+    """Whether a way ran, and gave what eager gives."""
+    return "error" not in found and max(found["outputs"], found["gradients"]) <= TOLERANCE
+
+
+def ratios(row: Row) -> tuple[float, float] | None:
+    """Intaglio's time over inductor's, of a call and of the first; None where one of them failed or differs."""
+    mine, theirs = row["intaglio"], row["inductor"]
+    if not (is_right(mine) and is_right(theirs)):
+        return None
+    return mine["call"] / theirs["call"], mine["first"] / theirs["first"]
+
+
+def cell(found: dict[str, Any]) -> str:
+    """One way in one row."""
+    if "error" in found:
+        return "failed"
+    apart = max(found["outputs"], found["gradients"])
+    return f"{found['call']:.3f} ({found['first']:.1f})" + ("" if is_right(found) else f" differs by {apart:.0e}")
+
+
+def table(mode: str, rows: dict[str, Row], is_markdown: bool = False) -> str:
+    """The rows of a mode with the geometric means."""
+    heads = [f"{mode}, ms a call (s the first)", *WAYS, "intaglio/inductor"]
+    lines = [[name, *map(cell, row.values()), _told(row)] for name, row in rows.items()]
+    if is_markdown:
+        text = "\n".join(f"| {' | '.join(line)} |" for line in [heads, ["---"] * len(heads), *lines])
+    else:
+        text = "\n".join(f"{line[0]:32}" + "".join(f"{each:>22}" for each in line[1:]) for line in [heads, *lines])
+    return f"{text}\n\n{means(rows)}\n"
+
+
+def _told(row: Row) -> str:
+    found = ratios(row)
+    return "" if found is None else f"{found[0]:.2f} ({found[1]:.2f})"
+
+
+def means(rows: dict[str, Row]) -> str:
+    """The geometric means of the ratios."""
+    found = [each for row in rows.values() if (each := ratios(row)) is not None]
+    if not found:
+        return "no row has a ratio"
+    calls, firsts = (math.exp(statistics.fmean(map(math.log, each))) for each in zip(*found, strict=True))
+    listed = f"{len(found)} of {len(rows)} rows"
+    return f"geometric means of intaglio/inductor over {listed}: {calls:.2f} a call, {firsts:.2f} the first call"
+
+
+class Book:
+    """The rows so far, in a file where one is given; a row that is there is not run again."""
+
+    def __init__(self, path: str | None, settings: dict[str, Any]) -> None:
+        self._path, self._settings = None if path is None else Path(path), settings
+        self.rows: dict[str, Row] = {}
+        if self._path is not None and self._path.exists():
+            kept = json.loads(self._path.read_text())
+            if kept["settings"] != settings:
+                raise SystemExit(f"{path} was made with {kept['settings']}, and not with {settings}")
+            self.rows = kept["rows"]
+
+    def add(self, key: str, row: Row) -> None:
+        """Keep a row."""
+        self.rows[key] = row
+        if self._path is not None:
+            partial = self._path.with_suffix(".partial")
+            partial.write_text(json.dumps({"settings": self._settings, "rows": self.rows}, indent=1))
+            partial.replace(self._path)
+
+    def of(self, mode: str, names: Sequence[str]) -> dict[str, Row]:
+        """The rows of a mode by name."""
+        return {name: self.rows[f"{mode}/{name}"] for name in names if f"{mode}/{name}" in self.rows}
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.torch_compile", description=__doc__)
     parser.add_argument("names", nargs="*", help="architectures; all by default")
     parser.add_argument("--modes", default="inference,training")
@@ -175,41 +189,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--calls", type=int, default=10)
     parser.add_argument("--threads", type=int, help="threads of each process; with 1, processor time is measured")
-    parser.add_argument("--warm", help="a folder for caches that are kept; by default they are empty at first")
+    parser.add_argument("--json", help="a file for the rows; those that it has already are not run again")
+    parser.add_argument("--again", action="store_true", help="run rows again that the file has")
+    parser.add_argument("--markdown", action="store_true", help="print tables in Markdown")
     parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
+    parser.add_argument("--warm-up", choices=WAYS, help=argparse.SUPPRESS)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a table for each mode, and the geometric means."""
+    given = _parser().parse_args(arguments)
     if given.worker:
         name, way, mode, batch = given.worker
-        worker(name, way, mode, int(batch))
+        work(name, way, mode, int(batch))
+        return 0
+    if given.warm_up:
+        warm_up(given.warm_up)
         return 0
     sys.path.insert(0, str(ROOT))
     from tests.torch.architectures import ARCHITECTURES
 
-    names = given.names or [*ARCHITECTURES, *large()]
-    for mode in given.modes.split(","):
-        _print_mode(mode, names, given)
+    names, modes = given.names or [*ARCHITECTURES, *large()], given.modes.split(",")
+    book = Book(given.json, {each: getattr(given, each) for each in ("batch", "turns", "calls", "threads")})
+    wanted = [(name, mode) for name in names for mode in modes]
+    missing = [each for each in wanted if given.again or f"{each[1]}/{each[0]}" not in book.rows]
+    if missing:
+        _run_all(missing, given, book)
+    for mode in modes:
+        print(table(mode, book.of(mode, names), given.markdown))
     return 0
 
 
-def _print_mode(mode: str, names: Sequence[str], given: Any) -> None:
-    print(f"\n{mode}, batch {given.batch}: ms a call (s for the first)")
-    print(f"{'':16}" + "".join(f"{way:>20}" for way in WAYS) + f"{'intaglio/inductor':>20}")
-    ratios: list[float] = []
-    firsts: list[float] = []
-    for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            found = race(name, mode, given.batch, given.turns, given.calls, given.warm or folder, given.threads)
-        cells = [f"{each[1]:.3f} ({each[0]:.1f})" if each else "failed" for each in found.values()]
-        mine, theirs = found["intaglio"], found["inductor"]
-        ratio = ""
-        if mine and theirs:
-            ratios.append(mine[1] / theirs[1])
-            firsts.append(mine[0] / theirs[0])
-            ratio = f"{ratios[-1]:.2f}"
-        print(f"{name:16}" + "".join(f"{cell:>20}" for cell in cells) + f"{ratio:>20}", flush=True)
-    if ratios:
-        means = [math.exp(statistics.fmean(map(math.log, each))) for each in (ratios, firsts)]
-        print(f"geometric means of intaglio/inductor: {means[0]:.2f} a call, {means[1]:.2f} the first call")
+def _run_all(wanted: Sequence[tuple[str, str]], given: Any, book: Book) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        caches = Caches(Path(folder), given.threads)
+        for name, mode in wanted:
+            caches.restore()
+            row = race(name, mode, given, caches.environment)
+            book.add(f"{mode}/{name}", row)
+            print(f"{mode}/{name}: {', '.join(map(cell, row.values()))}; {_told(row)}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from intaglio.errors import UnsupportedError
 from intaglio.record import Record
 from intaglio.runtime.engine.binding import lone_symbol
+from intaglio.torch.aten.table import COMPLEX
 from intaglio.torch.translate import SYMBOLIC, Translator, operator_name
 
 
@@ -126,7 +127,7 @@ def _classify_call(found: Classified, node: Node, left_out: frozenset[str]) -> N
             found.translator.add(node)
             return
         if missing:
-            raise UnsupportedError(f"its operand {missing[0].name} is no tensor that we know")
+            raise UnsupportedError(_why_unknown(missing[0]))
         if node.name in left_out or operator_name(node) in left_out:
             raise UnsupportedError("it was left out by the options")
         found.translator.add(node)
@@ -137,6 +138,13 @@ def _classify_call(found: Classified, node: Node, left_out: frozenset[str]) -> N
             _add_input(found, node)
     except (TypeError, KeyError, AttributeError) as error:
         raise AssertionError(f"{operator_name(node)} at {node.name}: {type(error).__name__}: {error}") from error
+
+
+def _why_unknown(operand: Node) -> str:
+    value = operand.meta.get("val")
+    if isinstance(value, torch.Tensor) and value.is_complex():
+        return COMPLEX
+    return f"its operand {operand.name} is no tensor that we know"
 
 
 def cut(module: GraphModule, eager: dict[Node, str]) -> list[Part]:

@@ -13,104 +13,18 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from intaglio.errors import UnsupportedError
-from intaglio.ir.dim import Dim, evaluate, symbol
+from intaglio.ir.dim import Dim, symbol
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.origin import Origin
-from intaglio.record import Record
 from intaglio.runtime.engine.binding import lone_symbol
 from intaglio.runtime.model.model import Model
-from intaglio.runtime.model.tensors import array_of, tensor_of
 from intaglio.targets.c.native import using_threads
+from intaglio.torch.model_step import LateModel, ModelStep, Operand, Result
 from intaglio.torch.partition import Classified, Part, attribute, cut, is_size
 from intaglio.torch.translate import SYMBOLIC, Translator
 
-
-class LateModel:
-    """A model that is made when it first runs; `saw` is told of it, `observe` of all values of each run."""
-
-    def __init__(
-        self,
-        make: Callable[[], Model],
-        saw: Callable[[Model], None],
-        observe: Callable[[Mapping[str, Any]], None] | None = None,
-    ) -> None:
-        self._make, self._saw, self._observe = make, saw, observe
-        self.model: Model | None = None
-
-    def __call__(self, *arrays: Any) -> Any:
-        """Run the model."""
-        if self.model is None:
-            self.model = self._make()
-            self._saw(self.model)
-        if self._observe is not None:
-            self._observe(_all_values(self.model, arrays))
-        return self.model(*arrays)
-
-
-def _all_values(model: Model, arrays: Sequence[Any]) -> dict[str, Any]:
-    """Every tensor that a run computes, by name."""
-    names = [value.name for node in model.graph.nodes for value in node.outputs]
-    feeds = {item.name: array for item, array in zip(model.inputs, arrays, strict=True)}
-    return {name: tensor_of(array) for name, array in model.run(feeds, outputs=names).items()}
-
-
 Make = Callable[[Graph], Model | LateModel]
 """What compiles a graph."""
-
-
-class Operand(Record):
-    """An input of a model: the slot of a tensor, and the order of its axes in memory where that is not the usual."""
-
-    slot: int
-    order: tuple[int, ...] | None = None
-
-
-class Result(Record):
-    """An output of a model: its slot, and the order of its axes in memory where that is not the usual."""
-
-    slot: int
-    order: tuple[int, ...] | None = None
-
-
-class ModelStep:
-    """A model of ours between slots."""
-
-    def __init__(
-        self,
-        model: Model | LateModel,
-        operands: Sequence[Operand],
-        sizes: Sequence[Dim],
-        results: Sequence[Result],
-        count: int,
-    ) -> None:
-        self.model = model
-        self.operands = tuple(operands)
-        self.sizes = tuple(sizes)
-        self.results = tuple(results)
-        self.count = count
-
-    def run(self, slots: list[Any], bindings: Mapping[str, int]) -> None:
-        """Read tensors from slots and write the results to others."""
-        arrays: list[Any] = []
-        for operand in self.operands:
-            tensor = slots[operand.slot]
-            arrays.append(array_of(tensor if operand.order is None else tensor.permute(operand.order)))
-        if self.sizes:
-            arrays += [_size_array(evaluate(size, bindings)) for size in self.sizes]
-        found = self.model(*arrays)
-        for result, array in zip(self.results, found if self.count > 1 else (found,), strict=True):
-            tensor = tensor_of(array)
-            slots[result.slot] = tensor if result.order is None else tensor.permute(_inverse(result.order))
-
-
-def _size_array(size: int) -> Any:
-    import numpy as np
-
-    return np.empty((size, 0), np.uint8)
-
-
-def _inverse(order: Sequence[int]) -> list[int]:
-    return sorted(range(len(order)), key=lambda place: order[place])
 
 
 class EagerStep:
@@ -191,6 +105,7 @@ class Program:
         self._count, self._inputs, self._outputs = count, inputs, list(outputs)
         self._constants = dict(constants)
         self.threads: int | None = None
+        self._is_ours = all(isinstance(step, (ModelStep, BindStep, SizeStep)) for step in self.steps)
         self._boxed_call = True  # on the object: PyTorch wraps functions with what stands there
 
     @property
@@ -214,6 +129,10 @@ class Program:
         return [slots[each.place] if isinstance(each, _Slot) else each for each in self._outputs]
 
     def _run(self, slots: list[Any], bindings: dict[str, int]) -> None:
+        if self._is_ours:  # what we run has no gradients anyway
+            for step in self.steps:
+                step.run(slots, bindings)
+            return
         with torch.no_grad():
             for step in self.steps:
                 step.run(slots, bindings)

@@ -19,6 +19,7 @@ from intaglio.ir.types import TensorType
 from intaglio.runtime.model.tensors import array_of
 from intaglio.torch.aten import TABLE, why_missing
 from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.table import COMPLEX
 from intaglio.torch.sizes import Sizes
 from intaglio.torch.types import to_dtype
 
@@ -176,7 +177,7 @@ def _check_results(found: Any) -> None:
         if not isinstance(fake, torch.Tensor):
             raise UnsupportedError(f"a result that is {type(fake).__name__}")
         if fake.is_complex():
-            raise UnsupportedError("complex numbers")
+            raise UnsupportedError(COMPLEX)
         if fake.device.type != "cpu":
             raise UnsupportedError(f"a tensor on {fake.device}")
         if fake.layout != torch.strided:

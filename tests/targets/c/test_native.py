@@ -310,6 +310,39 @@ int32_t IG_FUNCTION(const ig_call *call) {
     assert [int(out) for out in outputs] == [2 * i for i in range(50)]
 
 
+def test_addresses_in_place_of_buffers(x: NDArray[np.float32], expected: NDArray[np.float32]) -> None:
+    rows, columns = x.shape
+    prepared = rows_segment(2).prepare([rows, columns, 3], [], 0, x.size * 3)
+    out = np.zeros(rows, np.float32)
+    assert native.invoke_at_function()(prepared.handle, 0, x.ctypes.data, out.ctypes.data) == 0
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_addresses_of_many_buffers_and_of_none() -> None:
+    source = """
+int32_t IG_FUNCTION(const ig_call *call) {
+    for (int32_t i = 0; i < 50; i++)
+        *(int64_t *)call->output[i] = *(const int64_t *)call->input[i] + i;
+    return 7;
+}
+"""
+    numbers, found = np.arange(50), np.zeros(50, np.int64)
+    invoke_at = native.invoke_at_function()
+    prepared = native.Segment(address("many", source), [], [], 50, 50, 1).prepare([], [], 0, 0)
+    places = [array.ctypes.data + 8 * i for array in (numbers, found) for i in range(50)]
+    assert invoke_at(prepared.handle, 0, *places) == 7
+    np.testing.assert_array_equal(found, 2 * numbers)
+    with pytest.raises(TypeError, match="expected 102"):
+        invoke_at(prepared.handle, 0, *places[1:])
+    with pytest.raises(TypeError):
+        invoke_at(prepared.handle, 0, "text", *places[1:])
+    with pytest.raises(TypeError, match="needs a prepared segment"):
+        invoke_at()
+    late = native.Segment(address("many", source), [], [], 1, 1, 1, [True]).prepare([], [], 0, 0)
+    with pytest.raises(ValueError, match="the run tells the shape of output 0"):
+        invoke_at(late.handle, 0, *places[:2])
+
+
 def plan_slowly(sizes: Sequence[int], first_use: Sequence[int], last_use: Sequence[int]) -> tuple[list[int], int]:
     """`plan_memory` without the C runtime."""
     rounded = [(size + 63) // 64 * 64 for size in sizes]

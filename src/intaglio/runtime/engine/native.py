@@ -38,9 +38,9 @@ from intaglio.runtime.engine.engine import Progress
 from intaglio.runtime.engine.executor import RefusedPlanError
 from intaglio.runtime.engine.hosted_plans import quick_run
 from intaglio.runtime.engine.hosted_runs import Prepared, QuickRun
-from intaglio.runtime.engine.repeated_runs import RepeatedRuns, never_again
+from intaglio.runtime.engine.repeated_runs import RepeatedRuns, Shapes, never_again
 from intaglio.runtime.engine.results import constant_ids, owned
-from intaglio.runtime.engine.segment import Into, Ready, SizeOverflowError, exportable
+from intaglio.runtime.engine.segment import Direct, Into, Ready, SizeOverflowError, exportable
 from intaglio.runtime.engine.size_checks import Fitting
 from intaglio.runtime.engine.specialise import SpecialEngines, parameter_positions
 from intaglio.runtime.engine.weights import (
@@ -321,6 +321,14 @@ class NativeEngine:
             for step in engine.steps:
                 if isinstance(step, CompiledStep):
                     step.forget_sizes()
+
+    def direct(self, shapes: Shapes) -> Direct | None:
+        """What runs the engine on addresses of contiguous memory, for inputs of shapes that were run before.
+
+        None where there was no such run, or where a run is more than one call of compiled code.
+        """
+        kept = self._runs.kept(shapes) if self._is_single and self._runs is not None else None
+        return None if kept is None else kept[0][0].direct(kept[0][1], self._limit_ns)
 
     def _run_quick(self, prepared: Prepared, inputs: Sequence[Any]) -> list[Any] | None:
         """All steps without checks, for sizes seen before."""

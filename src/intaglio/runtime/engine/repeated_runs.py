@@ -31,7 +31,11 @@ class RepeatedRuns(Generic[Kept]):
 
     def find(self, inputs: Sequence[Any]) -> Kept | None:
         """What was kept for arrays of these shapes."""
-        return self._kept.get(tuple([array.shape for array in inputs]))
+        return self.kept(tuple([array.shape for array in inputs]))
+
+    def kept(self, shapes: Shapes) -> Kept | None:
+        """What was kept for these shapes."""
+        return self._kept.get(shapes)
 
     def keep(self, inputs: Sequence[Any], prepared: Kept) -> None:
         """Keep what was prepared for arrays of these shapes."""

@@ -100,6 +100,16 @@ class Ready(Record):
     outputs: tuple[tuple[tuple[int, ...] | None, np.dtype[Any]], ...]
 
 
+class Direct(Record):
+    """A segment for one binding of its sizes, to be called with addresses: by `invoke_at(handle, time, *addresses)`.
+
+    A status that is not 0 leaves anything in the outputs; the run has to be done again in the usual way.
+    """
+
+    handle: object
+    time: int
+
+
 class LateArray:
     """An output whose shape the run tells: what `invoke` is given in its place makes it."""
 
@@ -190,6 +200,12 @@ class LoadedSegment:
         if status == 0:
             outputs = [item.array if isinstance(item, LateArray) else item for item in outputs]
         return status, outputs
+
+    def direct(self, ready: Ready, time: int) -> Direct | None:
+        """What runs the segment on addresses; None where a run tells the shape of an output or more than outputs."""
+        if any(self.frame.late) or len(self.frame.late) > len(self.frame.results):
+            return None
+        return Direct(ready.prepared.handle, time)
 
     def _maker(self, place: int) -> str:
         return f"output {self.frame.results[place].name!r}"

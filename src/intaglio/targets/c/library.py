@@ -31,6 +31,7 @@ class Runtime(NamedTuple):
     set_stop: Callable[[int], int]
     set_frugal: Callable[[int], int]
     kept_memory: Callable[[], int]
+    invoke_at: Callable[..., int]
 
 
 def runtime_function() -> CFunction:

@@ -107,6 +107,14 @@ def invoke(prepared: Prepared, timeout_ns: int, *buffers: object) -> int:
     return runtime().invoke(prepared.handle, timeout_ns, *buffers)
 
 
+def invoke_at_function() -> Callable[..., int]:
+    """The builtin `invoke_at(prepared.handle, timeout_ns, *addresses) -> int`, for segments without late outputs.
+
+    Like `invoke`, on memory that the caller keeps alive and knows to be contiguous and of the right sizes.
+    """
+    return runtime().invoke_at
+
+
 def plan_memory(sizes: Sequence[int], first_use: Sequence[int], last_use: Sequence[int]) -> tuple[list[int], int]:
     """Offsets in one arena such that buffers that live at the same time do not overlap, and the arena's size.
 

@@ -5,6 +5,7 @@ from intaglio.torch.aten import (
     convolution,
     creation,
     indexing,
+    left,
     linear,
     movement,
     normalization,
@@ -21,6 +22,6 @@ FAMILIES = (
     *(pointwise, reduction, linear, movement, indexing, selection, creation),
     *(convolution, pooling, normalization, resize, attention, recurrent),
 )
-"""The modules that enter operators."""
+"""The modules that enter operators; `left` says why others are not."""
 
-__all__ = ["FAMILIES", "REFUSED", "TABLE", "why_missing"]
+__all__ = ["FAMILIES", "REFUSED", "TABLE", "left", "why_missing"]

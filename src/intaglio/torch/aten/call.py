@@ -17,6 +17,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Tensor
+from intaglio.torch.aten.table import COMPLEX
 from intaglio.torch.types import to_dtype
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Call:
         fakes = [_like_number(self.fake(operand)) for operand in operands]
         dtype = to_dtype(elementwise_dtypes(*fakes, type_promotion_kind=kind)[0])
         if dtype.kind == "complex":
-            raise UnsupportedError("complex numbers")
+            raise UnsupportedError(COMPLEX)
         return dtype
 
     def operand(self, operand: Any, dtype: DType) -> Value:
@@ -84,7 +85,7 @@ class Call:
         if isinstance(operand, Value):
             return self.cast(operand, dtype)
         if isinstance(operand, complex):
-            raise UnsupportedError("complex numbers")
+            raise UnsupportedError(COMPLEX)
         if isinstance(operand, (bool, int, float)):
             return self.number(operand, dtype)
         return self.cast(self.b.Reshape(self.sizes.vector(self.b, [operand]), []), dtype)

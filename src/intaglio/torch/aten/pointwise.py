@@ -18,7 +18,7 @@ from intaglio.torch.aten.call import (
     TO_FLOAT,
     Call,
 )
-from intaglio.torch.aten.table import Rule, aten, refuse
+from intaglio.torch.aten.table import COMPLEX, Rule, aten, refuse
 from intaglio.torch.types import to_dtype
 
 
@@ -456,7 +456,7 @@ def to_copy(c: Call, x: Value, *, dtype: Any = None, **others: Any) -> Value:
     """The tensor in another element type."""
     target = x.dtype if dtype is None else to_dtype(dtype)
     if "complex" in (target.kind, x.dtype.kind) and target != x.dtype:
-        raise UnsupportedError("complex numbers")
+        raise UnsupportedError(COMPLEX)
     return c.cast(x, target)
 
 

@@ -9,13 +9,13 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dtype import BOOL, FLOAT32, INT32, INT64, DType
 from intaglio.ir.graph import Value
 from intaglio.torch.aten.call import DEFAULT, Call
-from intaglio.torch.aten.table import aten
+from intaglio.torch.aten.table import COMPLEX, aten
 
 
 def opmath(dtype: DType) -> DType:
     """What PyTorch adds up numbers of an element type in."""
     if dtype.kind == "complex":
-        raise UnsupportedError("complex numbers")
+        raise UnsupportedError(COMPLEX)
     return FLOAT32 if dtype.is_float and dtype.bits < 32 else dtype
 
 

@@ -15,6 +15,8 @@ tuple where the operator has several results (None for what nobody reads), and r
 where it cannot.
 """
 
+COMPLEX = "complex numbers are left to PyTorch"
+
 REFUSED: dict[str, str] = {}
 """Why operators are left to PyTorch, by name; others that are not in the table are simply not written yet."""
 
@@ -47,5 +49,7 @@ def full_name(name: str) -> str:
 
 def why_missing(name: str) -> str:
     """Why an operator has no function here."""
+    if "." not in name:
+        return f"{name} is no ATen operator: it is about functions, or has effects beside its results"
     packet = name.rpartition(".")[0] + ".default"
     return REFUSED.get(name) or REFUSED.get(packet) or f"{name} is not in the table of operators"

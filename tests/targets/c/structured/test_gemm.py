@@ -11,6 +11,7 @@ from intaglio.targets.c.structured.pack import Unpacked, pack_b, pack_kernel
 GENERATOR = np.random.default_rng(7)
 SHAPES = [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1), (1, 70, 33), (2, 31, 5), (3, 32, 64), (5, 33, 7), (6, 16, 300)]
 SHAPES += [(int(m), int(n), int(k)) for m, n, k in GENERATOR.integers(1, 71, (12, 3))] + [(45, 40, 1100)]
+SHAPES += [(2, 9, 40), (3, 5, 48), (4, 33, 64), (5, 30, 97), (7, 66, 112), (13, 7, 300), (16, 35, 260), (15, 2, 239)]
 SHAPES += [(301, 150, 530), (37, 1, 64), (1, 1, 40), (5, 2, 70), (50, 4, 129), (17, 3, 96), (33, 1, 31)]
 
 
@@ -66,7 +67,7 @@ def test_narrow_products(left: Left, element: Any, target: Any, runner: Any) -> 
 @pytest.mark.parametrize("right", get_args(Right))
 def test_bits_do_not_depend_on_the_split(right: Right, target: Any, runner: Any) -> None:
     built = runner(gemm(target, "float32", "rows", right), target, "plain")
-    for m, n, k in [(1, 70, 300), (37, 70, 700), (60, 33, 41), (60, 2, 90)]:
+    for m, n, k in [(1, 70, 300), (4, 70, 300), (14, 33, 230), (37, 70, 700), (60, 33, 41), (60, 2, 90)]:
         a, b = operand((m, k)), operand((k, n))
         operands, sizes = stored(a, b, "rows", right, target), sizes_of(a, b, "rows", right)
         out = np.full((m, n), np.nan, np.float32)
@@ -81,7 +82,7 @@ def test_bits_do_not_depend_on_the_split(right: Right, target: Any, runner: Any)
 @pytest.mark.parametrize("left", get_args(Left))
 def test_double_precision(left: Left, right: Right, target: Any, runner: Any) -> None:
     built = runner(gemm(target, "float64", left, right), target, "plain64")
-    for m, n, k in SHAPES[:14]:
+    for m, n, k in [*SHAPES[:14], (3, 6, 50), (7, 9, 113), (16, 5, 257)]:
         a, b = operand((m, k), np.float64), operand((k, n), np.float64)
         result = built.run(stored(a, b, left, right, target, "float64"), np.full((m, n), np.nan),
                            sizes_of(a, b, left, right), [n])  # fmt: skip

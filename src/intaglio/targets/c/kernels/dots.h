@@ -50,3 +50,83 @@ static inline void IG_FUNCTION_thin(const ELEMENT *a, int64_t a_step, const ELEM
                 sum[(r + l) * COLUMNS + c] = total[l];
         }
 }
+
+/* Products of so few rows are made of dot products where the depth is at least so many times the rows. */
+#define FEW 16
+#define FEW_DEPTH 16
+/* The dot products that are made at once: each vector of the operands is used four times. */
+#define DOT_SIDE 4
+
+/* part[r][c] = LANES parts of row r x column c, of `rows` rows and the columns that start at `column`. */
+IG_INLINE void IG_FUNCTION_dot_tile(const int rows, const ELEMENT *a, int64_t a_step, const ELEMENT *const *column,
+                                    int64_t depth, ELEMENT (*part)[DOT_SIDE][LANES])
+{
+    VECTOR c[DOT_SIDE][DOT_SIDE];
+    int64_t k = 0;
+    IG_UNROLL for (int r = 0; r < rows; r++) {
+        IG_UNROLL for (int s = 0; s < DOT_SIDE; s++)
+            c[r][s] = (VECTOR){0};
+    }
+    for (; k + LANES <= depth; k += LANES) {
+        VECTOR weight[DOT_SIDE];
+        IG_UNROLL for (int s = 0; s < DOT_SIDE; s++)
+            weight[s] = *(const VECTOR_AT *)(column[s] + k);
+        IG_UNROLL for (int r = 0; r < rows; r++) {
+            const VECTOR value = *(const VECTOR_AT *)(a + r * a_step + k);
+            IG_UNROLL for (int s = 0; s < DOT_SIDE; s++)
+                c[r][s] += value * weight[s];
+        }
+    }
+    for (; k < depth; k++) {
+        IG_UNROLL for (int r = 0; r < rows; r++) {
+            IG_UNROLL for (int s = 0; s < DOT_SIDE; s++)
+                c[r][s][0] += a[r * a_step + k] * column[s][k];
+        }
+    }
+    IG_UNROLL for (int r = 0; r < rows; r++) {
+        IG_UNROLL for (int s = 0; s < DOT_SIDE; s++)
+            *(VECTOR_AT *)part[r][s] = c[r][s];
+    }
+}
+
+/* sum[r][c] for up to DOT_SIDE rows and columns. */
+static __attribute__((noinline)) void IG_FUNCTION_few_dots(const ELEMENT *a, int64_t a_step, const ELEMENT *b,
+                                                           int64_t b_step, int64_t rows, int64_t depth,
+                                                           int64_t columns, ELEMENT *sum)
+{
+    ELEMENT part[DOT_SIDE][DOT_SIDE][LANES];
+    const ELEMENT *column[DOT_SIDE];
+    for (int64_t s = 0; s < DOT_SIDE; s++)
+        column[s] = b + (s < columns ? s : columns - 1) * b_step;
+    if (rows < DOT_SIDE)
+        __builtin_memset(part, 0, sizeof part);
+    switch (rows) {
+    case 1: IG_FUNCTION_dot_tile(1, a, a_step, column, depth, part); break;
+    case 2: IG_FUNCTION_dot_tile(2, a, a_step, column, depth, part); break;
+    case 3: IG_FUNCTION_dot_tile(3, a, a_step, column, depth, part); break;
+    default: IG_FUNCTION_dot_tile(4, a, a_step, column, depth, part);
+    }
+    ELEMENT total[DOT_SIDE * DOT_SIDE];
+    for (int64_t first = 0; first < DOT_SIDE * rows; first += LANES) {
+        ELEMENT *group = part[0][0] + first * LANES;
+        VECTOR whole = {0};
+        IG_FUNCTION_transpose(group, LANES, group, LANES);
+        for (int l = 0; l < LANES; l++)
+            whole += *(const VECTOR_AT *)(group + l * LANES);
+        *(VECTOR_AT *)(total + first) = whole;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t s = 0; s < columns; s++)
+            sum[r * COLUMNS + s] = total[r * DOT_SIDE + s];
+}
+
+/* The same as `dots` for a few rows: every column is read once for DOT_SIDE rows. */
+static inline void IG_FUNCTION_few(const ELEMENT *a, int64_t a_step, const ELEMENT *b, int64_t b_step, int64_t rows,
+                                   int64_t depth, int64_t columns, ELEMENT *sum)
+{
+    for (int64_t c = 0; c < columns; c += DOT_SIDE)
+        for (int64_t r = 0; r < rows; r += DOT_SIDE)
+            IG_FUNCTION_few_dots(a + r * a_step, a_step, b + c * b_step, b_step,
+                                 rows - r < DOT_SIDE ? rows - r : DOT_SIDE, depth,
+                                 columns - c < DOT_SIDE ? columns - c : DOT_SIDE, sum + r * COLUMNS + c);
+}

@@ -97,6 +97,11 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                 IG_FUNCTION_finish(buffer, size, batch * M + row, 1, rows, col, columns, sum);
                 continue;
             }
+            if (M > 1 && M <= FEW && K >= FEW_DEPTH * M) {
+                IG_FUNCTION_few(a_rows, a_step, b_panel, b_step, rows, K, columns, sum);
+                IG_FUNCTION_finish(buffer, size, batch * M + row, 1, rows, col, columns, sum);
+                continue;
+            }
             if (M <= 2) {
                 IG_FUNCTION_dots(a_rows, a_step, b_panel, b_step, rows, K, columns, sum);
                 IG_FUNCTION_finish(buffer, size, batch * M + row, 1, rows, col, columns, sum);

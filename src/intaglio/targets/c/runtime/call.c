@@ -516,6 +516,7 @@ static PyObject *set_stop(PyObject *self, PyObject *const *argument, Py_ssize_t 
     return PyLong_FromLongLong(before);
 }
 
+/* `view` and `object` are those of the outputs; both NULL where no output is late. */
 static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *buffer, Py_buffer *view,
                              PyObject *const *object) {
     segment *s = p->segment;
@@ -533,8 +534,8 @@ static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *bu
     r.run.poll = poll_signals;
     r.stop = call_stop;
     r.run.call.result = result;
-    r.view = view + s->inputs;
-    r.object = object + s->inputs;
+    r.view = view;
+    r.object = object;
     r.thread = PyEval_SaveThread();
     if (s->poison && arena)
         memset(arena, 0xA5, (size_t)arena_bytes);
@@ -602,12 +603,40 @@ static PyObject *invoke(PyObject *self, PyObject *const *argument, Py_ssize_t co
         address = (void **)(view + buffers);
     }
     Py_ssize_t got = get_buffers(p, argument + 2, buffers, view, address);
-    PyObject *status = got == buffers ? run_segment(p, timeout, address, view, argument + 2) : NULL;
+    PyObject *status = got == buffers ? run_segment(p, timeout, address, view + p->segment->inputs,
+                                                     argument + 2 + p->segment->inputs)
+                                      : NULL;
     while (got-- > 0)
         if (!is_late(p->segment, got) || view[got].obj != argument[2 + got])
             PyBuffer_Release(&view[got]);
     if (view != few_views)
         free(view);
+    return status;
+}
+
+/* (prepared, timeout_ns, address of each input and output) -> as invoke; for callers that have checked what is there */
+static PyObject *invoke_at(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    void *few[STACK_BUFFERS], **address = few;
+    prepared *p = count >= 2 ? PyCapsule_GetPointer(argument[0], PREPARED) : NULL;
+    if (!p)
+        return count >= 2 ? NULL : PyErr_Format(PyExc_TypeError, "invoke_at needs a prepared segment and a timeout");
+    Py_ssize_t buffers = p->segment->inputs + p->segment->outputs;
+    int64_t timeout = PyLong_AsLongLong(argument[1]);
+    if (!has_arguments(count, buffers + 2) || (timeout == -1 && PyErr_Occurred()))
+        return NULL;
+    for (Py_ssize_t i = p->segment->inputs; i < buffers; i++)
+        if (is_late(p->segment, i))
+            return PyErr_Format(PyExc_ValueError, "the run tells the shape of output %zd", i - p->segment->inputs);
+    if (buffers > STACK_BUFFERS) {
+        address = malloc((size_t)buffers * sizeof *address);
+        if (!address)
+            return PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < buffers; i++)
+        address[i] = (void *)(intptr_t)PyLong_AsLongLong(argument[2 + i]);
+    PyObject *status = PyErr_Occurred() ? NULL : run_segment(p, timeout, address, NULL, NULL);
+    if (address != few)
+        free(address);
     return status;
 }
 
@@ -729,7 +758,7 @@ static PyMethodDef methods[] = {
     {"guard_file", guard_file, METH_FASTCALL, NULL},   {"is_file_lost", is_file_lost, METH_FASTCALL, NULL},
     {"release_file", release_file, METH_FASTCALL, NULL}, {"run_memory", run_memory, METH_FASTCALL, NULL},
     {"set_stop", set_stop, METH_FASTCALL, NULL},       {"set_frugal", set_frugal, METH_FASTCALL, NULL},
-    {"kept_memory", kept_memory, METH_FASTCALL, NULL},
+    {"kept_memory", kept_memory, METH_FASTCALL, NULL}, {"invoke_at", invoke_at, METH_FASTCALL, NULL},
 };
 
 /* The runtime's functions as Python objects, in the order of `methods`. */

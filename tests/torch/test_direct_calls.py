@@ -1,0 +1,128 @@
+"""Later runs of a step go by the addresses of tensors, and only where these are like those of a run before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import intaglio  # noqa: E402
+from intaglio import ops  # noqa: E402
+from intaglio.ir.dim import symbol  # noqa: E402
+from intaglio.torch import model_step  # noqa: E402
+from intaglio.torch.model_step import DirectCall, ModelStep, Operand, Result  # noqa: E402
+
+
+class Counted:
+    """A step that adds a tensor and a vector, and how many of its runs were direct calls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, order: Sequence[int] | None = None, kind: str = "float32"):
+        with intaglio.build("sum", inputs={"x": f"{kind}[n, m, 4]", "y": f"{kind}[4]"}) as g:
+            total = ops.Add(g["x"], g["y"])
+            g.output(total=total, all=ops.ReduceSum(total, keepdims=0))
+        given = None if order is None else tuple(order)
+        self.step = ModelStep(g.model(), [Operand(0, given), Operand(1)], [], [Result(2, given), Result(3)], 2)
+        self.direct = 0
+        run = DirectCall.run
+
+        def counted(call: DirectCall, *arguments: Any) -> bool:
+            done = run(call, *arguments)
+            self.direct += done
+            return done
+
+        monkeypatch.setattr(DirectCall, "run", counted)
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        slots = [x, y, None, None]
+        self.step.run(slots, {})
+        torch.testing.assert_close(slots[2], x + y)
+        torch.testing.assert_close(slots[3], (x + y).sum())
+        return slots[2]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "bfloat16"])
+def test_runs_like_one_before_are_direct(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    step = Counted(monkeypatch, kind=kind)
+    y = torch.arange(4).to(getattr(torch, kind))
+    results = [step(torch.randint(0, 3, (2, 3, 4)).to(y.dtype), y) for _ in range(4)]
+    assert step.direct == 3
+    assert len({each.data_ptr() for each in results}) == 4
+
+
+def test_results_are_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Counted(monkeypatch)
+    x, y = torch.randn(2, 3, 4), torch.randn(4)
+    step(x, y)
+    first = step(x, y)
+    kept = first.clone()
+    step(x * 2, y)
+    assert torch.equal(first, kept)
+    first.add_(1)
+
+
+def unlike(x: Any) -> dict[str, Any]:
+    """Tensors of the same shape, or nearly so, that are taken in the usual way; and how many later runs are direct."""
+    return {
+        "gaps": torch.randn(2, 3, 8)[:, :, ::2],
+        "turned": x.permute(2, 1, 0).contiguous().permute(2, 1, 0),
+        "repeated": torch.randn(1, 3, 4).expand(2, 3, 4),
+        "negative": torch._neg_view(torch.randn(2, 3, 4)),
+        "none": torch.zeros(0, 3, 4),
+        "larger": torch.randn(5, 3, 4),
+    }
+
+
+@pytest.mark.parametrize("case", list(unlike(torch.zeros(2, 3, 4))))
+def test_runs_unlike_those_before_are_not(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    step = Counted(monkeypatch)
+    x, y = torch.randn(2, 3, 4), torch.randn(4)
+    other = unlike(x)[case]
+    counts: list[int] = []
+    for each in (other, x, x, x, other, x, x):
+        before = step.direct
+        step(each, y)
+        counts.append(step.direct - before)
+    assert counts[0] == counts[4] == 0
+    assert counts[3] == counts[6] == 1
+
+
+def test_axes_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Counted(monkeypatch, order=(1, 2, 0))
+    y = torch.randn(4)
+    for _ in range(3):
+        x = torch.randn(2, 3, 4).permute(2, 0, 1)
+        slots: list[Any] = [x, y, None, None]
+        step.step.run(slots, {})
+        torch.testing.assert_close(slots[2], x + y[:, None, None])
+        assert slots[2].stride() == x.stride()
+    assert step.direct == 2
+    slots = [torch.randn(4, 2, 3), y, None, None]
+    step.step.run(slots, {})
+    torch.testing.assert_close(slots[2], slots[0] + y[:, None, None])
+    assert step.direct == 2
+
+
+def test_sizes_that_no_tensor_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    with intaglio.build("ones", inputs={"x": "float32[2]", "size": "uint8[n, 0]"}) as g:
+        rows = ops.Shape(g["size"], start=0, end=1)
+        g.output(y=ops.Expand(ops.Reshape(g["x"], [1, 2]), ops.Concat(rows, ops.Constant(value_ints=[2]), axis=0)))
+    step = ModelStep(g.model(), [Operand(0)], [symbol("n")], [Result(1)], 1)
+    x = torch.randn(2)
+    for n in (3, 3, 5, 5, 3):
+        slots = [x, None]
+        step.run(slots, {"n": n})
+        torch.testing.assert_close(slots[1], x.expand(n, 2))
+
+
+def test_a_run_out_of_memory_is_done_in_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr(model_step, "invoke_at_function", lambda: refuse)
+    step = Counted(monkeypatch)
+    for _ in range(3):
+        step(torch.randn(2, 3, 4), torch.randn(4))
+    assert step.direct == 0
