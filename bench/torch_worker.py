@@ -1,14 +1,16 @@
-"""One architecture in one process, one way: compiled, compared with eager, then run in turns that a parent asks for."""
+"""One architecture in one process, one way: compiled, compared with double, then run in turns as a parent asks."""
 
 from __future__ import annotations
 
 import copy
 import itertools
 import json
+import math
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,7 @@ def large() -> dict[str, Any]:
 
 
 def step(run: Callable[..., Any], module: Any, mode: str, given: Sequence[Any]) -> list[Any]:
-    """One call, in training with the gradients of a sum of squares; gives the outputs."""
+    """One call, in training with gradients for bars that rise evenly from -1 to 1 along each output; gives outputs."""
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -58,16 +60,35 @@ def step(run: Callable[..., Any], module: Any, mode: str, given: Sequence[Any]) 
         with torch.no_grad():
             return tree_leaves(run(*given))
     module.zero_grad()
-    found = tree_leaves(run(*given))
-    loss: Any = sum(each.square().sum() for each in found if isinstance(each, torch.Tensor))
-    loss.backward()
+    found = [each for each in tree_leaves(run(*given)) if isinstance(each, torch.Tensor)]
+    outputs = [each for each in found if each.requires_grad]
+    torch.autograd.backward(outputs, [_bar(each.shape, each.dtype) for each in outputs])
     return found
+
+
+@cache
+def _bar(shape: tuple[int, ...], dtype: Any) -> Any:
+    import torch
+
+    return torch.linspace(-1, 1, math.prod(shape), dtype=dtype).reshape(shape)
 
 
 def results(run: Callable[..., Any], module: Any, mode: str, given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Outputs, and in training the gradients of all weights."""
     found = [each.detach().clone() for each in step(run, module, mode, given)]
     return found, [each.grad for each in module.parameters()] if mode == "training" else []
+
+
+def exact_results(module: Any, mode: str, given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """What eager gives in double."""
+    import torch
+
+    wide = [each.double() if each.is_floating_point() else each for each in given]
+    torch.set_default_dtype(torch.float64)
+    try:
+        return results(module, module, mode, wide)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def difference(found: Sequence[Any], expected: Sequence[Any]) -> float:
@@ -109,7 +130,7 @@ def warm_up(way: str) -> None:
 
 
 def work(name: str, way: str, mode: str, batch: int) -> None:
-    """Print the time of the first call and how far it is from eager; then run as many calls as each line asks for."""
+    """Print the time of the first call and how far it is from double; then run as many calls as each line asks for."""
     sys.path.insert(0, str(ROOT))
     import torch
     from tests.torch.architectures import ARCHITECTURES
@@ -118,7 +139,7 @@ def work(name: str, way: str, mode: str, batch: int) -> None:
     torch.manual_seed(0)
     case = {**ARCHITECTURES, **large()}[name]
     net = case.make().train(mode == "training")
-    twin = copy.deepcopy(net)
+    twin = copy.deepcopy(net).double()
     given = case.inputs(batch)
     run = compiled(way, net)
     clock = time.perf_counter if torch.get_num_threads() > 1 else processor_seconds
@@ -126,7 +147,7 @@ def work(name: str, way: str, mode: str, batch: int) -> None:
         begin = clock()
         mine = results(run, net, mode, given)
         first = clock() - begin
-        pairs = zip(mine, results(twin, twin, mode, given), strict=True)
+        pairs = zip(mine, exact_results(twin, mode, given), strict=True)
         print(json.dumps([first, *(difference(*pair) for pair in pairs)]), flush=True)
         for _ in range(3):
             step(run, net, mode, given)

@@ -327,7 +327,8 @@ class NativeEngine:
 
         None where there was no such run, or where a run is more than one call of compiled code.
         """
-        kept = self._runs.kept(shapes) if self._is_single and self._runs is not None else None
+        is_one = self._is_single and self._quick is None
+        kept = self._runs.kept(shapes) if is_one and self._runs is not None else None
         return None if kept is None else kept[0][0].direct(kept[0][1], self._limit_ns)
 
     def _run_quick(self, prepared: Prepared, inputs: Sequence[Any]) -> list[Any] | None:

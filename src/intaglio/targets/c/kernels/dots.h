@@ -57,8 +57,8 @@ static inline void IG_FUNCTION_thin(const ELEMENT *a, int64_t a_step, const ELEM
 /* The dot products that are made at once: each vector of the operands is used four times. */
 #define DOT_SIDE 4
 
-/* part[r][c] = LANES parts of row r x column c, of `rows` rows and the columns that start at `column`. */
-IG_INLINE void IG_FUNCTION_dot_tile(const int rows, const ELEMENT *a, int64_t a_step, const ELEMENT *const *column,
+/* part[r][c] = LANES parts of row r x column c, of `rows` rows. */
+IG_INLINE void IG_FUNCTION_dot_tile(const int rows, const ELEMENT *const *row, const ELEMENT *const *column,
                                     int64_t depth, ELEMENT (*part)[DOT_SIDE][LANES])
 {
     VECTOR c[DOT_SIDE][DOT_SIDE];
@@ -72,7 +72,7 @@ IG_INLINE void IG_FUNCTION_dot_tile(const int rows, const ELEMENT *a, int64_t a_
         IG_UNROLL for (int s = 0; s < DOT_SIDE; s++)
             weight[s] = *(const VECTOR_AT *)(column[s] + k);
         IG_UNROLL for (int r = 0; r < rows; r++) {
-            const VECTOR value = *(const VECTOR_AT *)(a + r * a_step + k);
+            const VECTOR value = *(const VECTOR_AT *)(row[r] + k);
             IG_UNROLL for (int s = 0; s < DOT_SIDE; s++)
                 c[r][s] += value * weight[s];
         }
@@ -80,7 +80,7 @@ IG_INLINE void IG_FUNCTION_dot_tile(const int rows, const ELEMENT *a, int64_t a_
     for (; k < depth; k++) {
         IG_UNROLL for (int r = 0; r < rows; r++) {
             IG_UNROLL for (int s = 0; s < DOT_SIDE; s++)
-                c[r][s][0] += a[r * a_step + k] * column[s][k];
+                c[r][s][0] += row[r][k] * column[s][k];
         }
     }
     IG_UNROLL for (int r = 0; r < rows; r++) {
@@ -89,22 +89,22 @@ IG_INLINE void IG_FUNCTION_dot_tile(const int rows, const ELEMENT *a, int64_t a_
     }
 }
 
-/* sum[r][c] for up to DOT_SIDE rows and columns. */
+/* sum[r][c] for up to DOT_SIDE rows and columns; where there are fewer, the last is taken again. */
 static __attribute__((noinline)) void IG_FUNCTION_few_dots(const ELEMENT *a, int64_t a_step, const ELEMENT *b,
                                                            int64_t b_step, int64_t rows, int64_t depth,
                                                            int64_t columns, ELEMENT *sum)
 {
     ELEMENT part[DOT_SIDE][DOT_SIDE][LANES];
-    const ELEMENT *column[DOT_SIDE];
-    for (int64_t s = 0; s < DOT_SIDE; s++)
+    const ELEMENT *row[DOT_SIDE], *column[DOT_SIDE];
+    for (int64_t s = 0; s < DOT_SIDE; s++) {
+        row[s] = a + (s < rows ? s : rows - 1) * a_step;
         column[s] = b + (s < columns ? s : columns - 1) * b_step;
-    if (rows < DOT_SIDE)
+    }
+    if (rows > DOT_SIDE / 2) {
+        IG_FUNCTION_dot_tile(DOT_SIDE, row, column, depth, part);
+    } else {
         __builtin_memset(part, 0, sizeof part);
-    switch (rows) {
-    case 1: IG_FUNCTION_dot_tile(1, a, a_step, column, depth, part); break;
-    case 2: IG_FUNCTION_dot_tile(2, a, a_step, column, depth, part); break;
-    case 3: IG_FUNCTION_dot_tile(3, a, a_step, column, depth, part); break;
-    default: IG_FUNCTION_dot_tile(4, a, a_step, column, depth, part);
+        IG_FUNCTION_dot_tile(DOT_SIDE / 2, row, column, depth, part);
     }
     ELEMENT total[DOT_SIDE * DOT_SIDE];
     for (int64_t first = 0; first < DOT_SIDE * rows; first += LANES) {
