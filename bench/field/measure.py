@@ -151,6 +151,7 @@ def race(specimen: Specimen, settings: Settings) -> dict[str, Any]:
     found: dict[str, Any] = {name: {"starts": [], "starts_cpu": [], "rounds": []} for name in kinds}
     found["clock"], found["threads"] = settings.clock, settings.threads
     workers: dict[str, Worker] = {}
+    name = "ours"
     try:
         for _ in range(settings.starts):
             for name, job in jobs.items():
@@ -168,7 +169,7 @@ def race(specimen: Specimen, settings: Settings) -> dict[str, Any]:
         for name, worker in workers.items():
             found[name]["memory"] = worker.ask(None)
     except WorkerDied as error:
-        return {"failure": str(error)}
+        return {"failure": str(error), "failed": name}
     finally:
         for worker in workers.values():
             worker.__exit__()
@@ -215,8 +216,9 @@ def problems(result: dict[str, Any]) -> list[str]:
     for step in ("explain", "plan"):
         if check.get(step, {}).get("failure"):
             found.append(f"{step}: {check[step]['failure'].strip().splitlines()[-1][:300]}")
-    if result.get("race", {}).get("failure"):
-        found.append(f"race: {result['race']['failure']}")
+    race = result.get("race", {})
+    if race.get("failure") and race.get("failed") != "theirs":
+        found.append(f"race: {race['failure']}")
     return list(dict.fromkeys(found))
 
 

@@ -157,7 +157,10 @@ def notes_of(result: dict[str, Any]) -> list[str]:
         if check["tolerance"] < case["error"] <= spread_of(case)
     ]
     host = [f"on the host, {count} times: {reason}" for reason, count in reasons.items()]
-    return [_one_line(text)[:400] for text in dict.fromkeys([*problems(result), *spread, *host])]
+    race = result.get("race", {})
+    is_theirs = race.get("failed") == "theirs"
+    theirs = [f"not timed, for ONNX Runtime with its optimisations fails: {race['failure']}"] if is_theirs else []
+    return [_one_line(text)[:400] for text in dict.fromkeys([*problems(result), *spread, *theirs, *host])]
 
 
 def left_out(specimens: list[Specimen]) -> str:

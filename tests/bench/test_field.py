@@ -179,6 +179,17 @@ def test_processor_time_is_marked(folder: Path) -> None:
     assert "warm loads over twice ONNX Runtime's and 0.1 s: 1 of 1" in _page_of(chosen, race)
 
 
+def test_a_failure_of_the_other_engine_is_no_problem_of_ours(folder: Path) -> None:
+    chosen = by_name("policy.script")
+    write_model(chosen, 2.0)
+    found = {"step": "done", "cases": [], "tolerance": 1e-4}
+    result = keep(chosen, check=found, race={"failure": "Fail: it does not run", "failed": "theirs"})
+    assert problems(result) == []
+    assert "fails: Fail: it does not run" in page.page([chosen], SETTINGS, "")
+    result = keep(chosen, check=found, race={"failure": "it does not run", "failed": "ours"})
+    assert problems(result) == ["race: it does not run"]
+
+
 def _page_of(chosen: Specimen, race: dict[str, object]) -> str:
     keep(chosen, race=race)
     return page.page([chosen], SETTINGS, "")

@@ -229,7 +229,8 @@ class TfIdfVectorizer(Op):
             scale[list(self.ngram_indexes)] = self.weights or ()
 
         def counted(X: Array) -> Array:
-            rows = X.reshape(math.prod(X.shape[:-1]), X.shape[-1] if X.ndim else 1).tolist()
+            is_table = X.ndim == 2
+            rows = (X if is_table else X.reshape(1, -1)).tolist()
             found = np.zeros((len(rows), width), np.float32)
             for place, row in enumerate(rows):
                 columns = self._columns(row, tables)
@@ -240,7 +241,8 @@ class TfIdfVectorizer(Op):
                 for column in columns:
                     counts[column] += 1
             found = np.minimum(found, 1) if is_once else found
-            return (found * scale if weighs else found).reshape(*X.shape[:-1], width)
+            found = found * scale if weighs else found
+            return found if is_table else found.reshape(*X.shape[:-1], width)
 
         return counted
 
@@ -258,8 +260,8 @@ class TfIdfVectorizer(Op):
         """The column of each n-gram of a row that is in the pool."""
         found: list[int] = []
         for length, step, table in tables:
-            grams = row if length == 1 else zip(*(row[place * step :] for place in range(length)), strict=False)
-            found += [table[gram] for gram in grams if gram in table]
+            grams = row if length == 1 else zip(*[row[place * step :] for place in range(length)], strict=False)
+            found += [column for column in map(table.get, grams) if column is not None]
         return found
 
     def _count(self, row: list[Any], pool: dict[tuple[Any, ...], int]) -> Array:

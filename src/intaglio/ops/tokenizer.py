@@ -90,6 +90,8 @@ class Tokenizer(Op):
             rows, width = [[START, *row, END] for row in rows], width + 2
         if X.size * width > FEW:
             check_size((*X.shape, width), np.dtype(object))
+        if len(rows) == 1:
+            return strings(rows[0], (*X.shape, width))
         filled = [token for row in rows for token in row + [self.pad_value] * (width - len(row))]
         return strings(filled, (*X.shape, width))
 

@@ -65,8 +65,8 @@ class QuickRun:
         self.hosted = hosted
         self.host_nodes = len(nodes)
         rest, limit = iter(nodes), most_bytes()
-        self._steps: list[_Host | NativePart] = [
-            _Host(part, next(rest), limit) if isinstance(part, HostPart) else part for part in hosted.parts
+        self._steps: list[tuple[Run | None, Any]] = [
+            (_ready(part, next(rest), limit) if isinstance(part, HostPart) else None, part) for part in hosted.parts
         ]
 
     def prepare(self, segments: Sequence[LoadedSegment], bindings: Mapping[str, int]) -> Prepared:
@@ -101,60 +101,80 @@ class QuickRun:
         bindings: dict[str, int],
         time: int,
     ) -> bool:
-        for step in self._steps:
-            if isinstance(step, _Host):
-                if not step.run(values, bindings):
+        for host, part in self._steps:
+            if host is not None:
+                if not host(values, bindings):
                     return False
                 continue
             segment, ready = next(segments)
-            arrays = [values[place] for place in step.inputs]
+            arrays = [values[place] for place in part.inputs]
             status, made = segment.call(segment.ready(bindings) if ready is None else ready, arrays, time)
             if status:
                 return False
-            for place, array in zip(step.outputs, made):  # noqa: B905 the plan has as many
+            for place, array in zip(part.outputs, made):  # noqa: B905 the plan has as many
                 values[place] = array
         return True
 
 
-class _Host:
-    """A host node, ready to run: its function gives one result where that was made for it, else what the operator does.
+Run = Callable[[list[Any], dict[str, int]], bool]
+"""Puts the results of a host node in their places; whether they are as large as the plan takes them to be."""
 
-    `limit` bounds the bytes of a result that the operator itself may not bound.
-    """
 
-    __slots__ = ("function", "is_single", "limit", "operands", "results", "sizes")
+def _ready(part: HostPart, node: Node, limit: int) -> Run:
+    """A host node, ready to run; `limit` bounds the bytes of a result that the operator itself may not bound."""
+    inputs = [*node.inputs]
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    function = node.op.prepare(*[None if value is None else value.constant for value in inputs])
+    run = _single(part, function) if is_ready_made(node) else _slow(part, function, limit)
+    return _measured(part, run) if part.sizes else run
 
-    def __init__(self, part: HostPart, node: Node, limit: int) -> None:
-        self.operands, self.results, self.sizes = part.operands, part.results, part.sizes
-        self.is_single, self.limit = is_ready_made(node), limit
-        inputs = [*node.inputs]
-        while inputs and inputs[-1] is None:
-            inputs.pop()
-        self.function: Callable[..., Any] = node.op.prepare(
-            *[None if value is None else value.constant for value in inputs]
-        )
 
-    def run(self, values: list[Any], bindings: dict[str, int]) -> bool:
-        """Put the results in their places; whether they are as large as the plan takes them to be."""
-        arrays = [values[place] for place in self.operands]
-        if self.is_single:
-            values[self.results[0]] = self.function(*arrays)
-        elif not self._run_slowly(arrays, values):
+def _single(part: HostPart, function: Callable[..., Any]) -> Run:
+    """A node whose function was made for runs without checks."""
+    operands, (result,) = part.operands, part.results
+
+    def of_one(values: list[Any], bindings: dict[str, int]) -> bool:
+        values[result] = function(values[operand])
+        return True
+
+    def of_many(values: list[Any], bindings: dict[str, int]) -> bool:
+        values[result] = function(*[values[place] for place in operands])
+        return True
+
+    operand = operands[0] if operands else 0
+    return of_one if len(operands) == 1 else of_many
+
+
+def _slow(part: HostPart, function: Callable[..., Any], limit: int) -> Run:
+    """A node that is run as the operator says."""
+
+    def run(values: list[Any], bindings: dict[str, int]) -> bool:
+        with np.errstate(all="ignore"):
+            made = function(*[values[place] for place in part.operands])
+        for place, array in zip(part.results, made if isinstance(made, tuple) else (made,), strict=False):
+            if array.nbytes > limit:
+                return False
+            values[place] = array
+        return True
+
+    return run
+
+
+def _measured(part: HostPart, run: Run) -> Run:
+    """A node that tells sizes."""
+    sizes = [(part.results[result], axis, name) for result, axis, name in part.sizes]
+
+    def measured(values: list[Any], bindings: dict[str, int]) -> bool:
+        if not run(values, bindings):
             return False
-        for result, axis, name in self.sizes:
-            size = values[self.results[result]].shape[axis]
+        for place, axis, name in sizes:
+            size = values[place].shape[axis]
             if bindings.setdefault(name, size) != size:
                 return False
         return True
 
-    def _run_slowly(self, arrays: Sequence[Any], values: list[Any]) -> bool:
-        with np.errstate(all="ignore"):
-            made = self.function(*arrays)
-        for place, array in zip(self.results, made if isinstance(made, tuple) else (made,), strict=False):
-            if array.nbytes > self.limit:
-                return False
-            values[place] = array
-        return True
+    return measured
 
 
 def is_ready_made(node: Node) -> bool:
