@@ -220,8 +220,8 @@ point), `compare` (bool), `logic` (bool of bools), `select` (that of the second 
 
 relu is the greater of 0 and a number, NaN staying NaN; expm1 is exp(x) - 1, exact near 0; rint rounds halves to even;
 round rounds to the numbers of a narrower format, which is its option; power is modulo 2**64, magnitude an int64 without
-its sign; low_bits keeps as many bits as its option says; decode and encode go between numbers and the bits of the format
-in their first option."""
+its sign; low_bits keeps as many bits as its option says; decode and encode go between numbers and the bits of the
+format in their first option."""
 
 _CHEAP = frozenset(
     {"add", "sub", "mul", "neg", "abs", "relu", "cast", "min", "max", "select", "and", "or", "xor", "not", "quantize",
