@@ -212,6 +212,57 @@ CASES["transpose-of-transpose"] = (
     """,
 )
 
+CASES["split-transpose-merge"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[5, 4, 6], %n: float32[N, 4, 6]) -> (%y, %z, %u) {
+      %a = Reshape(%x, int64[3] {5, 8, 3})
+      %b = Transpose(%a; perm=[1, 0, 2])
+      %y = Reshape(%b, int64[4] {4, 2, 5, 3})
+      %c = Unsqueeze(%x, int64[1] {2})
+      %d = Transpose(%c; perm=[2, 1, 0, 3])
+      %z = Reshape(%d, int64[2] {20, 6})
+      %e = Reshape(%n, int64[3] {0, 8, 3})
+      %f = Transpose(%e; perm=[1, 0, 2])
+      %u = Reshape(%f, int64[4] {4, 2, -1, 3})
+    }
+    """,
+    """
+    %shape: int64[4] = {5, 4, 2, 3}
+    %reshape: float32[5, 4, 2, 3] = Reshape(%x, %shape)
+    %y: float32[4, 2, 5, 3] = Transpose(%reshape; perm=[1, 2, 0, 3])
+    %transpose_1: float32[4, 5, 6] = Transpose(%x; perm=[1, 0, 2])
+    %shape_3: int64[2] = {20, 6}
+    %z: float32[20, 6] = Reshape(%transpose_1, %shape_3)
+    %shape_4: int64[4] = {0, 4, 2, 3}
+    %reshape_4: float32[N, 4, 2, 3] = Reshape(%n, %shape_4)
+    %u: float32[4, 2, N, 3] = Transpose(%reshape_4; perm=[1, 2, 0, 3])
+    """,
+)
+
+CASES["transpose-of-concat"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[1, N, 4], %y: float32[2, N, 4]) -> (%z, %last) {
+      %a = Concat(%x, %y; axis=0)
+      %b = Transpose(%a; perm=[1, 0, 2])
+      %z = Relu(%b)
+      %c = Concat(%x, %x; axis=-1)
+      %d = Transpose(%c; perm=[1, 0, 2])
+      %last = Relu(%d)
+    }
+    """,
+    """
+    %transpose: float32[N, 1, 4] = Transpose(%x; perm=[1, 0, 2])
+    %transpose_1: float32[N, 2, 4] = Transpose(%y; perm=[1, 0, 2])
+    %b: float32[N, 3, 4] = Concat(%transpose, %transpose_1; axis=1)
+    %z: float32[N, 3, 4] = Relu(%b)
+    %c: float32[1, N, 8] = Concat(%x, %x; axis=-1)
+    %d: float32[N, 1, 8] = Transpose(%c; perm=[1, 0, 2])
+    %last: float32[N, 1, 8] = Relu(%d)
+    """,
+)
+
 CASES["empty-pad"] = (
     "remove-noops",
     """

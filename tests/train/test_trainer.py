@@ -106,6 +106,26 @@ def test_a_ratio_of_zero_drops_nothing_and_draws_nothing() -> None:
     assert not [node for node in some.model.graph.nodes if node.op.name == "BitShift"]
 
 
+def test_numbers_of_formulas_are_not_trained() -> None:
+    from onnx import TensorProto, helper, numpy_helper
+
+    number = helper.make_tensor("number", TensorProto.FLOAT, [1], [0.5])
+    nodes = [
+        helper.make_node("Constant", [], ["scale"], value=number),
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Mul", ["h", "scale"], ["s"]),
+        helper.make_node("Add", ["s", "b"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", k]) for n, k in (("x", 6), ("y", 1))]
+    weights = {"w": weight(6, 1), "b": weight(1)}
+    graph = helper.make_graph(
+        nodes, "g", values[:1], values[1:], [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    assert train.Trainer(model, "mse").trained == ("w", "b")
+    assert train.Trainer(model, "mse", trainable=["scale", "w"]).trained == ("w", "scale")
+
+
 def test_what_is_frozen_stays() -> None:
     before = {value.name: value.constant.copy() for value in mlp().constants()}
     trainer = train.Trainer(mlp(), frozen=["fc1.*", "bn.*"], lr=0.1)

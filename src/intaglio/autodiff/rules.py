@@ -114,7 +114,9 @@ def has_rule(node: Node, straight_through: bool = False) -> bool:
         return True
     if straight_through and is_straight(node):
         return True
-    return node.op.has("pullback") or node.op.has("smooth_form")
+    if node.op.has("pullback"):
+        return node.op.takes_pullback(node.inputs, node.outputs)
+    return node.op.has("smooth_form")
 
 
 def reason_without_rule(node: Node) -> str:

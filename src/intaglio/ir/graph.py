@@ -23,10 +23,11 @@ class Value:
 
     `uses` maps each (node or graph, position) that reads the value, in order of first use; a graph reads its outputs.
     `contents` is an object array of dimensions where those of a small integer tensor are known.
-    `default` is what an input takes when it is not fed.
+    `default` is what an input takes when it is not fed. `is_literal` is for a constant that stands in a node of a
+    file, and not among its weights.
     """
 
-    __slots__ = ("_contents", "constant", "default", "name", "producer", "type", "uses")
+    __slots__ = ("_contents", "constant", "default", "is_literal", "name", "producer", "type", "uses")
     __array_ufunc__ = None  # so that `array + value` asks the value, not NumPy
 
     def __init__(self, name: str, type: Type, producer: Node | None = None, constant: Array | None = None) -> None:
@@ -35,6 +36,7 @@ class Value:
         self.producer = producer
         self.constant = constant
         self.default: Array | None = None
+        self.is_literal = False
         self.uses: dict[tuple[Node | Graph, int], None] = {}
         self._contents: Array | None = None
 

@@ -214,6 +214,11 @@ class Op(Record):
         """The outputs in simpler operators, for composite operators only."""
         raise UnsupportedError(f"{self.name} has no expansion into simpler operators")
 
+    def takes_pullback(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+        """Whether `pullback` is for a node with these inputs and outputs; where it is not, the node is expanded."""
+        del inputs, outputs
+        return True
+
     def dims(self, *inputs: Any) -> Any:
         """The outputs as object arrays of dimensions, from values; None where they are not known.
 

@@ -124,7 +124,7 @@ def _candidates(node: Node, group_of: dict[Value, Group]) -> list[Group]:
 def _can_merge(group: Group, other: Group) -> bool:
     """Whether two groups that a node has joined can be one kernel."""
     if group.kind == "anchor" and other.kind == "loop" and len(group.nodes) + len(other.nodes) <= GROUP_LIMIT:
-        return not other.reduced and all(_is_cheap(node) and _fits_epilogue(group, node, other) for node in other.nodes)
+        return not other.reduced and all(_fits_epilogue(group, node, other) for node in other.nodes)
     if group.kind != "loop" or other.kind != "loop" or len(group.nodes) + len(other.nodes) > GROUP_LIMIT:
         return False
     reduced = group.reduced or other.reduced
@@ -212,11 +212,6 @@ def _row_shape(group: Group) -> tuple[Dim, ...]:
 def _reads_rows(group: Group, node: Node) -> bool:
     row_shape = _row_shape(group)
     return all(value not in group.values or value.shape == row_shape for value in reads(node))
-
-
-def _is_cheap(node: Node) -> bool:
-    """Whether an epilogue, which runs between products, may compute the node on another operand as well."""
-    return node.op.is_cheap
 
 
 def _fits_epilogue(group: Group, node: Node, other: Group | None = None) -> bool:

@@ -22,6 +22,7 @@ from intaglio.kernels.fusion import reduction_axes
 from intaglio.kernels.program import REDUCTIONS
 from intaglio.ops.convolution import ConvWeightGradient
 from intaglio.ops.indices import known_integers, resolve_axis
+from intaglio.ops.pooling import MaxPoolGradient
 
 DOMAIN = "intaglio"
 
@@ -95,6 +96,8 @@ class _Layout:
         for node in self.graph.nodes:
             if isinstance(node.op, ConvWeightGradient):
                 self._convert_weight_gradient(node, node.op)
+            elif isinstance(node.op, MaxPoolGradient):
+                self._convert_pool_gradient(node, node.op)
             elif node.op.domain == "" and len(node.outputs) >= 1:
                 self._visit(node)
 
@@ -146,6 +149,14 @@ class _Layout:
         (result,) = self.builder(node).add(op.changed(channels_last=1), operands)
         node.output.replace_uses(result)
         self.graph.remove(node)
+
+    def _convert_pool_gradient(self, node: Node, op: MaxPoolGradient) -> None:
+        """All operands and the result with their channels last."""
+        if op.channels_last or not self.backend.is_channels_last(node):
+            return
+        operands = [self.twin(node.needed(place), node) for place in range(3)]
+        (last,) = self.builder(node).add(op.changed(channels_last=1), operands, names=[node.output.name + ".last"])
+        self.replace(node, last)
 
     def _convert_elementwise(self, node: Node) -> None:
         rank = node.output.rank

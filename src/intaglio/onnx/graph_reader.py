@@ -346,7 +346,9 @@ class GraphReader:
         names = site.output_names(is_variadic=False)
         if len(names) != 1 or site.inputs:
             raise LoadError(f"has {len(site.inputs)} inputs and {len(names)} outputs, expected 0 and 1")
-        site.scope.define(names[0], site.scope.graph.constant(array, self._claim(site.scope, names[0])))
+        value = site.scope.graph.constant(array, self._claim(site.scope, names[0]))
+        value.is_literal = True
+        site.scope.define(names[0], value)
 
     def _add_operator(self, site: Site, found: Resolution, operator: type[Op]) -> None:
         names = site.output_names(operator.variadic_outputs)

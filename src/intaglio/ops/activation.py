@@ -28,6 +28,7 @@ from intaglio.ops.elementwise import (
     compute_wide,
 )
 from intaglio.ops.indices import same_dtype
+from intaglio.ops.operand import cast, wide
 
 Gradients = Sequence[Value | None]
 
@@ -267,6 +268,17 @@ class Gelu(Activation):
             inner = (X + X * X * X * 0.044715) * math.sqrt(2 / math.pi)
             return X * 0.5 * (b.Tanh(inner) + 1)
         return X * 0.5 * (b.Erf(X * math.sqrt(0.5)) + 1)
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        """In terms of X alone, so that nothing else is kept."""
+        x = wide(b, inputs[0])
+        if self.approximate == "tanh":
+            gate = b.Tanh((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi))
+            slope = (1 - gate * gate) * (x * x * (3 * 0.044715) + 1) * math.sqrt(0.5 / math.pi)
+        else:
+            gate = b.Erf(x * math.sqrt(0.5))
+            slope = b.Exp(x * x * -0.5) * math.sqrt(0.5 / math.pi)
+        return (cast(b, wide(b, output_bars[0]) * ((gate + 1) * 0.5 + x * slope), inputs[0].dtype),)
 
 
 class Mish(Activation):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.requirements import need_at_most, need_multiple, need_stretch
 from intaglio.ir.types import Shape, TensorType
+from intaglio.ops.gradient import unbroadcast
 from intaglio.ops.indices import check_indices, same_dtype
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, float_type, known_shape, like, require_equal, require_float, wide, wide_dtype
@@ -264,20 +266,49 @@ class Attention(Op):
         k = k if past_key is None else b.Concat(past_key, k, axis=2)
         v = v if past_value is None else b.Concat(past_value, v, axis=2)
         wide_q = wide(b, q)
-        keys = repeat_heads(b, wide(b, k), wide_q)
-        root = self._root(b, wide_q)
-        raw = b.MatMul(wide_q * root, b.Transpose(keys * root, perm=(0, 1, 3, 2)))
-        capped = raw if self.softcap == 0 else b.Tanh(raw / self.softcap) * self.softcap
         lengths = None if nonpad_kv_seqlen is None else _looked_up(b, nonpad_kv_seqlen, k)
-        bias = self._bias(b, capped, attn_mask, past_key, lengths)
-        biased = capped if bias is None else capped + bias
-        weight = self._softmax(b, biased, bias)
+        stages = self.stages(b, wide_q, repeat_heads(b, wide(b, k), wide_q), attn_mask, past_key, lengths)
+        weight = stages[3]
         y = cast(b, b.MatMul(weight, repeat_heads(b, cast(b, v, weight.dtype), wide_q)), Q.dtype)
         if Q.rank == 3:
             y = b.Reshape(b.Transpose(y, perm=(0, 2, 1, 3)), [0, 0, -1])
-        return y, k, v, cast(b, (raw, capped, biased, weight)[self.qk_matmul_output_mode], Q.dtype)
+        return y, k, v, cast(b, stages[self.qk_matmul_output_mode], Q.dtype)
 
-    def _root(self, b: Builder, q: Value) -> Value:
+    def stages(
+        self, b: Builder, q: Value, keys: Value, mask: Value | None, past: Value | None = None, lengths: Any = None
+    ) -> tuple[Value, Value, Value, Value]:
+        """The scores of queries with as many heads of keys, those with a cap, with the mask, and their softmax."""
+        root = self.root(b, q)
+        raw = b.MatMul(q * root, b.Transpose(keys * root, perm=(0, 1, 3, 2)))
+        capped = raw if self.softcap == 0 else b.Tanh(raw / self.softcap) * self.softcap
+        bias = self._bias(b, capped, mask, past, lengths)
+        biased = capped if bias is None else capped + bias
+        return raw, capped, biased, self._softmax(b, biased, bias)
+
+    def takes_pullback(self, inputs: Sequence[Value | None], outputs: Sequence[Value]) -> bool:
+        """Not with windows, a cap, a past or lengths, or where more than the first output is read."""
+        has_window = self.left_window_size >= 0 or self.right_window_size >= 0
+        is_plain = not has_window and not self.softcap and self.softmax_precision is None
+        is_plain = is_plain and all(value is None for value in inputs[4:])
+        is_ranked = all(value is None or value.tensor.shape is not None for value in inputs[:4])
+        return is_plain and is_ranked and not any(value.uses for value in outputs[1:])
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        """By `AttentionGradient`, which computes the weights anew."""
+        Q, K, V, bar = *inputs[:3], output_bars[0]
+        mask = inputs[3] if len(inputs) > 3 else None
+        heads = self.q_num_heads, self.kv_num_heads, self.kv_num_heads, self.q_num_heads
+        q, k, v, y_bar = (unpack_heads(b, x, n) for x, n in zip((Q, K, V, bar), heads, strict=True))
+        op = AttentionGradient(is_causal=self.is_causal, scale=self.scale)
+        found = b.add(op, [q, k, v, y_bar, *([] if mask is None else [mask])], 3)
+        bars = [_packed(b, each, like) for each, like in zip(found, (Q, K, V), strict=True)]
+        if mask is not None and mask.dtype.is_float:
+            scores_bar = op.scores_bar(b, q, k, v, y_bar, mask)[2]
+            return *bars, _mask_bar(b, cast(b, scores_bar, mask.dtype), mask)
+        return tuple(bars)
+
+    def root(self, b: Builder, q: Value) -> Value:
+        """What queries and keys are each multiplied with."""
         if self.scale is not None:
             return b.constant(np.sqrt(self.scale), q.dtype)
         if isinstance(q.shape[3], int):
@@ -323,6 +354,97 @@ class Attention(Op):
         if lengths is not None:
             found.append(b.Less(key, b.Reshape(lengths, [-1, 1, 1, 1])))
         return reduce(b.And, found) if found else None
+
+
+def _packed(b: Builder, x: Value, like: Value) -> Value:
+    """[batch, heads, sequence, head size] with the heads as `like` has them."""
+    return x if like.rank == 4 else b.Reshape(b.Transpose(x, perm=(0, 2, 1, 3)), b.Shape(like), allowzero=1)
+
+
+def _mask_bar(b: Builder, scores_bar: Value, mask: Value) -> Value:
+    """The gradient of a mask, which may be shorter than the keys, from that of the scores."""
+    if mask.shape[-1] != scores_bar.shape[3]:
+        scores_bar = b.Slice(scores_bar, [0], b.Shape(mask, start=-1), [3])
+    return unbroadcast(b, scores_bar, mask)
+
+
+class AttentionGradient(Op):
+    """The gradients of Attention by Q, K and V, all of shape [batch, heads, sequence, head size].
+
+    The softmax of the scores is computed anew, so that nothing of the size of the scores need be kept for it.
+    """
+
+    domain: ClassVar[str] = "intaglio"
+    output_names = ("Q_bar", "K_bar", "V_bar")
+    is_causal: int = 0
+    scale: float | None = None
+
+    @property
+    def attention(self) -> Attention:
+        """What is differentiated."""
+        return Attention(is_causal=self.is_causal, scale=self.scale)
+
+    def infer(
+        self, Q: Value, K: Value, V: Value, Y_bar: Value, attn_mask: Value | None = None
+    ) -> tuple[TensorType, ...]:
+        require_float(Q, K, V, Y_bar)
+        same_dtype(Q, K)
+        q, k, v, y = (known_shape(value, rank=4) for value in (Q, K, V, Y_bar))
+        if q is not None and k is not None and v is not None:
+            check_heads(q, k, v)
+            check_mask((*q[:3], k[2]), None if attn_mask is None else known_shape(attn_mask), None)
+            for left, right in () if y is None else zip((*q[:3], v[3]), y, strict=True):
+                require_equal(left, right, "the sizes of Y_bar and of what Attention gives")
+        return Q.tensor, K.tensor, V.tensor
+
+    def reference(
+        self, Q: Array, K: Array, V: Array, Y_bar: Array, attn_mask: Array | None = None
+    ) -> tuple[Array, ...]:
+        count = int(group_size(Q.shape[1], K.shape[1]))
+        q, y_bar = widen(Q), widen(Y_bar)
+        k, v = (np.repeat(widen(x), count, axis=1) for x in (K, V))
+        attention = self.attention.changed(qk_matmul_output_mode=3)
+        weight = attention.reference(widen(Q), widen(K), widen(V), attn_mask)[3]
+        weight_bar = np.matmul(y_bar, v.swapaxes(-1, -2))
+        scores_bar = weight * (weight_bar - (weight * weight_bar).sum(axis=-1, keepdims=True))
+        scale = q.dtype.type(1 / np.sqrt(Q.shape[3]) if self.scale is None else self.scale)
+        q_bar = np.matmul(scores_bar, k) * scale
+        k_bar = np.matmul(scores_bar.swapaxes(-1, -2), q) * scale
+        v_bar = np.matmul(weight.swapaxes(-1, -2), y_bar)
+        grouped = [a.reshape(a.shape[0], K.shape[1], count, *a.shape[2:]).sum(axis=2) for a in (k_bar, v_bar)]
+        return like(q_bar, Q), like(grouped[0], K), like(grouped[1], V)
+
+    def expand(
+        self, b: Builder, Q: Value, K: Value, V: Value, Y_bar: Value, attn_mask: Value | None = None
+    ) -> tuple[Value, ...]:
+        q, keys, scores_bar, weight, y_bar = self.scores_bar(b, Q, K, V, Y_bar, attn_mask)
+        root = self.attention.root(b, q)
+        scaled = scores_bar * (root * root)
+        turned = (0, 1, 3, 2)
+        q_bar = b.MatMul(scaled, keys)
+        k_bar = b.MatMul(b.Transpose(scaled, perm=turned), q)
+        v_bar = b.MatMul(b.Transpose(weight, perm=turned), y_bar)
+        shared = [_summed_heads(b, bar, x) for bar, x in ((k_bar, K), (v_bar, V))]
+        return cast(b, q_bar, Q.dtype), cast(b, shared[0], K.dtype), cast(b, shared[1], V.dtype)
+
+    def scores_bar(
+        self, b: Builder, Q: Value, K: Value, V: Value, Y_bar: Value, mask: Value | None
+    ) -> tuple[Value, Value, Value, Value, Value]:
+        """Queries and keys with as many heads, the gradient of the scores, the weights, and that of the output."""
+        q, y_bar = wide(b, Q), wide(b, Y_bar)
+        keys, values = (repeat_heads(b, wide(b, x), q) for x in (K, V))
+        weight = self.attention.stages(b, q, keys, mask)[3]
+        weight_bar = b.MatMul(y_bar, b.Transpose(values, perm=(0, 1, 3, 2)))
+        return q, keys, weight * (weight_bar - b.ReduceSum(weight * weight_bar, [-1])), weight, y_bar
+
+
+def _summed_heads(b: Builder, x: Value, like: Value) -> Value:
+    """The sums of the heads that share one of `like`."""
+    if x.shape[1] == like.shape[1]:
+        return x
+    heads = b.Shape(like, start=1, end=2)
+    shape = b.Concat(b.Shape(x, start=0, end=1), heads, b.Shape(x, start=1, end=2) / heads, b.Shape(x, start=2), axis=0)
+    return b.ReduceSum(b.Reshape(x, shape, allowzero=1), [2], keepdims=0)
 
 
 def _looked_up(b: Builder, lengths: Value, keys: Value) -> Value:

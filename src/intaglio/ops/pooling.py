@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from intaglio.errors import OperatorError, ShapeError
+from intaglio.errors import OperatorError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
@@ -17,15 +17,15 @@ from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.requirements import need_at_most
-from intaglio.ir.types import TensorType
+from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.convolution import windows_bar
-from intaglio.ops.indices import check_size, known
+from intaglio.ops.indices import check_size, known, same_dtype
 from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import cast, ints, known_shape, like, require_float, spatial_axes, wide
+from intaglio.ops.operand import cast, ints, known_shape, like, require_equal, require_float, spatial_axes, wide
 from intaglio.ops.window import Window, pad_for_windows, pad_width, resolve_transposed_windows, resolve_windows, slide
 
 
-class _Pool(Op, abstract=True):
+class _Windows(Op, abstract=True):
     auto_pad: str = "NOTSET"
     ceil_mode: int = 0
     dilations: tuple[int, ...] | None = None
@@ -39,6 +39,8 @@ class _Pool(Op, abstract=True):
             spatial, self.kernel_shape, self.strides, self.dilations, self.pads, self.auto_pad, bool(self.ceil_mode)
         )
 
+
+class _Pool(_Windows, abstract=True):
     def infer(self, X: Value) -> Any:
         shape = known_shape(X, least=2)
         if shape is None:
@@ -70,7 +72,7 @@ class MaxPool(_Pool):
         flat = views.reshape(*views.shape[: X.ndim], int(np.prod(views.shape[X.ndim :])))
         best = np.argmax(flat, axis=-1)
         values = np.take_along_axis(flat, best[..., None], -1)[..., 0]
-        return like(values, X), self._places(X.shape, windows, self._inside(X.shape, windows, best))
+        return like(values, X), self.places(X.shape, windows, self._inside(X.shape, windows, best))
 
     def _inside(self, shape: tuple[int, ...], windows: Sequence[Window], best: Array) -> Array:
         """The best elements, where a margin is as low as all of X that a window sees: the first inside of X."""
@@ -82,13 +84,10 @@ class MaxPool(_Pool):
         return np.where(is_inside, best, np.argmax(inside, axis=-1))
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
-        x = inputs[0]
-        _, places = b.add(replace(self, storage_order=0), [x], 2)
-        empty = b.Expand(b.constant(0, x.dtype), b.Reshape(b.Size(x), [1]))
-        bars = [b.Reshape(value, [-1]) for value in (places, output_bars[0])]
-        return (b.Reshape(b.ScatterElements(empty, *bars, axis=0, reduction="add"), b.Shape(x)),)
+        named = {each.name: getattr(self, each.name) for each in _Windows.attributes()}
+        return tuple(b.add(MaxPoolGradient(**named), [inputs[0], outputs[0], output_bars[0]]))
 
-    def _places(self, shape: tuple[int, ...], windows: Sequence[Window], best: Array) -> Array:
+    def places(self, shape: tuple[int, ...], windows: Sequence[Window], best: Array) -> Array:
         """The index into flattened X of the element chosen in each window."""
         inside = np.unravel_index(best, [int(window.kernel) for window in windows])
         places = [
@@ -107,6 +106,74 @@ def _starts(window: Window, rank: int, axis: int) -> Array:
     """The place in X of each window's first element, along one axis of the result."""
     starts = np.arange(int(window.output)) * window.stride - int(window.begin)
     return starts.reshape([-1 if i == axis else 1 for i in range(rank)])
+
+
+class MaxPoolGradient(_Windows):
+    """The gradient of MaxPool by X: each of Y_bar is added to the first of the greatest elements under its window.
+
+    Y is what MaxPool made of X. NaN is greater than all numbers, and what windows have outside of X counts for nothing.
+    With `channels_last` all three and the result have their channels last.
+    """
+
+    domain: ClassVar[str] = "intaglio"
+    channels_last: int = 0
+
+    def first(self, shape: Shape) -> Shape:
+        """A shape with its channels first."""
+        return (shape[0], shape[-1], *shape[1:-1]) if self.channels_last else shape
+
+    def infer(self, X: Value, Y: Value, Y_bar: Value) -> TensorType:
+        require_float(X, Y, Y_bar)
+        same_dtype(X, Y, Y_bar)
+        shape = known_shape(X, least=2)
+        for value in (Y, Y_bar):
+            found = known_shape(value)
+            if shape is None or found is None:
+                continue
+            data, result = self.first(shape), self.first(found)
+            expected = (*data[:2], *(window.output for window in self.windows(data[2:])))
+            if len(result) != len(expected):
+                raise ShapeError(f"{value.name} has rank {len(result)}, {len(expected)} is needed")
+            for left, right in zip(expected, result, strict=True):
+                require_equal(left, right, f"the sizes of {value.name} and of the windows of X")
+        return X.tensor
+
+    def reference(self, X: Array, Y: Array, Y_bar: Array) -> Array:
+        x, y, y_bar = (np.moveaxis(widen(a), -1, 1) if self.channels_last else widen(a) for a in (X, Y, Y_bar))
+        windows, rank = self.windows(x.shape[2:]), x.ndim
+        views = slide(pad_for_windows(x, windows, 0), windows)
+        inside = slide(pad_for_windows(np.ones(x.shape[2:], np.bool_), windows, False), windows)
+        top = y.reshape(*y.shape, *[1] * len(windows))
+        is_top = ((views == top) | np.isnan(views)) & inside
+        flat = is_top.reshape(*y.shape, int(np.prod(is_top.shape[rank:])))
+        chosen = flat.any(axis=-1)
+        places = MaxPool(kernel_shape=self.kernel_shape).places(x.shape, windows, flat.argmax(axis=-1))
+        result = np.zeros(x.size, x.dtype)
+        np.add.at(result, places[chosen], y_bar[chosen])
+        result = result.reshape(x.shape)
+        return like(np.moveaxis(result, 1, -1) if self.channels_last else result, X)
+
+    def expand(self, b: Builder, X: Value, Y: Value, Y_bar: Value) -> Value:
+        """The places that MaxPool tells, and a sum over them."""
+        x, y_bar = X, Y_bar
+        if self.channels_last:
+            x, y_bar = (b.Transpose(v, perm=(0, v.rank - 1, *range(1, v.rank - 1))) for v in (X, Y_bar))
+        dtype = wide(b, y_bar).dtype
+        empty = b.Expand(b.constant(0, dtype), b.Reshape(b.Size(x), [1]))
+        bars = [b.Reshape(value, [-1]) for value in (self._places(b, x), wide(b, y_bar))]
+        result = b.Reshape(b.ScatterElements(empty, *bars, axis=0, reduction="add"), b.Shape(x), allowzero=1)
+        result = cast(b, result, X.dtype)
+        return b.Transpose(result, perm=(0, *range(2, x.rank), 1)) if self.channels_last else result
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        if self.channels_last:
+            raise UnsupportedError("it has its channels last; differentiate the graph before layouts are chosen")
+        return None, None, b.Gather(b.Reshape(output_bars[0], [-1]), self._places(b, inputs[0]))
+
+    def _places(self, b: Builder, x: Value) -> Value:
+        """Where the greatest element of each window stands in X flattened."""
+        named = {each.name: getattr(self, each.name) for each in _Windows.attributes()}
+        return b.add(MaxPool(**named), [x], 2)[1]
 
 
 class AveragePool(_Pool):

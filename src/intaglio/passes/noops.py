@@ -123,6 +123,85 @@ def transpose_of_transpose(b: Builder, node: Node) -> Result:
     return b.Transpose(inner.input, perm=tuple(inner_order[axis] for axis in outer_order))
 
 
+@rule(*VIEWS)
+def split_transpose_merge(b: Builder, node: Node) -> Result:
+    """reshape(transpose(reshape(x, a), p), c) -> reshape(transpose(reshape(x, b), q), c), where b splits axes of x
+
+    Of strided data nothing but the last one makes a copy: heads that were merged with a batch to be moved, for one.
+    """
+    transpose = produced(node.input, "Transpose")
+    inner = produced(transpose.input, *VIEWS) if transpose is not None else None
+    order = permutation(transpose) if transpose is not None else None
+    if transpose is None or inner is None or order is None or rank_of(node.output) is None:
+        return None
+    parts = _parts(transpose.output.shape, node.output.shape)
+    if parts is None or rank_of(inner.input) is None:
+        return None
+    middle = [parts[order.index(axis)] for axis in range(len(order))]
+    split = [size for part in middle for size in part]
+    found = _parts(inner.input.shape, split)
+    if found is None or [size for part in found for size in part] != split or split == list(inner.output.shape):
+        return None
+    starts = [sum(map(len, middle[:axis])) for axis in range(len(middle))]
+    moved = tuple(place for axis in order for place in range(starts[axis], starts[axis] + len(middle[axis])))
+    first = reshape_target(inner.input, split)
+    if first is None:
+        return None
+    result = b.Transpose(b.Reshape(inner.input, b.constant(first, name="shape")), perm=moved)
+    last = reshape_target(result, node.output.shape)
+    return None if last is None else b.Reshape(result, b.constant(last, name="shape"))
+
+
+def _parts(shape: Sequence[Dim], other: Sequence[Dim]) -> list[list[Dim]] | None:
+    """The axes of a shape split until each axis of the other, apart from ones, is made of whole parts.
+
+    None where they cannot be split so.
+
+    >>> _parts((128, 64, 32), (128, 8, 256))
+    [[128], [8, 8], [32]]
+    >>> _parts((1, 6), (4, 3)) is None
+    True
+    """
+    wanted, parts = [size for size in other if size != 1], list[list[Dim]]()
+    for size in shape:
+        left, part = size, list[Dim]()
+        while left != 1:
+            step = _step(left, wanted[0]) if wanted else None
+            if step is None:
+                return None
+            left, wanted[0] = (1 if each == step else int(each) // int(step) for each in (left, wanted[0]))
+            part.append(step)
+            if wanted[0] == 1:
+                wanted.pop(0)
+        parts.append(part)
+    return None if wanted else parts
+
+
+def _step(left: Dim, right: Dim) -> Dim | None:
+    """The smaller of two sizes that one is a multiple of, or an open size that both are."""
+    if left == right:
+        return left
+    if not isinstance(left, int) or not isinstance(right, int) or min(left, right) < 1:
+        return None
+    return None if max(left, right) % min(left, right) else min(left, right)
+
+
+@rule("Transpose")
+def transpose_of_concat(b: Builder, node: Node) -> Result:
+    """transpose(concat(x, y, ...)) -> concat(transpose(x), transpose(y), ...), where rows stay rows
+
+    One copy puts the parts where they belong.
+    """
+    concat, order = produced(node.input, "Concat"), permutation(node)
+    if concat is None or order is None or len(concat.output.readers) != 1 or concat.output.is_output:
+        return None
+    axis = concat.op.axis % len(order)
+    if order[-1] != len(order) - 1 or axis == order[-1]:
+        return None
+    parts = [b.Transpose(part, perm=tuple(order)) for part in concat.inputs if part is not None]
+    return b.Concat(*parts, axis=order.index(axis))
+
+
 def permutation(node: Node) -> list[int] | None:
     """The order of axes that a Transpose gives, None where the rank is not known."""
     perm, rank = getattr(node.op, "perm", None), rank_of(node.input)

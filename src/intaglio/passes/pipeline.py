@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from intaglio.errors import InputError
-from intaglio.ir.graph import Graph
+from intaglio.ir.graph import Graph, Value
 from intaglio.passes import (
     activations,
     algebra,
@@ -18,6 +18,7 @@ from intaglio.passes import (
     branches,
     constants,
     control,
+    gathers,
     gelu,
     layernorm,
     noops,
@@ -78,6 +79,16 @@ PIPELINE: tuple[Pass, ...] = (
     _rewriting("recognise-activations", activations, "last of the patterns: its rules are the least specific"),
 )
 """What `simplify` runs, in this order, and again until nothing changes."""
+
+_PATTERNS = (
+    "fold-shapes", "fold-constants", "remove-noops", "common-subexpressions", "algebra", "recognise-gelu",
+    "recognise-attention",
+)  # fmt: skip
+_RECOGNITION = (
+    *(each for each in PIPELINE if each.name in _PATTERNS),
+    _rewriting("gathers", gathers, "what is taken one by one has a dear gradient"),
+)
+"""What `recognise` runs."""
 
 
 @dataclass
@@ -144,6 +155,27 @@ def simplify(
                 break
     report.nodes_after = _count(graph)
     return report
+
+
+def recognise(graph: Graph, kept: Collection[Value], *, disable: Collection[str] = (), exact: bool = False) -> None:
+    """Put operators that have short gradients in the place of those that spell them out, before a graph is
+    differentiated.
+
+    `kept` are values that the graph is differentiated by, or that are read later: they stay, and so do the outputs.
+    Constants among them count as unknown.
+    """
+    outputs, constants = list(graph.outputs), {value: value.constant for value in kept if value.constant is not None}
+    pinned = dict.fromkeys([*outputs, *(value for value in kept if value.producer is not None)])
+    pipeline = [each for each in _RECOGNITION if each.name not in disable]
+    graph.set_outputs(pinned)
+    for value in constants:
+        value.constant = None
+    try:
+        simplify(graph, exact=exact, pipeline=pipeline, stays=lambda node: any(v in pinned for v in node.outputs))
+    finally:
+        graph.set_outputs(outputs)
+        for value, constant in constants.items():
+            value.constant = constant
 
 
 def _count(graph: Graph) -> int:

@@ -55,15 +55,22 @@ def find_weights(graph: Graph, trainable: Patterns | None, frozen: Patterns | No
         raise InputError(
             "the model has no weights that could be trained; where they are inputs, name them: initialize=['*.weight']"
         )
-    trained = candidates if trainable is None else matching(candidates, trainable, "weight")
+    values = {value.name: value for value in graph.constants()}
+    trained = [name for name in candidates if not _is_number(values[name])]
+    if trainable is not None:
+        trained = matching(candidates, trainable, "weight")
     if frozen is not None:
         left_out = set(matching(candidates, frozen, "weight"))
         trained = [name for name in trained if name not in left_out]
     if not trained:
         raise InputError("all weights are frozen, nothing is left to train")
-    values = {value.name: value for value in graph.constants()}
     first = {name: np.asarray(values[name].constant) for name in (*trained, *statistics) if name in values}
     return Weights(tuple(trained), tuple(statistics), first)
+
+
+def _is_number(value: Value) -> bool:
+    """Whether a constant is a number of a formula, such as the scale of attention, and no weight."""
+    return value.is_literal and value.constant is not None and value.constant.size == 1
 
 
 def _normalizations(graph: Graph) -> list[Node]:

@@ -16,6 +16,7 @@ from intaglio.ir.clone import clone_with_values
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.parse import read_type
 from intaglio.ir.types import TensorType
+from intaglio.passes import recognise
 from intaglio.record import Record
 from intaglio.runtime.engine.limits import settled
 from intaglio.runtime.model.loading import import_source, load
@@ -53,11 +54,11 @@ class Trainer:
     `output` names the tensors that the loss is given, by default the only output. `optimizer` is a name or an
     optimizer, `lr` its learning rate, `schedule` a function of `intaglio.train.schedules`.
 
-    All weights are trained that the loss depends on: constants of floating-point numbers that are no scalars.
-    `trainable` and `frozen` choose by patterns of names; `groups` gives some of them another learning rate or weight
-    decay. `initialize` names inputs of the model that are weights, and gives them first values. Batches are normalized
-    by their own statistics (but for layers whose scale and bias are frozen) and `Dropout` drops, by numbers that `seed`
-    decides.
+    All weights are trained that the loss depends on: constants of floating-point numbers that are no scalars, and no
+    single numbers that an ONNX file has in a `Constant` node. `trainable` and `frozen` choose by patterns of names;
+    `groups` gives some of them another learning rate or weight decay. `initialize` names inputs of the model that are
+    weights, and gives them first values. Batches are normalized by their own statistics (but for layers whose scale and
+    bias are frozen) and `Dropout` drops, by numbers that `seed` decides.
 
     `clip_value` and `clip_norm` bound gradients, `accumulate` adds up those of so many steps for one update, `ema`
     keeps moving averages of the weights, `precision="bfloat16"` computes in that type with weights in single precision,
@@ -165,6 +166,9 @@ class Trainer:
         forward = Forward(self._whole, weights)
         if self.settings.precision is not None:
             in_precision(forward)
+        if self._options.get("simplify", True):
+            known = {name: self._options[name] for name in ("disable", "exact") if name in self._options}
+            recognise(forward.graph, list(forward.changed.values()), **known)
         step = StepBuilder(forward.graph, self.settings)
         with step.builder.active():
             outputs = [forward.graph.outputs[place] for place in self._outputs]

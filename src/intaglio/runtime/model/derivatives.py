@@ -20,6 +20,7 @@ from intaglio.ir.op import Tensor
 from intaglio.ir.types import TensorType
 from intaglio.ir.verify import verify
 from intaglio.ops.control import Scan
+from intaglio.passes import recognise
 from intaglio.runtime.engine.limits import settled
 from intaglio.runtime.model.loading import import_source, load
 from intaglio.runtime.model.model import Model
@@ -58,6 +59,7 @@ def grad(
     """
     work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
+    work.begin([of_value, *wrt_values])
     bars = work.pull_back([(of_value, work.ones(of_value))], wrt_values)
     return work.model(work.named(wrt_values, bars, "gradient"))
 
@@ -75,6 +77,7 @@ def value_and_grad(
     """What `grad` gives, with the value of `of` as the first output."""
     work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
+    work.begin([of_value, *wrt_values])
     bars = work.pull_back([(of_value, work.ones(of_value))], wrt_values)
     return work.model([of_value, *work.named(wrt_values, bars, "gradient")])
 
@@ -95,6 +98,7 @@ def vjp(
     """
     work = _Work(model, parameters, recompute, straight_through, options)
     of_values, wrt_values = work.outputs(of), work.tensors(wrt)
+    work.begin([*of_values, *wrt_values])
     seeds = [(value, work.graph.add_input(f"{value.name}.bar", value.type)) for value in of_values]
     return work.model(work.named(wrt_values, work.pull_back(seeds, wrt_values), "gradient"))
 
@@ -116,6 +120,7 @@ def jvp(
     """
     work = _Work(model, parameters, recompute, straight_through, options)
     of_values, wrt_values = work.outputs(of), work.tensors(wrt)
+    work.begin([*of_values, *wrt_values])
     tangents = [work.graph.add_input(f"{value.name}.tangent", value.type) for value in wrt_values]
     weights = [work.zeros(value) for value in of_values]
     bars = work.pull_back(list(zip(of_values, weights, strict=True)), wrt_values)
@@ -141,6 +146,7 @@ def hessian_vector_product(
     """
     work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
+    work.begin([of_value, *wrt_values])
     tangents = [work.graph.add_input(f"{value.name}.tangent", value.type) for value in wrt_values]
     bars = work.pull_back([(of_value, work.ones(of_value))], wrt_values)
     seeds = [(bar, tangent) for bar, tangent in zip(bars, tangents, strict=True) if bar is not None]
@@ -163,6 +169,7 @@ def jacobian(
     """
     work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.tensor(of), work.tensors(wrt)
+    work.begin([of_value, *wrt_values])
     with work.builder.active() as b:
         rows = _all_rows(b, of_value, wrt_values, work.pull_back)
         shapes = [b.Concat(b.Shape(of_value), b.Shape(value), axis=0) for value in wrt_values]
@@ -208,10 +215,10 @@ class _Work:
         self.builder = Builder(self.graph)
         self._straight_through = straight_through
         self._recompute = recompute
-        self._border = None if recompute == "none" else self.builder.Identity(self.builder.constant(0))
+        self._border: Value | None = None
         self._parameters = parameters
         self._state: dict[str, Any] = {}
-        self._original = set(self.graph.values())
+        self._original: set[Value] = set()
         self._known = {v.name: v for v in (*self.graph.constants(), *self.graph.values(), *self.graph.outputs)}
 
     def tensor(self, name: str | None) -> Value:
@@ -271,6 +278,15 @@ class _Work:
         near = get_close_matches(name, self._known, 3)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _some(self._known)
         return f"the model has no tensor {name!r} ({role}); {hint}"
+
+    def begin(self, kept: Sequence[Value]) -> None:
+        """Prepare the graph for gradients: patterns that have short ones are found; `kept` are what the user named."""
+        if self._options.get("simplify", True):
+            known = {name: self._options[name] for name in ("disable", "exact") if name in self._options}
+            recognise(self.graph, kept, **known)
+        self._original = set(self.graph.values())
+        if self._recompute != "none":
+            self._border = self.builder.Identity(self.builder.constant(0))
 
     def ones(self, value: Value) -> Value:
         """Ones in the shape of a value."""

@@ -1,6 +1,7 @@
 """The lowering of structured operators, by family; importing this package registers them all."""
 
 from intaglio.targets.c.rules import attention as attention
+from intaglio.targets.c.rules import attention_gradient as attention_gradient
 from intaglio.targets.c.rules import axes as axes
 from intaglio.targets.c.rules import convolution as convolution
 from intaglio.targets.c.rules import counted_results as counted_results
@@ -21,6 +22,7 @@ from intaglio.targets.c.rules import nibbles as nibbles
 from intaglio.targets.c.rules import pad as pad
 from intaglio.targets.c.rules import pattern as pattern
 from intaglio.targets.c.rules import pool as pool
+from intaglio.targets.c.rules import pool_gradient as pool_gradient
 from intaglio.targets.c.rules import random as random
 from intaglio.targets.c.rules import recurrent as recurrent
 from intaglio.targets.c.rules import repeats as repeats

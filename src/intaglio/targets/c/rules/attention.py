@@ -62,16 +62,15 @@ def _refuse(node: Node) -> Refusal | None:
         return Refusal(Cause.SHAPE, "its heads are not known before the run")
     if q[0] != k[0]:
         return Refusal(Cause.FORM, "its batch may or may not be broadcast")
-    return _refuse_mask(node, q)
+    return refuse_mask(node.optional(3), (*q[:3], _keys(node)))
 
 
-def _refuse_mask(node: Node, q: Shape) -> Refusal | None:
-    mask = node.optional(3)
+def refuse_mask(mask: Value | None, full: Shape) -> Refusal | None:
+    """Why a mask of scores of a shape is not compiled in."""
     if mask is None:
         return None
     if mask.dtype.name not in ("bool", "float32") or mask.rank > 4:
         return Refusal(Cause.ELEMENTS, f"a mask of type {mask.type} is not compiled as one kernel")
-    full = (*q[:3], _keys(node))
     missing = 4 - mask.rank
     is_even = all(dim in (1, full[missing + axis]) for axis, dim in enumerate(mask.shape[:-1]))
     return (
@@ -84,7 +83,7 @@ def _refuse_mask(node: Node, q: Shape) -> Refusal | None:
 @anchor("Attention", refuse=_refuse)
 def attention(context: Context, node: Node, epilogue: Epilogue) -> None:
     """One task for some queries of each head; caches of keys and values are joined by copies first."""
-    q = _rows(context, node.input, _unpacked(context, node, 0))
+    q = rows_of_heads(context, node.input, _unpacked(context, node, 0))
     k, v = (_joined(context, node, position) for position in (1, 2))
     result, wide = _results(context, node)
     call = _routine(context, node, q, k, v, wide).call(node)
@@ -109,7 +108,7 @@ def _unpacked(context: Context, node: Node, position: int) -> View:
     return split.transpose((0, 2, 1, 3))
 
 
-def _rows(context: Context, value: Value, view: View) -> View:
+def rows_of_heads(context: Context, value: Value, view: View) -> View:
     """The view in float32 with elements of a head side by side."""
     wide = widened(context, value, view)
     if wide.strides[3] == 1 or wide.shape[3] == 1:
@@ -125,7 +124,7 @@ def _joined(context: Context, node: Node, position: int) -> View:
     if past is None:
         if output is not None and _is_read(output):
             context.copy(value, fresh, into=context.allocate(output))
-        return _rows(context, value, fresh)
+        return rows_of_heads(context, value, fresh)
     shape = (fresh.shape[0], fresh.shape[1], past.shape[2] + fresh.shape[2], fresh.shape[3])
     if output is None:
         joined = whole(context.temporary(value.dtype, fresh.shape[0] * fresh.shape[1] * shape[2] * shape[3]), shape)
@@ -133,22 +132,23 @@ def _joined(context: Context, node: Node, position: int) -> View:
         joined = context.allocate(output)
     context.copy(past, context.view(past), into=joined.window(2, 0, 1, past.shape[2]))
     context.copy(value, fresh, into=joined.window(2, past.shape[2], 1, fresh.shape[2]))
-    return _rows(context, value, joined)
+    return rows_of_heads(context, value, joined)
 
 
 def _results(context: Context, node: Node) -> tuple[View, View]:
     """The output as a view (batch, heads, sequence, size), and the one in float32 that the kernel writes.
 
-    Where the heads move behind the sequence next, they are written there at once.
+    Where the axes before the last are moved next, they are written in that order at once.
     """
     value = node.outputs[0]
     batch, heads, length, _ = _unpacked_shape(node, 0)
     size = _unpacked_shape(node, 2)[3]
-    readers = [reader.op for reader in value.readers]
-    moves = value.rank == 4 and any(getattr(op, "perm", None) == (0, 2, 1, 3) for op in readers)
-    if value.rank == 3 or moves:
+    shape = batch, heads, length, size
+    order = (0, 2, 1, 3) if value.rank == 3 else _moved(value)
+    if order is not None:
         buffer = context.temporary(value.dtype, value.tensor.size, value.name)
-        result = whole(buffer, (batch, length, heads, size)).transpose((0, 2, 1, 3))
+        moved = whole(buffer, tuple(shape[axis] for axis in order))
+        result = moved.transpose(tuple(order.index(axis) for axis in range(4)))
         context.views[value] = result if value.rank == 4 else whole(buffer, value.shape)
     else:
         result = context.allocate(value)
@@ -157,8 +157,14 @@ def _results(context: Context, node: Node) -> tuple[View, View]:
     return result, whole(context.temporary(FLOAT32, value.tensor.size), result.shape)
 
 
-def _mask_view(context: Context, node: Node, shape: Shape) -> View | None:
-    mask = node.optional(3)
+def _moved(value: Value) -> tuple[int, ...] | None:
+    """The order in which a reader wants the axes of a value, where its rows stay rows."""
+    orders = [getattr(reader.op, "perm", None) for reader in value.readers if reader.op.name == "Transpose"]
+    return next((order for order in orders if order is not None and order[-1] == 3), None)
+
+
+def mask_view(context: Context, mask: Value | None, shape: Shape) -> View | None:
+    """The mask in the shape of the scores."""
     if mask is None:
         return None
     view = context.view(mask)
@@ -167,21 +173,21 @@ def _mask_view(context: Context, node: Node, shape: Shape) -> View | None:
     return view.broadcast(shape)
 
 
-def _kind(node: Node, mask: View | None) -> AttentionKind:
-    op, value = node.op, node.optional(3)
-    if value is None or mask is None:
-        return AttentionKind(is_causal=bool(op.is_causal), has_cap=op.softcap != 0)
-    kind = "bool" if value.dtype.name == "bool" else "float"
-    return AttentionKind(kind, mask.strides[3] == 0, bool(op.is_causal), op.softcap != 0)
+def kind_of(mask: View | None, is_causal: bool, has_cap: bool = False) -> AttentionKind:
+    """What is compiled in, for a mask in the shape of the scores."""
+    if mask is None:
+        return AttentionKind(is_causal=is_causal, has_cap=has_cap)
+    kind = "bool" if mask.buffer.dtype.name == "bool" else "float"
+    return AttentionKind(kind, mask.strides[3] == 0, is_causal, has_cap)
 
 
 def _routine(context: Context, node: Node, q: View, k: View, v: View, result: View) -> Routine:
     op, past = node.op, node.optional(4)
     batch, heads, queries, size = q.shape
-    mask = _mask_view(context, node, (batch, heads, queries, k.shape[2]))
+    mask = mask_view(context, node.optional(3), (batch, heads, queries, k.shape[2]))
     scale = op.scale if op.scale is not None else float(size) ** -0.5  # pyright: ignore[reportArgumentType]
     numbers = context.constant(np.array([scale, op.softcap], np.float32))
-    kind = _kind(node, mask)
+    kind = kind_of(mask, bool(op.is_causal), op.softcap != 0)
     parameters = [
         Parameter(name, "float", Operand(view.buffer, view.offset)) for name, view in zip("qkv", (q, k, v), strict=True)
     ]

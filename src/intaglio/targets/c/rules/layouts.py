@@ -7,12 +7,14 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.elements import HALVES
 from intaglio.targets.c.rules.table import ANCHORS
 
+_SPATIAL = frozenset({"Conv", "ConvTranspose", "ConvWeightGradient", "MaxPool", "AveragePool", "MaxPoolGradient"})
+
 
 def is_channels_last(node: Node) -> bool:
     """Whether a channels-last kernel exists for the node."""
     if node.op.name == "ConvInteger":
         return ANCHORS["ConvInteger"].refuse(node) is None
-    if node.op.name not in ("Conv", "ConvTranspose", "ConvWeightGradient", "MaxPool", "AveragePool"):
+    if node.op.name not in _SPATIAL:
         return False
     tensors = [value.type for value in node.inputs if value is not None]
     elements = ("float32", *HALVES, *(("int8", "uint8") if node.op.name == "MaxPool" else ()))
