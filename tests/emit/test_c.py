@@ -389,6 +389,32 @@ def test_a_compiled_library_is_written_with_its_loader(tmp_path: Path) -> None:
     assert os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
 
 
+ASSUMED = {
+    "a part of a table": (
+        """net (int64[batch, seq] ids) => (float[batch, seq, 4] y) {
+            s = Shape <start=1> (ids) p = Slice(table, zero, s, zero) e = Gather(words, ids) y = Add(e, p) }""",
+        {"table": drawn(16, 4), "words": drawn(9, 4), "zero": np.array([0])},
+        [np.arange(10).reshape(2, 5) % 9],
+        [np.arange(40).reshape(2, 20) % 9],
+    ),
+    "two sizes that must be one": (
+        "net (float[n] x, float[m] w) => (float[k] y) { y = Add(x, w) }",
+        {},
+        [drawn(5), drawn(5)],
+        [drawn(5), drawn(4)],
+    ),
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("name", ASSUMED)
+def test_sizes_that_a_plan_assumes_to_be_others_are_told_by_inputs(name: str, style: str, tmp_path: Path) -> None:
+    text, weights, right, wrong = ASSUMED[name]
+    check(parse(text, **weights), right, tmp_path, style)
+    with pytest.raises((RuntimeError, ValueError), match=r"made for other relations|expected"):
+        outputs(tmp_path, wrong)
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize(("operator", "gates"), [("LSTM", 4), ("GRU", 3)])
 def test_recurrent_layers_of_textbooks(operator: str, gates: int, direction: str, tmp_path: Path) -> None:

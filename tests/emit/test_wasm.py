@@ -22,11 +22,12 @@ import numpy as np
 import onnx
 import pytest
 from tests.emit.models import FEEDS, MODELS, drawn, parse
+from tests.emit.test_c import ASSUMED
 
 import intaglio
 from intaglio.conformance.exported import UNSAID, export_row, export_subject
 from intaglio.conformance.suite import cases
-from intaglio.conformance.wasm import WasmModel
+from intaglio.conformance.wasm import WasmModel, WasmRunError
 from intaglio.errors import CompileError, InputError, UnsupportedError
 
 NODE = shutil.which("node")
@@ -169,6 +170,16 @@ def test_names_stay_names_and_sizes_are_free() -> None:
     for rows in (1, 7, 0, 2):
         x = np.random.default_rng(rows).normal(size=(rows, 3)).astype(np.float32)
         np.testing.assert_array_equal(wasm(x)[0], np.maximum(x, 0))
+
+
+@needs_node
+def test_sizes_that_a_plan_assumes_to_be_others_are_told_by_inputs() -> None:
+    text, weights, right, wrong = ASSUMED["a part of a table"]
+    model = parse(text, **weights)
+    wasm = WasmModel(model)
+    np.testing.assert_allclose(wasm(*right)[0], intaglio.load(model, engine="reference")(*right), rtol=1e-5)
+    with pytest.raises(WasmRunError, match="other relations"):
+        wasm(*wrong)
 
 
 @needs_node

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from intaglio.emit.c.lowered import Lowered, shape_text
 from intaglio.emit.c.names import CNames
 from intaglio.emit.c.options import COptions
 from intaglio.emit.c.types import c_type, parts
-from intaglio.ir.dim import Dim, product, symbols
+from intaglio.errors import UnsupportedError
+from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array
 from intaglio.kernels.plan import Bind, walk
@@ -25,6 +27,8 @@ class Port:
     """Its name in the model."""
     is_output: bool = False
     is_late: bool = False
+    declared: tuple[Dim, ...] | None = None
+    """The sizes of an input in the model, where the plan may write one as what it is assumed to equal."""
 
     @property
     def type(self) -> str:
@@ -34,7 +38,7 @@ class Port:
     @property
     def shape(self) -> tuple[Dim, ...]:
         """Its sizes."""
-        return tuple(self.value.shape)
+        return tuple(self.value.shape) if self.declared is None else self.declared
 
     @property
     def count(self) -> Dim:
@@ -92,6 +96,17 @@ class Interface:
         """Inputs, then outputs."""
         return [*self.inputs, *self.outputs]
 
+    def place_of(self, size: str, *, are_all_given: bool = False) -> tuple[int, int]:
+        """The input and its axis that tell a size; one with a default tells it only where all inputs are given.
+
+        Raises UnsupportedError where no input has it alone.
+        """
+        for index, port in enumerate(self.inputs):
+            for axis, dim in enumerate(port.shape):
+                if lone_atom(dim) == Symbol(size) and (are_all_given or port.default is None):
+                    return index, axis
+        raise UnsupportedError(f"the size {comment(size)} is told by no input alone: fix it with --dim")
+
     def parameters(self) -> list[tuple[str, str]]:
         """The parameters with what is to be said of each."""
         found = [(f"int64_t {name}", comment(symbol)) for symbol, name in self.sizes.items()]
@@ -115,7 +130,10 @@ def interface_of(lowered: Lowered, options: COptions, is_bin: bool) -> Interface
     }
     names = CNames(options.prefix, local | _identifiers([bind.body for bind in binds]))
     sizes = {symbol: names.give(symbol, "size") for symbol in lowered.sizes}
-    inputs = [Port(value, names.give(value.name, "input"), value.name) for value in lowered.plan.inputs]
+    inputs = [
+        Port(value, names.give(value.name, "input"), value.name, declared=_declared(value, source, sizes))
+        for value, source in zip(lowered.plan.inputs, lowered.graph.inputs, strict=True)
+    ]
     outputs: list[Port] = []
     copies: list[tuple[Port, Port]] = []
     for value, title in zip(lowered.plan.outputs, lowered.outputs, strict=True):
@@ -130,6 +148,12 @@ def interface_of(lowered: Lowered, options: COptions, is_bin: bool) -> Interface
         outputs.append(port)
     takes_arena = not options.globals or bool(symbols(lowered.memory.total))
     return Interface(options.prefix, names, sizes, inputs, outputs, copies, takes_arena, is_bin)
+
+
+def _declared(value: Value, source: Value, sizes: Collection[str]) -> tuple[Dim, ...]:
+    """The sizes of an input: those of the model where the caller gives them, else what the plan assumes them to be."""
+    pairs = zip(value.shape, source.shape, strict=True)
+    return tuple(given if symbols(given) <= set(sizes) else planned for planned, given in pairs)
 
 
 def _identifiers(texts: list[str]) -> set[str]:

@@ -9,7 +9,8 @@ import numpy as np
 from intaglio.emit.c.interface import Interface, Port
 from intaglio.emit.c.lowered import Lowered
 from intaglio.emit.names import comment
-from intaglio.ir.dim import Atom, Dim, Expr, Symbol, lone_atom
+from intaglio.emit.sizes import PYTHON, size_text
+from intaglio.ir.dim import Dim
 
 
 def numpy_type(port: Port) -> str:
@@ -128,7 +129,8 @@ def _call_lines(lowered: Lowered, interface: Interface) -> list[str]:
     body: list[str] = []
     sizes = {symbol: f"size_{name}" for symbol, name in interface.sizes.items()}
     for symbol, name in sizes.items():
-        body.append(f"{name} = {_where(symbol, interface)}")
+        index, axis = interface.place_of(symbol, are_all_given=True)
+        body.append(f"{name} = np.shape({interface.inputs[index].name})[{axis}]")
     for port in interface.inputs:
         body.append(
             f"{port.name} = _array({port.name!r}, {port.name}, {numpy_type(port)}, {_shape(port.shape, sizes)})"
@@ -168,40 +170,6 @@ def _call_lines(lowered: Lowered, interface: Interface) -> list[str]:
     return [*lines, *(f"    {line}" for line in body)]
 
 
-def _where(symbol: str, interface: Interface) -> str:
-    """Where an input's shape tells a size."""
-    for port in interface.inputs:
-        for axis, dim in enumerate(port.shape):
-            if lone_atom(dim) == Symbol(symbol):
-                return f"np.shape({port.name})[{axis}]"
-    return "0"
-
-
 def _shape(shape: tuple[Dim, ...], names: Mapping[str, str]) -> str:
-    items = "".join(f"{python_size(dim, names)}, " for dim in shape)
+    items = "".join(f"{size_text(dim, names, PYTHON)}, " for dim in shape)
     return f"({items.strip()})"
-
-
-def python_size(dim: Dim, names: Mapping[str, str]) -> str:
-    """A size as an expression of Python."""
-    if not isinstance(dim, Expr):
-        return str(int(dim))
-    terms = [" * ".join([str(factor), *(_atom(atom, names) for atom in monomial)]) for monomial, factor in dim.terms]
-    return f"({' + '.join(terms)})"
-
-
-def _atom(atom: Atom, names: Mapping[str, str]) -> str:
-    if isinstance(atom, Symbol):
-        return names[atom.name]
-    operands = [python_size(operand, names) for operand in atom.operands]
-    match atom.function:
-        case "less":
-            return f"int({operands[0]} < {operands[1]})"
-        case "equal":
-            return f"int({operands[0]} == {operands[1]})"
-        case "select":
-            return f"({operands[1]} if {operands[0]} else {operands[2]})"
-        case "min" | "max":
-            return f"{atom.function}({', '.join(operands)})"
-        case _:
-            return f"_{atom.function}({', '.join(operands)})"

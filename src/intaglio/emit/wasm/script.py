@@ -9,9 +9,7 @@ from pathlib import Path
 from intaglio.emit.c.driver import NO_ROOM
 from intaglio.emit.c.interface import Interface, Port
 from intaglio.emit.c.types import parts
-from intaglio.emit.names import comment
-from intaglio.errors import UnsupportedError
-from intaglio.ir.dim import Atom, Dim, Expr, Symbol, lone_atom
+from intaglio.emit.sizes import JAVASCRIPT, size_text
 
 LIBRARY = Path(__file__).parent / "library"
 
@@ -74,25 +72,13 @@ def _flag(is_so: bool) -> str:
 
 
 def _places(interface: Interface) -> list[str]:
-    found: list[str] = []
-    for symbol in interface.sizes:
-        place = next(
-            (
-                (index, axis)
-                for index, port in enumerate(interface.inputs)
-                for axis, dim in enumerate(port.shape)
-                if lone_atom(dim) == Symbol(symbol) and port.default is None
-            ),
-            None,
-        )
-        if place is None:
-            raise UnsupportedError(f"the size {comment(symbol)} is told by no input alone: fix it with --dim")
-        found.append(f"{json.dumps(symbol)}: [{place[0]}, {place[1]}]")
-    return found
+    return [f"{json.dumps(symbol)}: {list(interface.place_of(symbol))}" for symbol in interface.sizes]
 
 
 def _port(port: Port, variables: Mapping[str, str]) -> str:
-    shape = "null" if port.is_late else f"(s) => [{', '.join(size_text(dim, variables) for dim in port.shape)}]"
+    shape = (
+        "null" if port.is_late else f"(s) => [{', '.join(size_text(dim, variables, JAVASCRIPT) for dim in port.shape)}]"
+    )
     items = {
         "name": json.dumps(port.title),
         "dtype": json.dumps(port.value.dtype.name),
@@ -103,29 +89,6 @@ def _port(port: Port, variables: Mapping[str, str]) -> str:
         **({"isOptional": "true"} if port.default is not None else {}),
     }
     return f"{{ {', '.join(f'{name}: {text}' for name, text in items.items())} }}"
-
-
-def size_text(dim: Dim, names: Mapping[str, str]) -> str:
-    """A size as an expression of JavaScript."""
-    if not isinstance(dim, Expr):
-        return str(int(dim))
-    terms = [" * ".join([str(factor), *(_atom(atom, names) for atom in monomial)]) for monomial, factor in dim.terms]
-    return f"({' + '.join(terms)})"
-
-
-def _atom(atom: Atom, names: Mapping[str, str]) -> str:
-    if isinstance(atom, Symbol):
-        return names[atom.name]
-    operands = [size_text(operand, names) for operand in atom.operands]
-    match atom.function:
-        case "less":
-            return f"({operands[0]} < {operands[1]} ? 1 : 0)"
-        case "equal":
-            return f"({operands[0]} === {operands[1]} ? 1 : 0)"
-        case "select":
-            return f"({operands[0]} ? {operands[1]} : {operands[2]})"
-        case _:
-            return f"{atom.function}({', '.join(operands)})"
 
 
 def types_text(interface: Interface) -> str:
