@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from tests.emit.models import FEEDS, MODELS, parse
+from tests.emit.models import FEEDS, MODELS, drawn, open_rank, parse
 
 import intaglio
 from intaglio.conformance.exported import export_row, export_subject, import_exported
@@ -40,6 +40,17 @@ def test_source_is_as_it_was_and_right(name: str, tmp_path: Path) -> None:
     for left, right in zip(found, expected, strict=True):
         assert left.dtype == right.dtype
         np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_convolutions_of_open_rank(axes: int, tmp_path: Path) -> None:
+    x, flag = drawn(2, 3, *[8] * axes), np.array(True)
+    intaglio.export(open_rank(axes), "python", tmp_path)
+    expected = intaglio.load(open_rank(axes), engine="reference")(x, flag)
+    for left, right in zip(import_exported(tmp_path).load()(x, flag), expected, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5)
+    with pytest.raises(UnsupportedError, match="Conv"):
+        intaglio.export(open_rank(axes, "SAME_UPPER"), "python", tmp_path)
 
 
 @pytest.mark.parametrize("name", list(cases())[::SAMPLE])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.emit.models import FEEDS, MODELS
+from tests.emit.models import FEEDS, MODELS, drawn, open_rank
 from tests.emit.test_python import SNAPSHOTS, check_snapshot
 
 import intaglio
@@ -41,6 +41,17 @@ def test_source_is_as_it_was_and_right(name: str, tmp_path: Path) -> None:
     pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
     for left, right in pairs:
         np.testing.assert_allclose(left.detach().numpy(), right, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_convolutions_of_open_rank(axes: int, tmp_path: Path) -> None:
+    x, flag = drawn(2, 3, *[8] * axes), np.array(True)
+    intaglio.export(open_rank(axes), "torch", tmp_path)
+    expected = intaglio.load(open_rank(axes), engine="reference")(x, flag)
+    for left, right in zip(import_exported(tmp_path).load()(*tensors([x, flag])), expected, strict=True):
+        np.testing.assert_allclose(left.detach().numpy(), right, rtol=1e-5, atol=1e-5)
+    with pytest.raises(UnsupportedError, match="Conv"):
+        intaglio.export(open_rank(axes, "SAME_UPPER"), "torch", tmp_path)
 
 
 @pytest.mark.parametrize("name", list(cases())[::SAMPLE])

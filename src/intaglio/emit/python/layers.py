@@ -14,6 +14,7 @@ from intaglio.emit.python.words import (
 from intaglio.emit.pythonic.block import (
     Site,
     UnsayableError,
+    conv_windows,
     literal,
     quoted,
 )
@@ -93,10 +94,7 @@ def _recurrent(site: Site) -> str:
 
 @says("Conv")
 def _conv(site: Site) -> str:
-    x, weight = site.value(0), site.value(1)
-    if x.tensor.shape is None or weight.tensor.shape is None:
-        raise UnsayableError("a convolution of unknown rank")
-    windows = site.op.windows(x.shape[2:], weight.shape[2:])
+    windows = conv_windows(site)
     _, strides, pads, dilations = _window_sizes(site, windows)
     named = {"strides": strides, "pads": pads, "dilations": dilations}
     plain = {"strides": 1, "pads": 0, "dilations": 1}

@@ -11,13 +11,14 @@ import numpy as np
 
 from intaglio.emit.names import Names, identifier
 from intaglio.emit.pythonic.functions import Library
-from intaglio.errors import UnsupportedError
+from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir.dim import Call, Dim, Expr, Symbol, lone_atom
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import known, known_integers
+from intaglio.ops.window import Window
 
 INLINE = 8
 """Integer constants of at most this many elements are written out."""
@@ -316,7 +317,10 @@ def write_node(node: Node, writer: Writer) -> None:
         printer = writer.language.printers.get((node.op.domain, node.op.name))
         if printer is None:
             raise UnsayableError(f"{node.op.name} has no words")
-        text = printer(Site(node, writer))
+        try:
+            text = printer(Site(node, writer))
+        except ShapeError as error:
+            raise UnsayableError(str(error)) from None
         if text is not None:
             left = ", ".join(writer.declare(value) if value.uses else "_" for value in node.outputs)
             writer.add([f"{left} = {text}"], node.outputs, note=str(node.outputs[0].type))
@@ -436,3 +440,14 @@ def _outside_texts(line: str) -> Iterator[tuple[int, str]]:
             quote = char
         else:
             yield place, char
+
+
+def conv_windows(site: Site) -> tuple[Window, ...]:
+    """The windows of a convolution; the rank of its input may be open, where its sizes decide no pads."""
+    x, weight = site.value(0), site.value(1)
+    if weight.tensor.shape is None:
+        raise UnsayableError("a convolution of unknown rank")
+    kernel = weight.shape[2:]
+    if x.tensor.shape is None and site.op.auto_pad.startswith("SAME"):
+        raise UnsayableError("a convolution whose pads follow from sizes that are not known")
+    return site.op.windows(kernel if x.tensor.shape is None else x.shape[2:], kernel)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from intaglio.emit.python.words import has_defaults
-from intaglio.emit.pythonic.block import Site, UnsayableError, literal, quoted
+from intaglio.emit.pythonic.block import Site, UnsayableError, conv_windows, literal, quoted
 from intaglio.emit.pythonic.movement import print_roi_align, resize_options
 from intaglio.emit.torch.draft import TorchWriter
 from intaglio.emit.torch.linear import Linear
@@ -60,11 +60,10 @@ PRINTERS[Linear.domain, "Linear"] = checked(print_linear)
 
 @says("Conv")
 def _conv(site: Site) -> str:
-    x, weight = site.value(0), site.value(1)
-    if x.tensor.shape is None or weight.tensor.shape is None or not 3 <= x.rank <= 5:
+    weight, windows = site.value(1), conv_windows(site)
+    count = len(windows)
+    if not 1 <= count <= 3:
         raise UnsayableError("a convolution over other than one to three axes")
-    windows = site.op.windows(x.shape[2:], weight.shape[2:])
-    count = x.rank - 2
     strides, dilations = [w.stride for w in windows], [w.dilation for w in windows]
     begins, ends = [w.begin for w in windows], [w.end for w in windows]
     arrays = constants(site, 1, 2) if is_float(weight) else None

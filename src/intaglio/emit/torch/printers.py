@@ -470,7 +470,8 @@ def _reduce(site: Site) -> str:
     chosen = axes or list(range(site.rank()))
     if not chosen:
         return site.x(0)
-    sizes = [site.value(0).shape[axis] for axis in chosen]
+    shape = site.value(0).tensor.shape
+    sizes = [] if shape is None else [shape[axis] for axis in chosen]
     if function == "prod" or (
         function in ("amax", "amin", "any", "all") and (0 in sizes or (len(chosen) > 1 and function in ("any", "all")))
     ):
