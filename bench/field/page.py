@@ -75,8 +75,14 @@ def conditions(settings: Settings, command: str) -> list[str]:
     """Versions, machine and command."""
     versions = f"{Intaglio.title} {Intaglio.version()}, {OnnxRuntime.title} {OnnxRuntime.version()}"
     machine = f"{report.cpu_name()}, {len(os.sched_getaffinity(0))} cores"
-    return [versions, f"{machine}, load average {os.getloadavg()[1]:.1f}",
-            f"{settings.threads} threads, {settings.rounds} turns; made by `{command}`"]  # fmt: skip
+    turns = f"{settings.rounds} turns of {settings.seconds} s, {settings.starts} warm starts"
+    how = [f"threads: {settings.threads}; {turns}; made by `{command}`"]
+    if settings.clock == "process_time":
+        how.append(
+            "other work ran on the machine meanwhile, so processor time is counted, on one thread, that of compilers "
+            "included; figures of it have a `*`"
+        )
+    return [versions, f"{machine}, load average {os.getloadavg()[1]:.1f}", *how]
 
 
 def summary(specimens: list[Specimen]) -> list[str]:
@@ -97,11 +103,14 @@ def summary(specimens: list[Specimen]) -> list[str]:
         lines.append(f"ONNX Runtime's time over ours: geometric mean {geometric_mean(ratios.values()):.2f}, "
                      f"median {statistics.median(ratios.values()):.2f} of {len(ratios)}; "
                      f"{slow} under 0.9, {slower} under 0.5")  # fmt: skip
+        under = sorted((value, name) for name, value in ratios.items() if value < 0.9)
+        lines += [f"under 0.9: {', '.join(f'{name} {value:.2f}' for value, name in under)}"] if under else []
         for kind in dict.fromkeys(s.kind for s in made):
             mine = [ratios[s.name] for s in made if s.kind == kind and s.name in ratios]
             if mine:
                 lines.append(f"{kind}: median {statistics.median(mine):.2f} of {len(mine)}")
-    colds = [result["check"]["cold"] for result in known.values() if "cold" in result["check"]]
+    waited = [result for result in known.values() if not is_processor_time(result)]
+    colds = [result["check"]["cold"] for result in waited if "cold" in result["check"]]
     if colds:
         lines.append(f"cold loads: median {statistics.median(colds):.1f} s, longest {max(colds):.1f} s, "
                      f"{sum(cold > 15 for cold in colds)} over 15 s")  # fmt: skip
@@ -112,8 +121,9 @@ def summary(specimens: list[Specimen]) -> list[str]:
             f"processor time of cold loads: median {middle:.1f} s, longest {max(times):.1f} s, {late} over 15 s"
         )
     if ratios:
-        late = sum(is_late(result) for result in known.values())
-        lines.append(f"warm loads over twice ONNX Runtime's and 0.1 s: {late} of {len(ratios)}")
+        late = [name for name, result in known.items() if is_late(result)]
+        named = f" ({', '.join(late)})" if late else ""
+        lines.append(f"warm loads over twice ONNX Runtime's and 0.1 s: {len(late)} of {len(ratios)}{named}")
     return lines
 
 
@@ -134,7 +144,7 @@ def line(specimen: Specimen) -> list[str]:
         f"{len(agreed)} of {tried}" if tried else "fails" if check else NOTHING,
         _number(error, ".0e"),
         str(check.get("host_runs", NOTHING)),
-        _number(check.get("cold", math.nan), ".2f"),
+        NOTHING if mark else _number(check.get("cold", math.nan), ".2f"),
         _number(check.get("cold_cpu", math.nan), ".2f"),
         _number(start(result, "ours"), ".3f") + mark,
         _number(start(result, "theirs"), ".3f") + mark,

@@ -1,5 +1,6 @@
 """The field corpus: a small part of it agrees with ONNX Runtime, and what goes wrong is a row and not the end."""
 
+import dataclasses
 import importlib.util
 import json
 import math
@@ -176,7 +177,12 @@ def test_processor_time_is_marked(folder: Path) -> None:
     assert "| 9.500 | 9.500 | 1.50 |" in _page_of(chosen, race)
     race["theirs"] = {**times, "starts": [4.5]}
     assert measure.is_late(keep(chosen, race=race))
-    assert "warm loads over twice ONNX Runtime's and 0.1 s: 1 of 1" in _page_of(chosen, race)
+    assert "warm loads over twice ONNX Runtime's and 0.1 s: 1 of 1 (policy.script)" in _page_of(chosen, race)
+    race["theirs"] = {**times, "rounds": [1.0]}
+    assert "under 0.9: policy.script 0.50" in _page_of(chosen, race)
+    busy = page.page([chosen], dataclasses.replace(SETTINGS, clock="process_time"), "")
+    assert "processor time is counted" in busy
+    assert "processor time is counted" not in _page_of(chosen, race)
 
 
 def test_a_failure_of_the_other_engine_is_no_problem_of_ours(folder: Path) -> None:
