@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from tests.runtime.test_repeated_runs import classifier, data_for
 
 import intaglio
 from intaglio.runtime.artifact.warm import _package_state as warm_state  # pyright: ignore[reportPrivateUsage]
+from intaglio.runtime.artifact.warm import warm_start
 
 HEAVY = ("onnx", "google", "intaglio.ops", "intaglio.kernels", "intaglio.passes", "intaglio.onnx.reader", "subprocess")
 RNG = np.random.default_rng(7)
@@ -389,3 +392,24 @@ def test_a_program_for_sizes_that_break_an_assumption_is_kept(tmp_path: Path, mo
         assert (model._main.held is None) == bool(turn)  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(intaglio.IntaglioError):
             model.run({"a": np.zeros(3, np.float32), "b": np.zeros(4, np.float32)})
+
+
+@pytest.mark.parametrize("model", [network(0.25), deciding("values")], ids=["plain", "deciding"])
+def test_a_loaded_model_does_not_hold_the_bytes_that_it_was_read_from(
+    model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its program would be read again is known by a name alone."""
+    monkeypatch.setattr("intaglio.runtime.artifact.warm._is_all_our_own", lambda: True)
+    found: list[Any] = []
+
+    def noted(*arguments: Any) -> Any:
+        start = warm_start(*arguments)
+        found.append(weakref.ref(start))
+        return start
+
+    monkeypatch.setattr("intaglio.runtime.model.loading.warm_start", noted)
+    unique = onnx.ModelProto(doc_string=os.urandom(8).hex())  # so that there is no program yet
+    loaded = intaglio.load(model.SerializeToString() + unique.SerializeToString())
+    gc.collect()
+    assert found[0]() is None
+    assert loaded.inputs[0].name == "x"

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -81,36 +81,45 @@ class WarmStart(Record):
 
         So are those of engines that its runs add.
         """
-        from intaglio.runtime.engine.native import NativeEngine
-
-        is_named = self.path is not None or not imported.external_files
-        if not is_named or not isinstance(engine, NativeEngine) or not _is_all_our_own():
-            return
-        self._keep(imported, engine)
-        self.keep_added(imported.info, imported.external_files, engine)
+        if self.path is not None or not imported.external_files:
+            if _is_native(engine) and _is_all_our_own():
+                _keep(self.name, imported, engine)
+            self.keep_added(imported.info, imported.external_files, engine)
 
     def keep_added(self, info: ModelInfo, files: Sequence[Path], engine: Engine) -> None:
         """Keep the programs of engines that runs of this one will add, and of theirs."""
-        from intaglio.runtime.engine.native import NativeEngine
+        if _is_native(engine) and _is_all_our_own():
+            _keep_added(self.name, info, tuple(files), engine)
 
-        def keep(name: str, other: NativeEngine) -> None:
-            place = self.for_special(name)
-            place._keep(Imported(other.graph, info, tuple(files)), other)
-            place.keep_added(info, files, other)
 
-        if isinstance(engine, NativeEngine) and _is_all_our_own():
-            engine.keep_special(keep)
+def _is_native(engine: Engine) -> TypeGuard[NativeEngine]:
+    from intaglio.runtime.engine.native import NativeEngine
 
-    def _keep(self, imported: Imported, engine: NativeEngine) -> None:
-        from intaglio.runtime.artifact.saving import save_program
-        from intaglio.targets.c.compiler import find_compiler
-        from intaglio.targets.c.library import runtime_function
-        from intaglio.targets.c.target import TARGETS
+    return isinstance(engine, NativeEngine)
 
-        functions = [(function, engine.target) for function in engine.functions()]
-        with suppress(CompileError, InputError, LoadError):
-            units = default_cache().units([*functions, (runtime_function(), TARGETS["c"])], find_compiler())
-            default_cache().keep_program(self.name, lambda path: save_program(path, imported, engine, units))
+
+def _keep_added(name: str, info: ModelInfo, files: tuple[Path, ...], engine: NativeEngine) -> None:
+    """Only names are held on to: neither the bytes of the model nor its file."""
+
+    def keep(what: str, other: NativeEngine) -> None:
+        place = _name(name, what)
+        _keep(place, Imported(other.graph, info, files), other)
+        _keep_added(place, info, files, other)
+
+    engine.keep_special(keep)
+
+
+def _keep(name: str, imported: Imported, engine: NativeEngine) -> None:
+    """Write the program of an engine, if it has one."""
+    from intaglio.runtime.artifact.saving import save_program
+    from intaglio.targets.c.compiler import find_compiler
+    from intaglio.targets.c.library import runtime_function
+    from intaglio.targets.c.target import TARGETS
+
+    functions = [(function, engine.target) for function in engine.functions()]
+    with suppress(CompileError, InputError, LoadError):
+        units = default_cache().units([*functions, (runtime_function(), TARGETS["c"])], find_compiler())
+        default_cache().keep_program(name, lambda path: save_program(path, imported, engine, units))
 
 
 def warm_start(source: Any, options: Options) -> WarmStart | None:
