@@ -169,7 +169,7 @@ def race(specimen: Specimen, settings: Settings) -> dict[str, Any]:
         for name, worker in workers.items():
             found[name]["memory"] = worker.ask(None)
     except WorkerDied as error:
-        return {"failure": str(error), "failed": name}
+        return {"failure": str(error), "failed": name, "clock": settings.clock}
     finally:
         for worker in workers.values():
             worker.__exit__()

@@ -63,7 +63,7 @@ def page(specimens: list[Specimen], settings: Settings, command: str) -> str:
     kinds = list(dict.fromkeys(specimen.kind for specimen in specimens))
     parts = [BEFORE.strip(), "\n".join(f"- {line}" for line in [*conditions(settings, command), *summary(specimens)])]
     for kind in kinds:
-        mine = [s for s in specimens if s.kind == kind and (s.facts() or {}).get("failure") == ""]
+        mine = [s for s in specimens if s.kind == kind and _is_made(s) and read_result(s).get("check")]
         if mine:
             parts.append(f"## {kind}\n\n{markdown_table([HEADER, *map(line, mine)])}")
             notes = [f"- {s.name}: {text}" for s in mine for text in notes_of(read_result(s))]
@@ -87,7 +87,7 @@ def conditions(settings: Settings, command: str) -> list[str]:
 
 def summary(specimens: list[Specimen]) -> list[str]:
     """The counts that matter."""
-    made = [s for s in specimens if (s.facts() or {}).get("failure") == ""]
+    made = [s for s in specimens if _is_made(s)]
     results = {s.name: read_result(s) for s in made}
     known = {name: result for name, result in results.items() if result.get("check")}
     right = [name for name, result in known.items() if not problems(result)]
@@ -178,12 +178,20 @@ def left_out(specimens: list[Specimen]) -> str:
     failures = {s.name: (s.facts() or {"failure": ""})["failure"] for s in specimens}
     lines = [f"- {name}: {_one_line(failure)[:160]}" for name, failure in failures.items() if failure]
     waiting = [specimen.name for specimen in specimens if specimen.facts() is None]
+    unseen = [specimen.name for specimen in specimens if _is_made(specimen) and not read_result(specimen).get("check")]
     parts = ["## Not in the corpus"]
     if lines:
         parts += ["What an exporter does not take, or ONNX Runtime does not run:", "\n".join(lines)]
+    if unseen:
+        parts.append(f"Made, and not examined: {', '.join(unseen)}.")
     if waiting:
         parts.append(f"Not made in this run: {', '.join(waiting)}.")
     return "\n\n".join(parts) if len(parts) > 1 else ""
+
+
+def _is_made(specimen: Specimen) -> bool:
+    """Whether there is such a model, and ONNX Runtime runs it."""
+    return (specimen.facts() or {}).get("failure") == ""
 
 
 def _one_line(text: str) -> str:
