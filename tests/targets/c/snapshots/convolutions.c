@@ -74,23 +74,23 @@ static inline void kernel_winograd2_epilogue_n(void *const *buffer, const int64_
    tasks: ceil(images * ceil(OH / OUTPUT) * ceil(OW / OUTPUT) / tile_block) * ceil(ceil(OC / COLUMNS) / panel_block) */
 /* the text of a file of kernels/ */
 
-/* sizes: images, C, D, H, W, OD, OH, OW, KD, KH, KW, stride_d, stride_h, stride_w, dilation_d, dilation_h, dilation_w, pad_d, pad_h, pad_w, end_d, end_h, end_w, OC, row_block, epilogue_stride0, epilogue_stride1 */
+/* sizes: images, C, D, H, W, OD, OH, OW, KD, KH, stride_d, stride_h, dilation_d, dilation_h, pad_d, pad_h, pad_w, row_block, epilogue_stride0, epilogue_stride1 */
 static inline void kernel_depthwise_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
 {
-    const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + row * size[25] + col);
+    const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + row * size[18] + col);
     const ig_f32 v2 = (acc + v1);
-    ig_store_f32((float *)buffer[3] + row * size[26] + col, v2);
+    ig_store_f32((float *)buffer[3] + row * size[19] + col, v2);
     (void)size, (void)row, (void)col;
 }
 static inline void kernel_depthwise_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
 {
-    const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + row * size[25] + col, n);
+    const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + row * size[18] + col, n);
     const ig_f32 v2 = (acc + v1);
-    ig_store_n_f32((float *)buffer[3] + row * size[26] + col, v2, n);
+    ig_store_n_f32((float *)buffer[3] + row * size[19] + col, v2, n);
     (void)size, (void)row, (void)col;
 }
-/* Depthwise convolution, convolution in small groups, and pooling: few channels by themselves, of an NDHWC input. A
-   task is row_block rows of output pixels.
+/* Depthwise convolution of an NDHWC input by kernels of few taps along a row, whose number and step are known: each
+   value is loaded once for all of its taps. A task is row_block rows of output pixels.
    tasks: images * OD * ceil(OH / row_block) */
 /* the text of a file of kernels/ */
 
@@ -433,15 +433,13 @@ int32_t run(const ig_call *call)
             (call->arena + call->offset[0]), /* relu.last */
             (call->arena + call->offset[2]), /* add.last */
         };
-        const struct { int64_t images, C, D, H, W, OD, OH, OW, KD, KH, KW, stride_d, stride_h, stride_w,
-            dilation_d, dilation_h, dilation_w, pad_d, pad_h, pad_w, end_d, end_h, end_w, OC, row_block,
-            epilogue_stride0, epilogue_stride1; } size = {
+        const struct { int64_t images, C, D, H, W, OD, OH, OW, KD, KH, stride_d, stride_h, dilation_d,
+            dilation_h, pad_d, pad_h, pad_w, row_block, epilogue_stride0, epilogue_stride1; } size = {
             .images = n0, .C = 16, .D = 1, .H = 12, .W = 12, .OD = 1, .OH = 12, .OW = 12, .KD = 1, .KH = 3,
-            .KW = 3, .stride_d = 1, .stride_h = 1, .stride_w = 1, .dilation_d = 1, .dilation_h = 1,
-            .dilation_w = 1, .pad_d = 0, .pad_h = 1, .pad_w = 1, .end_d = 0, .end_h = 1, .end_w = 1, .OC = 16,
+            .stride_d = 1, .stride_h = 1, .dilation_d = 1, .dilation_h = 1, .pad_d = 0, .pad_h = 1, .pad_w = 1,
             .row_block = calc16, .epilogue_stride0 = 16, .epilogue_stride1 = 16
         };
-        const int64_t tasks = (calc17 * n0), cost = run_cost(108.0 * (double)calc16 + 1.0), scratch = 0;
+        const int64_t tasks = (calc17 * n0), cost = run_cost(54.0 * (double)calc16 + 1.0), scratch = 0;
         if (call->parallel(call, kernel_depthwise, buffer, (const int64_t *)&size, tasks, cost, scratch))
             return 1;
     }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intaglio.targets.c.structured.depthwise import depthwise, grouped, pack_depthwise
+from intaglio.targets.c.structured.depthwise import depthwise, depthwise_rows, fits_rows, grouped, pack_depthwise
 from intaglio.targets.c.structured.pool import pool
 
 GENERATOR = np.random.default_rng(3)
@@ -90,9 +90,8 @@ def last(x: Any) -> Any:
     return np.ascontiguousarray(np.moveaxis(x, 1, -1))
 
 
-def test_depthwise(target: Any, runner: Any) -> None:
-    built = runner(depthwise(target), target, "plain")
-    for problem in PROBLEMS:
+def check_depthwise(built: Any, problems: list[Problem]) -> None:
+    for problem in problems:
         x = GENERATOR.standard_normal((problem.images, problem.channels, *problem.extent)).astype(np.float32)
         w = GENERATOR.standard_normal((problem.channels, 1, *problem.kernel)).astype(np.float32)
         taps = np.nan_to_num(problem.windows(x)[0])
@@ -102,6 +101,26 @@ def test_depthwise(target: Any, runner: Any) -> None:
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
         again = built.run([last(x), pack_depthwise(w)], out, problem.sizes(), [len(w)], threads=4, step=1)
         np.testing.assert_array_equal(again, result)
+
+
+def test_depthwise(target: Any, runner: Any) -> None:
+    check_depthwise(runner(depthwise(target), target, "plain"), PROBLEMS)
+
+
+def along_rows(problem: Problem, taps: int, stride: int) -> Problem:
+    """The same problem with other windows along its last axis, which is long enough for several tiles of pixels."""
+    changed = copy.copy(problem)
+    changed.kernel, changed.stride = (*problem.kernel[:-1], taps), (*problem.stride[:-1], stride)
+    changed.dilation, changed.extent = (*problem.dilation[:-1], 1), (*problem.extent[:-1], problem.extent[-1] + taps)
+    return changed
+
+
+@pytest.mark.parametrize(("taps", "stride"), [(3, 1), (3, 2), (7, 2), (11, 1)])
+def test_depthwise_along_rows(taps: int, stride: int, target: Any, runner: Any) -> None:
+    if not fits_rows(target, taps, stride, dilation=1):
+        pytest.skip(f"the registers of {target.name} do not hold {taps} taps")
+    built = runner(depthwise_rows(target, taps, stride), target, "plain")
+    check_depthwise(built, [along_rows(problem, taps, stride) for problem in PROBLEMS])
 
 
 @pytest.mark.parametrize("groups", [2, 3, 9, 16, 17])

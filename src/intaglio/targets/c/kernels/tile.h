@@ -27,6 +27,14 @@
 #else
 #define B_STEP COLUMNS
 #endif
+/* A tile of many rows and one vector is read through three pointers and two steps: the compiler would make a pointer
+   for each row, and there are more rows than registers. */
+#if ROWS > 6 && VECTORS == 1 && !ROWS_ADJACENT
+#define A_VALUE                                                                                                        \
+    *(const ELEMENT *)((r < 5 ? near : r < 10 ? middle : far) + (r % 5 == 3 ? three_rows : r % 5 * row_bytes))
+#else
+#define A_VALUE x[r * A_ROW + k * A_DEPTH]
+#endif
 /* How many rows of weights ahead are fetched: without it, loads from the second cache stall a tenth of the time. */
 #define AHEAD 16
 /* The depth whose weights two tiles read one after the other. */
@@ -38,6 +46,9 @@ IG_INLINE void IG_FUNCTION_sum(const int rows, const ELEMENT *a, int64_t a_step,
                                const int64_t *tap, int64_t taps, int64_t depth, ELEMENT *sum, int is_first)
 {
     VECTOR c[ROWS][VECTORS];
+#if ROWS > 6 && VECTORS == 1 && !ROWS_ADJACENT
+    const int64_t row_bytes = a_step * (int64_t)sizeof(ELEMENT), three_rows = 3 * row_bytes;
+#endif
     IG_UNROLL for (int r = 0; r < rows; r++) {
         IG_UNROLL for (int v = 0; v < VECTORS; v++)
             c[r][v] = (VECTOR){0};
@@ -50,6 +61,9 @@ IG_INLINE void IG_FUNCTION_sum(const int rows, const ELEMENT *a, int64_t a_step,
     }
     for (int64_t t = 0; t < taps; t++) {
         const ELEMENT *x = a + tap[2 * t], *w = b + tap[2 * t + 1];
+#if ROWS > 6 && VECTORS == 1 && !ROWS_ADJACENT
+        const char *near = (const char *)x, *middle = near + 5 * row_bytes, *far = near + 10 * row_bytes;
+#endif
         for (int64_t k = 0; k < depth; k++, w += B_STEP) {
             VECTOR weight[VECTORS];
             IG_UNROLL for (int v = 0; v < VECTORS; v++) {
@@ -57,10 +71,14 @@ IG_INLINE void IG_FUNCTION_sum(const int rows, const ELEMENT *a, int64_t a_step,
                 __builtin_prefetch(w + AHEAD * B_STEP + v * LANES);
             }
             IG_UNROLL for (int r = 0; r < rows; r++) {
-                VECTOR value = x[r * A_ROW + k * A_DEPTH] - (VECTOR){0};
+                VECTOR value = A_VALUE - (VECTOR){0};
                 IG_UNROLL for (int v = 0; v < VECTORS; v++)
                     c[r][v] += value * weight[v];
             }
+#if ROWS > 6 && VECTORS == 1 && !ROWS_ADJACENT
+            near += sizeof(ELEMENT), middle += sizeof(ELEMENT), far += sizeof(ELEMENT);
+            __asm__("" : "+r"(near), "+r"(middle), "+r"(far));
+#endif
         }
     }
     (void)b_step;

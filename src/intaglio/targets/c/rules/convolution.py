@@ -26,7 +26,14 @@ from intaglio.targets.c.rules.linear import MatrixOperand, Product, has_many_row
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, packed_blocks, widened
 from intaglio.targets.c.structured.conv import conv, conv_by_taps, conv_transpose, pack_conv, pack_conv_transpose
-from intaglio.targets.c.structured.depthwise import depthwise, depthwise_transpose, grouped, pack_depthwise
+from intaglio.targets.c.structured.depthwise import (
+    depthwise,
+    depthwise_rows,
+    depthwise_transpose,
+    fits_rows,
+    grouped,
+    pack_depthwise,
+)
 from intaglio.targets.c.structured.gemm import gemm
 from intaglio.targets.c.structured.pack import pack_b
 from intaglio.targets.c.structured.pool import pool
@@ -410,10 +417,18 @@ def _depthwise(context: Context, layer: Layer) -> None:
     if layer.is_transposed:
         _emit(context, layer, depthwise_transpose(machine(context)), window_sizes(layer), [buffer], layer.flops)
     elif group == layer.shape[1] == layer.output[-1]:
-        _emit(context, layer, depthwise(machine(context)), window_sizes(layer), [buffer], layer.flops)
+        sizes = window_sizes(layer)
+        _emit(context, layer, _depthwise_kernel(context, sizes), sizes, [buffer], layer.flops)
     else:
         sizes = window_sizes(layer) | {"groups": group}
         _emit(context, layer, grouped(machine(context)), sizes, [buffer], layer.flops)
+
+
+def _depthwise_kernel(context: Context, sizes: dict[str, Any]) -> StructuredKernel:
+    taps, stride, target = sizes["KW"], sizes["stride_w"], machine(context)
+    if fits_rows(target, taps, stride, sizes["dilation_w"]):
+        return depthwise_rows(target, taps, stride)
+    return depthwise(target)
 
 
 def _winograd(context: Context, layer: Layer, windows: Sequence[Window]) -> None:

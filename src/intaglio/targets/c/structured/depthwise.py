@@ -20,6 +20,31 @@ def depthwise(target: VectorTarget) -> StructuredKernel:
     return window_kernel("depthwise", target, has_weights=True)
 
 
+def depthwise_rows(target: VectorTarget, taps: int, stride: int) -> StructuredKernel:
+    """`depthwise` for windows of so many adjacent taps along a row that move by `stride`."""
+    pixels = 8 if target.vector_registers >= 32 else 6
+    instance = kernel("depthwise", TAPS=taps, STRIDE=stride, PIXELS=pixels)
+    return StructuredKernel(
+        hint="depthwise",
+        source=instance.text,
+        buffers=instance.buffers,
+        sizes=instance.sizes,
+        tasks=lambda size: size["images"] * size["OD"] * pieces(size["OH"], size["row_block"]),
+        cost=lambda size: (
+            1
+            + floordiv(size["row_block"] * size["OW"] * size["C"] * size["KD"] * size["KH"] * taps, target.vector_bytes)
+        ),
+        defaults=row_block,
+        tile=f"{pixels}x{target.vector_bytes // 4}",
+    )
+
+
+def fits_rows(target: VectorTarget, taps: object, stride: int, dilation: int) -> bool:
+    """Whether `depthwise_rows` serves such windows along a row: sums, weights and a value fit the registers."""
+    most = 11 if target.vector_registers >= 32 else 7
+    return isinstance(taps, int) and 1 < taps <= most and stride in (1, 2) and dilation == 1
+
+
 def grouped(target: VectorTarget) -> StructuredKernel:
     """Convolution in groups of at most a vector of input and of output channels, of an NDHWC float32 input.
 
