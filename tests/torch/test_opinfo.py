@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from intaglio.torch.aten import FAMILIES, REFUSED, TABLE  # noqa: E402
-from intaglio.torch.opinfo import infos, judge, summary  # noqa: E402
+from intaglio.torch.opinfo import _is_nearer, infos, judge, summary  # noqa: E402
 
 WRONG = ("differs", "failed")
 
@@ -51,6 +51,30 @@ QUICK = (
 @pytest.mark.parametrize("name", QUICK)
 def test_a_few_samples(name: str) -> None:
     check(judge(lambda each: each == name, ("float32", "int64"), limit=4))
+
+
+@pytest.mark.parametrize("name", ["cross", "nn.functional.gelu", "mean"])
+def test_narrow_samples(name: str) -> None:
+    check(judge(lambda each: each == name, ("bfloat16",), limit=2))
+
+
+def test_narrow_results_must_be_as_near_as_those_of_pytorch() -> None:
+    x = torch.randn(50).bfloat16()
+    exact = x.double() * 3
+    theirs = [(x * 3 + 0.01).bfloat16()]
+
+    def call(x: Any) -> list[Any]:
+        return [x * 3]
+
+    for found, is_nearer in (
+        (exact.bfloat16(), True),
+        (theirs[0], True),
+        ((exact * 1.1).bfloat16(), False),
+        (exact.float(), False),
+        (exact.bfloat16()[:40], False),
+        (torch.full_like(x, torch.nan), False),
+    ):
+        assert _is_nearer(call, [x], [found], theirs) == is_nearer
 
 
 @pytest.mark.parametrize("name", ["nn.functional.softplus", "remainder"])
