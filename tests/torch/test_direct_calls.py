@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import intaglio  # noqa: E402
+import intaglio.torch  # noqa: E402
 from intaglio import ops  # noqa: E402
 from intaglio.ir.dim import symbol  # noqa: E402
 from intaglio.torch import model_step  # noqa: E402
@@ -115,6 +116,26 @@ def test_sizes_that_no_tensor_has(monkeypatch: pytest.MonkeyPatch) -> None:
         slots = [x, None]
         step.run(slots, {"n": n})
         torch.testing.assert_close(slots[1], x.expand(n, 2))
+
+
+def test_the_memory_is_that_of_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, ...]] = []
+    invoke = model_step.invoke_at_function()
+
+    def noted(handle: Any, time: int, *addresses: int) -> int:
+        given.append(addresses)
+        return invoke(handle, time, *addresses)
+
+    monkeypatch.setattr(model_step, "invoke_at_function", lambda: noted)
+    net = torch.nn.Linear(4, 3)
+    fast = torch.compile(net, backend=intaglio.torch.backend)
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.randn(2, 4)
+            y = fast(x)
+            torch.testing.assert_close(y, net(x))
+    pointers = {x.data_ptr(), net.weight.data_ptr(), net.bias.data_ptr(), y.data_ptr()}
+    assert set(given[-1]) == pointers
 
 
 def test_a_run_out_of_memory_is_done_in_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,6 +171,26 @@ def test_a_hook_may_rewrite_what_is_computed() -> None:
     close(model(x), x.log())
 
 
+def test_a_hook_may_rewrite_what_gradients_are() -> None:
+    class Logarithm(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.log(x)
+
+    def without_quotient(forward: Any, backward: Any) -> None:
+        (quotient,) = (node for node in backward.nodes if node.op.name in ("Div", "Mul"))
+        bar = next(value for value in quotient.inputs if "tangents" in value.name)
+        quotient.output.replace_uses(bar)
+
+    x = torch.rand(3) + 2
+    for is_changed in (False, True):
+        model = Module(Logarithm(), backward=True)
+        if is_changed:
+            model.append_post_autodiff_hook("without_quotient", without_quotient)
+        given = x.clone().requires_grad_()
+        model(given).sum().backward()
+        close(given.grad, torch.ones(3) if is_changed else 1 / x)
+
+
 def test_an_optimizer_step_is_seen() -> None:
     model = Module(nn.Linear(3, 2), backward=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
