@@ -34,6 +34,7 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
     ("evaluator", "MatMulInteger", "", "takes zero points of rows as those of columns"),
     ("runtime", "Sigmoid", "DOUBLE", "is off by tens of units in the last place"),
     *(("runtime", operator, "EMPTY", "keeps axes without elements that are reduced") for operator in REDUCTIONS),
+    ("runtime", "Attention is_causal=1", "FLOAT16", "moves the causal mask by the length of the past"),
     ("runtime", "Einsum", "EMPTY", "ends the process by a division by zero"),
     ("evaluator", "LogSoftmax", "", "takes the logarithm of a softmax that is 0"),
     ("runtime", "GRU", "EMPTY", "ends the process by an abort where there is no batch"),
@@ -84,6 +85,8 @@ def distrusted(judge: str, model: onnx.ModelProto, traits: set[str]) -> str:
     is_stepwise = any(node.op_type not in SINGLE_STEPS for node in all_nodes(model.graph))
     if judge == "evaluator" and types & STEPWISE and is_stepwise:
         return "rounds after each step"
+    if judge == "runtime" and "FLOAT16" in types and len(model.graph.node) > 1 and is_stepwise:
+        return "computes chains of nodes in single precision, and rounds at their end"
     for by, operator, kind, reason in WRONG:
         if by == judge and (not operator or operator in operators) and (not kind or kind in types):
             return reason
