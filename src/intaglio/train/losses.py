@@ -12,6 +12,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.types import TensorType
+from intaglio.ops.loss import CrossEntropies, is_class
 from intaglio.ops.operand import per_channel, wide
 from intaglio.record import Record
 
@@ -143,29 +144,30 @@ class NLL(Loss):
         with b.active():
             return self.of_classes(b, wide(b, prediction), target)
 
-    def of_classes(self, b: Builder, log_prob: Value, target: Value, smoothing: float = 0.0) -> Value:
-        """The loss of log-probabilities. A target that is no class makes it NaN."""
-        count = b.Gather(b.Shape(log_prob), b.constant(1, INT64))
-        numbers = b.Range(b.constant(0, INT64), count, b.constant(1, INT64))
-        is_class = b.Equal(b.Unsqueeze(target, [1]), per_channel(b, numbers, log_prob.rank))
-        zero = b.constant(0, log_prob.dtype)
-        weights = None if self.weight is None else b.constant(np.asarray(self.weight), log_prob.dtype, "class_weight")
-        by_class = None if weights is None else per_channel(b, weights, log_prob.rank)
-        weighted = log_prob if by_class is None else log_prob * by_class
-        loss = -b.ReduceSum(b.Where(is_class, weighted, zero), [1], keepdims=0)
-        if smoothing:
-            smooth = -b.ReduceSum(weighted, [1], keepdims=0) / b.Cast(count, to=log_prob.dtype.number)
-            loss = loss * (1 - smoothing) + smooth * smoothing
+    def of_classes(self, b: Builder, log_prob: Value, target: Value) -> Value:
+        """The loss of log-probabilities."""
+        weights = self._weights(b, log_prob)
+        weighted = log_prob if weights is None else log_prob * per_channel(b, weights, log_prob.rank)
+        chosen = b.Where(is_class(b, target, log_prob), weighted, b.constant(0, log_prob.dtype))
+        return self.of_rows(b, -b.ReduceSum(chosen, [1], keepdims=0), log_prob, target)
+
+    def of_rows(self, b: Builder, loss: Value, scores: Value, target: Value) -> Value:
+        """One number of the losses of all targets. A target that is no class makes it NaN."""
+        zero, count = b.constant(0, loss.dtype), b.Gather(b.Shape(scores), b.constant(1, INT64))
         is_known = b.And(b.GreaterOrEqual(target, b.constant(0, INT64)), b.Less(target, count))
-        loss = b.Where(is_known, loss, b.constant(np.nan, log_prob.dtype))
+        loss = b.Where(is_known, loss, b.constant(np.nan, loss.dtype))
         is_ignored = b.Equal(target, b.constant(self.ignore_index, INT64))
         total = b.ReduceSum(b.Where(is_ignored, zero, loss), keepdims=0)
         if self.reduction == "sum":
             return total
-        share = b.constant(1, log_prob.dtype)
-        if by_class is not None:
-            share = b.ReduceSum(b.Where(is_class, by_class, zero), [1], keepdims=0)
+        share, weights = b.constant(1, loss.dtype), self._weights(b, scores)
+        if weights is not None:
+            by_class = per_channel(b, weights, scores.rank)
+            share = b.ReduceSum(b.Where(is_class(b, target, scores), by_class, zero), [1], keepdims=0)
         return total / b.ReduceSum(b.Where(is_ignored, zero, share), keepdims=0)
+
+    def _weights(self, b: Builder, scores: Value) -> Value | None:
+        return None if self.weight is None else b.constant(np.asarray(self.weight), scores.dtype, "class_weight")
 
     def check_target(self, target: Array, prediction: Value) -> None:
         classes = prediction.shape[1]
@@ -201,10 +203,13 @@ class CrossEntropy(NLL):
 
     def build(self, b: Builder, prediction: Value, target: Value) -> Value:
         with b.active():
-            log_prob = b.LogSoftmax(wide(b, prediction), axis=1)
-            if not self.soft:
-                return self.of_classes(b, log_prob, target, self.label_smoothing)
-            return self._of_probabilities(b, log_prob, wide(b, target))
+            x = wide(b, prediction)
+            if self.soft:
+                return self._of_probabilities(b, b.LogSoftmax(x, axis=1), wide(b, target))
+            weights = self._weights(b, x)
+            operands = [x, target, *([] if weights is None else [weights])]
+            (losses, _, _) = b.add(CrossEntropies(label_smoothing=self.label_smoothing), operands, 3)
+            return self.of_rows(b, losses, x, target)
 
     def _of_probabilities(self, b: Builder, log_prob: Value, t: Value) -> Value:
         if self.label_smoothing:
