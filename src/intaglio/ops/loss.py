@@ -129,7 +129,7 @@ def class_bars(
     b: Builder, x: Value, shifts: Sequence[Value], target: Value, weight: Value | None, bar: Value, smoothing: float
 ) -> Value:
     """The gradient of cross-entropies by the scores, in one expression of them: nothing else is of their size."""
-    # The same number as exp(x - top - log_sum), spelled so that the forward pass, which computes that, does not keep it.
+    # The number exp(x - top - log_sum), spelled so that the forward pass, which computes that, does not keep it.
     share, zero = b.Exp(-(shifts[0] - x + shifts[1])), b.constant(0, x.dtype)
     chosen = is_class(b, target, x)
     hits = b.Where(chosen, b.constant(1, x.dtype), zero)
