@@ -1,4 +1,4 @@
-"""WebAssembly against onnxruntime-web, one thread each, in turns in one process of node."""
+"""WebAssembly against onnxruntime-web, one thread each, in turns in one process of node: processor time, warm."""
 
 from __future__ import annotations
 

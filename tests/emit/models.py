@@ -82,13 +82,13 @@ def recurrent() -> onnx.ModelProto:
 def open_rank(axes: int, auto_pad: str = "NOTSET") -> onnx.ModelProto:
     """A convolution and reductions of what has one rank in one branch and another in the other."""
     sizes = ", ".join(["8"] * axes)
-    options = f"pads={[1] * 2 * axes}" if auto_pad == "NOTSET" else "group=1"
+    pads = f"pads={[1] * 2 * axes}" if auto_pad == "NOTSET" else f'auto_pad="{auto_pad}"'
     return parse(
-        f"""net (float[2, 3, {sizes}] x, bool flag) => (float[...] y, float[...] z) {{
+        f"""net (float[2, 3, {sizes}] x, bool flag) => (float y, float z) {{
             r = If(flag) <then_branch = t () => (float p) {{ p = Relu(x) }},
                 else_branch = e () => (float q) {{ q = Flatten(x) }}>
-            c = Conv <auto_pad="{auto_pad}", {options}> (r, w, b)
-            y = ReduceMean(c, last) z = ReduceMax(c, last) }}""".replace("float[...]", "float"),
+            c = Conv <{pads}> (r, w, b)
+            y = ReduceMean(c, last) z = ReduceMax(c, last) }}""",
         w=drawn(4, 3, *[3] * axes),
         b=drawn(4),
         last=np.array([1]),

@@ -389,6 +389,16 @@ def test_a_compiled_library_is_written_with_its_loader(tmp_path: Path) -> None:
     assert os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
 
 
+def test_a_library_asks_the_reference_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any) -> None:
+        raise AssertionError("nobody needs an example")
+
+    monkeypatch.setattr("intaglio.emit.c.module.example_of", refuse)
+    build(classifier(), tmp_path, kind="static")
+    with pytest.raises(AssertionError, match="nobody needs"):
+        build(classifier(), tmp_path, kind="exe")
+
+
 ASSUMED = {
     "a part of a table": (
         """net (int64[batch, seq] ids) => (float[batch, seq, 4] y) {

@@ -68,7 +68,7 @@ def build(
     if triple is not None and given["style"] == "fast":
         given.setdefault("target", TRIPLES[triple])
     wish = prepared(model, "c", dims=dims, options={**given, "measure": False})
-    written = write_model(wish)
+    written = write_model(wish, has_program=kind == "exe", has_example=False)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="intaglio-build-") as place:

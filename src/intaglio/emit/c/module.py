@@ -53,8 +53,12 @@ class Written:
     """What the folder tests itself with."""
 
 
-def write_model(wish: Wish) -> Written:
-    """All files of the folder, and the interface of what is in them."""
+def write_model(wish: Wish, *, has_program: bool = True, has_example: bool = True) -> Written:
+    """The files of a model, and the interface of what is in them.
+
+    Without a program there is only what belongs to the model: no test of itself, no Makefile, no README. Without an
+    example, which a program needs, nothing is computed by the reference.
+    """
     options = options_of(wish.options, wish.weights)
     lowered = lower_model(wish.graph, options, wish.outputs)
     total = sum(int(array.nbytes) for array in lowered.plan.constants)
@@ -71,16 +75,13 @@ def write_model(wish: Wish) -> Written:
         for index in flash_constants(lowered):
             constants[index].is_flash = True
     weight_bytes = placed(list(constants.values()))
-    example = example_of(wish.graph, lowered.sizes)
+    example = example_of(wish.graph, lowered.sizes) if has_program or has_example else None
     files = {
         f"{options.prefix}.h": header(lowered, interface, options, weights, weight_bytes),
         f"{options.prefix}.c": source(lowered, interface, options, constants, defaults, weights),
-        "main.c": program(interface, example, 64),
-        "Makefile": makefile(options, weights),
-        "CMakeLists.txt": cmake(options, weights),
-        **({} if example is None else {"test_data.h": test_data(interface, example)}),
         **_weight_files(constants, interface, options, weights),
         **(_runtime_headers() if options.is_fast else {}),
+        **(_program_files(interface, example, options, weights) if has_program else {}),
     }
     content = file_content(list(constants.values())) if weights in ("bin", "object") else None
 
@@ -90,9 +91,21 @@ def write_model(wish: Wish) -> Written:
         (folder / "weights.bin").write_bytes(content)
         return ["weights.bin"]
 
-    text = readme(wish.name, lowered, interface, options, weights, constants, files)
+    text = readme(wish.name, lowered, interface, options, weights, constants, files) if has_program else ""
     notes = flash_notes(constants, files[f"{options.prefix}.c"]) if options.program_memory else []
     return Written(Source(files, {}, text, notes, save), interface, options, weights, lowered, weight_bytes, example)
+
+
+def _program_files(
+    interface: Interface, example: Example | None, options: COptions, weights: CWeights
+) -> dict[str, str]:
+    """The program that tests the model, and what builds it."""
+    return {
+        "main.c": program(interface, example, 64),
+        "Makefile": makefile(options, weights),
+        "CMakeLists.txt": cmake(options, weights),
+        **({} if example is None else {"test_data.h": test_data(interface, example)}),
+    }
 
 
 def _weight_files(

@@ -54,7 +54,7 @@ class WrittenWasm:
 def write_wasm(wish: Wish, optimize: str = "-O3") -> WrittenWasm:
     """All files of the folder, and the C that they come from."""
     options = {"style": "fast", "target": "wasm", "globals": False, "measure": False, **wish.options}
-    written = write_model(replace(wish, options=options, weights="bin"))
+    written = write_model(replace(wish, options=options, weights="bin"), has_program=False)
     interface = written.interface
     threads = written.options.threads if RUN_TASKS in written.source.files["model.c"] else 1
     example = written.example
