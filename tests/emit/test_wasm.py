@@ -299,6 +299,20 @@ def test_threads_give_the_same_numbers(threaded: Path) -> None:
     assert "numbers are right" in run_node(threaded)
 
 
+@pytest.mark.parametrize("missing", ["worker.js", "model.threads.wasm"])
+@needs_node
+def test_threads_that_cannot_be_had_are_told_and_done_without(missing: str, threaded: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(threaded, tmp_path / "folder")
+    (folder / missing).unlink()
+    (folder / "run.js").write_text('import { compare } from "./compare.js"; console.log(await compare());')
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, "run.js"], cwd=folder, capture_output=True, text=True, check=True, timeout=120
+    )  # fmt: skip
+    assert "threads 1,1, then 1: the same numbers" in done.stdout
+    assert "the model runs on one thread" in done.stderr
+
+
 @needs_node
 @browsers
 @pytest.mark.parametrize(("handler", "threads"), [(_Isolated, 3), (_Told, 1)])

@@ -231,7 +231,7 @@ async function startWorker(message) {
     const isNode = typeof Worker === "undefined" || isFile(url);
     const Kind = isNode ? (await import("node:worker_threads")).Worker : Worker;
     const worker = new Kind(url, { type: "module" });
-    await new Promise((resolve, reject) => {
+    const isReady = new Promise((resolve, reject) => {
         if (isNode) {
             worker.once("message", resolve);
             worker.once("error", reject);
@@ -241,6 +241,12 @@ async function startWorker(message) {
         }
         worker.postMessage(message);
     });
+    try {
+        await isReady;
+    } catch (error) {
+        worker.terminate();
+        throw error;
+    }
     if (isNode) worker.unref(); // it does not keep a program alive that is done
     return worker;
 }
@@ -255,11 +261,28 @@ async function instantiateShared(base, threads) {
     const missing = made.free - made.memory.buffer.byteLength;
     if (missing > 0) made.memory.grow(Math.ceil(missing / PAGE));
     const { memory } = made;
-    made.workers = await Promise.all(
+    const started = await Promise.allSettled(
         starts.map((start) => startWorker({ module, memory, stack: start + STACK, tls: start + STACK })),
     );
+    made.workers = started.filter(({ status }) => status === "fulfilled").map(({ value }) => value);
+    const failed = started.find(({ status }) => status === "rejected");
+    if (failed) {
+        for (const worker of made.workers) worker.terminate();
+        throw failed.reason;
+    }
     made.exports.model_use_threads(threads);
     return made;
+}
+
+/** An instance with threads; with one thread, and a warning, where they cannot be had. */
+async function instantiateBest(base, threads) {
+    if (threads > 1)
+        try {
+            return await instantiateShared(base, threads);
+        } catch (error) {
+            console.warn(`the model runs on one thread, since others cannot be had: ${error.message}`);
+        }
+    return instantiate(await compiled(new URL("model.wasm", base)));
 }
 
 /**
@@ -267,10 +290,7 @@ async function instantiateShared(base, threads) {
  * threads it may have, where the page is isolated and the export has some: as many as the machine has unless told.
  */
 export async function loadModel(base, described, { onProgress, threads } = {}) {
-    const count = await threadsFor(described.threads, threads);
-    const made = count > 1
-        ? await instantiateShared(base, count)
-        : await instantiate(await compiled(new URL("model.wasm", base)));
+    const made = await instantiateBest(base, await threadsFor(described.threads, threads));
     const start = made.free;
     const total = described.weightBytes;
     const missing = start + total + PAGE - made.memory.buffer.byteLength;
