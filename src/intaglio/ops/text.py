@@ -34,9 +34,9 @@ def need_strings(value: Value) -> None:
 
 def strings(items: Any, shape: tuple[int, ...]) -> Array:
     """A tensor of strings."""
-    result = np.empty(len(items), dtype=object)
-    result[:] = items
-    return result.reshape(shape)
+    result = np.empty(shape, dtype=object)
+    result.reshape(-1)[:] = items
+    return result
 
 
 class StringConcat(Op):

@@ -62,6 +62,7 @@ class _Steps:
     def __init__(self, plan: Plan, known: set[str]) -> None:
         self.plan = plan
         self.known = known
+        self._needed = known
         self._places: dict[Value, int] = {value: place for place, value in enumerate(plan.inputs)}
 
     def fits(self, steps: Sequence[CompiledStep | HostStep]) -> bool:
@@ -75,6 +76,8 @@ class _Steps:
 
     def hosted(self, steps: Sequence[CompiledStep | HostStep], outputs: Sequence[Value]) -> Hosted:
         """The parts."""
+        segments = [step for step in steps if isinstance(step, CompiledStep)]
+        self._needed = self.known.union(*(each.frame.all_symbols() for each in segments))
         parts = tuple([self._host(step) if isinstance(step, HostStep) else self._native(step) for step in steps])
         texts = tuple([place for place, value in enumerate(self.plan.inputs) if value.dtype.kind == "string"])
         places = tuple([(self._places[value], self._is_view(value)) for value in outputs])
@@ -91,7 +94,8 @@ class _Steps:
     def _host(self, step: HostStep) -> HostPart:
         node = step.node
         operands = [self._places[value] for value in node.inputs if value is not None and value.constant is None]
-        sizes = () if _tells_no_sizes(step) else tuple(dict.fromkeys(_sizes(step)))
+        told = [] if _tells_no_sizes(step) else list(dict.fromkeys(_sizes(step)))
+        sizes = tuple([each for each in told if each[2] in self._needed])  # those that only host nodes have do no harm
         return HostPart(tuple(operands), tuple([self._place(value) for value in node.outputs]), sizes)
 
     def _native(self, step: CompiledStep) -> NativePart:
