@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -12,8 +13,16 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import intaglio
-from intaglio.errors import CompileError, InputError, LoadError
+from intaglio.errors import CompileError, InputError, LoadError, ShapeError
+from intaglio.ir import dim as dims
+from intaglio.ir.dtype import DTYPES
+from intaglio.ir.requirements import Requirement
+from intaglio.ir.types import MapType, SequenceType, TensorType
+from intaglio.memory.arena import Layout
+from intaglio.runtime.artifact.program_data import program_data, program_from_data
 from intaglio.runtime.artifact.reading import MAGIC, read_compiled
+from intaglio.runtime.engine.program import Part, Port, Program
+from intaglio.runtime.engine.segment import Frame, Result, Room
 from intaglio.targets.c import target as targets
 
 RNG = np.random.default_rng(3)
@@ -225,3 +234,35 @@ def test_the_command(tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["bytes"] == output.stat().st_size
     assert intaglio.load(output)(images(1)).shape == (1, 8)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_programs_come_back_as_they_were_written(seed):
+    """Sizes are sums of products, divisions and choices, which are there once however often they are used."""
+    pick = random.Random(seed)
+    sizes = [dims.symbol(name) for name in ("N", "a b", "%x.0", "ß")] + [1, 7]
+    functions = [dims.floordiv, dims.maximum, dims.minimum, dims.broadcast, dims.less, dims.equal]
+    for _ in range(40):
+        one, other = pick.choices(sizes[-12:], k=2)
+        made = pick.choice([lambda a, b: a + 2 * b, lambda a, b: a * b - 3, *functions])
+        try:
+            sizes.append(dims.select(dims.less(one, 3), other, one) if pick.random() < 0.1 else made(one, other))
+        except ShapeError:  # a division by what is 0
+            continue
+    shape = tuple(sizes[-4:])
+    results = Result("y", DTYPES["float32"], shape, shape[0] * 4), Result("z", DTYPES["int64"], None, None)
+    frame = Frame(
+        inputs=1, results=results,
+        late=(False, True), symbols=("N",), arena=(Room("r", sizes[-1]),), layout=Layout([0], [0], [1]), work=shape,
+        is_narrow=False, safe=9,
+    )  # fmt: skip
+    maps = SequenceType(MapType(DTYPES["string"], TensorType(DTYPES["float32"], ())))
+    program = Program(
+        name="p", inputs=(Port("x", TensorType(DTYPES["float32"], shape), True),),
+        outputs=(Port("y", TensorType(DTYPES["float32"], None)), Port("z", maps)),
+        segments=(Part(frame, "d", ("N",)),), kernels=("k",), assumptions=((sizes[-1], sizes[-2]),),
+        requirements=(Requirement(((sizes[-3], 1),), "told"),), weight_bytes=3, parameters=(0,), is_for_sizes=True,
+    )  # fmt: skip
+    text = json.dumps(program_data(program))
+    assert program_from_data(json.loads(text)) == program
+    assert str(program_from_data(json.loads(text)).segments[0].frame.work) == str(shape)

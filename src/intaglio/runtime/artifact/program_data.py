@@ -1,12 +1,11 @@
-"""Programs as JSON holds them: expressions of sizes are text."""
+"""Programs as JSON holds them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from intaglio.errors import GraphError
-from intaglio.ir.dim import Dim, parse
+from intaglio.ir.dim import Atom, Call, Dim, Expr, Symbol
 from intaglio.ir.dtype import DTYPES
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import MapType, SequenceType, TensorType, Type
@@ -19,36 +18,84 @@ Data = dict[str, Any]
 
 
 def program_data(program: Program) -> Data:
-    """A program as JSON holds it: expressions are text."""
-    return {
+    """A program as JSON holds it; each symbol and function in its sizes is there once."""
+    write = _Writer()
+    found = {
         "name": program.name,
-        "inputs": [_port_data(port) for port in program.inputs],
-        "outputs": [_port_data(port) for port in program.outputs],
-        "segments": [_part_data(part) for part in program.segments],
+        "inputs": [write.port(port) for port in program.inputs],
+        "outputs": [write.port(port) for port in program.outputs],
+        "segments": [write.part(part) for part in program.segments],
         "kernels": list(program.kernels),
-        "assumptions": [_dims_data(pair) for pair in program.assumptions],
-        "requirements": [[[_dims_data(pair) for pair in each.pairs], each.message] for each in program.requirements],
+        "assumptions": [write.dims(pair) for pair in program.assumptions],
+        "requirements": [[[write.dims(pair) for pair in each.pairs], each.message] for each in program.requirements],
         "weight_bytes": program.weight_bytes,
         "hosts": None if program.hosts is None else _hosts_data(program.hosts),
         "parameters": list(program.parameters),
         "is_for_sizes": program.is_for_sizes,
     }
+    return found | {"atoms": write.atoms}
 
 
-def _part_data(part: Part) -> Data:
-    frame, layout = part.frame, part.frame.layout
-    return {
-        "inputs": frame.inputs,
-        "results": [_result_data(result) for result in frame.results],
-        "symbols": list(frame.symbols),
-        "arena": [[room.name, _dim_data(room.bytes)] for room in frame.arena],
-        "layout": [layout.place, layout.first, layout.last],
-        "work": _dims_data(frame.work),
-        "is_narrow": frame.is_narrow,
-        "safe": frame.safe,
-        "driver": part.driver,
-        "late": list(part.late),
-    }
+def is_known(type: Type) -> bool:
+    """Whether a program can have an input or output of a type."""
+    if isinstance(type, SequenceType):
+        return is_known(type.element)
+    return is_known(type.value) if isinstance(type, MapType) else isinstance(type, TensorType)
+
+
+class _Writer:
+    """Writes expressions: a sum as its terms, each a factor and the numbers of atoms, which are a list of their own."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Any] = []
+        self._numbers: dict[Atom, int] = {}
+
+    def dim(self, dim: Dim) -> Any:
+        if not isinstance(dim, Expr):
+            return int(dim)
+        return [[factor, *[self._number(atom) for atom in monomial]] for monomial, factor in dim.terms]
+
+    def _number(self, atom: Atom) -> int:
+        found = self._numbers.get(atom)
+        if found is None:
+            data = atom.name if isinstance(atom, Symbol) else [atom.function, *map(self.dim, atom.operands)]
+            found = self._numbers[atom] = len(self.atoms)
+            self.atoms.append(data)
+        return found
+
+    def dims(self, dims: Sequence[Dim]) -> list[Any]:
+        return [self.dim(dim) for dim in dims]
+
+    def port(self, port: Port) -> list[Any]:
+        return [port.name, self.type(port.type), port.is_optional]
+
+    def type(self, type: Type) -> list[Any]:
+        if isinstance(type, TensorType):
+            return [type.dtype.name, None if type.shape is None else self.dims(type.shape)]
+        if isinstance(type, SequenceType):
+            return ["seq", self.type(type.element)]
+        assert isinstance(type, MapType), f"a program has no {type}"
+        return ["map", type.key.name, self.type(type.value)]
+
+    def result(self, result: Result) -> list[Any]:
+        if result.shape is None or result.bytes is None:
+            return [result.name, result.dtype.name, None, None]
+        return [result.name, result.dtype.name, self.dims(result.shape), self.dim(result.bytes)]
+
+    def part(self, part: Part) -> Data:
+        frame, layout = part.frame, part.frame.layout
+        return {
+            "inputs": frame.inputs,
+            "results": [self.result(result) for result in frame.results],
+            "symbols": list(frame.symbols),
+            "arena": [[room.name, self.dim(room.bytes)] for room in frame.arena],
+            "layout": [layout.place, layout.first, layout.last],
+            "work": self.dims(frame.work),
+            "is_narrow": frame.is_narrow,
+            "safe": frame.safe,
+            "driver": part.driver,
+            "late": list(part.late),
+        }
 
 
 def _hosts_data(hosts: Hosts) -> Data:
@@ -65,7 +112,7 @@ def _hosts_data(hosts: Hosts) -> Data:
 
 def program_from_data(data: Data) -> Program:
     """The inverse of `program_data`."""
-    read = _Reader()
+    read = _Reader(data["atoms"])
     return Program(
         name=data["name"],
         inputs=tuple(map(read.port, data["inputs"])),
@@ -95,52 +142,23 @@ def _step(kind: str, read: Sequence[int], made: Sequence[int], more: Any) -> Hos
     return NativePart(tuple(read), tuple(made), bool(more))
 
 
-def _dim_data(dim: Dim) -> int | str:
-    return dim if isinstance(dim, int) else str(dim)
-
-
-def _dims_data(dims: Sequence[Dim]) -> list[int | str]:
-    return [_dim_data(dim) for dim in dims]
-
-
-def _port_data(port: Port) -> list[Any]:
-    return [port.name, type_data(port.type), port.is_optional]
-
-
-def type_data(type: Type) -> list[Any]:
-    """A type as JSON holds it; raises GraphError for one that no program has."""
-    if isinstance(type, TensorType):
-        return [type.dtype.name, None if type.shape is None else _dims_data(type.shape)]
-    if isinstance(type, SequenceType):
-        return ["seq", type_data(type.element)]
-    if isinstance(type, MapType):
-        return ["map", type.key.name, type_data(type.value)]
-    raise GraphError(f"a program has no {type}")
-
-
-def _result_data(result: Result) -> list[Any]:
-    if result.shape is None or result.bytes is None:
-        return [result.name, result.dtype.name, None, None]
-    return [result.name, result.dtype.name, _dims_data(result.shape), _dim_data(result.bytes)]
-
-
 class _Reader:
-    """Reads expressions, each text once."""
+    """Reads expressions as they were written, which need not be worked out again."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, Dim] = {}
+    def __init__(self, atoms: Sequence[Any]) -> None:
+        self._atoms: list[Atom] = []
+        for atom in atoms:
+            self._atoms.append(Symbol(atom) if isinstance(atom, str) else Call(atom[0], self.dims(atom[1:])))
 
-    def dim(self, data: int | str) -> Dim:
+    def dim(self, data: Any) -> Dim:
         if isinstance(data, int):
             return data
-        if data not in self._known:
-            self._known[data] = parse(data)
-        return self._known[data]
+        return Expr(tuple([(tuple([self._atoms[number] for number in numbers]), factor) for factor, *numbers in data]))
 
-    def dims(self, data: Sequence[int | str]) -> tuple[Dim, ...]:
+    def dims(self, data: Sequence[Any]) -> tuple[Dim, ...]:
         return tuple([self.dim(item) for item in data])
 
-    def pair(self, data: Sequence[int | str]) -> tuple[Dim, Dim]:
+    def pair(self, data: Sequence[Any]) -> tuple[Dim, Dim]:
         left, right = data
         return self.dim(left), self.dim(right)
 

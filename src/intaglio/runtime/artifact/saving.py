@@ -18,11 +18,10 @@ from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array
 from intaglio.ir.text import format_graph
-from intaglio.ir.types import Type
 from intaglio.kernels.plan import NativeStep, Plan
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
-from intaglio.runtime.artifact.program_data import program_data, type_data
+from intaglio.runtime.artifact.program_data import is_known, program_data
 from intaglio.runtime.artifact.reading import (
     ALIGNMENT,
     FORMAT,
@@ -58,7 +57,7 @@ def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
     `graph` has the inputs and outputs that users see.
     """
     quick = engine.quick
-    if not all(_is_known(value.type) for value in (*graph.inputs, *graph.outputs)) or engine.plan.faults:
+    if not all(is_known(value.type) for value in (*graph.inputs, *graph.outputs)) or engine.plan.faults:
         return None
     if engine.parameters or engine.depends_on_shapes:
         return _chooser(graph, engine)
@@ -94,15 +93,6 @@ def _hosts(plan: Plan, quick: QuickRun) -> Hosts:
     return Hosts(
         quick.hosted, format_graph(host_graph(nodes)), tuple(sorted({type(node.op).__module__ for node in nodes}))
     )
-
-
-def _is_known(type: Type) -> bool:
-    """Whether a program knows what an input or output is."""
-    try:
-        type_data(type)
-    except GraphError:
-        return False
-    return True
 
 
 def _port(value: Value) -> Port:
