@@ -413,3 +413,20 @@ def test_a_loaded_model_does_not_hold_the_bytes_that_it_was_read_from(
     gc.collect()
     assert found[0]() is None
     assert loaded.inputs[0].name == "x"
+
+
+def test_a_model_that_takes_sequences_is_read_at_each_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("intaglio.runtime.artifact.warm._is_all_our_own", lambda: True)
+    model = deciding("values")
+    model.graph.node.append(helper.make_node("SequenceLength", ["many"], ["count"]))
+    model.graph.input.append(helper.make_tensor_sequence_value_info("many", TensorProto.FLOAT, None))
+    model.graph.output.append(helper.make_tensor_value_info("count", TensorProto.INT64, []))
+    path = tmp_path / "sequences.onnx"
+    onnx.save(model, path)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3) / 9
+    for _ in range(2):
+        loaded = intaglio.load(path)
+        for mode in (2, 1, 2):
+            found = loaded.run({"x": x, "mode": np.array(mode), "many": [x, x, x]})
+            np.testing.assert_allclose(found["y"], x.max(axis=1) if mode == 2 else np.exp(x), rtol=1e-6)
+            assert found["count"] == 3

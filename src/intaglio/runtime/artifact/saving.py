@@ -18,6 +18,7 @@ from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array
 from intaglio.ir.text import format_graph
+from intaglio.ir.types import TensorType
 from intaglio.kernels.plan import NativeStep, Plan
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
@@ -57,7 +58,8 @@ def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
     `graph` has the inputs and outputs that users see.
     """
     quick = engine.quick
-    if not all(is_known(value.type) for value in (*graph.inputs, *graph.outputs)) or engine.plan.faults:
+    is_typed = all(isinstance(value.type, TensorType) for value in graph.inputs)
+    if not is_typed or not all(is_known(value.type) for value in graph.outputs) or engine.plan.faults:
         return None
     if engine.parameters or engine.depends_on_shapes:
         return _chooser(graph, engine)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 import intaglio
-from intaglio.errors import CompileError, InputError, IntaglioError, LoadError
+from intaglio.errors import CompileError, GraphError, InputError, IntaglioError, LoadError
 from intaglio.ir.op import OPERATORS
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.record import Record
@@ -117,7 +117,7 @@ def _keep(name: str, imported: Imported, engine: NativeEngine) -> None:
     from intaglio.targets.c.target import TARGETS
 
     functions = [(function, engine.target) for function in engine.functions()]
-    with suppress(CompileError, InputError, LoadError):
+    with suppress(CompileError, GraphError, InputError, LoadError):  # what cannot be written is not kept
         units = default_cache().units([*functions, (runtime_function(), TARGETS["c"])], find_compiler())
         default_cache().keep_program(name, lambda path: save_program(path, imported, engine, units))
 
