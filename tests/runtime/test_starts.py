@@ -368,6 +368,8 @@ def test_programs_for_values_and_sizes_are_kept_as_they_are_met(
     assert not any([check(first, mode) for mode in (2, 1, 2)])  # noqa: C419 all of them run
     second = intaglio.load(path)
     assert all([check(second, mode) for mode in (1, 2, 2, 1)])  # noqa: C419
+    second.forget_sizes()
+    assert check(second, 2)
     assert not check(second, 3)
     assert check(intaglio.load(path), 3)
     assert not check(intaglio.load(path), 4)

@@ -189,6 +189,9 @@ class ProgramEngine:
         self._runs.forget()
         for segment in self._segments:
             segment.forget_sizes()
+        for engine in list(self._special.values()):
+            if engine is not None:
+                engine.forget_sizes()
 
     def _run(
         self, ready: Any, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None
