@@ -36,6 +36,7 @@ def test_every_rule_says_what_it_means() -> None:
 
 QUICK = (
     "add",
+    "addbmm",
     "div",
     "clamp",
     "cat",

@@ -50,6 +50,7 @@ _MORE = (
     *("index_add", "index_copy", "index_fill", "masked_scatter", "adaptive_max_pool2d", "addmv", "addr", "diag_embed"),
     *("nan_to_num", "linspace", "logspace", "lerp", "heaviside", "frac", "deg2rad", "rad2deg", "sinc", "hypot"),
     *("reflection_pad1d_backward", "reflection_pad2d_backward", "replication_pad2d_backward", "_fused_rms_norm"),
+    *("ldexp", "narrow_copy", "permute_copy", "unbind_copy", "tril_indices", "triu_indices"),
     *("_fused_rms_norm_backward", "isfinite", "isneginf", "isposinf", "baddbmm", "diagonal_backward"),
 )
 

@@ -41,6 +41,15 @@ def baddbmm(c: Call, bias: Value, x: Value, y: Value, *, beta: Any = 1, alpha: A
     return addmm(c, bias, x, y, beta=beta, alpha=alpha)
 
 
+@aten("addbmm")
+def addbmm(c: Call, bias: Value, x: Value, y: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
+    """beta bias + alpha times the sum of the products of two stacks of matrices: one product of longer matrices."""
+    batch, rows, depth = c.sizes.dims(c.fake(x).shape)
+    columns = c.sizes.dims(c.fake(y).shape)[2]
+    side = c.reshape(c.b.Transpose(x, perm=(1, 0, 2)), (rows, batch * depth))
+    return addmm(c, bias, side, c.reshape(y, (batch * depth, columns)), beta=beta, alpha=alpha)
+
+
 @aten("mv")
 def mv(c: Call, x: Value, y: Value) -> Value:
     """A matrix times a vector."""
