@@ -7,6 +7,7 @@ reference refuses, and what would grow out of all bounds, is simply not added.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,8 @@ class Draft:
 
     def numbers(self, dtype: str, shape: Sequence[int], low: float = -1, high: float = 1) -> str:
         """A new constant of made-up numbers."""
+        if prod(shape) > MOST_ELEMENTS:
+            raise Rejected("a constant out of all bounds")
         return self.constant(self.dice.array(dtype, shape, False, low, high))
 
     def integers(self, *values: int) -> str:
