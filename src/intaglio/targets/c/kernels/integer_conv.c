@@ -92,10 +92,12 @@ static inline void IG_FUNCTION_gather(const int64_t *size, const RAW *x, int64_t
                 const int64_t before = left < 0 ? (-left < KW ? -left : KW) : 0;
                 const int64_t end = W - left < 0 ? 0 : W - left < KW ? W - left : KW;
                 const int64_t taps = end > before ? end - before : 0;
-                IG_FUNCTION_fill(row, before * C, zero);
+                if (before)
+                    IG_FUNCTION_fill(row, before * C, zero);
                 if (taps)
                     IG_FUNCTION_take(row + before * C, line + (left + before) * C, taps * C, zero);
-                IG_FUNCTION_fill(row + (before + taps) * C, (KW - before - taps) * C, zero);
+                if (before + taps < KW)
+                    IG_FUNCTION_fill(row + (before + taps) * C, (KW - before - taps) * C, zero);
                 continue;
             }
             for (int64_t kw = 0; kw < KW; kw++) {
@@ -108,11 +110,24 @@ static inline void IG_FUNCTION_gather(const int64_t *size, const RAW *x, int64_t
         }
 }
 
+/* The same for a window inside the input whose rows are runs of `run` bytes from `x` on. */
+static inline void IG_FUNCTION_gather_runs(const RAW *x, int64_t planes, int64_t lines, int64_t plane, int64_t line,
+                                           int64_t run, int32_t zero, LEFT *row)
+{
+    for (int64_t kd = 0; kd < planes; kd++)
+        for (int64_t kh = 0; kh < lines; kh++, row += run)
+            IG_FUNCTION_take(row, x + kd * plane + kh * line, run, zero);
+}
+
 void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
 {
     enum { sum_bytes = BLOCK_ROWS * COLUMNS * 4 };
     const int64_t images = SIZE(images), C = SIZE(C), OD = SIZE(OD), OH = SIZE(OH), OW = SIZE(OW), KD = SIZE(KD);
     const int64_t KH = SIZE(KH), KW = SIZE(KW), groups = SIZE(groups), OC = SIZE(OC), row_block = SIZE(row_block);
+    const int64_t D = SIZE(D), H = SIZE(H), W = SIZE(W), reach_d = (KD - 1) * SIZE(dilation_d);
+    const int64_t reach_h = (KH - 1) * SIZE(dilation_h), step_d = SIZE(dilation_d) * H * W * C;
+    const int64_t step_h = SIZE(dilation_h) * W * C;
+    const int has_runs = SIZE(dilation_w) == 1 && groups == 1;
     const RAW *const x = BUFFER(x), *const zero_point = BUFFER(zero_point);
     const int64_t inputs = C / groups, outputs = OC / groups, panels = (outputs + COLUMNS - 1) / COLUMNS;
     const int64_t depth = KD * KH * KW * inputs, step = (depth + GROUP - 1) / GROUP * GROUP;
@@ -124,11 +139,24 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
     for (int64_t task = begin; task < end; task++) {
         const int64_t which = task / blocks, block = task % blocks;
         const int64_t row = pixels * block / blocks, rows = pixels * (block + 1) / blocks - row;
+        int64_t ow = row % OW, oh = row / OW % OH, od = row / OW / OH % OD, image = row / OW / OH / OD;
         for (int64_t r = 0; r < rows; r++) {
-            const int64_t pixel = row + r, line = pixel / OW, plane = line / OH;
             LEFT *const to = window + r * step;
-            IG_FUNCTION_gather(size, x + which * inputs, inputs, plane / OD, plane % OD, line % OH, pixel % OW,
-                               zero_point[0], to);
+            const int64_t d = od * SIZE(stride_d) - SIZE(pad_d), h = oh * SIZE(stride_h) - SIZE(pad_h);
+            const int64_t w = ow * SIZE(stride_w) - SIZE(pad_w);
+            if (has_runs && d >= 0 && d + reach_d < D && h >= 0 && h + reach_h < H && w >= 0 && w + KW <= W)
+                IG_FUNCTION_gather_runs(x + (((image * D + d) * H + h) * W + w) * C, KD, KH, step_d, step_h, KW * C,
+                                        zero_point[0], to);
+            else
+                IG_FUNCTION_gather(size, x + which * inputs, inputs, image, od, oh, ow, zero_point[0], to);
+            if (++ow == OW) {
+                ow = 0;
+                if (++oh == OH) {
+                    oh = 0;
+                    if (++od == OD)
+                        od = 0, image++;
+                }
+            }
             for (int64_t k = depth; k < step; k++)
                 to[k] = 0;
             if (HAS_ZERO)

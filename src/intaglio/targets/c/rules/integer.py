@@ -91,7 +91,8 @@ def matmul_integer(context: Context, node: Node, epilogue: Epilogue) -> None:
     given = integer_operands(node)
     if not epilogue.stores:
         epilogue.stores[node.output] = context.allocate(node.output)
-    tile = integer_tile(machine(context), byte_type(given.a))
+    n: Dim = given.b.shape[-1] if given.b.rank > 1 else 1
+    tile = integer_tile(machine(context), byte_type(given.a), n)
     left = as_matrix(context.view(given.a), is_left=True)
     right, has_zero = packed_right(context, given, tile)
     batch = batch_shape(given.a, given.b)
@@ -107,10 +108,9 @@ def matmul_integer(context: Context, node: Node, epilogue: Epilogue) -> None:
         left = copied(context, given.a, left)
         levels = levels_of(batch, [left.strides[:-2], right.strides[:-1]])
     (outer, outer_steps), (inner, inner_steps) = _padded(levels)
-    n: Dim = given.b.shape[-1] if given.b.rank > 1 else 1
     m, k = left.shape[-2:]
     is_row_zero = not is_single(given.a_zero)
-    kernel = integer_gemm(machine(context), tile.left, has_zero=has_zero, row_zero=is_row_zero)
+    kernel = integer_gemm(machine(context), tile.left, columns=n, has_zero=has_zero, row_zero=is_row_zero)
     sizes: dict[str, Dim] = {
         "M": m, "N": n, "K": k, "outer": outer, "inner": inner, "a_step": left.strides[-2] if m != 1 else k,
         "a_outer": outer_steps[0], "a_inner": inner_steps[0], "b_outer": outer_steps[1], "b_inner": inner_steps[1],
@@ -185,7 +185,7 @@ def _packed_at_run_time(context: Context, given: IntegerOperands, tile: IntegerT
     shape = (*matrix.shape[:-2], length)
     packed = whole(context.temporary(UINT8, product(shape), f"{given.b.name}.packed"), shape)
     zero = zero_view(context, given.b_zero, given.b)
-    kernel = integer_pack_kernel(machine(context), tile.left, byte_type(given.b))
+    kernel = integer_pack_kernel(machine(context), tile.left, byte_type(given.b), columns=width)
     sizes: dict[str, Dim] = {
         "N": width, "K": depth, "outer": outer, "inner": inner, "k_step": matrix.strides[-2],
         "n_step": matrix.strides[-1], "b_outer": outer_steps[0], "b_inner": inner_steps[0],

@@ -148,10 +148,12 @@ def _depthwise(context: Context, layer: Layer, given: IntegerOperands, kernels: 
 
 
 def _pointwise(context: Context, layer: Layer, given: IntegerOperands, kernels: _Kernels) -> None:
-    tile = integer_tile(machine(context), byte_type(given.a))
+    columns = kernels.array.shape[0]
+    tile = integer_tile(machine(context), byte_type(given.a), columns)
     matrix = kernels.array.reshape(kernels.array.shape[0], prod(kernels.array.shape[1:])).T
     buffer = packed_ahead(context, kernels.value, matrix, kernels.zero, tile)
-    kernel = integer_gemm(machine(context), tile.left, has_zero=has_column_zeros(kernels.value, kernels.zero, tile))
+    has_zero = has_column_zeros(kernels.value, kernels.zero, tile)
+    kernel = integer_gemm(machine(context), tile.left, columns=columns, has_zero=has_zero)
     channels = layer.shape[1]
     sizes: dict[str, Dim] = {
         "M": product(layer.output[:-1]), "N": kernels.array.shape[0], "K": channels, "outer": 1, "inner": 1,
@@ -161,13 +163,16 @@ def _pointwise(context: Context, layer: Layer, given: IntegerOperands, kernels: 
 
 
 def _gathered(context: Context, layer: Layer, given: IntegerOperands, kernels: _Kernels) -> None:
-    tile, group = integer_tile(machine(context), byte_type(given.a)), layer.inner.group
+    group = layer.inner.group
+    columns = kernels.array.shape[0] // group
+    tile = integer_tile(machine(context), byte_type(given.a), columns)
     buffer = context.packed(
         kernels.value,
         f"integer conv {group} {tile} {digest_of(kernels.zero)}",
         lambda: pack_integer_conv(kernels.array, kernels.zero, group, tile),
     )
-    kernel = integer_conv(machine(context), tile.left, has_zero=has_column_zeros(kernels.value, kernels.zero, tile))
+    has_zero = has_column_zeros(kernels.value, kernels.zero, tile)
+    kernel = integer_conv(machine(context), tile.left, columns=columns, has_zero=has_zero)
     _emit(context, layer, given, kernel, window_sizes(layer) | {"groups": group}, buffer)
 
 

@@ -19,12 +19,15 @@ from intaglio.targets.c.structured.integer_tile import (
 from intaglio.targets.c.structured.source import Sizes, StructuredKernel
 
 
-def integer_conv(target: IntegerTarget, left: Byte = "uint8", *, has_zero: bool = False) -> StructuredKernel:
+def integer_conv(
+    target: IntegerTarget, left: Byte = "uint8", *, columns: object = None, has_zero: bool = False
+) -> StructuredKernel:
     """Convolution of an NDHWC input of bytes, which has one zero point, with weights from `pack_integer_conv`.
 
     The epilogue gets the output pixel as its row, and the output channel. What lies outside counts as the zero point.
+    `columns`, output channels of a group, chooses the tile, as `integer_tile` tells.
     """
-    tile = integer_tile(target, left)
+    tile = integer_tile(target, left, columns)
     instance = kernel("integer_conv", tile.parameters(has_zero))
     speed = target.vector_bytes * (4 if tile.quads else 2)
     return StructuredKernel(

@@ -16,15 +16,20 @@ from intaglio.targets.c.structured.source import Sizes, StructuredKernel
 
 
 def integer_gemm(
-    target: IntegerTarget, left: Byte = "uint8", *, has_zero: bool = False, row_zero: bool = False
+    target: IntegerTarget,
+    left: Byte = "uint8",
+    *,
+    columns: object = None,
+    has_zero: bool = False,
+    row_zero: bool = False,
 ) -> StructuredKernel:
     """outer x inner products of M x K by K x N bytes; the int32 sums of row (batch * M + m) go to the epilogue.
 
     The left operand stands at a_outer * o + a_inner * i + a_step * m + k, its zero point at zero_step * m. The right
     one is packed as `pack_integer` does, batches b_outer and b_inner bytes apart. `has_zero`: packed columns may have
-    zero points; `row_zero`: the left operand has one for each row.
+    zero points; `row_zero`: the left operand has one for each row. `columns` chooses the tile, as `integer_tile` tells.
     """
-    tile = integer_tile(target, left)
+    tile = integer_tile(target, left, columns)
     instance = kernel("integer_gemm", tile.parameters(has_zero), ROW_ZERO=row_zero)
     speed = target.vector_bytes * (4 if tile.quads else 2)
     return StructuredKernel(
@@ -60,12 +65,12 @@ def _matrix_blocks(target: IntegerTarget, tile: IntegerTile, size: Sizes) -> dic
     }
 
 
-def integer_pack_kernel(target: IntegerTarget, left: Byte, right: Byte) -> StructuredKernel:
+def integer_pack_kernel(target: IntegerTarget, left: Byte, right: Byte, *, columns: object = None) -> StructuredKernel:
     """Packs outer x inner matrices of K x N bytes as `pack_integer` does, for a left operand of that type.
 
     A value stands at b_outer * o + b_inner * i + k_step * k + n_step * n, its zero point at zero_step * n.
     """
-    tile = integer_tile(target, left)
+    tile = integer_tile(target, left, columns)
     instance = kernel(
         "integer_pack",
         RIGHT=f"{right}_t",

@@ -84,12 +84,17 @@ class IntegerTile:
         }
 
 
-def integer_tile(target: IntegerTarget, left: Byte = "uint8") -> IntegerTile:
-    """The tile for a left operand of that type on a target."""
+def integer_tile(target: IntegerTarget, left: Byte = "uint8", columns: object = None) -> IntegerTile:
+    """The tile for a left operand of that type on a target.
+
+    It is one vector wide where the result surely has no more columns: a wider one would compute twice as many.
+    """
     quads = bool(target.features & {"avx512_vnni", "avx_vnni"})
     rows = 6 if target.vector_registers < 32 else 14 if quads else 12
     matrices = "amx_int8" in target.features and target.vector_bytes == 64 and quads
-    return IntegerTile(left, quads, target.vector_bytes // 4, rows, matrices=matrices)
+    lanes = target.vector_bytes // 4
+    is_narrow = isinstance(columns, int) and columns <= lanes and not matrices
+    return IntegerTile(left, quads, lanes, rows, vectors=1 if is_narrow else 2, matrices=matrices)
 
 
 def panel_bytes(tile: IntegerTile, depth: Any) -> Any:
