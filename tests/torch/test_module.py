@@ -330,3 +330,23 @@ def test_many_modules_of_one_class_do_not_run_into_limits() -> None:
         net = nn.Linear(3, width + 1)
         x = torch.randn(2, 3)
         close(Module(net)(x), net(x).detach())
+
+
+class Scaled(nn.Module):
+    """A recurrent layer, which PyTorch traces only where it is told to, and a number that is part of the code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(3, 4)
+        self.scale = 2.0
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x)[0] * self.scale
+
+
+def test_calls_like_one_before_may_still_need_other_code() -> None:
+    model: Any = Module(Scaled())
+    x = torch.randn(5, 2, 3)
+    for scale in (2.0, 2.0, 3.0, 3.0, 5.0):
+        model.model.scale = scale
+        close(model(x), model.model(x).detach())

@@ -21,6 +21,9 @@ from intaglio.runtime.model.model import Model
 from intaglio.torch.backend import Options, Watcher, compile_with
 from intaglio.torch.export import quiet, reason
 
+FORM_LIMIT = 64
+"""How many forms of calls a module remembers to have compiled code for."""
+
 ImportHook = Callable[["Module"], None]
 AutodiffHook = Callable[[Graph, Graph], None]
 CompileHook = Callable[[Model], None]
@@ -78,6 +81,7 @@ class Module(torch.nn.Module):
         self.compiled: list[Model] = []
         self.values: dict[str, Any] = {}
         self._run: Any = None
+        self._forms: set[tuple[Any, ...]] = set()
 
     def forward(self, *arguments: Any, **named: Any) -> Any:
         """What the module computes, by compiled code."""
@@ -93,9 +97,15 @@ class Module(torch.nn.Module):
     def _call(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         if self._run is None:
             self._run = self._compiled_function()
+        form = self._form_of(arguments, named)
+        if form in self._forms:
+            try:
+                return self._run(self.model, arguments, named)
+            except TorchDynamoException:  # it is to be compiled anew after all, for which PyTorch has to be prepared
+                self._forms.discard(form)
         try:
             with _recurrent(self.model), quiet(), functorch_config.patch(force_non_lazy_backward_lowering=True):
-                return self._run(self.model, arguments, named)
+                found = self._run(self.model, arguments, named)
         except IntaglioError:
             raise
         except TorchDynamoException as error:
@@ -103,6 +113,15 @@ class Module(torch.nn.Module):
             if isinstance(cause, IntaglioError):
                 raise cause from error
             raise LoadError(f"PyTorch cannot trace {type(self.model).__name__}: {reason(error)}") from error
+        if len(self._forms) >= FORM_LIMIT:
+            self._forms.clear()
+        self._forms.add(form)
+        return found
+
+    def _form_of(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What calls that need the same code have in common."""
+        modes = (torch.is_grad_enabled(), self.model.training, torch.is_autocast_enabled("cpu"))
+        return (*modes, *map(_leaf_form, pytree.tree_leaves((arguments, named))))
 
     def _compiled_function(self) -> Any:
         """The call, compiled; its code is an object of its own, since PyTorch keeps what it compiled with the code."""
@@ -182,8 +201,21 @@ class Module(torch.nn.Module):
         _place(self.post_compile_hooks, name, func, is_last=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        fresh = {"forward_graph": None, "backward_graph": None, "compiled": [], "values": {}, "_run": None}
+        fresh = {
+            "forward_graph": None,
+            "backward_graph": None,
+            "compiled": [],
+            "values": {},
+            "_run": None,
+            "_forms": set(),
+        }
         return {**self.__dict__, **fresh}
+
+
+def _leaf_form(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.shape, leaf.dtype, leaf.requires_grad
+    return leaf if isinstance(leaf, (bool, int, float, str)) else type(leaf)
 
 
 def _call_module(module: Any, arguments: Any, named: Any) -> Any:
