@@ -78,6 +78,9 @@ M, POSITIVE, MIXED = numbers(2, 3), numbers(2, 3, low=0.3, high=2), apart(2, 3)
 IMAGE, SPREAD = numbers(1, 2, 4, 5), apart(1, 2, 4, 5)
 PLACES = ints([0, 2], [1, 1])
 INSIDE = numbers(2, 3, low=0.1, high=0.8)
+REGION: dict[str, Any] = {
+    "axes": (2, 3), "mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 2.0
+}  # fmt: skip
 
 UNARY = [
     *(
@@ -296,6 +299,20 @@ SAMPLING = [
         axes=(2, 3),
         keep_aspect_ratio_policy="not_larger",
         ort=False,
+    ),
+    *(
+        replace(
+            made(
+                f"Resize, region of {size}",
+                lambda b, x, roi, size=size: b.Resize(x, roi, None, size, **REGION),
+                IMAGE,
+                np.array([0.11, 0.23, 1.13, 0.87]),
+                order=1,
+                ort=False,
+            ),
+            is_single=True,
+        )
+        for size in ([3, 4], [1, 5])
     ),
     made(
         "Resize, crop",

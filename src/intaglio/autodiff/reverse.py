@@ -135,6 +135,8 @@ def _bars_of(
         return
     for value, bar in zip(inputs, found, strict=False):
         if value in wanted and value is not None and bar is not None:
+            if isinstance(bar, UnsupportedError):
+                raise bar
             yield value, bar
 
 

@@ -10,6 +10,7 @@ them, in methods that each consumer looks for:
 `expand(self, b: Builder, *inputs: Value) -> Value | tuple[Value, ...]`
     the same in simpler operators; `infer` and `reference` then follow from it and need not be written;
 `pullback(self, b: Builder, inputs, outputs, output_bars) -> gradients of the inputs (None where there is none)`;
+    an UnsupportedError in the place of one is raised where that one is wanted;
 `smooth_form(self, b: Builder, *inputs: Value) -> Value | tuple[Value | None, ...]`
     instead of `pullback`, the outputs in operators that have gradients: it is built in the backward pass, to be
     differentiated there, while the operator itself stays where it is;

@@ -18,6 +18,7 @@ from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.requirements import need_equal
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import check_size, integers, list_length, resolve_axes, sizes_of, wide
+from intaglio.ops.operand import cast, per_channel, wide_dtype
 
 COORDINATES = (
     "half_pixel",
@@ -279,11 +280,18 @@ class Resize(Op):
         whole = np.rint(output) if self.antialias else np.trunc(output)
         return np.clip(whole, limits.min, limits.max).astype(dtype)
 
-    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
-        """Resizing an axis is a matrix product, and its gradient one with the transposed matrix."""
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Any, ...]:
+        """Resizing an axis is a matrix product, and its gradient one with the transposed matrix.
+
+        With a region that is no constant, linear interpolation is differentiated in its smooth form.
+        """
         given: list[Value | None] = [*inputs, None, None, None][:4]
         x, roi, scales, sizes = given[0], given[1], *map(_present, given[2:])
         assert x is not None
+        is_cropped = self.coordinate_transformation_mode == "tf_crop_and_resize"
+        moves = roi is not None and roi.constant is None and is_cropped and self.mode != "nearest"
+        if moves and self._is_tent and x.dtype.is_float:
+            return NotImplemented
         axes = resolve_axes(range(x.rank) if self.axes is None else self.axes, x.rank)
         plan = self._known_plan(x, roi, scales, sizes)
         bar = output_bars[0]
@@ -295,7 +303,34 @@ class Resize(Op):
                 bar = _contracted(b, bar, matrix, axis)
             else:
                 bar = self._axis_bar(b, bar, plan[axis], axis)
-        return bar, *[None] * (len(inputs) - 1)
+        by_region = UnsupportedError(
+            "its gradient by the region is known for linear interpolation only, without antialias"
+        )
+        by_scale = UnsupportedError("it has no gradient by its scales, which decide the size of the result; give sizes")
+        moved = None if self.mode == "nearest" else by_scale
+        return (bar, by_region if moves else None, moved, None)[: len(inputs)]
+
+    @property
+    def _is_tent(self) -> bool:
+        return self.mode == "linear" and not self.antialias and self.keep_aspect_ratio_policy == "stretch"
+
+    def smooth_form(self, b: Builder, X: Value, roi: Value, scales: Value | None = None, sizes: Any = None) -> Value:
+        """Linear interpolation of a region: a product along each axis with weights that are tents around places."""
+        axes = resolve_axes(range(X.rank) if self.axes is None else self.axes, X.rank)
+        shape = b.Shape(b.add(self, [X, roi, scales, sizes][: 3 if sizes is None else 4])[0])
+        y = cast(b, X, wide_dtype(X.dtype))
+        for i, axis in enumerate(axes):
+            size, resized = (b.Gather(each, b.constant(axis)) for each in (b.Shape(X), shape))
+            corners = [b.Cast(b.Gather(roi, [place]), to=y.dtype.number) for place in (i, i + len(axes))]
+            last, steps = (b.Cast(each - 1, to=y.dtype.number) for each in (size, resized))
+            numbers = [b.Cast(_counted(b, each), to=y.dtype.number) for each in (size, resized)]
+            spread = corners[0] * last + numbers[1] * (corners[1] - corners[0]) * last / b.Max(steps, 1.0)
+            places = b.Where(steps > 0.0, spread, (corners[0] + corners[1]) * 0.5 * last)
+            tents = b.Relu(1.0 - b.Abs(b.Unsqueeze(numbers[0], [1]) - places))
+            y = _contracted(b, y, b.Transpose(tents, perm=(1, 0)), axis)
+            is_inside = b.And(places >= 0.0, places <= last)
+            y = b.Where(per_channel(b, is_inside, X.rank, axis), y, b.constant(self.extrapolation_value, y.dtype))
+        return cast(b, y, X.dtype)
 
     def _known_plan(
         self, x: Value, roi: Value | None, scales: Value | None, sizes: Value | None
@@ -334,6 +369,11 @@ class Resize(Op):
         op = self.changed(axes=(1,), extrapolation_value=0.0)
         (matrix,) = b.add(op, [b.EyeLike(square), *parameters])
         return matrix
+
+
+def _counted(b: Builder, count: Value) -> Value:
+    """The numbers from 0 up to a count."""
+    return b.Range(b.constant(0, count.dtype), count, b.constant(1, count.dtype))
 
 
 def _present(value: Value | None) -> Value | None:
