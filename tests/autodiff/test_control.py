@@ -202,3 +202,35 @@ def test_gradients_of_weights_are_one_product_behind_the_loop(direction: int, is
     products = [node.outputs[0].shape for body in bodies for node in body.nodes if node.op.name == "MatMul"]
     assert (3, 3) not in products, "no round makes a product as large as the weights"
     assert any(node.op.name == "MatMul" and node.output.shape == (3, 3) for node in made.nodes)
+
+
+@pytest.mark.parametrize(("axis", "operator", "reason"), [(0, "Loop", "its body carries"), (-1, "Concat", "the rank")])
+def test_a_loop_that_carries_a_sequence_is_refused_with_the_reason(axis: int, operator: str, reason: str) -> None:
+    from onnx import TensorProto, helper
+
+    numbers = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size]) for name, size in (("x", 3), ("y", "k"))]
+    count, goes_on = (
+        helper.make_tensor_value_info(name, type, [])
+        for name, type in (("round", TensorProto.INT64), ("goes_on", TensorProto.BOOL))
+    )
+    before, behind = (helper.make_tensor_sequence_value_info(name, TensorProto.FLOAT, [3]) for name in ("s", "s_out"))
+    body = helper.make_graph(
+        [
+            helper.make_node("Mul", ["x", "x"], ["square"]),
+            helper.make_node("SequenceInsert", ["s", "square"], ["s_out"]),
+            helper.make_node("Identity", ["goes_on"], ["still"]),
+        ],
+        "body",
+        [count, goes_on, before],
+        [helper.make_tensor_value_info("still", TensorProto.BOOL, []), behind],
+    )
+    nodes = [
+        helper.make_node("Constant", [], ["n"], value_int=3),
+        helper.make_node("SequenceEmpty", [], ["empty"]),
+        helper.make_node("Loop", ["n", "", "empty"], ["all"], body=body),
+        helper.make_node("ConcatFromSequence", ["all"], ["y"], axis=axis),
+    ]
+    graph = helper.make_graph(nodes, "grows", numbers[:1], numbers[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnsupportedError, match=f"{operator}.*at #.*{reason}"):
+        intaglio.grad(model)

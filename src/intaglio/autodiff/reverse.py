@@ -20,7 +20,7 @@ from intaglio.autodiff.path import (
 )
 from intaglio.autodiff.rules import CONTROL, is_straight, own_rule
 from intaglio.autodiff.sequences import add_bars, zero_bar
-from intaglio.errors import GraphError, UnsupportedError
+from intaglio.errors import GraphError, ShapeError, UnsupportedError
 from intaglio.ir.build import Builder, infer_types
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Tensor
@@ -93,7 +93,7 @@ def _pull_back_node(
             found = list(_bars_of(b, node, wanted, bars, straight_through))
         except NotDifferentiableError as error:
             missing.update(error.missing)
-        except UnsupportedError as error:
+        except (UnsupportedError, ShapeError) as error:
             missing[node] = str(error)
     if missing:
         found = [(value, zero_bar(b, value)) for value in wanted if isinstance(value.type, TensorType)]

@@ -211,7 +211,7 @@ class ConcatFromSequence(Op):
         bar = output_bars[0]
         if self.new_axis:
             return (b.SplitToSequence(bar, axis=self.axis, keepdims=0),)
-        axis = resolve_axis(self.axis, bar.rank)
+        axis = self.axis if self.axis >= 0 else resolve_axis(self.axis, bar.rank)
         lengths = map_elements(b, lambda inner, x: inner.Shape(x, start=axis, end=axis + 1), inputs[0])
         return (b.SplitToSequence(bar, b.ConcatFromSequence(lengths, axis=0), axis=axis),)
 
