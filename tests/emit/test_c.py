@@ -399,6 +399,19 @@ def test_a_library_asks_the_reference_for_nothing(tmp_path: Path, monkeypatch: p
         build(classifier(), tmp_path, kind="exe")
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_pads_that_follow_from_sizes_leave_nothing_unused(style: str, tmp_path: Path) -> None:
+    """The sizes of the result are known without the pads, which only the run tells."""
+    model = parse(
+        """net (int64[1, seq] ids) => (float[1, seq] y) {
+            s = Shape <start=1> (ids) p = Slice(table, zero, s, one) t = Shape <start=1> (p) d = Sub(s, t)
+            pads = Concat <axis=0> (zero, zero, zero, d) y = Pad(p, pads) }""",
+        table=drawn(1, 16), zero=np.array([0]), one=np.array([1]),
+    )  # fmt: skip
+    for place, length in enumerate((5, 16, 20)):
+        check(model, [np.zeros((1, length), np.int64)], tmp_path / str(place), style)
+
+
 ASSUMED = {
     "a part of a table": (
         """net (int64[batch, seq] ids) => (float[batch, seq, 4] y) {

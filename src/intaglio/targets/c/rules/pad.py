@@ -90,6 +90,7 @@ for (int64_t i = 0; i < count; i++) {
     fault |= given[axis] - value[4 * axis] - value[4 * axis + 1] < 0;
     shape[axis] = given[axis] + before + behind;
 }
+(void)shape;
 """
 
 
