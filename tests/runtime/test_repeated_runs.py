@@ -289,3 +289,32 @@ def test_labels_and_maps_cut_no_segment(kind: str) -> None:
     explained = intaglio.load(classifier(kind, False)).explain()
     assert explained.segments == 1
     assert len(explained.host_nodes) == (2 if kind == "strings" else 1)
+
+
+def test_a_segment_that_finds_out_sizes_for_itself() -> None:
+    """The rounds of a loop are known only in the run, and nobody else asks for them."""
+    step = helper.make_node("Add", ["carried", "one"], ["next"])
+    going = helper.make_node("Identity", ["going"], ["on"])
+    numbers = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("carried", "next")]
+    flags = [helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("going", "on")]
+    count = helper.make_tensor_value_info("i", TensorProto.INT64, [])
+    body = helper.make_graph([going, step], "body", [count, flags[0], numbers[0]], [flags[1], numbers[1]])
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["top"], keepdims=0),
+        helper.make_node("Cast", ["top"], ["rounds"], to=TensorProto.INT64),
+        helper.make_node("Loop", ["rounds", "", "x"], ["y"], body=body),
+        helper.make_node("ZipMap", ["y"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[3, 8]),
+    ]
+    maps = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])]
+    outputs = [helper.make_value_info("z", helper.make_sequence_type_proto(maps))]
+    one = numpy_helper.from_array(np.array(1, np.float32), "one")
+    graph = helper.make_graph(nodes, "rounds", inputs, outputs, [one])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = intaglio.load(helper.make_model(graph, opset_imports=imports, ir_version=8))
+    assert model.whole_engine().quick is not None  # pyright: ignore[reportAttributeAccessIssue]
+    for rows, top in ((2, 3), (1, 5), (2, 0), (2, 4)):
+        x = np.zeros((rows, 2), np.float32)
+        x[0, 1] = top
+        expected = [dict(zip([3, 8], row, strict=True)) for row in (x + top).tolist()]
+        assert model(x) == expected

@@ -71,13 +71,13 @@ class _Steps:
         asked = {name for pair in self.plan.assumptions for dim in pair for name in symbols(dim)}
         asked |= {name for each in self.plan.requirements for name in each.symbols}
         segments = [step for step in steps if isinstance(step, CompiledStep)]
-        is_early = not any(segment.step.late for segment in segments)
-        return is_early and asked <= self.known and all(set(each.frame.all_symbols()) <= told for each in segments)
+        is_early = not any(each.step.told or any(each.step.late_outputs) for each in segments)
+        return is_early and asked <= self.known and all(_needs(each) <= told for each in segments)
 
     def hosted(self, steps: Sequence[CompiledStep | HostStep], outputs: Sequence[Value]) -> Hosted:
         """The parts."""
         segments = [step for step in steps if isinstance(step, CompiledStep)]
-        self._needed = self.known.union(*(each.frame.all_symbols() for each in segments))
+        self._needed = self.known.union(*map(_needs, segments))
         parts = tuple([self._host(step) if isinstance(step, HostStep) else self._native(step) for step in steps])
         texts = tuple([place for place, value in enumerate(self.plan.inputs) if value.dtype.kind == "string"])
         places = tuple([(self._places[value], self._is_view(value)) for value in outputs])
@@ -101,8 +101,13 @@ class _Steps:
     def _native(self, step: CompiledStep) -> NativePart:
         segment = step.step
         inputs = tuple([self._places[value] for value in segment.inputs])
-        is_open = not set(step.frame.all_symbols()) <= self.known
+        is_open = not _needs(step) <= self.known
         return NativePart(inputs, tuple([self._place(value) for value in segment.outputs]), is_open)
+
+
+def _needs(step: CompiledStep) -> set[str]:
+    """The sizes that a segment must be given: all but those that it finds out for itself."""
+    return set(step.frame.all_symbols(step.step.late))
 
 
 def _tells_no_sizes(step: HostStep) -> bool:
