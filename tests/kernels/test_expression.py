@@ -46,7 +46,7 @@ BOOL = DTYPES["bool"]
 UNARY = [
     "Abs", "Neg", "Sign", "Reciprocal", "Relu", "BitwiseNot", "Identity", "Ceil", "Floor", "Round", "Sqrt", "Exp",
     "Log", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf",
-    "Sigmoid", "Not", "IsNaN",
+    "Sigmoid", "Not", "IsNaN", "Elu", "Selu", "Celu",
 ]  # fmt: skip
 BINARY = [
     "Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Less",
@@ -54,7 +54,7 @@ BINARY = [
 ]  # fmt: skip
 
 ULPS = {"Pow": 2, "Exp": 4, "Log": 4, "Sin": 4, "Cos": 4, "Tan": 8, "Tanh": 6, "Erf": 4, "Sigmoid": 4, "Sinh": 4}
-ULPS |= dict.fromkeys(("Asin", "Acos", "Atan", "Cosh", "Asinh", "Acosh", "Atanh"), 4)
+ULPS |= dict.fromkeys(("Asin", "Acos", "Atan", "Cosh", "Asinh", "Acosh", "Atanh", "Elu", "Selu", "Celu"), 4)
 """How far the approximations of a function may be from NumPy's, which is off by a few units itself."""
 
 

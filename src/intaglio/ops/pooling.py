@@ -77,9 +77,8 @@ class MaxPool(_Pool):
     def _inside(self, shape: tuple[int, ...], windows: Sequence[Window], best: Array) -> Array:
         """The best elements, where a margin is as low as all of X that a window sees: the first inside of X."""
         views = slide(pad_for_windows(np.ones((1, 1, *shape[2:]), bool), windows, False), windows)
-        inside = np.broadcast_to(
-            views.reshape(*views.shape[: len(shape)], -1), (*best.shape, prod(views.shape[len(shape) :]))
-        )
+        taps = prod(views.shape[len(shape) :])
+        inside = np.broadcast_to(views.reshape(*views.shape[: len(shape)], taps), (*best.shape, taps))
         is_inside = np.take_along_axis(inside, best[..., None], -1)[..., 0]
         return np.where(is_inside, best, np.argmax(inside, axis=-1))
 
