@@ -66,12 +66,13 @@ def examine(specimen: Specimen, threads: int, notes: Notes) -> None:
         explain=timed(lambda: str(model.explain())), plan=timed(lambda: model.memory_plan(sizes_of(model, cases[0])))
     )
     notes.add(step="done", host=[[list(call.nodes), call.reason] for call in model.explain().host_nodes])
-    _add_spread(specimen, found, tolerance)
+    _add_spread(specimen, model, found, tolerance)
     notes.add(cases=found)
 
 
-def _add_spread(specimen: Specimen, found: list[dict[str, Any]], tolerance: float) -> None:
-    """Where answers differ, tell by how much those of the judge with and without its optimisations do.
+def _add_spread(specimen: Specimen, model: Any, found: list[dict[str, Any]], tolerance: float) -> None:
+    """Where answers differ, tell by how much those of the judge with and without its optimisations do, and by how much
+    ours and those with them.
 
     Rounding in the middle of a quantised model moves answers by far more than the tolerance, on any engine.
     """
@@ -82,7 +83,8 @@ def _add_spread(specimen: Specimen, found: list[dict[str, Any]], tolerance: floa
     for case, place in zip(found, _order(len(feeds)), strict=True):
         if case["error"] > tolerance:
             answers = [array for answer in session.run(None, feeds[place]) for array in flat(answer)]
-            case["spread"] = difference(answers, expected[place])[0]
+            ours = [array for value in model.run(feeds[place]).values() for array in flat(value)]
+            case["spread"], case["optimised"] = (difference(answers, each)[0] for each in (expected[place], ours))
 
 
 def _order(count: int) -> list[int]:

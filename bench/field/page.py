@@ -9,6 +9,7 @@ from typing import Any
 from bench import report
 from bench.field.measure import (
     Settings,
+    agrees,
     is_late,
     is_processor_time,
     problems,
@@ -43,8 +44,9 @@ AFTER = """
 - **sizes** is at how many sizes the answers agree, of how many were tried. The tolerance follows from the types that a
   model computes in, and is never that of one model: relative to the largest value of an output, 1e-4 in float32, 1e-6
   in float64, 2e-2 in float16, 5e-2 where values are quantised on the way. Whole numbers and text must be the same.
-  Where ONNX Runtime with and without its optimisations differ from each other by more than that, by no more than they
-  do; the notes tell these cases.
+  Where values are rounded in the middle, ONNX Runtime with and without its optimisations differ from each other by as
+  much; what is as near to one of them as the tolerance, or as they are to each other, agrees. The notes tell these
+  cases.
 - **worst error** is the largest difference in any output, relative to the largest value of that output.
 - **host nodes** is how many nodes the reference engine ran in one run.
 - **cold** is the time from the path to the first answer with an empty cache of compiled code, **warm** the same in a
@@ -132,9 +134,7 @@ def line(specimen: Specimen) -> list[str]:
     result = read_result(specimen)
     check, race = result.get("check", {}), result.get("race", {})
     cases = check.get("cases", [])
-    agreed = {str(c["sizes"]) for c in cases} - {
-        str(c["sizes"]) for c in cases if c["error"] > max(check["tolerance"], spread_of(c))
-    }
+    agreed = {str(c["sizes"]) for c in cases} - {str(c["sizes"]) for c in cases if not agrees(c, check["tolerance"])}
     tried = len({str(case["sizes"]) for case in cases})
     error = max((case["error"] for case in cases), default=math.nan)
     memories = [race.get(engine, {}).get("memory") for engine in ("ours", "theirs")]
@@ -161,10 +161,10 @@ def notes_of(result: dict[str, Any]) -> list[str]:
         reasons[f"{kinds}: {reason}"] = reasons.get(f"{kinds}: {reason}", 0) + 1
     check = result.get("check", {})
     spread = [
-        f"{told(case['sizes'])}: error {case['error']:.0e}; ONNX Runtime with and without its optimisations differ by "
-        f"{spread_of(case):.0e}"
+        f"{told(case['sizes'])}: error {case['error']:.1e}; ONNX Runtime with and without its optimisations differ by "
+        f"{spread_of(case):.1e}" + (f", ours and the former by {case['optimised']:.1e}" if "optimised" in case else "")
         for case in check.get("cases", ())
-        if check["tolerance"] < case["error"] <= spread_of(case)
+        if check["tolerance"] < case["error"] and agrees(case, check["tolerance"])
     ]
     host = [f"on the host, {count} times: {reason}" for reason, count in reasons.items()]
     race = result.get("race", {})

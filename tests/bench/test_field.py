@@ -213,8 +213,9 @@ def test_a_wrong_answer_is_told_with_its_size(folder: Path) -> None:
     write_model(chosen, 3.0)
     found = check(chosen, SETTINGS)
     assert all(case["spread"] == pytest.approx(0.5) for case in found["cases"])  # the judge is as far from what it said
+    assert all(case["optimised"] == 0 for case in found["cases"])  # and that is what we said
     for case in found["cases"]:
-        del case["spread"]
+        del case["spread"], case["optimised"]
     result = keep(chosen, check=found)
     assert [text.partition(",")[0] for text in problems(result)] == ["x 3: error 5.0e-01", "x 5: error 5.0e-01"]
     assert "| policy.script | 0 of 2 |" in page.page([chosen], SETTINGS, "")
