@@ -12,7 +12,7 @@ from intaglio import ops
 from intaglio.errors import UnsupportedError
 
 X = np.random.default_rng(0).standard_normal((1, 2, 6, 7)).astype(np.float32)
-ROI = np.float32([0.11, 0.23, 0.83, 0.87])
+ROI = np.array([0.11, 0.23, 0.83, 0.87], np.float32)
 
 
 def cropped(**named: Any) -> Any:
@@ -48,6 +48,6 @@ def test_both_gradients_agree_with_those_of_a_constant_region() -> None:
 def test_scales_have_no_gradient() -> None:
     with intaglio.build("scaled", inputs={"x": "float32[1, 2, 6, 7]", "scales": "float32[4]"}) as g:
         g.output(y=ops.Resize(g["x"], None, g["scales"], mode="linear"))
-    assert np.abs(intaglio.grad(g.graph, wrt="x")(X, np.float32([1, 1, 2, 2]))).max() > 0
+    assert np.abs(intaglio.grad(g.graph, wrt="x")(X, np.array([1, 1, 2, 2], np.float32))).max() > 0
     with pytest.raises(UnsupportedError, match="no gradient by its scales"):
         intaglio.grad(g.graph)
