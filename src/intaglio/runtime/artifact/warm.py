@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-import intaglio
+from intaglio import errors
 from intaglio.errors import CompileError, GraphError, InputError, IntaglioError, LoadError
 from intaglio.ir.op import OPERATORS
 from intaglio.onnx.info import Imported, ModelInfo
@@ -174,7 +174,7 @@ def _package_state() -> str | None:
     """A hash of how the files of Intaglio and of onnx look, which changes with them; None where there are none."""
     schemas = find_spec("onnx")
     try:
-        looks = sorted(_looks(str(Path(intaglio.__file__).parent)))
+        looks = sorted(_looks(str(Path(errors.__file__).parent)))
         if schemas is not None and schemas.origin is not None:
             status = os.stat(schemas.origin)
             looks.append(f"{schemas.origin} {status.st_size} {status.st_mtime_ns}")
