@@ -125,6 +125,20 @@ def test_a_value_that_a_subgraph_reads_is_there_before_it_runs() -> None:
             np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("channels", "is_apart"), [(1, False), (2, True), (3, True), (4, True), (5, False), (16, False)]
+)
+def test_dear_functions_of_few_channels_have_whole_vectors(channels: int, is_apart: bool) -> None:
+    def build(b: Builder, x: Value, w: Value) -> Value:
+        return b.Sigmoid(b.Relu(b.Conv(x, w, pads=(1, 1, 1, 1))))
+
+    graph = graph_of(build, (1, 8, 6, 7), (channels, 8, 3, 3))
+    titles = kernels(graph)
+    assert ("Sigmoid" in titles) == is_apart
+    assert any(title.startswith("Conv + Relu") for title in titles)
+    check(graph)
+
+
 def test_a_kernel_holds_so_many_nodes() -> None:
     def build(b: Any, x: Value) -> Value:
         for _ in range(GROUP_LIMIT + 5):

@@ -124,7 +124,8 @@ def _candidates(node: Node, group_of: dict[Value, Group]) -> list[Group]:
 def _can_merge(group: Group, other: Group) -> bool:
     """Whether two groups that a node has joined can be one kernel."""
     if group.kind == "anchor" and other.kind == "loop" and len(group.nodes) + len(other.nodes) <= GROUP_LIMIT:
-        return not other.reduced and all(_fits_epilogue(group, node, other) for node in other.nodes)
+        is_even = all(_fits_epilogue(group, node, other) for node in other.nodes)
+        return not other.reduced and is_even and not any(_wastes_lanes(group, node) for node in other.nodes)
     if group.kind != "loop" or other.kind != "loop" or len(group.nodes) + len(other.nodes) > GROUP_LIMIT:
         return False
     reduced = group.reduced or other.reduced
@@ -154,8 +155,19 @@ def _can_join(group: Group, node: Node) -> bool:
     if len(group.nodes) >= GROUP_LIMIT:
         return False
     if group.kind == "anchor":
-        return group.fuses and _fits_epilogue(group, node)
+        return group.fuses and _fits_epilogue(group, node) and not _wastes_lanes(group, node)
     return group.kind == "loop" and _fits_loop(group, node)
+
+
+NARROW = 4
+"""The channels of an image that leave at least half of a vector empty."""
+
+
+def _wastes_lanes(group: Group, node: Node) -> bool:
+    """Whether a kernel would compute a dear function of images with few channels, mostly on lanes that hold nothing."""
+    channels = group.shape[-1]
+    is_narrow = isinstance(channels, int) and 1 < channels <= NARROW
+    return is_narrow and len(group.shape) > 2 and not node.op.is_cheap
 
 
 def _why_apart(candidates: list[Group], node: Node, order: _Order, place: int) -> str:
@@ -185,6 +197,8 @@ def _why_not_join(group: Group, node: Node, name: str) -> str:
         return f"it reduces along other axes than the kernel of {name} can"
     if node.output.shape != group.shape:
         return f"{name} is computed over {_text(group.shape)} and this over {_text(node.output.shape)}"
+    if group.kind == "anchor" and _wastes_lanes(group, node):
+        return f"the vectors of {name} hold few channels, and this function is dear"
     if group.kind == "anchor":
         return f"an operand does not advance evenly along rows and columns of {name}"
     return f"{name} reduces along axes that are not the last"
