@@ -455,3 +455,12 @@ def test_recurrent_layers_of_textbooks(operator: str, gates: int, direction: str
         **({"c": drawn(count, 2, 4)} if with_state and operator == "LSTM" else {}),
     )
     check(model, [drawn(5, 2, 3)], tmp_path, "readable")
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax <axis=0>"])
+def test_rows_that_repeat_one_value_are_written_whole(operator: str, style: str, tmp_path: Path) -> None:
+    text = f"net (float[2, 1] x) => (float[2, 3] y) {{ e = Expand(x, sizes) y = {operator} (e) }}"
+    intaglio.export(parse(text, sizes=np.array([2, 3])), "c", tmp_path / "net", style=style)
+    run = subprocess.run(["make", "test"], cwd=tmp_path / "net", capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr

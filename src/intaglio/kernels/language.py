@@ -187,6 +187,19 @@ class LoopKernel:
                 found.add(each.name)
         return found
 
+    def row_stores(self) -> set[str]:
+        """The parameters that are written once for a row: their value and their place are the same all along it.
+
+        A value of a row may also be stored to each element, where what is reduced was repeated along the row.
+        """
+        kept, rows = len(self.kept), self.row_values()
+        steps = {each.name: each.steps[kept:] for each in self.parameters}
+        return {
+            parameter
+            for parameter, value in self.stores.items()
+            if set(names_in(value)) <= rows and all(step == 0 for step in steps[parameter])
+        }
+
     def levels(self) -> dict[str, int]:
         """How many reductions, one behind the other, each value stands behind."""
         found: dict[str, int] = {}

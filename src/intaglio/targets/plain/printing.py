@@ -150,8 +150,9 @@ class _Printer:
             if reductions:
                 self._emit_reductions(reductions, done)
         stores = [each for each in self.kernel.body if isinstance(each, Store)]
-        inner = [each for each in stores if not set(names_in(each.value)) <= rows]
-        self._emit_statements([each for each in stores if each not in inner])
+        once = self.kernel.row_stores()
+        inner = [each for each in stores if each.parameter not in once]
+        self._emit_statements([each for each in stores if each.parameter in once])
         if inner:
             self._emit_elements(inner, [each.value for each in inner], done)
 

@@ -80,6 +80,7 @@ class _Emission:
         self.stored = {each.parameter: each.value for each in kernel.body if isinstance(each, Store)}
         self._make_loops()
         self.row_values = kernel.row_values() if kernel.has_reduction else set[str]()
+        self.row_stores = kernel.row_stores() if kernel.has_reduction else set[str]()
         self.levels = kernel.levels()
         self.spilled = self._find_spilled()
 
@@ -95,9 +96,6 @@ class _Emission:
     def _nest(self, first: int, last: int) -> _Nest:
         extents = tuple(self.given[loop.name] for loop in self.kernel.loops[first:last])
         return _Nest(extents, tuple(each.steps[first:last] for each in self.kernel.parameters))
-
-    def _is_row(self, value: Expr) -> bool:
-        return self.kernel.has_reduction and all(name in self.row_values for name in names_in(value))
 
     def _is_hoisted(self, load: Load) -> bool:
         """Whether a load can stand before the innermost loop."""
@@ -220,7 +218,8 @@ class _Emission:
         return lines
 
     def _stored_values(self) -> list[Expr]:
-        return list(dict.fromkeys(self.stored.values()))
+        """What is stored to each element of a row."""
+        return list(dict.fromkeys(value for name, value in self.stored.items() if name not in self.row_stores))
 
     def _inner_step(self, index: int) -> str:
         step = self.columns.steps[index][-1]
@@ -288,7 +287,8 @@ class _Emission:
         for value in targets:
             if isinstance(value, Name) and value.name in self.spilled and self.levels[value.name] == at:
                 lines.append(indent + self._spill(value, left))
-            lines += [indent + self._store(name, value, left) for name, each in self.stored.items() if each == value]
+            places = [name for name, each in self.stored.items() if each == value and name not in self.row_stores]
+            lines += [indent + self._store(name, value, left) for name in places]
         return lines
 
     def _cone(self, targets: list[Expr], at: int, known: set[str]) -> list[str]:
@@ -443,7 +443,7 @@ class _Emission:
         targets = [
             value
             for value in dict.fromkeys([*spilled, *self._stored_values()])
-            if not self._is_row(value) and max((self.levels.get(name, 0) for name in names_in(value)), default=0) == at
+            if max((self.levels.get(name, 0) for name in names_in(value)), default=0) == at
         ]
         if not reductions and not targets:
             return []
@@ -488,7 +488,7 @@ class _Emission:
     def _row_stores(self) -> list[str]:
         lines: list[str] = []
         for parameter, value in self.stored.items():
-            if self._is_row(value):
+            if parameter in self.row_stores:
                 suffix, text = self._access(parameter, value.type), self.variables.register(value).text
                 lines.append(f"        ig_store_n_{suffix}(p{self.place[parameter]}, {text}, 1);")
         return lines
