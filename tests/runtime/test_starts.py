@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.runtime.test_repeated_runs import classifier, data_for
 
 import intaglio
+from intaglio import errors
 from intaglio.runtime.artifact.warm import _package_state as warm_state  # pyright: ignore[reportPrivateUsage]
 from intaglio.runtime.artifact.warm import warm_start
 
@@ -113,7 +114,7 @@ def test_a_change_in_any_part_of_the_package_makes_programs_old(
     package, found = Path(intaglio.__file__).parent, []
     copy = tmp_path / "intaglio"
     shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(intaglio, "__file__", str(copy / "__init__.py"))
+    monkeypatch.setattr(errors, "__file__", str(copy / "errors.py"))
     for text in ("", "\n"):
         with (copy / name).open("a") as file:
             file.write(text)
