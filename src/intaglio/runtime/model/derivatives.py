@@ -58,8 +58,7 @@ def grad(
     not round. `options` are those of `load`; without them, the engine, threads and limits are those of the given model.
     """
     work = _Work(model, parameters, recompute, straight_through, options)
-    of_value, wrt_values = work.tensor(of), work.tensors(wrt)
-    work.begin([of_value, *wrt_values])
+    of_value, wrt_values = work.begin_one(of, wrt)
     bars = work.pull_back([(of_value, work.ones(of_value))], wrt_values)
     return work.model(work.named(wrt_values, bars, "gradient"))
 
@@ -76,8 +75,7 @@ def value_and_grad(
 ) -> Any:
     """What `grad` gives, with the value of `of` as the first output."""
     work = _Work(model, parameters, recompute, straight_through, options)
-    of_value, wrt_values = work.tensor(of), work.tensors(wrt)
-    work.begin([of_value, *wrt_values])
+    of_value, wrt_values = work.begin_one(of, wrt)
     bars = work.pull_back([(of_value, work.ones(of_value))], wrt_values)
     return work.model([of_value, *work.named(wrt_values, bars, "gradient")])
 
@@ -97,8 +95,7 @@ def vjp(
     The weights are further inputs, one for each of `of` (by default all outputs), named with `.bar` behind.
     """
     work = _Work(model, parameters, recompute, straight_through, options)
-    of_values, wrt_values = work.outputs(of), work.tensors(wrt)
-    work.begin([*of_values, *wrt_values])
+    of_values, wrt_values = work.begin(of, wrt)
     seeds = [(value, work.graph.add_input(f"{value.name}.bar", value.type)) for value in of_values]
     return work.model(work.named(wrt_values, work.pull_back(seeds, wrt_values), "gradient"))
 
@@ -119,8 +116,7 @@ def jvp(
     one for each of `of` (by default all outputs).
     """
     work = _Work(model, parameters, recompute, straight_through, options)
-    of_values, wrt_values = work.outputs(of), work.tensors(wrt)
-    work.begin([*of_values, *wrt_values])
+    of_values, wrt_values = work.begin(of, wrt)
     tangents = [work.graph.add_input(f"{value.name}.tangent", value.type) for value in wrt_values]
     weights = [work.zeros(value) for value in of_values]
     bars = work.pull_back(list(zip(of_values, weights, strict=True)), wrt_values)
@@ -145,8 +141,7 @@ def hessian_vector_product(
     elements, it is their sum that is differentiated.
     """
     work = _Work(model, parameters, recompute, straight_through, options)
-    of_value, wrt_values = work.tensor(of), work.tensors(wrt)
-    work.begin([of_value, *wrt_values])
+    of_value, wrt_values = work.begin_one(of, wrt)
     tangents = [work.graph.add_input(f"{value.name}.tangent", value.type) for value in wrt_values]
     bars = work.pull_back([(of_value, work.ones(of_value))], wrt_values)
     seeds = [(bar, tangent) for bar, tangent in zip(bars, tangents, strict=True) if bar is not None]
@@ -168,8 +163,7 @@ def jacobian(
     The backward pass runs once for each element of `of`. The outputs are named with `.jacobian` behind.
     """
     work = _Work(model, parameters, recompute, straight_through, options)
-    of_value, wrt_values = work.tensor(of), work.tensors(wrt)
-    work.begin([of_value, *wrt_values])
+    of_value, wrt_values = work.begin_one(of, wrt)
     with work.builder.active() as b:
         rows = _all_rows(b, of_value, wrt_values, work.pull_back)
         shapes = [b.Concat(b.Shape(of_value), b.Shape(value), axis=0) for value in wrt_values]
@@ -221,7 +215,28 @@ class _Work:
         self._original: set[Value] = set()
         self._known = {v.name: v for v in (*self.graph.constants(), *self.graph.values(), *self.graph.outputs)}
 
-    def tensor(self, name: str | None) -> Value:
+    def begin_one(self, of: str | None, wrt: Names) -> tuple[Value, list[Value]]:
+        """The tensor to differentiate and those to differentiate by, in a graph that is ready for gradients."""
+        of_value, wrt_values = self._tensor(of), self._tensors(wrt)
+        self._prepare([of_value, *wrt_values])
+        return of_value, wrt_values
+
+    def begin(self, of: Names, wrt: Names) -> tuple[list[Value], list[Value]]:
+        """The tensors to differentiate and those to differentiate by, in a graph that is ready for gradients."""
+        of_values, wrt_values = self._outputs(of), self._tensors(wrt)
+        self._prepare([*of_values, *wrt_values])
+        return of_values, wrt_values
+
+    def _prepare(self, kept: Sequence[Value]) -> None:
+        """Find patterns that have short gradients; `kept` are what the user named."""
+        if self._options.get("simplify", True):
+            known = {name: self._options[name] for name in ("disable", "exact") if name in self._options}
+            recognise(self.graph, kept, **known)
+        self._original = set(self.graph.values())
+        if self._recompute != "none":
+            self._border = self.builder.Identity(self.builder.constant(0))
+
+    def _tensor(self, name: str | None) -> Value:
         """The tensor to differentiate, by default the only output that can be."""
         if name is not None:
             return self._find(name, "of")
@@ -231,7 +246,7 @@ class _Work:
             raise InputError(f"say which tensor to differentiate, `of=`: the outputs are {names}")
         return outputs[0]
 
-    def outputs(self, names: Names) -> list[Value]:
+    def _outputs(self, names: Names) -> list[Value]:
         """The tensors to differentiate, by default all outputs that can be."""
         if names is not None:
             return [self._find(name, "of") for name in _listed(names)]
@@ -240,7 +255,7 @@ class _Work:
             raise InputError("the model has no output of a floating-point type; name a tensor, `of=`")
         return found
 
-    def tensors(self, names: Names) -> list[Value]:
+    def _tensors(self, names: Names) -> list[Value]:
         """The tensors to differentiate by, by default the inputs; weights become inputs where that is wanted."""
         if names is None:
             found = [value for value in self.graph.inputs if _is_float(value)]
@@ -278,15 +293,6 @@ class _Work:
         near = get_close_matches(name, self._known, 3)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _some(self._known)
         return f"the model has no tensor {name!r} ({role}); {hint}"
-
-    def begin(self, kept: Sequence[Value]) -> None:
-        """Prepare the graph for gradients: patterns that have short ones are found; `kept` are what the user named."""
-        if self._options.get("simplify", True):
-            known = {name: self._options[name] for name in ("disable", "exact") if name in self._options}
-            recognise(self.graph, kept, **known)
-        self._original = set(self.graph.values())
-        if self._recompute != "none":
-            self._border = self.builder.Identity(self.builder.constant(0))
 
     def ones(self, value: Value) -> Value:
         """Ones in the shape of a value."""
