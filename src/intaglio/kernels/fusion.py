@@ -124,8 +124,7 @@ def _candidates(node: Node, group_of: dict[Value, Group]) -> list[Group]:
 def _can_merge(group: Group, other: Group) -> bool:
     """Whether two groups that a node has joined can be one kernel."""
     if group.kind == "anchor" and other.kind == "loop" and len(group.nodes) + len(other.nodes) <= GROUP_LIMIT:
-        is_even = all(_fits_epilogue(group, node, other) for node in other.nodes)
-        return not other.reduced and is_even and not any(_wastes_lanes(group, node) for node in other.nodes)
+        return not other.reduced and all(_fits_epilogue(group, node, other) for node in other.nodes)
     if group.kind != "loop" or other.kind != "loop" or len(group.nodes) + len(other.nodes) > GROUP_LIMIT:
         return False
     reduced = group.reduced or other.reduced
@@ -155,7 +154,7 @@ def _can_join(group: Group, node: Node) -> bool:
     if len(group.nodes) >= GROUP_LIMIT:
         return False
     if group.kind == "anchor":
-        return group.fuses and _fits_epilogue(group, node) and not _wastes_lanes(group, node)
+        return group.fuses and _fits_epilogue(group, node)
     return group.kind == "loop" and _fits_loop(group, node)
 
 
@@ -229,11 +228,13 @@ def _reads_rows(group: Group, node: Node) -> bool:
 
 
 def _fits_epilogue(group: Group, node: Node, other: Group | None = None) -> bool:
-    """Whether the node has the result's shape and its other operands advance evenly along rows and columns.
+    """Whether the node has the result's shape, its other operands advance evenly along rows and columns, and it pays.
 
     `other` is a group that is to become a part of this one.
     """
     if node.op.name in REDUCTIONS or node.output.shape != group.shape or not group.shape:
+        return False
+    if _wastes_lanes(group, node):
         return False
     for value in reads(node):
         if value in group.values or (other is not None and value in other.values):
