@@ -55,7 +55,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, str]]:
-    """The tensors of a file, and its metadata."""
+    """The tensors of a file in the order of their names, and its metadata."""
     from safetensors import SafetensorError, deserialize, safe_open
 
     try:
@@ -68,6 +68,7 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[s
             metadata = dict(file.metadata() or {})
     except SafetensorError as error:
         raise LoadError(f"{os.fspath(path)!r} is no file of safetensors: {error}") from None
+    entries.sort(key=lambda pair: pair[0])  # the library gives them in an order that changes from run to run
     return {name: _array(name, entry) for name, entry in entries}, metadata
 
 
