@@ -88,7 +88,7 @@ def _wrong_floats(ours: Any, plain: Any, samples: list[Any], count: int) -> Any:
     own = ours.astype(np.float64)
     with np.errstate(all="ignore"):
         errors = [np.where(is_firm & (kinds[0] == 0), value - values[0], 0.0) for value in values[1:]]
-        spread = np.sqrt(np.sum(np.square(errors), axis=0) / count) if errors else np.zeros(plain.shape)
+        spread = np.hypot.reduce(errors) / np.sqrt(count) if errors else np.zeros(plain.shape)  # squares would vanish
         typical = float(np.median(spread)) if spread.size else 0.0
         unit = 4 * float(ml_dtypes.finfo(plain.dtype).eps) * np.abs(values[0]) if spread.any() else 0.0
         limit = FACTOR * np.maximum(spread, min(typical, float(np.max(spread, initial=0.0)))) + unit

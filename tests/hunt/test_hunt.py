@@ -75,6 +75,14 @@ def test_rounding_is_no_fault_and_more_than_rounding_is() -> None:
     assert "at [17]" in difference(wrong, plain, around)
 
 
+@pytest.mark.parametrize("size", [1e-160, 1e160])
+def test_rounding_is_no_fault_where_squares_vanish_or_overflow(size: float) -> None:
+    plain = np.linspace(size, 2 * size, 50)
+    around = samples(plain, 1e-15)
+    assert not difference(plain * (1 + 4e-15), plain, around)
+    assert difference(plain * (1 + 1e-12), plain, around)
+
+
 def test_what_is_not_rounded_must_be_the_same() -> None:
     plain = np.array([1.5, np.nan, np.inf, 0.0], np.float32)
     same = [plain.copy() for _ in range(5)]
