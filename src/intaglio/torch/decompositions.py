@@ -11,6 +11,7 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 from intaglio.torch.aten import TABLE
+from intaglio.torch.fast_paths import fast_paths
 
 _MORE = (
     *("addcdiv", "addcmul", "aminmax", "bucketize", "count_nonzero", "cumsum", "dist", "elu_backward"),
@@ -66,6 +67,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             if each in decomposition_table:
                 found[each] = decomposition_table[each]
     found[torch.ops.aten.native_dropout.default] = _native_dropout
+    found |= fast_paths()
     return {each: how for each, how in found.items() if str(each) not in TABLE}
 
 

@@ -1,0 +1,122 @@
+# pyright: reportMissingImports=false, reportUnknownParameterType=false
+"""The two fused operators of PyTorch's transformer modules, which these call in evaluation, taken apart.
+
+`nn.TransformerEncoderLayer` and `nn.MultiheadAttention` are single operators there: left whole, they would run in
+PyTorch, with nothing around them fused into them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+Tensor = torch.Tensor
+
+
+def fast_paths() -> dict[Any, Callable[..., Any]]:
+    """What each of them is made of."""
+    aten = torch.ops.aten
+    return {
+        aten._transformer_encoder_layer_fwd.default: _encoder_layer,
+        aten._native_multi_head_attention.default: _attention,
+    }
+
+
+def _encoder_layer(
+    src: Tensor,
+    embed_dim: int,
+    num_heads: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    norm_weight_1: Tensor,
+    norm_bias_1: Tensor,
+    norm_weight_2: Tensor,
+    norm_bias_2: Tensor,
+    ffn_weight_1: Tensor,
+    ffn_bias_1: Tensor,
+    ffn_weight_2: Tensor,
+    ffn_bias_2: Tensor,
+    mask: Tensor | None = None,
+    mask_type: int | None = None,
+) -> Tensor:
+    """Attention and two linear layers, each added to what goes in, with a normalisation ahead of it or behind."""
+    if src.is_nested:
+        return NotImplemented
+
+    def normal(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return functional.layer_norm(x, (embed_dim,), weight, bias, eps)
+
+    def attend(x: Tensor) -> Tensor:
+        weights = (qkv_weight, qkv_bias, proj_weight, proj_bias)
+        return _attention(x, x, x, embed_dim, num_heads, *weights, mask, False, True, mask_type)[0]
+
+    def feed(x: Tensor) -> Tensor:
+        inner = functional.linear(x, ffn_weight_1, ffn_bias_1)
+        inner = functional.gelu(inner) if use_gelu else functional.relu(inner)
+        return functional.linear(inner, ffn_weight_2, ffn_bias_2)
+
+    first, second = (norm_weight_1, norm_bias_1), (norm_weight_2, norm_bias_2)
+    if norm_first:
+        x = src + attend(normal(src, *first))
+        return x + feed(normal(x, *second))
+    x = normal(src + attend(src), *first)
+    return normal(x + feed(x), *second)
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim: int,
+    num_head: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    mask: Tensor | None = None,
+    need_weights: bool = True,
+    average_attn_weights: bool = True,
+    mask_type: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Attention of several heads with its four linear layers; and the weights of it, where they are wanted."""
+    if query.is_nested or key.is_nested:
+        return NotImplemented
+    projected = _projected((query, key, value), qkv_weight, qkv_bias)
+    q, k, v = (each.unflatten(-1, (num_head, -1)).transpose(1, 2) for each in projected)
+    taken = None if mask is None else _taken(mask, mask_type, q.shape[0])
+    if need_weights or taken is not None:  # a row without any score is NaN here, and 0 in the function below
+        scores = (q * (q.shape[-1] ** -0.5)) @ k.transpose(-2, -1)
+        if taken is not None:
+            scores = scores.masked_fill(~taken, float("-inf"))
+        chances = torch.softmax(scores, -1)
+        found = chances @ v
+        weights = query.new_empty(0) if not need_weights else chances.mean(1) if average_attn_weights else chances
+    else:
+        found, weights = functional.scaled_dot_product_attention(q, k, v), query.new_empty(0)
+    return functional.linear(found.transpose(1, 2).flatten(2), proj_weight, proj_bias), weights
+
+
+def _projected(given: tuple[Tensor, Tensor, Tensor], weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+    """Query, key and value behind their linear layers, by one product where they are one tensor."""
+    if given[0] is given[1] and given[1] is given[2]:
+        return functional.linear(given[0], weight, bias).chunk(3, -1)
+    parts = zip(given, weight.chunk(3), bias.chunk(3), strict=True)
+    return tuple(functional.linear(*each) for each in parts)
+
+
+def _taken(mask: Tensor, mask_type: int | None, batch: int) -> Tensor:
+    """Which scores count, in four dimensions; a mask names those that do not (0: by query and key, 1: by sample and key)."""
+    out = mask.to(torch.bool)
+    if mask_type == 0:
+        out = out[None, None]
+    elif mask_type == 1:
+        out = out.view(batch, 1, 1, -1)
+    return ~out
