@@ -36,7 +36,7 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
     *(("runtime", operator, "EMPTY", "keeps axes without elements that are reduced") for operator in REDUCTIONS),
     ("runtime", "Attention is_causal=1", "FLOAT16", "moves the causal mask by the length of the past"),
     ("runtime", "Einsum", "EMPTY", "ends the process by a division by zero"),
-    ("evaluator", "AveragePool", "SPECIAL", "takes NaN for a margin and leaves it out"),
+    *(("evaluator", pool, "SPECIAL", "takes NaN for a margin and leaves it out") for pool in ("AveragePool", "LpPool")),
     ("evaluator", "LogSoftmax", "", "takes the logarithm of a softmax that is 0"),
     ("runtime", "GRU", "EMPTY", "ends the process by an abort where there is no batch"),
     ("runtime", "Swish", "DOUBLE", "is off by tens of units in the last place, as its Sigmoid is"),
