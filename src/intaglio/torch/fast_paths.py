@@ -113,7 +113,7 @@ def _projected(given: tuple[Tensor, Tensor, Tensor], weight: Tensor, bias: Tenso
 
 
 def _taken(mask: Tensor, mask_type: int | None, batch: int) -> Tensor:
-    """Which scores count, in four dimensions; a mask names those that do not (0: by query and key, 1: by sample and key)."""
+    """Which scores count, in four dimensions. A mask names those that do not, by query and key or by sample and key."""
     out = mask.to(torch.bool)
     if mask_type == 0:
         out = out[None, None]
