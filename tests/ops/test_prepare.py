@@ -10,6 +10,7 @@ import pytest
 
 from intaglio.errors import IntaglioError
 from intaglio.ir.op import Op
+from intaglio.ops import text
 from intaglio.ops.indexing import Gather
 from intaglio.ops.ml.labels import Lookup
 from intaglio.ops.regex_search import compile_search
@@ -59,8 +60,10 @@ def test_texts_are_normalised(seed: int) -> None:
     check(op, [words])
 
 
+@pytest.mark.parametrize("entries", [0, text.DENSE_ENTRIES])
 @pytest.mark.parametrize("seed", range(40))
-def test_grams_are_counted(seed: int) -> None:
+def test_grams_are_counted(seed: int, entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "DENSE_ENTRIES", entries)
     draw = random.Random(seed)
     is_text, longest = draw.random() < 0.5, draw.randint(1, 3)
     alphabet: Any = ["a", "b", "c"] if is_text else [1, 2, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -24,6 +25,9 @@ LENGTH_LIMIT = 1 << 26
 
 FEW = 16
 """So many numbers are counted faster one by one."""
+
+DENSE_ENTRIES = 1 << 18
+"""Tables of n-grams have at most so many entries where they are arrays."""
 
 
 def need_strings(value: Value) -> None:
@@ -228,18 +232,17 @@ class TfIdfVectorizer(Op):
         if weighs:
             scale[list(self.ngram_indexes)] = self.weights or ()
 
+        dense = _dense_tables(tables, width)
+
         def counted(X: Array) -> Array:
             is_table = X.ndim == 2
-            rows = (X if is_table else X.reshape(1, -1)).tolist()
-            found = np.zeros((len(rows), width), np.float32)
-            for place, row in enumerate(rows):
-                columns = self._columns(row, tables)
-                if len(columns) > FEW:
-                    found[place] = np.bincount(columns, minlength=width)
-                    continue
-                counts = found[place]
-                for column in columns:
-                    counts[column] += 1
+            table = X if is_table else X.reshape(1, -1)
+            if dense is not None and table.size > FEW:
+                found = _dense_counts(table, *dense, width)
+            else:
+                found = np.zeros((len(table), width), np.float32)
+                for place, row in enumerate(table.tolist()):
+                    self._count_into(found[place], row, tables)
             found = np.minimum(found, 1) if is_once else found
             found = found * scale if weighs else found
             return found if is_table else found.reshape(*X.shape[:-1], width)
@@ -255,6 +258,14 @@ class TfIdfVectorizer(Op):
         lengths = [n for n in range(self.min_gram_length, self.max_gram_length + 1) if n in tables]
         steps = {n: range(1, 2 + (self.max_skip_count if n > 1 else 0)) for n in lengths}
         return [(length, step, tables[length]) for length in lengths for step in steps[length]]
+
+    def _count_into(self, counts: Array, row: list[Any], tables: list[tuple[int, int, dict[Any, int]]]) -> None:
+        columns = self._columns(row, tables)
+        if len(columns) > FEW:
+            counts[:] = np.bincount(columns, minlength=counts.size)
+            return
+        for column in columns:
+            counts[column] += 1
 
     def _columns(self, row: list[Any], tables: list[tuple[int, int, dict[Any, int]]]) -> list[int]:
         """The column of each n-gram of a row that is in the pool."""
@@ -274,3 +285,51 @@ class TfIdfVectorizer(Op):
                     if number is not None:
                         counts[self.ngram_indexes[number]] += 1
         return counts
+
+
+Tables = list[tuple[int, int, Array]]
+"""By length of n-grams and step between their elements: the column of each n-gram, by the numbers of its words."""
+
+
+class _Numbers(dict[Any, int]):
+    """The number of each word, and 0 for others."""
+
+    def __missing__(self, key: Any) -> int:
+        return 0
+
+
+def _dense_tables(tables: list[tuple[int, int, dict[Any, int]]], width: int) -> tuple[_Numbers, Tables] | None:
+    """A number for each word of the pool, 0 for others, and tables by them; None where those would be too large.
+
+    What is in no pool has the column `width`.
+    """
+    grams = [gram if length > 1 else (gram,) for length, _, table in tables for gram in table]
+    words = _Numbers((word, number) for number, word in enumerate(dict.fromkeys(itertools.chain(*grams)), start=1))
+    sizes = [(len(words) + 1) ** length for length, _, _ in tables]
+    if sum(sizes) > DENSE_ENTRIES:
+        return None
+    found: Tables = []
+    for length, step, table in tables:
+        columns = np.full((len(words) + 1,) * length, width, np.int32)
+        for gram, column in table.items():
+            columns[words[gram] if length == 1 else tuple(words[word] for word in gram)] = column
+        found.append((length, step, columns))
+    return words, found
+
+
+def _dense_counts(table: Array, words: _Numbers, tables: Tables, width: int) -> Array:
+    """How often each n-gram occurs in each row."""
+    rows, length = table.shape
+    numbers = np.fromiter(map(words.__getitem__, table.reshape(-1).tolist()), np.int64, table.size)
+    if rows > 1:
+        numbers = numbers.reshape(rows, length)
+    columns: list[Array] = []
+    for count, step, places in tables:
+        last = max(length - (count - 1) * step, 0)
+        columns.append(places[tuple([numbers[..., place * step : place * step + last] for place in range(count)])])
+    if rows > 1:
+        offsets = np.arange(0, rows * (width + 1), width + 1)[:, None]
+        columns = [(each + offsets).reshape(-1) for each in columns]
+    whole = np.concatenate(columns) if columns else np.zeros(0, np.int64)
+    counts = np.bincount(whole, minlength=rows * (width + 1)).reshape(rows, width + 1)
+    return counts[:, :width].astype(np.float32)
