@@ -85,13 +85,15 @@ def partition(functions: dict[Key, CFunction], cores: int) -> list[dict[Key, CFu
 
 
 def _balanced(functions: dict[Key, CFunction], count: int) -> list[dict[Key, CFunction]]:
-    """The dearest first, each to the share with the least so far."""
+    """Consecutive shares of about one cost. Functions of one kind lie together: a compiler merges what they share."""
+    ordered = sorted(functions, key=lambda key: (functions[key].symbol_hint, key.source))
+    share = sum(map(_cost, functions.values())) / count
     shares: list[dict[Key, CFunction]] = [{} for _ in range(count)]
-    costs = [0.0] * count
-    for key in sorted(functions, key=lambda key: (-_cost(functions[key]), key.source)):
-        cheapest = costs.index(min(costs))
-        shares[cheapest][key] = functions[key]
-        costs[cheapest] += _cost(functions[key])
+    done = 0.0
+    for key in ordered:
+        cost = _cost(functions[key])
+        shares[min(int((done + cost / 2) / share), count - 1)][key] = functions[key]
+        done += cost
     return shares
 
 

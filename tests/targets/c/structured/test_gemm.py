@@ -79,6 +79,20 @@ def test_bits_do_not_depend_on_the_split(right: Right, target: Any, runner: Any)
 
 
 @pytest.mark.parametrize("right", get_args(Right))
+def test_code_for_known_sizes_gives_the_same_bits(right: Right, target: Any, runner: Any) -> None:
+    whole = runner(gemm(target, "float32", "rows", right), target, "plain")
+    seen: dict[str, Any] = {}
+    for m, n, k in SHAPES:
+        kernel = gemm(target, "float32", "rows", right, extents=(m, n, k))
+        built = seen.setdefault(kernel.source, runner(kernel, target, "plain"))
+        a, b = operand((m, k)), operand((k, n))
+        operands, sizes = stored(a, b, "rows", right, target), sizes_of(a, b, "rows", right)
+        found = [each.run(operands, np.full((m, n), np.nan, np.float32), sizes, [n]) for each in (built, whole)]
+        np.testing.assert_array_equal(*found)
+    assert len(seen) == (4 if right == "columns" else 2)
+
+
+@pytest.mark.parametrize("right", get_args(Right))
 @pytest.mark.parametrize("left", get_args(Left))
 def test_double_precision(left: Left, right: Right, target: Any, runner: Any) -> None:
     built = runner(gemm(target, "float64", left, right), target, "plain64")

@@ -51,9 +51,6 @@ static inline void IG_FUNCTION_thin(const ELEMENT *a, int64_t a_step, const ELEM
         }
 }
 
-/* Products of so few rows are made of dot products where the depth is at least so many times the rows. */
-#define FEW 16
-#define FEW_DEPTH 16
 /* The dot products that are made at once: each vector of the operands is used four times. */
 #define DOT_SIDE 4
 

@@ -29,6 +29,17 @@ typedef struct {
 #ifndef THIN_DEPTH
 #define THIN_DEPTH 32
 #endif
+/* The same for so few rows. */
+#ifndef FEW
+#define FEW 16
+#endif
+#ifndef FEW_DEPTH
+#define FEW_DEPTH 16
+#endif
+/* How it is computed where the sizes are known: 1 thin, 2 few, 3 dots, 4 row, 5 tiles; 0: the run decides. */
+#ifndef WAY
+#define WAY 0
+#endif
 #define ROWS_ADJACENT 0
 #define WEIGHTS_STRIDE B_IN_ROWS
 #include "tile.h"
@@ -46,7 +57,7 @@ typedef struct {
 #define PACK IG_FUNCTION_pack_columns
 #define PANEL_OFFSET (panel * COLUMNS) * b_step
 #endif
-#if B_IN_COLUMNS
+#if B_IN_COLUMNS && WAY < 4
 #include "dots.h"
 #endif
 
@@ -91,23 +102,28 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
             const ELEMENT *b_panel = b_batch + PANEL_OFFSET;
             int64_t b_row = b_step;
             const int64_t col = panel * COLUMNS, columns = N - col < COLUMNS ? N - col : COLUMNS;
-#if B_IN_COLUMNS
-            if (N <= THIN && K >= THIN_DEPTH * N) {
+#if B_IN_COLUMNS && WAY < 2
+            if (WAY == 1 || (N <= THIN && K >= THIN_DEPTH * N)) {
                 IG_FUNCTION_thin(a_rows, a_step, b_panel, b_step, rows, K, columns, sum);
                 IG_FUNCTION_finish(buffer, size, batch * M + row, 1, rows, col, columns, sum);
                 continue;
             }
-            if (M > 1 && M <= FEW && K >= FEW_DEPTH * M) {
+#endif
+#if B_IN_COLUMNS && WAY != 1 && WAY < 3
+            if (WAY == 2 || (M > 1 && M <= FEW && K >= FEW_DEPTH * M)) {
                 IG_FUNCTION_few(a_rows, a_step, b_panel, b_step, rows, K, columns, sum);
                 IG_FUNCTION_finish(buffer, size, batch * M + row, 1, rows, col, columns, sum);
                 continue;
             }
-            if (M <= 2) {
+#endif
+#if B_IN_COLUMNS && WAY != 1 && WAY != 2 && WAY < 4
+            if (WAY == 3 || M <= 2) {
                 IG_FUNCTION_dots(a_rows, a_step, b_panel, b_step, rows, K, columns, sum);
                 IG_FUNCTION_finish(buffer, size, batch * M + row, 1, rows, col, columns, sum);
                 continue;
             }
 #endif
+#if WAY < 1 || WAY > 3
 #if !B_PACKED
             if (B_IN_COLUMNS || columns < COLUMNS || rows > ROWS) {
                 ELEMENT *packed = sum + row_block * COLUMNS;
@@ -117,13 +133,14 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
             }
 #endif
             (void)b_row;
-            if (M == 1) {
+            if (WAY == 4 || (WAY == 0 && M == 1)) {
                 IG_FUNCTION_row(a_rows, a_step, b_panel, b_row, K, sum);
                 IG_FUNCTION_finish(buffer, size, batch, 1, 1, col, columns, sum);
             } else {
                 IG_FUNCTION_panel(buffer, size, a_rows, a_step, b_panel, b_row, rows, K, depth_block, batch * M + row,
                                   col, columns, sum);
             }
+#endif
         }
     }
 }

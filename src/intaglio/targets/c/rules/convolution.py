@@ -299,13 +299,14 @@ def _pointwise(context: Context, layer: Layer) -> None:
     if array is None and has_many_rows(context, extents, element):
         view = Operand(_weight_view(context, layer).buffer)
         right = MatrixOperand(view, "rows" if layer.is_turned else "columns", sizes["b_step"])
-        kernel, buffer = gemm(machine(context), element), packed_in_run(context, layer.node, right, extents, element)
+        kernel = gemm(machine(context), element, extents=extents.sides)
+        buffer = packed_in_run(context, layer.node, right, extents, element)
     elif array is None:
-        kernel = gemm(machine(context), element, b="rows" if layer.is_turned else "columns")
+        kernel = gemm(machine(context), element, b="rows" if layer.is_turned else "columns", extents=extents.sides)
         buffer = _weight_view(context, layer).buffer
     else:
         narrow = is_narrow(machine(context), element, array.shape[0])
-        kernel = gemm(machine(context), element, narrow=narrow)
+        kernel = gemm(machine(context), element, narrow=narrow, extents=extents.sides)
         matrix = array.reshape(array.shape[0], prod(array.shape[1:])).T
         buffer = context.packed(
             layer.weights,

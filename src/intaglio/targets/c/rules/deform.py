@@ -117,12 +117,12 @@ def _multiply(context: Context, node: Node, columns: View, bias: View | None, re
     outputs = floordiv(w.shape[0], group)
     left = MatrixOperand(Operand(columns.buffer, depth * index), "rows", depth * group)
     right = _weights(context, w, group, index, dtype)
-    multiply = gemm(machine(context), element, "rows", right.layout)
+    extents = Product(columns.shape[0], outputs, depth)
+    multiply = gemm(machine(context), element, "rows", right.layout, extents=extents.sides)
     source = plain_epilogue(element, len(multiply.buffers), len(multiply.sizes), has_bias=bias is not None)
     stores = [Operand(result.buffer, outputs * index, True)]
     stores += [] if bias is None else [Operand(bias.buffer, bias.offset + outputs * index)]
     code = EpilogueCode(source, stores, [("out_step", w.shape[0])])
-    extents = Product(columns.shape[0], outputs, depth)
     title = f"DeformConv {extents.m} x {extents.n} x {extents.k} -> {node.output.name}"
     gemm_call(context, multiply, (left, right), extents, code, (node,), title)
 

@@ -87,6 +87,11 @@ class Product:
     batches: tuple[Dim, Dim] = (1, 1)
 
     @property
+    def sides(self) -> tuple[Dim, Dim, Dim]:
+        """M, N and K of each matrix."""
+        return self.m, self.n, self.k
+
+    @property
     def flops(self) -> Dim:
         """Multiplications and additions, each counted as one."""
         return product(self.batches) * self.m * self.n * self.k * 2
@@ -123,7 +128,8 @@ def _emit(
     element = cast(Element, computed(a.dtype).name)
     operands = operands[0], _packed_once(context, node, operands, extents, element)
     narrow = operands[1].layout == "packed" and is_narrow(machine(context), element, extents.n)
-    kernel = gemm(machine(context), element, cast(Layout, operands[0].layout), operands[1].layout, narrow=narrow)
+    layouts = cast(Layout, operands[0].layout), operands[1].layout
+    kernel = gemm(machine(context), element, *layouts, narrow=narrow, extents=extents.sides)
     if _fuses(node):
         code = epilogue_code(kernel, epilogue)
     else:

@@ -29,7 +29,7 @@ from intaglio.targets.c.rules.call import epilogue_code
 from intaglio.targets.c.rules.linear import MatrixOperand, Product, folded, gemm_call, single_matrix
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, packed_blocks, widened
-from intaglio.targets.c.structured.gemm import gemm
+from intaglio.targets.c.structured.gemm import Left, Right, gemm
 from intaglio.targets.c.structured.pack import pack_b
 from intaglio.targets.c.structured.recurrent import (
     GATES,
@@ -262,13 +262,15 @@ def _project(context: Context, layer: _Layer, weights: _Weights) -> Buffer:
     else:
         right = MatrixOperand(Operand(weights.matrix(1, "inputs", (0, layer.gates))), "rows", columns)
     element = cast(Element, layer.dtype.name)
-    kernel = gemm(machine(context), element, left.layout if left.layout != "packed" else "rows", right.layout)
     rows = product(x.shape[:2])
+    extents = Product(rows, columns, depth)
+    layouts: tuple[Left, Right] = left.layout if left.layout != "packed" else "rows", right.layout
+    kernel = gemm(machine(context), element, *layouts, extents=extents.sides)
     view = whole(context.temporary(layer.dtype, rows * columns, "projected"), (rows, columns))
     bias = weights.bias()
     code = _biased(kernel, view, bias) if layer.dtype == FLOAT32 else _plain(kernel, element, view)
     title = f"{layer.op.name} inputs {rows} x {columns} x {depth}"
-    gemm_call(context, kernel, (left, right), Product(rows, columns, depth), code, (layer.node,), title)
+    gemm_call(context, kernel, (left, right), extents, code, (layer.node,), title)
     if bias is None or layer.dtype == FLOAT32:
         return view.buffer
     total = whole(context.temporary(layer.dtype, rows * columns, "projected"), (rows, columns))

@@ -20,6 +20,15 @@ THIN = 4
 THIN_DEPTH = 32
 """...where the depth is at least so many times the columns."""
 
+FEW = 16
+"""The same for so few rows..."""
+
+FEW_DEPTH = 16
+"""...and a depth of at least so many times the rows."""
+
+Extents = tuple[Dim, Dim, Dim]
+"""M, N and K of a product."""
+
 Left = Literal["rows", "columns"]
 Right = Literal["packed", "rows", "columns"]
 
@@ -31,6 +40,7 @@ def gemm(
     b: Right = "packed",
     *,
     narrow: bool = False,
+    extents: Extents | None = None,
 ) -> StructuredKernel:
     """outer x inner products of M x K by K x N matrices; result row (batch * M + m) goes to the epilogue.
 
@@ -38,7 +48,7 @@ def gemm(
     a_step * k for a="columns"; of the right one at b_outer * o + b_inner * i + b_step * k + n for b="rows", at ... +
     b_step * n + k for b="columns", and in panels as `pack_b` makes them for b="packed" (b_step is not read). A stride
     of 0 repeats the matrix. The order in which a sum is made depends on M, N and K alone. With `narrow`, tiles and
-    panels are one vector wide.
+    panels are one vector wide. Where `extents` tell how these sizes are computed, the code has no other way in it.
     """
     tile = register_tile(target, element, narrow=narrow)
     if a == "columns":
@@ -51,6 +61,9 @@ def gemm(
         B_IN_COLUMNS=b == "columns",
         THIN=THIN,
         THIN_DEPTH=THIN_DEPTH,
+        FEW=FEW,
+        FEW_DEPTH=FEW_DEPTH,
+        WAY=_way(b, extents),
     )
     packed = 0 if b == "packed" else 1
     return StructuredKernel(
@@ -64,6 +77,26 @@ def gemm(
         defaults=partial(_packed_blocks if b == "packed" else _unpacked_blocks, target, tile),
         tile=f"{tile.rows}x{tile.columns}",
     )
+
+
+def _way(b: Right, extents: Extents | None) -> int:
+    """The number that `kernels/gemm.c` has for the way these sizes are computed; 0 where only the run knows.
+
+    >>> _way("columns", (8, 64, 512)), _way("columns", (800, 64, 512)), _way("packed", (1, 64, 512))
+    (2, 5, 4)
+    """
+    m, n, k = extents or (None, None, None)
+    if not isinstance(m, int):
+        return 0
+    if b != "columns":
+        return 4 if m == 1 else 5
+    if not isinstance(n, int) or not isinstance(k, int):
+        return 0
+    if n <= THIN and k >= THIN_DEPTH * n:
+        return 1
+    if 1 < m <= FEW and k >= FEW_DEPTH * m:
+        return 2
+    return 3 if m <= 2 else 5
 
 
 STRIP = 24
