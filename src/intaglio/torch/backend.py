@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,16 +23,17 @@ from intaglio.ir.graph import Graph
 from intaglio.record import Record
 from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.model import Model
+from intaglio.torch.background import BackgroundProgram, Pending
 from intaglio.torch.decompositions import decompositions
 from intaglio.torch.partition import Classified, classify, is_size
 from intaglio.torch.program import Assembly, LateModel, ModelStep, Program
-from intaglio.torch.report import CompiledGraph, note
+from intaglio.torch.report import CompiledGraph, amend, note
 from intaglio.torch.translate import operator_name
 
 LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "strict", "implementations", "limits")
 
 
-OWN_OPTIONS = ("fallback", "freeze", "eager")
+OWN_OPTIONS = ("fallback", "freeze", "eager", "background")
 
 
 class Options(Record):
@@ -44,19 +46,23 @@ class Options(Record):
     """Whether graphs without gradients keep weights packed, and look only whether PyTorch counts a change of them."""
     eager: tuple[str, ...] = ()
     """Operators that PyTorch shall run, by full name: `aten.mm.default`."""
+    background: bool = False
+    """Whether PyTorch runs a graph while its code is being compiled."""
 
 
 def read_options(options: Mapping[str, Any] | None) -> Options:
     """The options that torch.compile was given; raises InputError for unknown ones."""
     given = dict(options or {})
-    own = {name: given.pop(name) for name in OWN_OPTIONS if name in given}
+    own: dict[str, Any] = {name: given.pop(name) for name in OWN_OPTIONS if name in given}
     unknown = [name for name in given if name not in LOAD_OPTIONS]
     if unknown:
         known = ", ".join((*OWN_OPTIONS, *LOAD_OPTIONS))
         raise InputError(f"there is no option {unknown[0]!r} of the backend intaglio; the options are {known}")
     eager = own.get("eager", ())
-    named = (eager,) if isinstance(eager, str) else tuple(eager)
-    return Options(tuple(given.items()), own.get("fallback", True), own.get("freeze", False), named)
+    own["eager"] = (eager,) if isinstance(eager, str) else tuple(eager)
+    if own.get("freeze") and own.get("background"):
+        raise InputError("freeze and background exclude each other: choose one of them")
+    return Options(tuple(given.items()), **own)
 
 
 class Watcher(Record):
@@ -102,7 +108,11 @@ def _compile(
     begin = time.perf_counter()
     threads = torch.get_num_threads()
 
+    pending = Pending() if options.background and watch is None else None
+
     def make(graph: Graph) -> Model | LateModel:
+        if pending is not None:
+            return pending.make(lambda: make_now(graph))
         if watch is None:
             return make_now(graph)
         watch.see(kind, graph)
@@ -130,8 +140,14 @@ def _compile(
         note(_graph_report(kind, module, None, classified, time.perf_counter() - begin))
         return FrozenProgram(lambda tensors: assemble({nodes[p]: t for p, t in tensors.items()}), places)
     program = assemble(None)
-    note(_graph_report(kind, module, program, classified, time.perf_counter() - begin))
-    return program
+    noted = _graph_report(kind, module, program, classified, time.perf_counter() - begin)
+    if pending is None:
+        note(noted)
+        return program
+    shown = note(replace(noted, is_pending=True))
+    return BackgroundProgram(
+        module, program, pending, lambda models: amend(shown, replace(noted, host=tuple(_host_nodes(models))))
+    )
 
 
 def _static_places() -> tuple[int, ...]:

@@ -24,9 +24,12 @@ class CompiledGraph(Record):
     seconds: float = 0.0
     """How long it took."""
     inputs: tuple[str, ...] = field(default=())
+    is_pending: bool = False
+    """Whether PyTorch still runs it, since its code was not there yet when it last ran."""
 
     def __str__(self) -> str:
-        lines = [f"{self.kind}: {self.ours} operators in {self.models} models, {self.seconds:.2f} s"]
+        state = ", run by PyTorch until it is compiled" if self.is_pending else ""
+        lines = [f"{self.kind}: {self.ours} operators in {self.models} models, {self.seconds:.2f} s{state}"]
         for (name, reason), count in Counter(self.eager).items():
             lines.append(f"  {count} x {name} by PyTorch: {reason}")
         lines += [f"  {name} by the reference engine" for name in self.host]
@@ -63,10 +66,19 @@ _graphs: list[CompiledGraph] = []
 _lock = threading.Lock()
 
 
-def note(graph: CompiledGraph) -> None:
-    """Add a graph to the report."""
+def note(graph: CompiledGraph) -> CompiledGraph:
+    """Add a graph to the report, and give it back."""
     with _lock:
         _graphs.append(graph)
+    return graph
+
+
+def amend(before: CompiledGraph, after: CompiledGraph) -> None:
+    """Put another graph in the place of one that was noted, if the report still has it."""
+    with _lock:
+        for place, graph in enumerate(_graphs):
+            if graph is before:
+                _graphs[place] = after
 
 
 def report() -> Report:
