@@ -147,3 +147,39 @@ def test_a_run_out_of_memory_is_done_in_the_usual_way(monkeypatch: pytest.Monkey
     for _ in range(3):
         step(torch.randn(2, 3, 4), torch.randn(4))
     assert step.direct == 0
+
+
+class Views(torch.nn.Module):
+    """Keeps for its backward pass what eager has as views in another order: of heads, and with channels last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix, self.conv = torch.nn.Linear(8, 24), torch.nn.Conv2d(3, 8, 3, padding=1)
+
+    def forward(self, x: Any) -> Any:
+        tokens = torch.tanh(self.conv(x)).flatten(2).transpose(1, 2)
+        q, k, v = self.mix(tokens).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        return (torch.softmax(q @ k.transpose(-2, -1), -1) @ v).transpose(1, 2).sin()
+
+
+def test_both_passes_of_training_are_direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, run = [0], DirectCall.run
+
+    def count(call: DirectCall, *arguments: Any) -> bool:
+        done = run(call, *arguments)
+        counted[0] += done
+        return done
+
+    monkeypatch.setattr(DirectCall, "run", count)
+    torch._dynamo.reset()
+    net = Views()
+    fast = torch.compile(net, backend=intaglio.torch.backend)
+    for step in range(4):
+        x = torch.randn(2, 3, 4, 4)
+        found = []
+        for each in (fast, net):
+            net.zero_grad()
+            each(x).square().mean().backward()
+            found.append([parameter.grad.clone() for parameter in net.parameters()])
+        torch.testing.assert_close(*found)
+        assert counted == [2 * step]

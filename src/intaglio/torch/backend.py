@@ -28,6 +28,7 @@ from intaglio.torch.decompositions import decompositions
 from intaglio.torch.partition import Classified, classify, is_size
 from intaglio.torch.program import Assembly, LateModel, ModelStep, Program
 from intaglio.torch.report import CompiledGraph, amend, note
+from intaglio.torch.strides import take_strides, tell_strides
 from intaglio.torch.translate import operator_name
 
 LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "strict", "implementations", "limits")
@@ -104,7 +105,8 @@ def _compile(
     options: Options, watch: Watcher | None, kind: str, module: GraphModule, example_inputs: Sequence[Any]
 ) -> Callable[[list[Any]], list[Any]]:
     """One graph of AOTAutograd."""
-    del example_inputs
+    if kind == "backward":
+        take_strides(module, example_inputs)
     begin = time.perf_counter()
     threads = torch.get_num_threads()
 
@@ -130,8 +132,11 @@ def _compile(
     fixed = None if "threads" in dict(options.load) else threads
 
     def assemble(frozen: Mapping[Any, torch.Tensor] | None) -> Program:
-        program = Assembly(module, classified, make, _visible(kind), frozen).program()
+        assembly = Assembly(module, classified, make, _visible(kind), frozen)
+        program = assembly.program()
         program.threads = fixed
+        if kind == "forward":
+            tell_strides(module, assembly.plain)
         return program
 
     places = _static_places() if options.freeze and kind == "inference" else ()

@@ -160,6 +160,8 @@ class Assembly:
         self._slots = {node: place for place, node in enumerate(self._nodes)}
         self._output = self._nodes[-1]
         self._visible = visible
+        self.plain: set[Node] = set()
+        """Tensors that no user sees, which lie in the usual order here, whatever PyTorch expects."""
 
     def program(self) -> Program:
         """The whole program."""
@@ -289,6 +291,8 @@ class Assembly:
                 value = b.Transpose(value, perm=order)
             elif value.producer is None or value in outputs or (not value.shape and value.constant is not None):
                 value = b.Identity(value)
+            if node not in shown:
+                self.plain.add(node)
             outputs.append(value)
             results.append(Result(self._slots[node], order))
         translator.graph.set_outputs(outputs)
