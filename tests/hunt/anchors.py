@@ -6,11 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from .dice import EDGES, SMALL
+from .dice import BROAD, EDGES, SMALL
 from .draft import Dim, Rejected, zero_dimensional
 from .growth import Grower, Proposal
 
 CHANNELS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 24, 32, 33, 40, 48)
+IMAGE_CHANNELS = {"conv_winograd": (16, 17, 24, 32, 64), "conv_apart": (32, 33, 48), "conv_grouped": (16, 24, 32, 48)}
+
+
+def width_of(g: Grower) -> int:
+    """Columns of a product: any number, or at least one whole vector of them."""
+    return g.dice.size(BROAD) if g.dice.chance(0.4) else g.dice.size()
 
 
 def matrix(g: Grower, low: int = 2) -> str:
@@ -27,8 +33,17 @@ def matmul(g: Grower) -> list[str]:
     """A product with weights, to any width or to the width that came in."""
     name = matrix(g, 1)
     depth = g.static(name, -1)
-    width = depth if g.dice.chance(0.5) else g.dice.size()
+    width = depth if g.dice.chance(0.4) else width_of(g)
     return g.keep(g.draft.one("MatMul", name, g.weight(depth, width)))
+
+
+def matmul_turned(g: Grower) -> list[str]:
+    """A product whose left operand lies in memory by columns."""
+    name = g.pick(low=2)
+    rank = len(g.draft.dims(name))
+    depth = g.static(name, -2)
+    turned = g.draft.one("Transpose", name, perm=[*range(rank - 2), rank - 1, rank - 2])
+    return g.keep(g.draft.one("MatMul", turned, g.weight(depth, width_of(g))))
 
 
 def matmul_left(g: Grower) -> list[str]:
@@ -57,7 +72,7 @@ def gemm(g: Grower) -> list[str]:
     if len(g.draft.dims(name)) != 2:
         name = g.draft.one("Flatten", name, axis=len(g.draft.dims(name)) - 1)
     depth = g.static(name, -1)
-    width = depth if g.dice.chance(0.5) else g.dice.size()
+    width = depth if g.dice.chance(0.4) else width_of(g)
     flag = g.dice.flag()
     weights = g.weight(width, depth) if flag else g.weight(depth, width)
     bias = g.dice.of(((width,), (1, width), (1, 1), (), None))
@@ -123,14 +138,14 @@ def conv(g: Grower) -> list[str]:
     channels = g.static(name, 1)
     kernel = [g.dice.of((1, 2, 3, 3, 5)) for _ in range(spatial)]
     group = g.dice.of([n for n in range(1, channels + 1) if channels % n == 0]) if g.dice.chance(0.3) else 1
-    width = channels if g.dice.chance(0.5) else group * g.dice.of((1, 2, 3, 8))
+    width = channels if g.dice.chance(0.4) else group * g.dice.of((1, 2, 3, 8) if group > 1 else (2, 3, 8, *BROAD))
     weights = g.weight(width, channels // group, *kernel)
     return g.keep(g.draft.one("Conv", name, weights, *_bias(g, width), group=group, **_window(g, kernel)))
 
 
 def conv_winograd(g: Grower) -> list[str]:
     """A 3x3 convolution with many channels."""
-    name = image(g, 2, (16, 24, 32, 48, 64))
+    name = image(g, 2, (16, 17, 24, 32, 48, 64))
     channels = g.static(name, 1)
     width = channels if g.dice.chance(0.6) else g.dice.of(CHANNELS)
     pads = {"pads": [1, 1, 1, 1]} if g.dice.chance(0.8) else {}
@@ -151,6 +166,28 @@ def conv_one(g: Grower) -> list[str]:
     return g.keep(g.draft.one("Conv", name, g.weight(width, channels, *[1] * spatial), *_bias(g, width), **extra))
 
 
+def conv_grouped(g: Grower) -> list[str]:
+    """A convolution in small groups, of which several fill a vector, or nearly."""
+    spatial = g.dice.of((1, 2, 2))
+    name = image(g, spatial, BROAD)
+    channels = g.static(name, 1)
+    groups = [n for n in range(2, channels) if channels % n == 0 and channels // n <= 8]
+    group = g.dice.of(groups or [1])
+    kernel = [g.dice.of((1, 2, 3)) for _ in range(spatial)]
+    width = group * g.dice.of((channels // group, channels // group, 1, 2, 4))
+    return g.keep(g.draft.one("Conv", name, g.weight(width, channels // group, *kernel), *_bias(g, width), group=group,
+                              **_window(g, kernel)))  # fmt: skip
+
+
+def conv_apart(g: Grower) -> list[str]:
+    """A convolution of many channels whose taps lie apart."""
+    name = image(g, 2, (32, 33, 48))
+    channels, step = g.static(name, 1), g.dice.of((2, 3))
+    width = g.dice.of(BROAD)
+    return g.keep(g.draft.one("Conv", name, g.weight(width, channels, 3, 3), *_bias(g, width), dilations=[step, step],
+                              pads=[step] * 4))  # fmt: skip
+
+
 def conv_depthwise(g: Grower) -> list[str]:
     """A depthwise convolution, sometimes with a channel multiplier."""
     spatial = g.dice.of((1, 2, 2))
@@ -169,7 +206,7 @@ def conv_transpose(g: Grower) -> list[str]:
     channels = g.static(name, 1)
     kernel = [g.dice.of((1, 2, 3, 4)) for _ in range(spatial)]
     group = g.dice.of([n for n in range(1, channels + 1) if channels % n == 0]) if g.dice.chance(0.3) else 1
-    width = g.dice.of((1, 2, 3, 8))
+    width = g.dice.of((1, 2, 3, 8, 16, 17, 32) if group == 1 else (1, 2, 3, 8))
     window = _window(g, kernel, 1)
     window.pop("auto_pad", None)  # judges differ on SAME, see the semantics page
     return g.keep(g.draft.one("ConvTranspose", name, g.weight(channels, width, *kernel), *_bias(g, width * group),
@@ -284,8 +321,10 @@ def running(g: Grower) -> list[str]:
 
 def attention(g: Grower) -> list[str]:
     """Attention, written out or as one node, with a residual more often than not."""
-    heads, size, width = g.dice.of((1, 2, 4)), g.dice.of((4, 8, 16, 5)), None
+    heads, size = g.dice.of((1, 2, 4)), g.dice.of((4, 8, 16, 5))
     batch, queries = g.dim((1, 2)), g.dim((1, 3, 4, 5, 7, 8, 9, 16, 17, 33))
+    if g.dice.chance(0.3):  # several blocks of queries, of keys and of values
+        heads, size, batch, queries = g.dice.of((1, 2)), g.dice.of((17, 33, 70)), g.draft.all(1), g.dim((2, 60, 75, 90))
     width = heads * size
     name = next((n for n in reversed(g.pool) if _is_wide(g, n, width)), None) or g.input(
         batch, queries, g.draft.all(width)
@@ -321,7 +360,7 @@ def recurrent(g: Grower) -> list[str]:
     """A recurrent layer."""
     operator = g.dice.of(("LSTM", "GRU", "RNN"))
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
-    hidden, direction = g.dice.of((1, 3, 4, 8, 9, 16)), g.dice.of(("forward", "reverse", "bidirectional"))
+    hidden, direction = g.dice.of((1, 3, 4, 8, 9, 16, 17)), g.dice.of(("forward", "reverse", "bidirectional"))
     ways = 2 if direction == "bidirectional" else 1
     if g.dice.chance(0.6):
         name = g.pick(rank=3)
@@ -340,6 +379,11 @@ def recurrent(g: Grower) -> list[str]:
     while inputs[-1] == "":
         inputs.pop()
     extra: dict[str, Any] = {"linear_before_reset": g.dice.flag()} if operator == "GRU" else {}
+    if g.dice.chance(0.3):
+        names = ("Tanh", "Sigmoid", "Relu", "LeakyRelu", "HardSigmoid", "Elu", "Softsign", "Softplus", "ScaledTanh")
+        chosen = [g.dice.of(names) for _ in range({"LSTM": 3, "GRU": 2, "RNN": 1}[operator] * ways)]
+        extra |= {"activations": chosen, "activation_alpha": [0.5] * len(chosen)}
+        extra |= {"activation_beta": [0.25] * len(chosen)}
     made = g.draft.add(operator, *inputs, outputs=3 if operator == "LSTM" else 2, hidden_size=hidden,
                        direction=direction, **extra)  # fmt: skip
     squeezed = g.draft.one("Reshape", made[0], g.draft.integers(0, -1, 0, hidden))
@@ -449,7 +493,7 @@ ANCHORS: tuple[Proposal, ...] = (
     matmul, gemm, einsum, conv, conv_winograd, conv_one, conv_depthwise, conv_transpose, pool, global_pool, softmax,
     layer_norm, written_norm, channel_norm, reduction, attention, recurrent, gather, embedding, scatter,
     scatter_elements, resize, blocks, product, matmul_left, arg_extreme, top, running, triangle, compressed,
-    grid_sample, local_norm,
+    grid_sample, local_norm, matmul_turned, conv_grouped, conv_apart,
 )  # fmt: skip
 
 
@@ -457,13 +501,17 @@ def shape_for(anchor: Proposal, g: Grower) -> tuple[Dim, ...]:
     """The shape of an input that an anchor takes."""
     name = anchor.__name__
     images = ("conv", "conv_winograd", "conv_one", "conv_depthwise", "conv_transpose", "pool", "global_pool",
-              "channel_norm", "resize", "blocks", "grid_sample", "local_norm")  # fmt: skip
+              "channel_norm", "resize", "blocks", "grid_sample", "local_norm", "conv_grouped",
+              "conv_apart")  # fmt: skip
     if name in images:
-        channels = (16, 24, 32, 64) if name == "conv_winograd" else CHANNELS
-        spatial = 2 if name in ("conv_winograd", "blocks", "grid_sample", "local_norm") else g.dice.of((1, 2, 2, 2, 3))
+        channels = IMAGE_CHANNELS.get(name, CHANNELS)
+        flat = ("conv_winograd", "conv_apart", "blocks", "grid_sample", "local_norm")
+        spatial = 2 if name in flat else g.dice.of((1, 2, 2, 2, 3))
         sides = [g.dim((1, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17)) for _ in range(spatial)]
         return (g.dim((1, 1, 2, 3)), g.fixed(channels), *sides)
     if name == "recurrent":
         return (g.dim((1, 2, 3, 5, 9)), g.dim((1, 2, 3)), g.fixed(SMALL))
     lead = [g.dim(SMALL) for _ in range(g.dice.integer(0, 2))]
-    return (*lead, g.dim(), g.fixed())
+    if name == "matmul_turned":
+        return (*lead, g.fixed(), g.dim())
+    return (*lead, g.dim(), g.fixed(BROAD) if g.dice.chance(0.3) else g.fixed())

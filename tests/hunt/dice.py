@@ -12,6 +12,8 @@ SMALL = (1, 2, 3, 4, 5, 7, 8, 9)
 """Sizes around the width of one vector."""
 EDGES = (15, 16, 17, 23, 24, 25, 31, 32, 33, 47, 48, 49, 63, 64, 65)
 """Sizes around several vectors and register tiles."""
+BROAD = (16, 17, 24, 31, 32, 33, 40, 48)
+"""Widths with a whole vector at least, or nearly one."""
 LARGE = (96, 100, 127, 129, 257, 1000, 1023)
 MOST_ELEMENTS = 4096
 
@@ -64,3 +66,13 @@ class Dice(Chooser):
         """Some different options, in any order."""
         count = min(self.integer(low, high), len(options))
         return [options[int(i)] for i in self.structure.permutation(len(options))[:count]]
+
+    def extreme(self, array: Any) -> Any:
+        """The array with a few of its elements huge, or infinities and NaN: most sums meet none of them."""
+        ends = self.of(((1e7, -3e8, 2.0**20), (np.inf, -np.inf, np.nan), (np.inf, 1e30, -1e30, 1e-40)))
+        found = np.array(array)
+        count = min(found.size, int(self.random.integers(0, 5)))
+        places = self.random.integers(0, max(found.size, 1), count)
+        with np.errstate(over="ignore"):
+            found.reshape(-1)[places] = self.random.choice(np.array(ends), count).astype(found.dtype)
+        return found

@@ -83,8 +83,10 @@ class Draft:
 
     def input(self, dtype: str, dims: Sequence[Dim], special: bool = False, low: float = -2, high: float = 2) -> str:
         """A new input of made-up numbers."""
-        arrays = [self.dice.array(dtype, [dim[i] for dim in dims], special, low, high) for i in range(self.bindings)]
-        return self.feed(arrays)
+        is_sparse = special and self.dice.chance(0.6)
+        is_dense = special and not is_sparse
+        arrays = [self.dice.array(dtype, [dim[i] for dim in dims], is_dense, low, high) for i in range(self.bindings)]
+        return self.feed([self.dice.extreme(array) for array in arrays] if is_sparse else arrays)
 
     def feed(self, arrays: list[Any]) -> str:
         """A new input with given values; that of a body is one of the whole model."""

@@ -151,8 +151,9 @@ def _recurrent(c: Dice, operator: str) -> Case:
         attributes["linear_before_reset"] = c.flag()
     if c.chance(0.2):
         attributes["clip"] = 0.5
-    if c.chance(0.25):
-        names = ("Tanh", "Sigmoid", "Relu", "Affine", "LeakyRelu", "HardSigmoid", "Elu", "Softsign", "Softplus")
+    if c.chance(0.5):
+        names = ("Tanh", "Sigmoid", "Relu", "Affine", "LeakyRelu", "HardSigmoid", "Elu", "Softsign", "Softplus",
+                 "ScaledTanh", "ThresholdedRelu")  # fmt: skip
         chosen = [c.of(names) for _ in range({"RNN": 1, "GRU": 2, "LSTM": 3}[operator] * ways)]
         attributes["activations"] = chosen
         attributes["activation_alpha"] = [0.5] * len(chosen)
@@ -160,13 +161,17 @@ def _recurrent(c: Dice, operator: str) -> Case:
     return Case(operator, inputs, attributes, 3 if operator == "LSTM" else 2)
 
 
-@own("Attention", since=23)
+@own("Attention", "Attention@long", since=23)
 def _attention(c: Dice, operator: str) -> Case:
     dtype = c.of(("float32", "float32", "float64", "float16"))
     kv_heads = c.of((1, 2, 3))
     heads = kv_heads * c.of((1, 1, 2, 4))
     batch, queries, keys = c.of((1, 2)), c.of((1, 2, 5, 8, 9, 17, 33)), c.of((1, 3, 4, 8, 16, 17, 40))
     size, width = c.of((1, 4, 8, 9, 16, 32)), c.of((1, 4, 8, 12, 16))
+    if operator.endswith("long"):  # several blocks of queries and of keys, or one or two queries
+        queries = queries if queries < 3 else c.size((15, 33, 60, 75, 100))
+        batch, heads, keys = 1, kv_heads * (1 + c.flag()), c.size((31, 33, 64, 100))
+        size, width = c.of((8, 17, 33, 64)), c.of((17, 33, 64, 70))
     is_flat = c.flag()
     shapes = [(heads, queries, size), (kv_heads, keys, size), (kv_heads, keys, width)]
     attributes: dict[str, Any] = {"is_causal": c.of((0, 0, 1))}
@@ -235,17 +240,20 @@ def _cast_narrow(c: Dice, operator: str) -> Case:
 
     targets = (TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2FNUZ,
                TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1)  # fmt: skip
-    sources = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+    sources = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz,
+               ml_dtypes.float4_e2m1fn, ml_dtypes.int4, ml_dtypes.uint4)  # fmt: skip
     if c.flag():
-        data = c.array("float32", c.shape(), False, -8, 8).astype(c.of(sources))
-        return Case(operator, [data], {"to": number_of(c.of(("float32", "float16", "float64", "bfloat16")))})
+        source = c.of(sources)
+        data = np.trunc(c.array("float32", c.shape(), False, 0 if source == ml_dtypes.uint4 else -8, 7)).astype(source)
+        return Case(operator, [data], {"to": number_of(c.of(("float32", "float16", "float64", "bfloat16", "bool")))})
     to = c.of(targets)
     low = 0 if to == TensorProto.UINT4 else -8 if to == TensorProto.INT4 else -600
     high = 15 if to == TensorProto.UINT4 else 7 if to == TensorProto.INT4 else 600
     is_integer = to in (TensorProto.INT4, TensorProto.UINT4)
     saturate = {} if is_integer or to == TensorProto.FLOAT4E2M1 else {"saturate": c.flag()}
-    data = c.array(c.of(("float32", "float16")), c.shape(), False, low, high)
-    return Case(operator, [np.trunc(data) if is_integer else data], {"to": to, **saturate})
+    dtype = c.of(("float32", "float16", "float64", "int32"))
+    data = c.array(dtype, c.shape(), False, low, high)
+    return Case(operator, [np.trunc(data).astype(data.dtype) if is_integer else data], {"to": to, **saturate})
 
 
 @own("TensorScatter", since=24)

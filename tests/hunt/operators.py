@@ -16,18 +16,21 @@ from intaglio.ir.types import TensorType
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 
+from . import far_operators
 from .dice import Dice
 from .more_operators import DOMAINS, NEWER, OWN
 from .problem import Problem
 
 ALL = {**MAKERS, **OWN}
+FAR_SHARE = 0.12
+"""How many nodes of a model are of the makers for long rows, whole vectors and extreme numbers."""
 NODES = 40
 MOST_TIMES = 2
 """A model of still more nodes costs more to lower than it saves."""
 FEEDS = 4
 MOST_INPUT = 1 << 20
-SIZED = frozenset(("DFT",))
-"""Operators whose meaning depends on a size: that of the last axis of DFT tells whether numbers are complex."""
+SIZED = frozenset(("DFT", "STFT"))
+"""Operators whose meaning depends on a size: that of the last axis tells whether numbers are complex."""
 
 
 def operators_of(opset: int) -> list[str]:
@@ -35,14 +38,21 @@ def operators_of(opset: int) -> list[str]:
     return sorted(name for name in ALL if {**OPSETS, **NEWER}.get(name, 1) <= opset)
 
 
+def is_far(name: str) -> bool:
+    """Whether a maker is one for long rows, whole vectors and extreme numbers."""
+    return ALL[name].__module__ == far_operators.__name__ or name.endswith("@long")
+
+
 def problem(seed: int, times: int = 1) -> Problem:
     """A model of many nodes, each with several sets of sizes and values."""
     dice, nodes = Dice(1, seed), NODES * min(times, MOST_TIMES)
-    opset = dice.of((21, 21, 23, 23, 24, 26))
+    opset = dice.of((21, 21, 23, 23, 24, 26, 26))
     names = operators_of(opset)
+    far = [name for name in names if is_far(name)]
     draft = Draft(opset, is_loose=dice.chance(0.1), is_ranked=dice.chance(0.9))
     for number in range(2 * nodes):
         operator = names[(seed * nodes + number) % len(names)] if dice.chance(0.5) else dice.of(names)
+        operator = dice.of(far) if dice.chance(FAR_SHARE) else operator
         if len(draft.nodes) < nodes:
             draft.add(operator, (1, seed, number))
     return draft.problem()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .anchors import ANCHORS, CHANNELS, _window, image, matrix, shape_for
+from .anchors import ANCHORS, CHANNELS, _window, image, matrix, shape_for, width_of
 from .chains import chain
-from .dice import Dice
+from .dice import BROAD, Dice
 from .draft import Draft, Rejected
 from .growth import POINTS, VIEWS, Grower, Proposal, outputs_of
 from .problem import Problem
@@ -94,7 +94,7 @@ def qdq_matmul(g: Grower) -> list[str]:
     """A product between quantised values."""
     name = matrix(g)
     depth = g.static(name, -1)
-    made = g.draft.one("MatMul", through(g, name), weights(g, depth, g.dice.size(), axis=1))
+    made = g.draft.one("MatMul", through(g, name), weights(g, depth, width_of(g), axis=1))
     if g.dice.chance(0.5):
         made = g.draft.one("Add", made, g.constant(g.static(made, -1)))
     if g.dice.chance(0.3):
@@ -107,7 +107,7 @@ def qdq_gemm(g: Grower) -> list[str]:
     name = matrix(g)
     if len(g.draft.dims(name)) != 2:
         name = g.draft.one("Flatten", name, axis=len(g.draft.dims(name)) - 1)
-    depth, width, flag = g.static(name, -1), g.dice.size(), g.dice.flag()
+    depth, width, flag = g.static(name, -1), width_of(g), g.dice.flag()
     matrix_of_weights = weights(g, width, depth) if flag else weights(g, depth, width, axis=1)
     extra = [g.constant(width)] if g.dice.chance(0.6) else []
     made = g.draft.one("Gemm", through(g, name), matrix_of_weights, *extra, transB=flag)
@@ -121,7 +121,7 @@ def qdq_conv(g: Grower) -> list[str]:
     channels = g.static(name, 1)
     kernel = [g.dice.of((1, 1, 2, 3, 3)) for _ in range(spatial)]
     group = g.dice.of((1, 1, channels))
-    width = channels * g.dice.of((1, 1, 2)) if group > 1 else g.dice.of(CHANNELS)
+    width = channels * g.dice.of((1, 1, 2)) if group > 1 else g.dice.of((*CHANNELS, *BROAD))
     extra = [g.constant(width)] if g.dice.chance(0.6) else []
     filters = weights(g, width, channels // group, *kernel)
     made = g.draft.one("Conv", through(g, name), filters, *extra, group=group, **_window(g, kernel))
@@ -162,7 +162,7 @@ def qdq_view(g: Grower) -> list[str]:
 def dynamic_matmul(g: Grower) -> list[str]:
     """A product with scales that the run finds, as dynamic quantisation writes it."""
     name = matrix(g)
-    depth, width = g.static(name, -1), g.dice.size()
+    depth, width = g.static(name, -1), width_of(g)
     made, scale, zero = g.draft.add("DynamicQuantizeLinear", name, outputs=3)
     kind = g.dice.of(("int8", "uint8"))
     low, high = (-127, 128) if kind == "int8" else (0, 256)
@@ -186,7 +186,7 @@ def dynamic_conv(g: Grower) -> list[str]:
     name = image(g, 2)
     channels = g.static(name, 1)
     kernel = [g.dice.of((1, 2, 3)) for _ in range(2)]
-    width = g.dice.of(CHANNELS[:8])
+    width = g.dice.of((*CHANNELS[:8], 16, 17, 32))
     made, scale, zero = g.draft.add("DynamicQuantizeLinear", name, outputs=3)
     fixed = g.draft.constant(g.dice.random.integers(-127, 128, (width, channels, *kernel)).astype(np.int8))
     product = g.draft.one("ConvInteger", made, fixed, zero, **_window(g, kernel))
@@ -197,7 +197,7 @@ def dynamic_conv(g: Grower) -> list[str]:
 def linear_matmul(g: Grower) -> list[str]:
     """QLinearMatMul between QuantizeLinear and DequantizeLinear."""
     name = matrix(g)
-    depth, width = g.static(name, -1), g.dice.size()
+    depth, width = g.static(name, -1), width_of(g)
     made, pair = quantised(g, name)
     fixed = g.draft.constant(g.dice.random.integers(-127, 128, (depth, width)).astype(np.int8))
     own = [g.draft.constant(np.array(0.01, np.float32)), g.draft.constant(np.array(0, np.int8))]
@@ -236,7 +236,34 @@ def linear_add(g: Grower) -> list[str]:
     return g.keep(g.draft.one("DequantizeLinear", made, *out))
 
 
+def broad_depthwise(g: Grower) -> list[str]:
+    """A depthwise convolution of bytes whose channels fill a vector, between quantised values."""
+    name = image(g, 2, BROAD)
+    channels = g.static(name, 1)
+    kernel = [g.dice.of((1, 2, 3, 3, 5)) for _ in range(2)]
+    extra = [g.constant(channels)] if g.dice.chance(0.6) else []
+    filters = weights(g, channels, 1, *kernel)
+    made = g.draft.one("Conv", through(g, name), filters, *extra, group=channels, **_window(g, kernel))
+    if g.dice.chance(0.4):
+        made = g.draft.one("Relu", made)
+    return g.keep(through(g, made) if g.dice.chance(0.8) else made)
+
+
+def nibble_matmul(g: Grower) -> list[str]:
+    """A product with weights of four bits, in blocks with a scale each."""
+    depth, width, block = g.dice.of((32, 64, 80)), width_of(g), g.dice.of((16, 32))
+    name = g.input(g.dim((1, 2, 3, 5, 9, 13)), g.draft.all(depth))
+    blocks = -(-depth // block)
+    random = g.dice.random
+    packed = random.integers(0, 256, (width, blocks, block // 2)).astype(np.uint8)
+    scales = random.uniform(0.002, 0.05, width * blocks).astype(np.float32)
+    zeros = [random.integers(0, 256, width * -(-blocks // 2)).astype(np.uint8)] if g.dice.flag() else []
+    made = g.draft.one("MatMulNBits", name, *map(g.draft.constant, (packed, scales, *zeros)), domain="com.microsoft",
+                       K=depth, N=width, bits=4, block_size=block)  # fmt: skip
+    return g.keep(made)
+
+
 KINDS: tuple[Proposal, ...] = (
     boundary, qdq_matmul, qdq_gemm, qdq_conv, qdq_conv, qdq_pair, qdq_view, dynamic_matmul, dynamic_conv, linear_matmul,
-    linear_conv, linear_add,
+    linear_conv, linear_add, broad_depthwise, nibble_matmul,
 )  # fmt: skip

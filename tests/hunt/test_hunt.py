@@ -17,7 +17,7 @@ import pytest
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 
-from . import generators
+from . import generators, operators
 from .expectation import difference
 from .hunting import variants_of
 from .judging import Finding, Variant, examine
@@ -58,6 +58,15 @@ def test_a_seed_always_stands_for_the_same(kind: str) -> None:
     assert first.model.SerializeToString(deterministic=True) == second.model.SerializeToString(deterministic=True)
     for left, right in zip(first.feeds, second.feeds, strict=True):
         assert all(left[name].tobytes() == right[name].tobytes() for name in left)
+
+
+@pytest.mark.parametrize("name", sorted(filter(operators.is_far, operators.ALL)))
+def test_cases_for_far_ways_are_taken(name: str) -> None:
+    draft = operators.Draft(26, is_loose=False, is_ranked=True)
+    for seed in range(4):
+        draft.add(name, (0, seed))
+    assert not draft.refused
+    assert len(draft.nodes) >= 3
 
 
 def samples(values: np.ndarray, step: float) -> list[np.ndarray]:
