@@ -364,10 +364,16 @@ LOOPS = {
         d = Identity(c) n = Cast<to = 1>(i) f = Add(e, n) %s }>""",
     "Scan": """y = Scan <num_scan_inputs = 1, body = l (float v) => (float g) { f = Add(e, v) %s }> (rows)""",
 }
-ELEMENTS = ("g = Identity(f)", "axis = Constant<value_ints=[0]>() g = Unsqueeze(f, axis)", "g = Concat<axis=1>(f, f)")
+ELEMENTS = {
+    "as it is": "g = Identity(f)",
+    "with one more axis": "axis = Constant<value_ints=[0]>() g = Unsqueeze(f, axis)",
+    "joined": "g = Concat<axis=1>(f, f)",
+    "of a known rank": "shape = Constant<value_ints=[0, -1, 1]>() g = Reshape(f, shape)",
+    "flat": "g = Flatten<axis=1>(f)",
+}
 
 
-@pytest.mark.parametrize("element", ELEMENTS, ids=["as it is", "with one more axis", "joined"])
+@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("source", OPEN_RANKS)
 def test_elements_of_an_open_rank_are_stacked_without_rounds(source, loop, element):

@@ -223,14 +223,17 @@ def stack(values: list[Array], type: TensorType, axis: int, known: Mapping[Atom,
 
 
 def first_types(body: Graph, outputs: Sequence[Value], known: Mapping[Value, Any]) -> list[TensorType]:
-    """The types of values that a body stacks; where a rank is open, as a first round would find it with these arrays.
+    """The types of values that a body stacks; as a first round would find them with these arrays where a rank is open.
 
-    `known` has the arrays around the body and those of its inputs.
+    That may be the rank of a value itself, or of one that the body reads: its sizes have no names then. `known` has the
+    arrays around the body and those of its inputs.
     """
     types = [value.tensor for value in outputs]
-    if not known or all(type.shape is not None for type in types):
+    if not known or not any(_has_open_rank(value) for value in (*outputs, *known)):
         return types
     copy, values = clone_with_values(body)
+    if not any(_has_open_rank(value) for value in (*outputs, *(value for value in known if value in values))):
+        return types
     changed = {values[value] for value in known if value in values}
     for value, array in known.items():
         if value in values and array is not None:
@@ -238,6 +241,10 @@ def first_types(body: Graph, outputs: Sequence[Value], known: Mapping[Value, Any
     with contextlib.suppress(OperatorError, ShapeError):  # it may never run, and says so itself where it does
         retype(copy, changed)
     return [values[value].tensor for value in outputs]
+
+
+def _has_open_rank(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.shape is None
 
 
 def _array_type(array: Any, type: Type) -> Type:
