@@ -183,6 +183,15 @@ def _nibbles_broad(c: Dice, operator: str) -> Case:
     return Case(operator, [data, packed, scales, zeros], {"K": depth, "N": width, "bits": 4, "block_size": block})
 
 
+@own("Gemm@few")
+def _product_few(c: Dice, operator: str) -> Case:
+    """A few long rows by columns that lie in memory one after the other: dot products."""
+    rows = c.of((2, 3, 4, 7, 9, 16))
+    depth, width = c.size((257, 260, 300)), c.of((2, 3, 4, 5, 17, 33))
+    return Case(operator, [c.array("float32", (rows, depth), False), c.array("float32", (width, depth), False)],
+                {"transB": 1})  # fmt: skip
+
+
 @own("MatMul@turned", "Gemm@broad")
 def _product_turned(c: Dice, operator: str) -> Case:
     """Products of several tiles; Gemm reads either operand by columns."""

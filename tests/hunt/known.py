@@ -57,6 +57,12 @@ WRONG: tuple[tuple[str, str, str, str], ...] = (
         "",
         "takes places in single precision, which fall below a whole number that they are",
     ),
+    (
+        "evaluator",
+        "Resize coordinate_transformation_mode=half_pixel_symmetric",
+        "",
+        "takes places that are halves as some that are a rounding above",
+    ),
     *(("runtime", "Resize antialias=1", kind, "rounds after each axis") for kind in ("UINT8", "INT8", "INT32")),
     (
         "evaluator",

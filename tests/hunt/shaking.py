@@ -50,6 +50,8 @@ LOOSE = _names("Sigmoid Sin Cos RNN GRU LSTM")
 """Functions that ONNX Runtime computes to one rounding of 1, and not of the result, where that is near 0."""
 FIXED = {"Resize": (1, 2, 3), "Upsample": (1,), "Range": (0, 1, 2), "MelWeightMatrix": (3, 4), "Dropout": (1,)}
 """Operands that tell sizes or places and are not rounded by anybody."""
+WHOLE = 1024.0
+"""Exponents beyond this are often whole numbers by rounding alone."""
 CENTRED = {"GridSample": 1}
 """Operands that are places from -1 to 1. They are rounded after 1 was added to them."""
 BYTES = frozenset(map(np.dtype, (np.int8, np.uint8)))
@@ -90,7 +92,8 @@ def _shaken_node(node: Node, known: dict[Value, Any], random: np.random.Generato
         size = operand if CANCELLING[name] == "operand" else np.ones_like(operand)
         return [_around(run_node(node, known)[0], size, random)]
     if name in POINTS:
-        return [rounded(item, random) for item in run_node(node, known)]
+        results = [rounded(item, random) for item in run_node(node, known)]
+        return [_signed_powers(node, known, results[0], random)] if name == "Pow" else results
     arrays: list[Any] = [None if value is None else _read(value, known) for value in node.inputs]
     kept = FIXED.get(name, ())
     moved = [array if i in kept else rounded(array, random) for i, array in enumerate(arrays)]
@@ -108,6 +111,15 @@ def _shaken_node(node: Node, known: dict[Value, Any], random: np.random.Generato
         return [_resized(node, arrays, results[0])]
     is_quantising = "Quantize" in name or "QLinear" in name or name.startswith("Q")
     return [_stepped(item, random) if is_quantising else rounded(item, random) for item in results]
+
+
+def _signed_powers(node: Node, known: dict[Value, Any], result: Any, random: np.random.Generator) -> Any:
+    """Powers of which those are open that hang on whether a large exponent is a whole number after its roundings."""
+    base, exponent = (_read(value, known) for value in node.inputs[:2])
+    if not is_float(result) or not is_float(exponent) or node.needed(1).constant is not None:
+        return result
+    is_open = (base < 0) & np.isfinite(exponent) & (np.abs(exponent) > WHOLE)
+    return np.where(is_open & (random.random(result.shape) < 0.5), np.nan, result).astype(result.dtype)
 
 
 def _is_resized_integer(node: Node, arrays: Sequence[Any]) -> bool:
