@@ -156,7 +156,7 @@ def _recurrent(c: Dice, operator: str) -> Case:
                  "ScaledTanh", "ThresholdedRelu")  # fmt: skip
         chosen = [c.of(names) for _ in range({"RNN": 1, "GRU": 2, "LSTM": 3}[operator] * ways)]
         attributes["activations"] = chosen
-        attributes["activation_alpha"] = [0.5] * len(chosen)
+        attributes["activation_alpha"] = [0.4] * len(chosen)  # not the clip: ONNX Runtime takes > for >= there
         attributes["activation_beta"] = [0.25] * len(chosen)
     return Case(operator, inputs, attributes, 3 if operator == "LSTM" else 2)
 

@@ -42,10 +42,10 @@ POINTS = _names(
 )
 """Elementwise operators: their results are rounded, their operands are not touched."""
 CANCELLING = {
-    **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu"), "operand"),
-    **dict.fromkeys(("Elu", "Celu", "Selu"), "one"),
+    **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu", "HardSwish"), "operand"),
+    **dict.fromkeys(("Elu", "Celu", "Selu", "HardSigmoid"), "one"),
 }
-"""Functions of the form x * (1 + f(x)) or f(x) - 1: what is rounded in them is as large as the operand, or as 1."""
+"""Functions of the form x * (1 + f(x)) or f(x) + 1: what is rounded in them is as large as the operand, or as 1."""
 LOOSE = _names("Sigmoid Sin Cos RNN GRU LSTM")
 """Functions that ONNX Runtime computes to one rounding of 1, and not of the result, where that is near 0."""
 FIXED = {"Resize": (1, 2, 3), "Upsample": (1,), "Range": (0, 1, 2), "MelWeightMatrix": (3, 4), "Dropout": (1,)}
@@ -119,7 +119,9 @@ def _signed_powers(node: Node, known: dict[Value, Any], result: Any, random: np.
     if not is_float(result) or not is_float(exponent) or node.needed(1).constant is not None:
         return result
     is_open = (base < 0) & np.isfinite(exponent) & (np.abs(exponent) > WHOLE)
-    return np.where(is_open & (random.random(result.shape) < 0.5), np.nan, result).astype(result.dtype)
+    whole = np.power(base, np.rint(exponent))
+    either = np.where(random.random(result.shape) < 0.5, np.nan, whole)
+    return np.where(is_open, either, result).astype(result.dtype)
 
 
 def _is_resized_integer(node: Node, arrays: Sequence[Any]) -> bool:
