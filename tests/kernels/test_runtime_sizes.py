@@ -364,3 +364,33 @@ def test_a_size_that_breaks_an_assumption():
     for count, width in [(2, 2), (4, 4), (1, 4), (3, 1)]:
         arrays = data, ints(count), data[0, :width].copy()
         np.testing.assert_array_equal(native(*arrays), reference(*arrays))
+
+
+EMPTY = {
+    "Attention": "z = Compress<axis=1>(x, k) y = Attention<q_num_heads=1, kv_num_heads=1>(z, z, z)",
+    "Conv": "z = Compress<axis=1>(x, k) t = Transpose<perm=[0, 2, 1]>(z) "
+    "w = Constant<value = float[1,2,2] {1,2,3,4}>() y = Conv(t, w)",
+    "If": """z = Compress<axis=1>(x, k) y = If (c) <then_branch = a () => (float[p,q,r] t) { t = Neg(z) },
+      else_branch = b () => (float[u,v,w] e) { e = Concat<axis=1>(z, z) }>""",
+    "Loop": """z = Compress<axis=1>(x, k) n = Constant<value = int64 {0}>()
+      o = Constant<value = bool {1}>() y = Loop (n, o) <body = l (int64 i, bool d) => (bool f, float[p,q,r] g) {
+        f = Identity(d) g = Neg(z) }>""",
+    "Loop of a branch": """z = If (c) <then_branch = a () => (float[p,q] t) { t = Neg(h) },
+      else_branch = b () => (float[u,v] e) { e = Concat<axis=1>(h, h) }> n = Constant<value = int64 {0}>()
+      o = Constant<value = bool {1}>() y = Loop (n, o) <body = l (int64 i, bool d) => (bool f, float[s,t] g) {
+        f = Identity(d) g = Concat<axis=0>(z, z) }>""",
+    "Scan": """z = If (c) <then_branch = a () => (float[p,q] t) { t = Neg(h) },
+      else_branch = b () => (float[u,v] e) { e = Concat<axis=1>(h, h) }> x0 = Constant<value = float[0] {}>()
+      y = Scan <num_scan_inputs = 1, body = l (float r) => (float[s,t] g) { g = Add(z, r) }> (x0)""",
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_results_without_elements_whose_other_sizes_the_run_tells(name):
+    """Their memory needs no size of the run, and their shapes do."""
+    text = f"agraph (float[0,5,2] x, bool[5] k, bool c, float[3,4] h) => (y) {{ {EMPTY[name]} }}"
+    model = parser.parse_model(HEADER.replace("21", "23") + text)
+    native, reference = (intaglio.load(model, engine=engine) for engine in ("native", "reference"))
+    for flag, kept in ((True, 2), (False, 4)):
+        arrays = block(0, 5, 2), np.arange(5) < kept, np.array(flag), block(3, 4)
+        assert native(*arrays).shape == reference(*arrays).shape

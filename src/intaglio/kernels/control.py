@@ -124,7 +124,7 @@ def _branches(node: Node) -> tuple[Graph, Graph]:
 def _result_buffer(context: Context, value: Value, is_late: bool) -> Buffer:
     """Memory for what either branch gives; each allocates it where only it knows the size."""
     if not is_late:
-        return context.temporary(value.dtype, value.tensor.size, value.name)
+        return context.temporary(value.dtype, value.tensor.size, value.name, value.shape)
     buffer = context.late_buffer(value.dtype, value.tensor.size, value.name)
     context.adopt(buffer)
     return buffer
@@ -312,7 +312,7 @@ class _Rounds:
         """Memory for a value before the first round; where rounds change its sizes, these are what it begins with."""
         context = self.context
         if not sizes:
-            return context.temporary(value.dtype, value.tensor.size, value.name)
+            return context.temporary(value.dtype, value.tensor.size, value.name, value.shape)
         context.assign(sizes)
         buffer = context.late_buffer(value.dtype, value.tensor.size, value.name)
         context.adopt(buffer)

@@ -146,7 +146,7 @@ def _results(context: Context, node: Node) -> tuple[View, View]:
     shape = batch, heads, length, size
     order = (0, 2, 1, 3) if value.rank == 3 else _moved(value)
     if order is not None:
-        buffer = context.temporary(value.dtype, value.tensor.size, value.name)
+        buffer = context.temporary(value.dtype, value.tensor.size, value.name, value.shape)
         moved = whole(buffer, tuple(shape[axis] for axis in order))
         result = moved.transpose(tuple(order.index(axis) for axis in range(4)))
         context.views[value] = result if value.rank == 4 else whole(buffer, value.shape)

@@ -58,7 +58,7 @@ def _result(context: Context, value: Value, like: View) -> tuple[View, View]:
     if order == (0, 1, 2, 3):
         result = context.allocate(value)
     else:
-        buffer = context.temporary(value.dtype, value.tensor.size, value.name)
+        buffer = context.temporary(value.dtype, value.tensor.size, value.name, value.shape)
         moved = whole(buffer, tuple(value.shape[axis] for axis in order))
         result = moved.transpose(tuple(order.index(axis) for axis in range(4)))
         context.views[value] = result
