@@ -35,9 +35,12 @@ def is_optimised(seed: int) -> bool:
 def compile_plainly() -> None:
     """Have this process compile without optimisation from now on; before it has compiled anything.
 
-    Its code has a cache of its own: what is saved or loaded without a compiler must not find it.
+    Its code has a cache of its own: what is saved or loaded without a compiler must not find it. So has code with
+    counters, beside them: they are found by the place at which it was compiled.
     """
-    os.environ["INTAGLIO_CACHE"] = f"{cache.default_cache().root}-unoptimised"
+    counted = covered_c.folder()
+    kept = f"{cache.default_cache().root}-unoptimised" if counted is None else str(counted / "cache")
+    os.environ["INTAGLIO_CACHE"] = kept
     cache.default_cache.cache_clear()
     Compiler.flags = _plain_flags
     Compiler.compile_unit = _compile_plainly
