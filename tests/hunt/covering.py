@@ -137,7 +137,7 @@ def _ranges(numbers: list[int]) -> Iterator[str]:
         last = number
 
 
-COSTS = {"operators": 5.0, "chains": 2.5, "graphs": 6.0, "control": 0.8, "quantised": 1.5}
+COSTS = {"operators": 6.0, "chains": 5.0, "graphs": 6.0, "control": 1.4, "quantised": 1.0}
 """Seconds of processor time that a seed of a kind takes in the tests, mostly of the compiler; as measured once."""
 
 

@@ -180,7 +180,7 @@ def _attention(c: Dice, operator: str) -> Case:
         attributes |= {"q_num_heads": heads, "kv_num_heads": kv_heads}
     else:
         arrays = [c.array(dtype, (batch, h, n, s), False) for h, n, s in shapes]
-    past = c.of((0, 0, 3)) if c.flag() else 0
+    past = 3 if c.chance(0.3) else 0
     if c.chance(0.5):
         total = keys + past
         lead = c.of(((), (1, 1), (batch, 1), (1, heads), (batch, heads)))
