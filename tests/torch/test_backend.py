@@ -262,6 +262,13 @@ def test_unknown_options_are_refused() -> None:
         compiled(mlp(), options={"speed": 11})(torch.randn(3, 6))
 
 
+def test_modes_of_inductor_are_refused() -> None:
+    with pytest.raises(Exception, match="mode='reduce-overhead' is a setting of inductor"):
+        compiled(mlp(), mode="reduce-overhead")(torch.randn(3, 6))
+    x, net = torch.randn(3, 6), mlp()
+    close(compiled(net, mode="default")(x), net(x))
+
+
 def test_no_fallback_where_none_is_wanted() -> None:
     fast = compiled(torch.linalg.svdvals, options={"fallback": False})
     with pytest.raises(Exception, match=r"aten\._linalg_svd\.default.*PyTorch has LAPACK"):

@@ -85,7 +85,9 @@ def backend(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """What torch.compile calls with a graph: traced to ATen operators, it is compiled with and without gradients."""
-    del mode
+    if mode not in (None, "default"):
+        known = ", ".join((*OWN_OPTIONS, *LOAD_OPTIONS))
+        raise InputError(f"mode={mode!r} is a setting of inductor; the backend intaglio has options={{...}}: {known}")
     return compile_with(read_options(options))(module, example_inputs)
 
 
