@@ -20,7 +20,7 @@ from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import MapType, SequenceType, TensorType
 from intaglio.memory.arena import Layout
 from intaglio.runtime.artifact.program_data import program_data, program_from_data
-from intaglio.runtime.artifact.reading import MAGIC, read_compiled
+from intaglio.runtime.artifact.reading import MAGIC, InFile, read_compiled
 from intaglio.runtime.engine.program import Part, Port, Program
 from intaglio.runtime.engine.segment import Frame, Result, Room
 from intaglio.targets.c import target as targets
@@ -266,3 +266,16 @@ def test_programs_come_back_as_they_were_written(seed):
     text = json.dumps(program_data(program))
     assert program_from_data(json.loads(text)) == program
     assert str(program_from_data(json.loads(text)).segments[0].frame.work) == str(shape)
+
+
+def test_a_file_is_closed_without_python_code_in_which_an_interrupt_would_be_lost(tmp_path):
+    (tmp_path / "file").write_bytes(b"abc")
+    file = InFile(tmp_path / "file")
+    descriptor = file._descriptor
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+    del file
+    sys.setprofile(None)
+    assert calls == []
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

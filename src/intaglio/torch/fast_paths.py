@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-Tensor = torch.Tensor
-
 
 def fast_paths() -> dict[Any, Callable[..., Any]]:
     """What each of them is made of."""
@@ -26,39 +24,39 @@ def fast_paths() -> dict[Any, Callable[..., Any]]:
 
 
 def _encoder_layer(
-    src: Tensor,
+    src: torch.Tensor,
     embed_dim: int,
     num_heads: int,
-    qkv_weight: Tensor,
-    qkv_bias: Tensor,
-    proj_weight: Tensor,
-    proj_bias: Tensor,
+    qkv_weight: torch.Tensor,
+    qkv_bias: torch.Tensor,
+    proj_weight: torch.Tensor,
+    proj_bias: torch.Tensor,
     use_gelu: bool,
     norm_first: bool,
     eps: float,
-    norm_weight_1: Tensor,
-    norm_bias_1: Tensor,
-    norm_weight_2: Tensor,
-    norm_bias_2: Tensor,
-    ffn_weight_1: Tensor,
-    ffn_bias_1: Tensor,
-    ffn_weight_2: Tensor,
-    ffn_bias_2: Tensor,
-    mask: Tensor | None = None,
+    norm_weight_1: torch.Tensor,
+    norm_bias_1: torch.Tensor,
+    norm_weight_2: torch.Tensor,
+    norm_bias_2: torch.Tensor,
+    ffn_weight_1: torch.Tensor,
+    ffn_bias_1: torch.Tensor,
+    ffn_weight_2: torch.Tensor,
+    ffn_bias_2: torch.Tensor,
+    mask: torch.Tensor | None = None,
     mask_type: int | None = None,
-) -> Tensor:
+) -> torch.Tensor:
     """Attention and two linear layers, each added to what goes in, with a normalisation ahead of it or behind."""
     if src.is_nested:
         return NotImplemented
 
-    def normal(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def normal(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         return functional.layer_norm(x, (embed_dim,), weight, bias, eps)
 
-    def attend(x: Tensor) -> Tensor:
+    def attend(x: torch.Tensor) -> torch.Tensor:
         weights = (qkv_weight, qkv_bias, proj_weight, proj_bias)
         return _attention(x, x, x, embed_dim, num_heads, *weights, mask, False, True, mask_type)[0]
 
-    def feed(x: Tensor) -> Tensor:
+    def feed(x: torch.Tensor) -> torch.Tensor:
         inner = functional.linear(x, ffn_weight_1, ffn_bias_1)
         inner = functional.gelu(inner) if use_gelu else functional.relu(inner)
         return functional.linear(inner, ffn_weight_2, ffn_bias_2)
@@ -72,20 +70,20 @@ def _encoder_layer(
 
 
 def _attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
     embed_dim: int,
     num_head: int,
-    qkv_weight: Tensor,
-    qkv_bias: Tensor,
-    proj_weight: Tensor,
-    proj_bias: Tensor,
-    mask: Tensor | None = None,
+    qkv_weight: torch.Tensor,
+    qkv_bias: torch.Tensor,
+    proj_weight: torch.Tensor,
+    proj_bias: torch.Tensor,
+    mask: torch.Tensor | None = None,
     need_weights: bool = True,
     average_attn_weights: bool = True,
     mask_type: int | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of several heads with its four linear layers; and the weights of it, where they are wanted."""
     if query.is_nested or key.is_nested:
         return NotImplemented
@@ -104,7 +102,9 @@ def _attention(
     return functional.linear(found.transpose(1, 2).flatten(2), proj_weight, proj_bias), weights
 
 
-def _projected(given: tuple[Tensor, Tensor, Tensor], weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+def _projected(
+    given: tuple[torch.Tensor, torch.Tensor, torch.Tensor], weight: torch.Tensor, bias: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
     """Query, key and value behind their linear layers, by one product where they are one tensor."""
     if given[0] is given[1] and given[1] is given[2]:
         return functional.linear(given[0], weight, bias).chunk(3, -1)
@@ -112,7 +112,7 @@ def _projected(given: tuple[Tensor, Tensor, Tensor], weight: Tensor, bias: Tenso
     return tuple(functional.linear(*each) for each in parts)
 
 
-def _taken(mask: Tensor, mask_type: int | None, batch: int) -> Tensor:
+def _taken(mask: torch.Tensor, mask_type: int | None, batch: int) -> torch.Tensor:
     """Which scores count, in four dimensions. A mask names those that do not, by query and key or by sample and key."""
     out = mask.to(torch.bool)
     if mask_type == 0:

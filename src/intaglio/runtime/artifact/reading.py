@@ -13,9 +13,11 @@ trustworthy.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
@@ -231,19 +233,26 @@ class _InMemory:
         return self._data
 
 
+_closers: set[weakref.ref[Any]] = set()
+
+
+def _close_with(owner: object, descriptor: int) -> None:
+    """Close a descriptor when an object ends, without a line of Python: an interrupt in one would be lost there.
+
+    The reference calls `next(map(os.close, [descriptor]), reference)`, all of which is C.
+    """
+    _closers.difference_update([each for each in list(_closers) if each() is None])
+    _closers.add(weakref.ref(owner, functools.partial(next, map(os.close, [descriptor]))))
+
+
 class InFile:
     """A file that stays open, whose parts are read when they are needed."""
-
-    _descriptor = -1
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        _close_with(self, self._descriptor)
         self._state = self._look()
-
-    def __del__(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
 
     @property
     def size(self) -> int:
