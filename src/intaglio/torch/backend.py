@@ -194,7 +194,7 @@ def _visible(kind: str) -> int | None:
     if metadata is None:
         return None
     metadata.bw_donated_idxs = []  # we write over nothing that is kept, so a backward pass may run more than once
-    return metadata.num_forward_returns
+    return len(metadata.tokens) + metadata.num_forward_returns
 
 
 def _graph_report(
