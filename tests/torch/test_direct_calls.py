@@ -17,6 +17,19 @@ from intaglio.torch import model_step  # noqa: E402
 from intaglio.torch.model_step import DirectCall, ModelStep, Operand, Result  # noqa: E402
 
 
+def counted_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One number: how many runs have been direct calls since."""
+    counted, run = [0], DirectCall.run
+
+    def count(call: DirectCall, *arguments: Any) -> bool:
+        done = run(call, *arguments)
+        counted[0] += done
+        return done
+
+    monkeypatch.setattr(DirectCall, "run", count)
+    return counted
+
+
 class Counted:
     """A step that adds a tensor and a vector, and how many of its runs were direct calls."""
 
@@ -26,15 +39,11 @@ class Counted:
             g.output(total=total, all=ops.ReduceSum(total, keepdims=0))
         given = None if order is None else tuple(order)
         self.step = ModelStep(g.model(), [Operand(0, given), Operand(1)], [], [Result(2, given), Result(3)], 2)
-        self.direct = 0
-        run = DirectCall.run
+        self._runs = counted_runs(monkeypatch)
 
-        def counted(call: DirectCall, *arguments: Any) -> bool:
-            done = run(call, *arguments)
-            self.direct += done
-            return done
-
-        monkeypatch.setattr(DirectCall, "run", counted)
+    @property
+    def direct(self) -> int:
+        return self._runs[0]
 
     def __call__(self, x: Any, y: Any) -> Any:
         slots = [x, y, None, None]
@@ -163,14 +172,7 @@ class Views(torch.nn.Module):
 
 
 def test_both_passes_of_training_are_direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted, run = [0], DirectCall.run
-
-    def count(call: DirectCall, *arguments: Any) -> bool:
-        done = run(call, *arguments)
-        counted[0] += done
-        return done
-
-    monkeypatch.setattr(DirectCall, "run", count)
+    counted = counted_runs(monkeypatch)
     torch._dynamo.reset()
     net = Views()
     fast = torch.compile(net, backend=intaglio.torch.backend)

@@ -36,6 +36,8 @@ LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "strict", "
 
 OWN_OPTIONS = ("fallback", "freeze", "eager", "background")
 
+_KNOWN = ", ".join((*OWN_OPTIONS, *LOAD_OPTIONS))
+
 
 class Options(Record):
     """What `options={...}` of torch.compile may say: those of `intaglio.load`, and how graphs are cut."""
@@ -57,8 +59,7 @@ def read_options(options: Mapping[str, Any] | None) -> Options:
     own: dict[str, Any] = {name: given.pop(name) for name in OWN_OPTIONS if name in given}
     unknown = [name for name in given if name not in LOAD_OPTIONS]
     if unknown:
-        known = ", ".join((*OWN_OPTIONS, *LOAD_OPTIONS))
-        raise InputError(f"there is no option {unknown[0]!r} of the backend intaglio; the options are {known}")
+        raise InputError(f"there is no option {unknown[0]!r} of the backend intaglio; the options are {_KNOWN}")
     eager = own.get("eager", ())
     own["eager"] = (eager,) if isinstance(eager, str) else tuple(eager)
     if own.get("freeze") and own.get("background"):
@@ -86,8 +87,7 @@ def backend(
 ) -> Callable[..., Any]:
     """What torch.compile calls with a graph: traced to ATen operators, it is compiled with and without gradients."""
     if mode not in (None, "default"):
-        known = ", ".join((*OWN_OPTIONS, *LOAD_OPTIONS))
-        raise InputError(f"mode={mode!r} is a setting of inductor; the backend intaglio has options={{...}}: {known}")
+        raise InputError(f"mode={mode!r} is a setting of inductor; the backend intaglio has options={{...}}: {_KNOWN}")
     return compile_with(read_options(options))(module, example_inputs)
 
 
@@ -111,7 +111,6 @@ def _compile(
         take_strides(module, example_inputs)
     begin = time.perf_counter()
     threads = torch.get_num_threads()
-
     pending = Pending() if options.background and watch is None else None
 
     def make(graph: Graph) -> Model | LateModel:
@@ -138,7 +137,7 @@ def _compile(
         program = assembly.program()
         program.threads = fixed
         if kind == "forward":
-            tell_strides(module, assembly.plain)
+            tell_strides(assembly.returned, assembly.plain)
         return program
 
     places = _static_places() if options.freeze and kind == "inference" else ()

@@ -89,11 +89,10 @@ def _attention(
         return NotImplemented
     projected = _projected((query, key, value), qkv_weight, qkv_bias)
     q, k, v = (each.unflatten(-1, (num_head, -1)).transpose(1, 2) for each in projected)
-    taken = None if mask is None else _taken(mask, mask_type, q.shape[0])
-    if need_weights or taken is not None:  # a row without any score is NaN here, and 0 in the function below
+    if need_weights or mask is not None:  # a row without any score is NaN here, and 0 in the function below
         scores = (q * (q.shape[-1] ** -0.5)) @ k.transpose(-2, -1)
-        if taken is not None:
-            scores = scores.masked_fill(~taken, float("-inf"))
+        if mask is not None:
+            scores = scores.masked_fill(_left_out(mask, mask_type, q.shape[0]), float("-inf"))
         chances = torch.softmax(scores, -1)
         found = chances @ v
         weights = query.new_empty(0) if not need_weights else chances.mean(1) if average_attn_weights else chances
@@ -112,11 +111,9 @@ def _projected(
     return tuple(functional.linear(*each) for each in parts)
 
 
-def _taken(mask: torch.Tensor, mask_type: int | None, batch: int) -> torch.Tensor:
-    """Which scores count, in four dimensions. A mask names those that do not, by query and key or by sample and key."""
+def _left_out(mask: torch.Tensor, mask_type: int | None, batch: int) -> torch.Tensor:
+    """Which scores do not count, in four dimensions; a mask tells them by query and key, by sample and key, or all."""
     out = mask.to(torch.bool)
     if mask_type == 0:
-        out = out[None, None]
-    elif mask_type == 1:
-        out = out.view(batch, 1, 1, -1)
-    return ~out
+        return out[None, None]
+    return out.view(batch, 1, 1, -1) if mask_type == 1 else out

@@ -159,6 +159,8 @@ class Assembly:
         self._nodes: list[Node] = list(module.graph.nodes)
         self._slots = {node: place for place, node in enumerate(self._nodes)}
         self._output = self._nodes[-1]
+        (returned,) = self._output.args
+        self.returned: list[Any] = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         self._visible = visible
         self.plain: set[Node] = set()
         """Tensors that no user sees, which lie in the usual order here, whatever PyTorch expects."""
@@ -184,9 +186,7 @@ class Assembly:
             steps += self._binding(known, given)
         steps += self._sizes_for([self._output], known, sized)
         inputs = sum(node.op == "placeholder" for node in self._nodes)
-        (returned,) = self._output.args
-        listed = returned if isinstance(returned, (list, tuple)) else [returned]
-        outputs = [_Slot(self._slots[each]) if isinstance(each, Node) else each for each in listed]
+        outputs = [_Slot(self._slots[each]) if isinstance(each, Node) else each for each in self.returned]
         return Program(steps, len(self._nodes), inputs, outputs, constants)
 
     def _binding(self, known: set[str], nodes: Sequence[Node]) -> list[Any]:
@@ -277,9 +277,7 @@ class Assembly:
 
     def _written(self, wanted: Sequence[Node], translator: Translator) -> list[Result]:
         """The outputs of a part's graph; each is a value of its own."""
-        (returned,) = self._output.args
-        listed = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-        shown = set(listed if self._visible is None else listed[: self._visible])
+        shown = set(self.returned if self._visible is None else self.returned[: self._visible])
         outputs: list[Value] = []
         results: list[Result] = []
         b = translator.builder

@@ -16,17 +16,15 @@ from torch._prims_common import make_contiguous_strides_for
 from torch.fx import GraphModule, Node
 
 
-def tell_strides(module: GraphModule, plain: Collection[Node]) -> None:
-    """Tell AOTAutograd the strides of a forward graph's outputs, as far as we choose them and they are numbers.
+def tell_strides(returned: Sequence[Any], plain: Collection[Node]) -> None:
+    """Tell AOTAutograd the strides of what a forward graph returns, as far as we choose them and they are numbers.
 
     It counts them behind the tokens, which stand for effects and come first.
     """
     context = TracingContext.try_get()
     if context is None or context.output_strides is None or context.fw_metadata is None:
         return
-    (returned,) = next(iter(reversed(module.graph.nodes))).args
-    listed: Sequence[Any] = returned if isinstance(returned, (list, tuple)) else [returned]
-    behind = listed[len(context.fw_metadata.tokens) :]
+    behind = returned[len(context.fw_metadata.tokens) :]
     context.output_strides.extend(_strides(each) if each in plain else None for each in behind)
 
 
