@@ -310,7 +310,7 @@ def _dense_tables(tables: list[tuple[int, int, dict[Any, int]]], width: int) -> 
         return None
     found: Tables = []
     for length, step, table in tables:
-        columns = np.full((len(words) + 1,) * length, width, np.int32)
+        columns = np.full((len(words) + 1,) * length, width, np.int64)
         for gram, column in table.items():
             columns[words[gram] if length == 1 else tuple(words[word] for word in gram)] = column
         found.append((length, step, columns))
