@@ -74,6 +74,11 @@ def _exact(folder: Path) -> None:
     assert "winograd" not in str(intaglio.load(demo_model(), exact=True).explain())
 
 
+def _quick(folder: Path) -> None:
+    assert not intaglio.load(parsed(RELU)).explain().target.endswith("quick")
+    assert intaglio.load(parsed(RELU), quick=True).explain().target.endswith("quick")
+
+
 def _strict(folder: Path) -> None:
     with pytest.raises(intaglio.UnsupportedError, match="strict"):
         intaglio.load(parsed(STRINGS), strict=True)
@@ -137,6 +142,7 @@ LOAD: dict[str, Callable[[Path], None]] = {
     "simplify": _simplify,
     "disable": _disable,
     "exact": _exact,
+    "quick": _quick,
     "strict": _strict,
     "base_folder": _base_folder,
     "progress": _progress,
@@ -222,6 +228,7 @@ CASES: dict[str, Case] = {
     "run --engine": (["relu.onnx", "--engine", "reference"], lambda left: "reference engine" in left.out),
     "run --threads": (["relu.onnx", "--threads", "1"], lambda left: "1 thread" in left.out),
     "run --strict": (["strings.onnx", "--strict"], fails("strict")),
+    "run --quick": (["relu.onnx", "--quick"], lambda left: "quick" in left.out),
     "run --exact": (["relu.intaglio", "--exact"], fails("compiled without exact")),
     "run --disable": (["relu.onnx", "--disable", "zz"], fails("'zz'")),
     "run --seed": (["relu.onnx", "--seed", "5"], lambda left: left.out != ""),
@@ -236,6 +243,7 @@ CASES: dict[str, Case] = {
     "check --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["is_valid"]),
     "compile --output": (["relu.onnx", "-o", "new.intaglio"], lambda left: Path("new.intaglio").exists()),
     "compile --strict": (["strings.onnx", "--strict"], fails("strict")),
+    "compile --quick": (["demo.onnx", "--quick"], lambda left: "quick" in left.out),
     "compile --exact": (["relu.intaglio", "--exact"], fails("compiled without exact")),
     "compile --disable": (["relu.onnx", "--disable", "zz"], fails("'zz'")),
     "compile --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["kernels"]),

@@ -79,6 +79,7 @@ PARAMETERS = {
         "simplify",
         "disable",
         "exact",
+        "quick",
         "strict",
         "base_folder",
         "progress",

@@ -13,6 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from intaglio import Model, load  # noqa: E402
 from intaglio.torch import backend, report  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
@@ -255,6 +256,21 @@ def test_frozen_weights_are_packed_anew_where_they_change() -> None:
     net[0].weight = nn.Parameter(torch.randn(8, 6))
     with torch.no_grad():
         close(fast(x), net(x))
+
+
+@pytest.mark.parametrize("given", [{}, {"quick": False}])
+def test_the_compiler_is_quick_unless_it_shall_not(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    models: list[Model] = []
+
+    def watched(graph: Any, **named: Any) -> Model:
+        models.append(load(graph, **named))
+        return models[-1]
+
+    monkeypatch.setattr(sys.modules["intaglio.torch.backend"], "load", watched)
+    net, x = mlp(), torch.randn(3, 6)
+    close(compiled(net, options=given)(x), net(x))
+    assert models
+    assert all(model.options.is_quick == (not given) for model in models)
 
 
 def test_unknown_options_are_refused() -> None:

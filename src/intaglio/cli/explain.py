@@ -37,7 +37,7 @@ def explain(
 ) -> None:
     """Show the kernels of a model in the order they run, what each computes, and what is not compiled and why."""
     sizes = parse_dims(dims or ())
-    loaded, _ = load_timed(model, Wish(engine, threads, None, strict, exact, tuple(disable or ())))
+    loaded, _ = load_timed(model, Wish(engine, threads, None, strict, exact, disable=tuple(disable or ())))
     if c_file == STANDARD:
         print(loaded.c_source())
         return

@@ -16,6 +16,7 @@ from intaglio.cli.session import (
     LoopLimit,
     MemoryLimit,
     NodeLimit,
+    QuickOption,
     StrictOption,
     TimeLimit,
     Wish,
@@ -80,6 +81,7 @@ def run(
     threads: ThreadsOption = None,
     strict: StrictOption = False,
     exact: ExactOption = False,
+    quick: QuickOption = False,
     disable: DisableOption = None,
     seed: Annotated[int, Option("--seed", least=0, help="Seed of the inputs that are made up.")] = 0,
     repeat: Annotated[int, Option("--repeat", least=1, help="Run so many times and show the median.")] = 1,
@@ -98,7 +100,7 @@ def run(
     _check_streams(model, inputs or [], output, as_json)
     sizes, norm = parse_dims(dims or ()), make_norm(mean, std)
     limits = make_limits(memory_limit, time_limit, loop_limit, node_limit)
-    loaded, load_seconds = load_timed(model, Wish(engine, threads, limits, strict, exact, tuple(disable or ())))
+    loaded, load_seconds = load_timed(model, Wish(engine, threads, limits, strict, exact, quick, tuple(disable or ())))
     given = read_inputs(loaded, inputs or (), norm)
     feeds = given | make_inputs(loaded, given, sizes, seed)
     found, times = _timed(loaded, feeds, tensors, timeout, repeat)
@@ -108,6 +110,7 @@ def run(
         "model": model,
         "engine": loaded.options.engine,
         "threads": loaded.options.threads,
+        "quick": loaded.options.is_quick,
         "inputs": [entry | {"is_random": entry["name"] not in given} for entry in results.summaries(feeds)],
         "outputs": results.reports(found) if as_json else results.summaries(found),
         "load_seconds": load_seconds,
@@ -151,4 +154,5 @@ def _show(report: dict[str, Any]) -> None:
     print_text(
         f"run {seconds(statistics.median(times))}{runs}; load {seconds(report['load_seconds'])}; "
         f"{report['engine']} engine, {report['threads']} thread{'s' if report['threads'] > 1 else ''}"
+        f"{', compiled quickly' if report['quick'] else ''}"
     )

@@ -24,6 +24,7 @@ NodeLimit = Annotated[int | None, Option("--node-limit", least=1, help="Most nod
 
 StrictOption = Annotated[bool, Option("--strict", help="Refuse a model of which a node cannot be compiled.")]
 ExactOption = Annotated[bool, Option("--exact", help="Leave out the passes that can change rounding.")]
+QuickOption = Annotated[bool, Option("--quick", help="Let the C compiler do less: sooner ready, slightly slower runs.")]
 DisableOption = Annotated[
     list[str] | None, Option("--disable", metavar="PASS", help="Leave out this pass; may be repeated.")
 ]
@@ -54,6 +55,7 @@ class Wish:
     limits: Limits | None = None
     strict: bool = False
     exact: bool = False
+    quick: bool = False
     disable: tuple[str, ...] = ()
 
 
@@ -67,6 +69,7 @@ def load_timed(model: str, wish: Wish) -> tuple[Model, float]:
         limits=wish.limits,
         strict=wish.strict,
         exact=wish.exact,
+        quick=wish.quick,
         disable=wish.disable,
     )
     return loaded, time.perf_counter() - start

@@ -18,6 +18,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
+from intaglio import garbage
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.graph import Graph
 from intaglio.record import Record
@@ -31,7 +32,7 @@ from intaglio.torch.report import CompiledGraph, amend, note
 from intaglio.torch.strides import take_strides, tell_strides
 from intaglio.torch.translate import operator_name
 
-LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "strict", "implementations", "limits")
+LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "quick", "strict", "implementations", "limits")
 
 
 OWN_OPTIONS = ("fallback", "freeze", "eager", "background")
@@ -40,7 +41,10 @@ _KNOWN = ", ".join((*OWN_OPTIONS, *LOAD_OPTIONS))
 
 
 class Options(Record):
-    """What `options={...}` of torch.compile may say: those of `intaglio.load`, and how graphs are cut."""
+    """What `options={...}` of torch.compile may say: those of `intaglio.load`, and how graphs are cut.
+
+    `quick` is on unless `load` says otherwise: people wait for the first call.
+    """
 
     load: tuple[tuple[str, Any], ...] = ()
     fallback: bool = True
@@ -88,7 +92,8 @@ def backend(
     """What torch.compile calls with a graph: traced to ATen operators, it is compiled with and without gradients."""
     if mode not in (None, "default"):
         raise InputError(f"mode={mode!r} is a setting of inductor; the backend intaglio has options={{...}}: {_KNOWN}")
-    return compile_with(read_options(options))(module, example_inputs)
+    with garbage.paused():
+        return compile_with(read_options(options))(module, example_inputs)
 
 
 def compile_with(options: Options, watch: Watcher | None = None) -> Any:
@@ -103,6 +108,7 @@ def compile_with(options: Options, watch: Watcher | None = None) -> Any:
     )
 
 
+@garbage.paused()
 def _compile(
     options: Options, watch: Watcher | None, kind: str, module: GraphModule, example_inputs: Sequence[Any]
 ) -> Callable[[list[Any]], list[Any]]:
@@ -123,7 +129,7 @@ def _compile(
         return LateModel(lambda: make_now(graph), watch.saw, observe)
 
     def make_now(graph: Graph) -> Model:
-        given: dict[str, Any] = {"threads": threads, "progress": False, **dict(options.load)}
+        given: dict[str, Any] = {"threads": threads, "progress": False, "quick": True, **dict(options.load)}
         return load(graph, **given)
 
     classified = classify(module, options.eager)

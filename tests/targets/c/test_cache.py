@@ -83,9 +83,10 @@ def test_key_depends_on_everything() -> None:
         function_key(function, replace(compiler, version="other"), PLAIN),
         function_key(function, compiler, TARGETS["sse2"]),
         function_key(function, compiler, replace(PLAIN, flags=("-DX",))),
+        function_key(function, compiler, replace(PLAIN, is_quick=True)),
     }
-    assert len(keys) == 7
-    assert len({key.source for key in keys}) == 6  # all but the other compiler
+    assert len(keys) == 8
+    assert len({key.source for key in keys}) == 7  # all but the other compiler
     assert len({key.compiler for key in keys}) >= 2
 
 

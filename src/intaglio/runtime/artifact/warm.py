@@ -159,8 +159,9 @@ def _name(digest: str, described: str) -> str:
 def _described(options: Options) -> Iterator[str]:
     """What a program depends on beside the model and Intaglio."""
     yield repr((options.simplify, sorted(options.disable), options.exact, replace(options.limits, time=None)))
-    yield repr(sorted(asdict(replace(host_target(), features=frozenset())).items()))
-    yield repr(sorted(host_target().features))
+    target = options.target or host_target()
+    yield repr(sorted(asdict(replace(target, features=frozenset())).items()))
+    yield repr(sorted(target.features))
     yield f"{sys.version} {np.__version__}"
 
 

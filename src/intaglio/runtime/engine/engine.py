@@ -57,3 +57,8 @@ class Options(Record):
     limits: Limits = field(default_factory=lambda: settled(None))
     target: Target | None = None
     """What the code is generated for; None is this machine."""
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the C compiler shall leave out what takes it long."""
+        return self.target is not None and self.target.is_quick

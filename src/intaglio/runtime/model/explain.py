@@ -148,7 +148,7 @@ def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None
             calls += _explain_block(step.actions, 0, sizes)
     segments = len(plan.steps) - len(plan.host_steps)
     notes = (*map(str, plan.faults), *_notes(report))
-    return Explanation("native", target.name, threads, tuple(calls), len(plan.kernels), segments, notes)
+    return Explanation("native", target.description, threads, tuple(calls), len(plan.kernels), segments, notes)
 
 
 def sizes_of_plan(plan: Plan, dims: Mapping[str, int]) -> Sizes:

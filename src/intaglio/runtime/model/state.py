@@ -277,6 +277,7 @@ def own_options(model: Model) -> dict[str, Any]:
         "simplify": given.simplify,
         "disable": given.disable,
         "exact": given.exact,
+        "quick": given.is_quick,
         "strict": given.strict,
         "implementations": dict(given.implementations),
         "limits": given.limits,

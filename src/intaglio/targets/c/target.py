@@ -16,7 +16,8 @@ class Target(Record):
     """What generated code may assume of a processor.
 
     `flags` go to the compiler. `l1` and `l2` are the data caches of one core and `l3` the shared one, in bytes; they
-    choose block sizes and are no part of the machine code's meaning.
+    choose block sizes and are no part of the machine code's meaning. With `is_quick` the compiler shall leave out what
+    takes it long and gains little.
     """
 
     name: str
@@ -27,6 +28,12 @@ class Target(Record):
     l1: int = 32 << 10
     l2: int = 512 << 10
     l3: int = 8 << 20
+    is_quick: bool = False
+
+    @property
+    def description(self) -> str:
+        """The name, and what else users choose."""
+        return f"{self.name}, quick" if self.is_quick else self.name
 
     @property
     def lanes(self) -> int:
