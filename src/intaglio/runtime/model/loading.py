@@ -62,7 +62,7 @@ def load(
     `engine` is "native" (compiled C, the default) or "reference" (NumPy); the environment variable INTAGLIO_ENGINE
     changes the default. `threads` bounds the threads of a run.
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
-    change rounding. `quick` lets the C compiler do less: it takes about 40 % less time for kernels, which run up to 4 %
+    change rounding. `quick` lets the C compiler do less: it takes about 45 % less time for kernels, which run up to 5 %
     slower. `strict` refuses a model of which some node cannot be compiled, which is newer than the installed
     `onnx`, or which does not import an operator set that it uses. External data of a model given as bytes is looked for
     in `base_folder` only. `progress(done,

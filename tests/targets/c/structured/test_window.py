@@ -123,6 +123,17 @@ def test_depthwise_along_rows(taps: int, stride: int, target: Any, runner: Any) 
     check_depthwise(built, [along_rows(problem, taps, stride) for problem in PROBLEMS])
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_kernels_for_a_known_number_of_channels(is_whole: bool, target: Any, runner: Any) -> None:
+    """Whole vectors of channels alone, or a part of one."""
+    channels = 2 * target.lanes if is_whole else target.lanes - 1
+    problems = [replace_channels(problem, channels) for problem in PROBLEMS[::3]]
+    check_depthwise(runner(depthwise(target, channels), target, "plain"), problems)
+    built = runner(depthwise_rows(target, 3, 1, channels), target, "plain")
+    check_depthwise(built, [along_rows(problem, 3, 1) for problem in problems])
+    check_pool(runner(pool(target, "max", channels), target, "plain"), "max", problems)
+
+
 @pytest.mark.parametrize("groups", [2, 3, 9, 16, 17])
 def test_grouped(groups: int, target: Any, runner: Any) -> None:
     built = runner(grouped(target), target, "plain")
@@ -146,8 +157,11 @@ def test_grouped(groups: int, target: Any, runner: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["max", "average", "average_with_pads"])
 def test_pool(kind: Any, target: Any, runner: Any) -> None:
-    built = runner(pool(target, kind), target, "plain")
-    for problem in PROBLEMS:
+    check_pool(runner(pool(target, kind), target, "plain"), kind, PROBLEMS)
+
+
+def check_pool(built: Any, kind: str, problems: list[Problem]) -> None:
+    for problem in problems:
         x = GENERATOR.standard_normal((problem.images, problem.channels, *problem.extent)).astype(np.float32)
         taps, counted = problem.windows(x)
         known = ~np.isnan(taps)

@@ -31,6 +31,7 @@ typedef struct {
 #define RESULT ig_f32
 #define COUNTS_PADS 0
 #include "epilogue.h"
+#include "fill.h"
 #include "range.h"
 #include "some_lanes.h"
 
@@ -107,7 +108,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                 const int64_t h = oh * stride_h - pad_h, origin = ((image * D + d) * H + h) * W * C;
                 const int64_t row = ((image * OD + od) * OH + oh) * OW;
                 IG_FUNCTION_range(h, KH, dilation_h, H, 0, range + 2);
-                if (C - col >= IG_LANES)
+                if (!HAS_PART || (HAS_WHOLE && C - col >= IG_LANES))
                     IG_FUNCTION_row(1, buffer, size, range, origin, row, col, IG_LANES);
                 else
                     IG_FUNCTION_row(0, buffer, size, range, origin, row, col, C - col);

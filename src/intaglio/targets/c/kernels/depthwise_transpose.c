@@ -14,6 +14,7 @@ typedef struct {
 
 #define RESULT ig_f32
 #include "epilogue.h"
+#include "fill.h"
 #include "some_lanes.h"
 
 /* The taps of one axis that reach output `o`: pairs of the input's index and the tap; returns how many. */
@@ -71,11 +72,11 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
             for (int64_t ow = 0; ow < OW; ow++) {
                 const int64_t row = ((image * OD + od) * OH + oh) * OW + ow;
                 int64_t c = 0;
-                for (; c + IG_LANES <= C; c += IG_LANES)
+                for (; HAS_WHOLE && c + IG_LANES <= C; c += IG_LANES)
                     ig_epilogue(buffer, size, row, c,
                                 IG_FUNCTION_pixel(1, x + c, w + c, rows, deep * high, columns + ow * 2 * KW, counts[ow],
                                                   IG_LANES));
-                if (c < C)
+                if (HAS_PART && c < C)
                     ig_epilogue_n(
                         buffer, size, row, c,
                         IG_FUNCTION_pixel(0, x + c, w + c, rows, deep * high, columns + ow * 2 * KW, counts[ow], C - c),

@@ -12,6 +12,7 @@ typedef struct {
     int64_t vector_block;
 } IG_FUNCTION_sizes;
 
+#include "fill.h"
 #include "some_lanes.h"
 /* Neighbouring taps whose sums are kept in registers. */
 #define TAPS 4
@@ -111,7 +112,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
             for (int64_t v = first; v < last; v++) {
                 const int64_t col = v * IG_LANES, od = row / OH % OD, image = row / OH / OD;
                 float *const sums = sum + (v - first) * step;
-                if (C - col >= IG_LANES)
+                if (!HAS_PART || (HAS_WHOLE && C - col >= IG_LANES))
                     IG_FUNCTION_window(1, buffer, size, image, od, row % OH, col, IG_LANES, sums);
                 else
                     IG_FUNCTION_window(0, buffer, size, image, od, row % OH, col, C - col, sums);

@@ -1,6 +1,6 @@
 /* A panel of columns that are adjacent in memory. */
-static inline void IG_FUNCTION_pack_rows(const ELEMENT *b, int64_t b_step, int64_t depth, int64_t columns,
-                                         ELEMENT *panel)
+static __attribute__((noinline)) void IG_FUNCTION_pack_rows(const ELEMENT *b, int64_t b_step, int64_t depth,
+                                                            int64_t columns, ELEMENT *panel)
 {
     for (int64_t k = 0; k < depth; k++, b += b_step, panel += COLUMNS) {
         if (columns == COLUMNS) {

@@ -26,9 +26,10 @@ typedef struct {
     int64_t depth, height, width;
 } IG_FUNCTION_slab;
 
-/* Copies `width` pixels from column `first` on; columns outside 0 <= column < limit are zero. */
-static inline void IG_FUNCTION_copy_row(const ELEMENT *from, int64_t from_pixel, int64_t first, int64_t width,
-                                        int64_t limit, int64_t run, ELEMENT *to)
+/* Copies `width` pixels from column `first` on; columns outside 0 <= column < limit are zero. A function of its own,
+   which the compiler merges with that of other convolutions. */
+static __attribute__((noinline)) void IG_FUNCTION_copy_row(const ELEMENT *from, int64_t from_pixel, int64_t first,
+                                                           int64_t width, int64_t limit, int64_t run, ELEMENT *to)
 {
     int64_t before = first < 0 ? -first : 0, inside = (first + width < limit ? first + width : limit) - first;
     before = before < width ? before : width;

@@ -44,6 +44,7 @@ typedef struct {
 
 #define RESULT ig_f32
 #include "epilogue.h"
+#include "fill.h"
 #include "range.h"
 #if IS_MAXIMUM
 #define START -__builtin_inff() - (ig_f32){0}
@@ -231,9 +232,9 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
                                         OC - col < most ? OC - col : most, places);
 #else
             int64_t col = 0;
-            for (; col + IG_LANES <= OC; col += IG_LANES)
+            for (; HAS_WHOLE && col + IG_LANES <= OC; col += IG_LANES)
                 IG_FUNCTION_columns(1, buffer, size, range, origin, count, row, col, IG_LANES, 0);
-            if (col < OC)
+            if (HAS_PART && col < OC)
                 IG_FUNCTION_columns(0, buffer, size, range, origin, count, row, col, OC - col, 0);
 #endif
         }

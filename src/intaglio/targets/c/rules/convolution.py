@@ -416,7 +416,14 @@ def _depthwise(context: Context, layer: Layer) -> None:
     else:
         buffer = context.packed(layer.weights, f"depthwise {layer.form}", lambda: pack_depthwise(array))
     if layer.is_transposed:
-        _emit(context, layer, depthwise_transpose(machine(context)), window_sizes(layer), [buffer], layer.flops)
+        _emit(
+            context,
+            layer,
+            depthwise_transpose(machine(context), layer.shape[1]),
+            window_sizes(layer),
+            [buffer],
+            layer.flops,
+        )
     elif group == layer.shape[1] == layer.output[-1]:
         sizes = window_sizes(layer)
         _emit(context, layer, _depthwise_kernel(context, sizes), sizes, [buffer], layer.flops)
@@ -428,8 +435,8 @@ def _depthwise(context: Context, layer: Layer) -> None:
 def _depthwise_kernel(context: Context, sizes: dict[str, Any]) -> StructuredKernel:
     taps, stride, target = sizes["KW"], sizes["stride_w"], machine(context)
     if fits_rows(target, taps, stride, sizes["dilation_w"]):
-        return depthwise_rows(target, taps, stride)
-    return depthwise(target)
+        return depthwise_rows(target, taps, stride, sizes["C"])
+    return depthwise(target, sizes["C"])
 
 
 def _winograd(context: Context, layer: Layer, windows: Sequence[Window]) -> None:
@@ -460,4 +467,4 @@ def _pool(context: Context, layer: Layer) -> None:
     counts = layer.inner.name == "AveragePool" and layer.inner.count_include_pad
     kind = "max" if layer.inner.name == "MaxPool" else "average_with_pads" if counts else "average"
     work = product(layer.output) * product(window.kernel for window in layer.windows)
-    _emit(context, layer, pool(machine(context), kind), window_sizes(layer), [], work)
+    _emit(context, layer, pool(machine(context), kind, layer.shape[1]), window_sizes(layer), [], work)

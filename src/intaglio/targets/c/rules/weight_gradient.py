@@ -50,7 +50,7 @@ def weight_gradient(context: Context, node: Node, epilogue: Epilogue) -> None:
     element = cast(Element, computed(x.dtype).name)
     is_depthwise = element == "float32" and 1 < op.group == data[1] == bars[1]
     target = machine(context)
-    kernel = depthwise_weight_gradient(target) if is_depthwise else conv_weight_gradient(target, element)
+    kernel = depthwise_weight_gradient(target, data[1]) if is_depthwise else conv_weight_gradient(target, element)
     operands = [Operand(view.buffer, view.offset) for view in (_last(context, op, v) for v in (x, y_bar))]
     result = wide_result(context, node.output)
     operands.append(Operand(result.buffer, result.offset, True))

@@ -6,24 +6,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from intaglio.ir.dim import floordiv, pieces
+from intaglio.ir.dim import Dim, floordiv, pieces
 from intaglio.targets.c.kernel_file import kernel
-from intaglio.targets.c.structured.source import StructuredKernel, VectorTarget
+from intaglio.targets.c.structured.source import StructuredKernel, VectorTarget, fill
 from intaglio.targets.c.structured.window import row_block, window_kernel
 
 
-def depthwise(target: VectorTarget) -> StructuredKernel:
+def depthwise(target: VectorTarget, channels: Dim | None = None) -> StructuredKernel:
     """Convolution with as many groups as input and output channels, of an NDHWC float32 input.
 
     Weights from `pack_depthwise`.
     """
-    return window_kernel("depthwise", target, has_weights=True)
+    return window_kernel("depthwise", target, has_weights=True, channels=channels)
 
 
-def depthwise_rows(target: VectorTarget, taps: int, stride: int) -> StructuredKernel:
+def depthwise_rows(target: VectorTarget, taps: int, stride: int, channels: Dim | None = None) -> StructuredKernel:
     """`depthwise` for windows of so many adjacent taps along a row that move by `stride`."""
     pixels = 8 if target.vector_registers >= 32 else 6
-    instance = kernel("depthwise", TAPS=taps, STRIDE=stride, PIXELS=pixels)
+    instance = kernel("depthwise", TAPS=taps, STRIDE=stride, PIXELS=pixels, FILL=fill(target, channels))
     return StructuredKernel(
         hint="depthwise",
         source=instance.text,
@@ -54,12 +54,12 @@ def grouped(target: VectorTarget) -> StructuredKernel:
     return window_kernel("grouped", target, has_weights=True, is_grouped=True)
 
 
-def depthwise_transpose(target: VectorTarget) -> StructuredKernel:
+def depthwise_transpose(target: VectorTarget, channels: Dim | None = None) -> StructuredKernel:
     """Transposed convolution with as many groups as input and output channels, of an NDHWC float32 input.
 
     Weights as from `pack_depthwise`.
     """
-    instance = kernel("depthwise_transpose")
+    instance = kernel("depthwise_transpose", FILL=fill(target, channels))
     return StructuredKernel(
         hint="depthwise_transpose",
         source=instance.text,

@@ -154,6 +154,20 @@ def is_narrow(target: VectorTarget, element: Element, columns: object) -> bool:
     return isinstance(columns, int) and columns <= target.vector_bytes // element_bytes(element)
 
 
+def fill(target: VectorTarget, channels: object) -> int:
+    """The parameter FILL of kernels that take float32 channels by vectors: 1 where so many are whole vectors alone, 2
+    where they are less than one, 0 where they are both or not known.
+
+    >>> from intaglio.targets.c.target import TARGETS
+    >>> [fill(TARGETS["avx2"], channels) for channels in (16, 5, 12, None)]
+    [1, 2, 0, 0]
+    """
+    lanes = target.vector_bytes // 4
+    if not isinstance(channels, int):
+        return 0
+    return 1 if channels % lanes == 0 else 2 if channels < lanes else 0
+
+
 def element_bytes(element: Element) -> int:
     """Bytes of one element.
 

@@ -10,6 +10,7 @@ from intaglio.targets.c.structured.source import (
     StructuredKernel,
     Tile,
     VectorTarget,
+    fill,
     register_tile,
 )
 
@@ -95,9 +96,9 @@ def _blocks(target: VectorTarget, tile: Tile, size: Sizes) -> dict[str, Dim]:
     }
 
 
-def depthwise_weight_gradient(target: VectorTarget) -> StructuredKernel:
+def depthwise_weight_gradient(target: VectorTarget, channels: Dim | None = None) -> StructuredKernel:
     """As `conv_weight_gradient`, of a depthwise convolution: as many groups as input and output channels; float32."""
-    instance = kernel("depthwise_weight_gradient")
+    instance = kernel("depthwise_weight_gradient", FILL=fill(target, channels))
     lanes = target.vector_bytes // 4
     return StructuredKernel(
         hint="depthwise_weight_gradient",

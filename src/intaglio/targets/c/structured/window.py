@@ -4,7 +4,7 @@ from functools import partial
 
 from intaglio.ir.dim import THREADS, Dim, floordiv, maximum, minimum, pieces
 from intaglio.targets.c.kernel_file import kernel
-from intaglio.targets.c.structured.source import Sizes, StructuredKernel, VectorTarget
+from intaglio.targets.c.structured.source import Sizes, StructuredKernel, VectorTarget, fill
 
 
 def window_kernel(
@@ -16,11 +16,13 @@ def window_kernel(
     is_maximum: bool = False,
     is_average: bool = False,
     counts_pads: bool = False,
+    channels: Dim | None = None,
 ) -> StructuredKernel:
     """The kernel that moves a window over an NDHWC float32 input; the epilogue's row is the output pixel.
 
     `end_*` of its sizes are the pads behind the last value, which averages may count; OC = C but for groups of several
-    channels. With `is_grouped` an output channel reads all channels of its group.
+    channels. With `is_grouped` an output channel reads all channels of its group. The code is for any number of
+    channels, or for this one.
     """
     instance = kernel(
         "window",
@@ -30,6 +32,7 @@ def window_kernel(
         IS_AVERAGE=is_average,
         COUNTS_PADS=counts_pads,
         PIXELS=8 if target.vector_registers >= 32 else 6,
+        FILL=fill(target, channels),
     )
     return StructuredKernel(
         hint=hint,
