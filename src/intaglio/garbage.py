@@ -11,24 +11,15 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-_lock = threading.Lock()
-_pauses = 0
-_was_enabled = False
-
 
 @contextmanager
 def paused() -> Generator[None]:
-    """Collect nothing meanwhile; then as before. Pauses may be nested, and several threads may pause at once."""
-    global _pauses, _was_enabled
-    with _lock:
-        if _pauses == 0:
-            _was_enabled = gc.isenabled()
-            gc.disable()
-        _pauses += 1
+    """Collect nothing meanwhile; then as before. Only the main thread pauses: what runs beside others needs it."""
+    if threading.current_thread() is not threading.main_thread() or not gc.isenabled():
+        yield
+        return
     try:
+        gc.disable()
         yield
     finally:
-        with _lock:
-            _pauses -= 1
-            if _pauses == 0 and _was_enabled:
-                gc.enable()
+        gc.enable()
