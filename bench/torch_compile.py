@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.torch_worker import ROOT, large, warm_up, work
+from bench.torch_worker import LARGE, ROOT, large, warm_up, work
 
 WAYS = ("eager", "inductor", "intaglio")
 TOLERANCE = 1e-4
@@ -42,6 +42,7 @@ class Caches:
             "TORCHINDUCTOR_CACHE_DIR": str(self._folder / "inductor"),
             "INTAGLIO_CACHE": str(self._folder / "intaglio"),
         }
+        self.environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else Python would compile modules in each first call
         if threads is not None:
             self.environment["OMP_NUM_THREADS"] = str(threads)
         for way in WAYS[1:]:
@@ -142,7 +143,9 @@ def table(mode: str, rows: dict[str, Row], is_markdown: bool = False) -> str:
         text = "\n".join(f"| {' | '.join(line)} |" for line in [heads, ["---"] * len(heads), *lines])
     else:
         text = "\n".join(f"{line[0]:32}" + "".join(f"{each:>22}" for each in line[1:]) for line in [heads, *lines])
-    return f"{text}\n\n{means(rows)}\n"
+    small = {name: row for name, row in rows.items() if not name.startswith(LARGE)}
+    told = [means(small, " without the larger modules")] if 0 < len(small) < len(rows) else []
+    return "\n".join((text, "", *told, means(rows), ""))
 
 
 def _told(row: Row) -> str:
@@ -150,13 +153,13 @@ def _told(row: Row) -> str:
     return "" if found is None else f"{found[0]:.2f} ({found[1]:.2f})"
 
 
-def means(rows: dict[str, Row]) -> str:
+def means(rows: dict[str, Row], which: str = "") -> str:
     """The geometric means of the ratios."""
     found = [each for row in rows.values() if (each := ratios(row)) is not None]
     if not found:
         return "no row has a ratio"
     calls, firsts = (math.exp(statistics.fmean(map(math.log, each))) for each in zip(*found, strict=True))
-    listed = f"{len(found)} of {len(rows)} rows"
+    listed = f"{len(found)} of {len(rows)} rows{which}"
     return f"geometric means of intaglio/inductor over {listed}: {calls:.2f} a call, {firsts:.2f} the first call"
 
 

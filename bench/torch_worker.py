@@ -20,6 +20,10 @@ SMALL = 1e-2
 such as those of a shift ahead of a batch normalisation, and what is left of them is rounding of others."""
 
 
+LARGE = "large-"
+"""How the names of the larger modules begin."""
+
+
 def large() -> dict[str, Any]:
     """Three modules of the size that people have, beside the small architectures of the tests."""
     import torch
@@ -46,9 +50,9 @@ def large() -> dict[str, Any]:
         return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 
     return {
-        "large-resnet": Case(Stages, lambda n: (torch.randn(n, 3, 128, 128),)),
-        "large-encoder": Case(encoder, lambda n: (torch.randn(n, 64, 256),)),
-        "large-mlp": Case(mlp, lambda n: (torch.randn(n, 784),)),
+        f"{LARGE}resnet": Case(Stages, lambda n: (torch.randn(n, 3, 128, 128),)),
+        f"{LARGE}encoder": Case(encoder, lambda n: (torch.randn(n, 64, 256),)),
+        f"{LARGE}mlp": Case(mlp, lambda n: (torch.randn(n, 784),)),
     }
 
 

@@ -53,6 +53,9 @@ def test_means_and_tables_have_what_counts() -> None:
     assert means(rows) == "geometric means of intaglio/inductor over 2 of 3 rows: 1.00 a call, 1.00 the first call"
     assert "| a | 3.000 (6.0) | 2.000 (4.0) | 1.000 (2.0) | 0.50 (0.50) |" in table("inference", rows, is_markdown=True)
     assert "failed" in table("inference", rows)
+    told = table("inference", rows | {"large-d": row(found(1.0), found(8.0))})
+    assert "2 of 3 rows without the larger modules: 1.00 a call" in told
+    assert "3 of 4 rows: 0.50 a call" in told
     assert means({}) == "no row has a ratio"
 
 
