@@ -62,8 +62,8 @@ def load(
     `engine` is "native" (compiled C, the default) or "reference" (NumPy); the environment variable INTAGLIO_ENGINE
     changes the default. `threads` bounds the threads of a run.
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
-    change rounding. `quick` lets the C compiler do less: it takes about 45 % less time for kernels, which run up to 5 %
-    slower. `strict` refuses a model of which some node cannot be compiled, which is newer than the installed
+    change rounding. `quick` lets the C compiler do less: it takes a quarter to a half less time, and the model runs up
+    to 5 % slower. `strict` refuses a model of which some node cannot be compiled, which is newer than the installed
     `onnx`, or which does not import an operator set that it uses. External data of a model given as bytes is looked for
     in `base_folder` only. `progress(done,
     total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells of compiling
