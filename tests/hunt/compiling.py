@@ -8,6 +8,7 @@ unit; every `SHARE`th, and all seeds of the tests, are compiled as users have it
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def compile_plainly() -> None:
 
 
 def _plain_flags(self: Compiler, target: Target, optimize: str = "-O3") -> tuple[str, ...]:
-    _, *others = _flags(self, target, optimize)
+    _, *others = _flags(self, replace(target, is_quick=False), optimize)
     return (PLAIN, NO_FUSING, "-include", str(PRELUDE), *others)
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ IMPORTED = tuple(f"intaglio.{name}" for name in ("ir", "ops", "onnx", "passes", 
 SECONDS = 900.0
 """How long one seed may take on a machine that has other work too."""
 SHARE = 0.25
-"""How many models are also run without simplification, exactly, or both; in the tests it is half of them."""
+"""How many models are also run without simplification, exactly, or both, and by the quick compiler or not; in the tests
+it is half of them."""
 TIMES = 4
 """How many times as many parts as in the tests a model has: one compile serves more of them."""
 
@@ -57,7 +58,9 @@ def variants_of(kind: str, seed: int, share: float = 0.5) -> list[Variant]:
         for simplify, exact in ((False, False), (True, True), (False, True))
     ]
     reference = Variant("reference", 1, True, dice.chance(0.5))
-    return [reference, usual, *([dice.of(others)] if dice.chance(share) else [])]
+    if not dice.chance(share):
+        return [reference, usual]
+    return [reference, usual, replace(dice.of(others), quick=dice.chance(0.5))]
 
 
 def look(kind: str, seed: int, times: int, tell: Callable[[str], None]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -43,14 +43,16 @@ class Variant:
     threads: int = 1
     simplify: bool = True
     exact: bool = False
+    quick: bool = False
 
     def __str__(self) -> str:
-        words = [self.engine, "simplified" if self.simplify else "plain", *(["exact"] if self.exact else [])]
+        words = [self.engine, "simplified" if self.simplify else "plain"]
+        words += [name for name, is_so in (("exact", self.exact), ("quick", self.quick)) if is_so]
         return " ".join([*words, f"{self.threads} threads"])
 
     def arguments(self) -> dict[str, Any]:
         """What `load` is told."""
-        return {"engine": self.engine, "threads": self.threads, "simplify": self.simplify, "exact": self.exact}
+        return asdict(self)
 
 
 @dataclass

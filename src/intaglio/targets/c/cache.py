@@ -261,6 +261,7 @@ class Cache:
         from intaglio.targets.c.compiler import RunningCompilers
 
         done, total, running = 0, len(functions), RunningCompilers()
+        tell = progress or _ignore
         made: list[str] = []
         refused: list[tuple[CFunction, CompileError]] = []
         jobs: dict[Future[str], dict[Key, CFunction]] = {}
@@ -291,8 +292,9 @@ class Cache:
                             _check_works(compiler, target, running, folder / "trial.so", error)
                             refused += [(function, error) for function in unit.values()]
                         done += len(unit)
-                    if progress is not None:
-                        progress(done, total)
+                        tell(done, total)
+                    if not finished:
+                        tell(done, total)
             except BaseException:
                 executor.shutdown(wait=False, cancel_futures=True)
                 running.kill()
@@ -362,6 +364,10 @@ def _check_works(
         compiler.compile_unit(source, output, target, trial.optimize, running)
     except CompileError:
         raise refusal from None
+
+
+def _ignore(done: int, total: int) -> None:
+    """What is told where nobody wants to know of progress."""
 
 
 def _compile_unit(
