@@ -14,9 +14,9 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from intaglio.errors import CompileError
 from intaglio.processor import usable_cores
@@ -27,6 +27,8 @@ from intaglio.targets.c.toolchain import NoCompilerError, RefusedError, StorageE
 from intaglio.targets.c.units import CFunction, Key, function_key, partition, symbol_of, unit_source
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from intaglio.targets.c.compiler import Compiler, RunningCompilers
 
 SIZE_LIMIT_BYTES = 2 << 30
@@ -256,7 +258,7 @@ class Cache:
         The functions of a unit that the compiler refuses are compiled one by one. Raises RefusedError with those that
         it refuses even so, once all others are done.
         """
-        from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+        from concurrent.futures import FIRST_COMPLETED, Future, wait
 
         from intaglio.targets.c.compiler import RunningCompilers
 
@@ -265,7 +267,7 @@ class Cache:
         made: list[str] = []
         refused: list[tuple[CFunction, CompileError]] = []
         jobs: dict[Future[str], dict[Key, CFunction]] = {}
-        with ThreadPoolExecutor(usable_cores(), thread_name_prefix="intaglio-compile") as executor:
+        with _threads() as executor:
 
             def submit(units: Iterable[dict[Key, CFunction]]) -> set[Future[str]]:
                 started: set[Future[str]] = set()
@@ -366,6 +368,26 @@ def _check_works(
         raise refusal from None
 
 
+_ended: list[Any] = []
+"""Threads that ended. Python runs functions of its own where a thread is let go, and in the main thread one of these
+could swallow a Ctrl-C; so the threads of the next compilation let them go."""
+
+
+@contextlib.contextmanager
+def _threads() -> Generator[ThreadPoolExecutor]:
+    """Threads for all cores, which have ended afterwards."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    executor = ThreadPoolExecutor(usable_cores(), thread_name_prefix="intaglio-compile")
+    try:
+        with executor:
+            yield executor
+    finally:
+        threads: set[Any] = getattr(executor, "_threads", set())
+        _ended.append(set(threads))
+        threads.clear()  # an error that is raised may hold the executor until garbage is collected
+
+
 def _ignore(done: int, total: int) -> None:
     """What is told where nobody wants to know of progress."""
 
@@ -378,7 +400,8 @@ def _compile_unit(
     running: RunningCompilers,
     output: Path,
 ) -> str:
-    """Compile some functions into a store; returns the unit."""
+    """Compile some functions into a store; returns the unit. Runs in a thread of its own."""
+    _ended.clear()
     optimize = next(iter(functions.values())).optimize
     compiler.compile_unit(unit_source(functions), output, target, optimize, running)
     symbols = {key: symbol_of(function, key) for key, function in functions.items()}
