@@ -60,8 +60,8 @@ def function_key(function: CFunction, compiler: Compiler | None, target: Target)
 @functools.cache
 def _environment_digest(target: Target, optimize: str) -> str:
     texts = [path.read_text(encoding="utf-8") for path in sorted(RUNTIME_FOLDER.glob("*.h"))]
-    level = f"{optimize} {'quick' if target.is_quick else ''}".rstrip()
-    parts = (target.name, str(target.lanes), *target.flags, level, *COMMON_FLAGS, *texts)
+    level = (optimize, "quick") if target.is_quick else (optimize,)
+    parts = (target.name, str(target.lanes), *target.flags, *level, *COMMON_FLAGS, *texts)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

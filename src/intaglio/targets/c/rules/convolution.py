@@ -416,14 +416,8 @@ def _depthwise(context: Context, layer: Layer) -> None:
     else:
         buffer = context.packed(layer.weights, f"depthwise {layer.form}", lambda: pack_depthwise(array))
     if layer.is_transposed:
-        _emit(
-            context,
-            layer,
-            depthwise_transpose(machine(context), layer.shape[1]),
-            window_sizes(layer),
-            [buffer],
-            layer.flops,
-        )
+        kernel = depthwise_transpose(machine(context), layer.shape[1])
+        _emit(context, layer, kernel, window_sizes(layer), [buffer], layer.flops)
     elif group == layer.shape[1] == layer.output[-1]:
         sizes = window_sizes(layer)
         _emit(context, layer, _depthwise_kernel(context, sizes), sizes, [buffer], layer.flops)
