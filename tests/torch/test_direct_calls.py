@@ -12,9 +12,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import intaglio  # noqa: E402
 import intaglio.torch  # noqa: E402
 from intaglio import ops  # noqa: E402
-from intaglio.ir.dim import symbol  # noqa: E402
 from intaglio.torch import model_step  # noqa: E402
-from intaglio.torch.model_step import DirectCall, ModelStep, Operand, Result  # noqa: E402
+from intaglio.torch.model_step import CarriedSize, DirectCall, ModelStep, Operand, Result  # noqa: E402
 
 
 def counted_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -119,7 +118,7 @@ def test_sizes_that_no_tensor_has(monkeypatch: pytest.MonkeyPatch) -> None:
     with intaglio.build("ones", inputs={"x": "float32[2]", "size": "uint8[n, 0]"}) as g:
         rows = ops.Shape(g["size"], start=0, end=1)
         g.output(y=ops.Expand(ops.Reshape(g["x"], [1, 2]), ops.Concat(rows, ops.Constant(value_ints=[2]), axis=0)))
-    step = ModelStep(g.model(), [Operand(0)], [symbol("n")], [Result(1)], 1)
+    step = ModelStep(g.model(), [Operand(0)], [CarriedSize("n")], [Result(1)], 1)
     x = torch.randn(2)
     for n in (3, 3, 5, 5, 3):
         slots = [x, None]

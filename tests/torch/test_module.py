@@ -350,3 +350,48 @@ def test_calls_like_one_before_may_still_need_other_code() -> None:
     for scale in (2.0, 2.0, 3.0, 3.0, 5.0):
         model.model.scale = scale
         close(model(x), model.model(x).detach())
+
+
+class Product(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x @ torch.ones(3, 3)
+
+
+class Refusing(nn.Module):
+    def forward(self, x: Any) -> Any:
+        if x.shape[0] == 2:
+            raise KeyError("two rows")
+        return x
+
+
+class Power(nn.Module):
+    def forward(self, x: Any, exponent: int) -> Any:
+        return x**exponent
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (nn.Sequential(Product()), "must have same reduction dim, but got"),
+        (Refusing(), "KeyError.*two rows"),
+    ],
+)
+def test_an_error_says_why_and_where(module: Any, why: str) -> None:
+    with pytest.raises(LoadError, match=rf"{why}.*test_module.py\", line \d+, in forward"):
+        Module(module)(torch.randn(2, 5))
+
+
+def test_an_error_behind_tracing_says_why() -> None:
+    model = Module(Power(), backward=True, dynamic_shapes=True)
+    with pytest.raises(LoadError, match=r"PyTorch cannot trace Power: RuntimeError: .*SymInt"):
+        model(torch.randn(2, 5, requires_grad=True), 3)
+
+
+def test_what_a_hook_raises_comes_out() -> None:
+    def refuse(module: Any) -> None:
+        raise ValueError("not this graph")
+
+    model = Module(nn.Linear(5, 5))
+    model.append_post_import_hook("refuse", refuse)
+    with pytest.raises(ValueError, match="not this graph"):
+        model(torch.randn(2, 5))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import ModelProto, parser
@@ -97,3 +99,15 @@ def test_sequences_of_tensors() -> None:
     found = intaglio.load(make(text))([torch.ones(2), torch.zeros(2)])
     assert [item.tolist() for item in found] == [[1, 1], [0, 0]]
     assert all(isinstance(i, torch.Tensor) for i in found)
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_tensors_without_elements_lie_as_those_of_pytorch(engine: str, fresh: None) -> None:
+    def program(x: Any) -> Any:
+        return torch.nn.functional.softplus(x).view(torch.int16)
+
+    compiled = torch.compile(program, backend="intaglio", options={"engine": engine}, dynamic=True)
+    for rows in (3, 0, 2):
+        x = torch.ones(rows, 1)
+        assert compiled(x).stride() == program(x).stride()
+        torch.testing.assert_close(compiled(x).view(torch.float32), program(x).view(torch.float32))

@@ -17,6 +17,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule
+from torch.utils._python_dispatch import _disable_current_modes
 
 from intaglio import garbage
 from intaglio.errors import InputError, UnsupportedError
@@ -27,10 +28,11 @@ from intaglio.runtime.model.model import Model
 from intaglio.torch.background import BackgroundProgram, Pending
 from intaglio.torch.decompositions import decompositions
 from intaglio.torch.partition import Classified, classify, is_size
-from intaglio.torch.program import Assembly, LateModel, ModelStep, Program
+from intaglio.torch.program import Assembly, LateModel, ModelStep, Program, returned_nodes
 from intaglio.torch.report import CompiledGraph, amend, note
 from intaglio.torch.strides import take_strides, tell_strides
 from intaglio.torch.translate import operator_name
+from intaglio.torch.views import seen_nodes
 
 LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "quick", "strict", "implementations", "limits")
 
@@ -113,8 +115,13 @@ def _compile(
     options: Options, watch: Watcher | None, kind: str, module: GraphModule, example_inputs: Sequence[Any]
 ) -> Callable[[list[Any]], list[Any]]:
     """One graph of AOTAutograd."""
-    if kind == "backward":
-        take_strides(module, example_inputs)
+    with _disable_current_modes():  # constants of the graph are tensors with data, which PyTorch's modes refuse
+        return _compile_graph(options, watch, kind, module, example_inputs)
+
+
+def _compile_graph(
+    options: Options, watch: Watcher | None, kind: str, module: GraphModule, example_inputs: Sequence[Any]
+) -> Callable[[list[Any]], list[Any]]:
     begin = time.perf_counter()
     threads = torch.get_num_threads()
     pending = Pending() if options.background and watch is None else None
@@ -136,10 +143,13 @@ def _compile(
     if classified.eager and not options.fallback:
         listed = "; ".join(f"{operator_name(node)}: {why}" for node, why in classified.eager.items())
         raise UnsupportedError(f"fallback is off, and PyTorch would have to run {listed}")
+    seen = seen_nodes(returned_nodes(module)[: _visible(kind)], classified.eager)
+    if kind == "backward":
+        take_strides(module, example_inputs, seen)
     fixed = None if "threads" in dict(options.load) else threads
 
     def assemble(frozen: Mapping[Any, torch.Tensor] | None) -> Program:
-        assembly = Assembly(module, classified, make, _visible(kind), frozen)
+        assembly = Assembly(module, classified, make, seen, frozen, kind == "backward")
         program = assembly.program()
         program.threads = fixed
         if kind == "forward":

@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 
 from intaglio.torch.aten import TABLE
 from intaglio.torch.fast_paths import fast_paths
 
 _MORE = (
-    *("addcdiv", "addcmul", "aminmax", "bucketize", "count_nonzero", "cumsum", "dist", "elu_backward"),
+    *("addcdiv", "aminmax", "bucketize", "count_nonzero", "cumsum", "dist", "elu_backward"),
     *(
         "_softmax_backward_data",
         "_log_softmax_backward_data",
@@ -48,12 +49,24 @@ _MORE = (
     *("slice_backward", "split", "std", "std_mean", "var_mean", "squeeze", "t", "unbind", "unfold_backward", "xlogy"),
     *("grid_sampler_2d", "rrelu_with_noise", "glu", "glu_backward", "logit_backward", "log_sigmoid_forward"),
     *("log_sigmoid_backward", "hardshrink", "softshrink", "celu", "selu", "threshold", "special_entr", "rot90"),
-    *("index_add", "index_copy", "index_fill", "masked_scatter", "adaptive_max_pool2d", "addmv", "addr", "diag_embed"),
+    *("index_add", "index_copy", "masked_scatter", "adaptive_max_pool2d", "addmv", "addr", "diag_embed"),
     *("nan_to_num", "linspace", "logspace", "lerp", "heaviside", "frac", "deg2rad", "rad2deg", "sinc", "hypot"),
     *("reflection_pad1d_backward", "reflection_pad2d_backward", "replication_pad2d_backward", "_fused_rms_norm"),
-    *("ldexp", "narrow_copy", "permute_copy", "unbind_copy", "tril_indices", "triu_indices"),
+    *(
+        "_batch_norm_with_update",
+        "_batch_norm_with_update_functional",
+        "ldexp",
+        "narrow_copy",
+        "permute_copy",
+        "unbind_copy",
+        "tril_indices",
+        "triu_indices",
+    ),
     *("_fused_rms_norm_backward", "isfinite", "isneginf", "isposinf", "baddbmm", "diagonal_backward"),
 )
+
+_MEAN = 1
+"""How ATen says that a loss is the mean of its elements."""
 
 
 @cache
@@ -66,16 +79,51 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             each = getattr(packet, overload)
             if each in decomposition_table:
                 found[each] = decomposition_table[each]
+    del found[torch.ops.aten.bernoulli.default]  # it would draw single numbers for probabilities in double precision
     found[torch.ops.aten.native_dropout.default] = _native_dropout
+    found[torch.ops.aten.smooth_l1_loss_backward.default] = _smooth_l1_loss_backward
+    found[torch.ops.aten.huber_loss_backward.default] = _huber_loss_backward
     found |= fast_paths()
     return {each: how for each, how in found.items() if str(each) not in TABLE}
 
 
 def _native_dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Dropout with a mask that depends on the sizes alone, so that PyTorch can draw it before all else runs."""
+    """Dropout with a mask that depends on sizes and strides alone, so that PyTorch can draw it before all else runs."""
     if train is False:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
     if p == 1:
         return torch.zeros_like(x), torch.zeros_like(x, dtype=torch.bool)
-    mask = torch.ops.aten.bernoulli.p(torch.empty(x.shape, dtype=torch.bool, device=x.device), 1 - p)
+    mask = _mask(x, 1 - p)
     return x * mask * (1 / (1 - p)), mask
+
+
+def _mask(x: torch.Tensor, share: float) -> torch.Tensor:
+    """Random truth values for a tensor, drawn in the order in which eager's mask lies in memory."""
+    order, _ = compute_elementwise_output_logical_to_physical_perm(x)
+    ordered = torch.empty([x.shape[axis] for axis in order], dtype=torch.bool, device=x.device)
+    drawn = torch.ops.aten.bernoulli.p(ordered, share)
+    if order == list(range(x.ndim)):
+        return drawn
+    return drawn.permute(sorted(range(x.ndim), key=lambda place: order[place]))
+
+
+def _smooth_l1_loss_backward(
+    gradient: torch.Tensor, x: torch.Tensor, target: torch.Tensor, reduction: int, beta: float
+) -> torch.Tensor:
+    """The gradient of smooth_l1_loss. PyTorch's own form takes the sign of NaN, which is 0; eager keeps NaN."""
+    apart = x - target
+    share = gradient / apart.numel() if reduction == _MEAN else gradient
+    return _within(apart, beta, share * apart / beta if beta else share * apart, share)
+
+
+def _huber_loss_backward(
+    gradient: torch.Tensor, x: torch.Tensor, target: torch.Tensor, reduction: int, delta: float
+) -> torch.Tensor:
+    """The gradient of huber_loss, which keeps NaN as eager does."""
+    apart = x - target
+    share = gradient / apart.numel() if reduction == _MEAN else gradient
+    return _within(apart, delta, share * apart, share * delta)
+
+
+def _within(apart: torch.Tensor, limit: float, inside: torch.Tensor, outside: torch.Tensor) -> torch.Tensor:
+    return torch.where(apart <= -limit, -outside, torch.where(apart >= limit, outside, inside))

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import json
+import traceback
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
+import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
@@ -15,6 +19,7 @@ from torch.fx import Node
 
 from intaglio.errors import LoadError, UnsupportedError
 from intaglio.ir.graph import Graph
+from intaglio.runtime.model.state import FIXED, LOST_DROPOUT
 from intaglio.torch.decompositions import decompositions
 from intaglio.torch.partition import classify, is_size
 from intaglio.torch.translate import Translator, operator_name
@@ -53,17 +58,48 @@ def _as_arguments(example_inputs: Any) -> tuple[Any, ...]:
 
 
 def reason(error: BaseException) -> str:
-    """What PyTorch says, without the pages behind it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    place = next((line for line in lines if line.startswith('File "') and "site-packages/torch" not in line), "")
-    first = lines[0] if lines else type(error).__name__
-    text = f"{type(error).__name__}: {first}"
+    """What PyTorch says: the fault, its explanation and the line of the user's code, without the pages around them."""
+    fault = inner(error)
+    lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
+    first = lines[0] if lines else "no message"
+    label = "Developer debug context:" if first == "Observed exception" else "Explanation:"
+    why = next((line.removeprefix(label) for line in lines if line.startswith(label)), "")
+    text = f"{type(fault).__name__}: {first}{':' if why else ''}{why}"
+    place = _place(lines) or _place(str(error).splitlines())
     return f"{text} ({place})" if place else text
+
+
+def inner(error: BaseException) -> BaseException:
+    """The exception that made a backend of torch.compile fail; any other one is itself."""
+    found = getattr(error, "inner_exception", None)
+    return found if isinstance(found, BaseException) else error
+
+
+def _place(lines: Sequence[str]) -> str:
+    """The innermost line of the user's code that is named among the lines of a message."""
+    named = [line.strip() for line in lines if line.strip().startswith('File "')]
+    return next((line for line in reversed(named) if not any(home in line for home in _HOMES)), "")
+
+
+_FILES = [Path(file) for file in (torch.__file__, sympy.__file__, str(Path(__file__).parent))]
+_HOMES = {str(home) for file in _FILES for home in (file.parent, file.resolve().parent)}
+"""Where the code of PyTorch and SymPy lies, and ours."""
+
+
+def is_users(error: BaseException) -> bool:
+    """Whether an exception was raised by code that is neither PyTorch's nor ours."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and not any(home in frames[-1].filename for home in _HOMES)
 
 
 def module_graph(module: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any = None) -> Graph:
     """The graph of a module for inputs like these, with its weights as constants."""
-    return program_graph(export(module, example_inputs, None, dynamic_shapes))
+    graph = program_graph(export(module, example_inputs, None, dynamic_shapes))
+    kinds = (torch.nn.MultiheadAttention, torch.nn.RNNBase)
+    lost = [name for name, each in module.named_modules() if isinstance(each, kinds) and each.dropout > 0]
+    if lost:
+        graph.metadata[LOST_DROPOUT] = json.dumps(lost)
+    return graph
 
 
 def program_graph(program: ExportedProgram) -> Graph:
@@ -71,7 +107,9 @@ def program_graph(program: ExportedProgram) -> Graph:
 
     Raises UnsupportedError with all operators that we do not have, and for programs that change their buffers.
     """
-    with quiet():
+    from intaglio.torch.dropouts import kept_dropouts
+
+    with quiet(), kept_dropouts(program):
         flat = program.run_decompositions(_table())
     _check_outputs(flat)
     classified = classify(flat.graph_module)
@@ -111,25 +149,46 @@ def _constants(program: ExportedProgram) -> dict[str, torch.Tensor]:
     return found
 
 
+def _own_names(program: ExportedProgram) -> dict[str, str]:
+    """The names that the module has for its tensors, by the names of their inputs."""
+    return {spec.arg.name: str(spec.target) for spec in program.graph_signature.input_specs if spec.target}
+
+
+def _fixed(program: ExportedProgram, constants: Mapping[str, torch.Tensor]) -> list[str]:
+    """The tensors that PyTorch's optimizers leave as they are: buffers, and weights that need no gradient."""
+    specs = [spec for spec in program.graph_signature.input_specs if spec.arg.name in constants]
+    trained = [spec.kind == InputKind.PARAMETER and constants[spec.arg.name].requires_grad for spec in specs]
+    return [str(spec.target) for spec, is_trained in zip(specs, trained, strict=True) if not is_trained]
+
+
 def _assemble(program: ExportedProgram, constants: Mapping[str, torch.Tensor]) -> Graph:
     translator = Translator(type(program.graph_module).__name__)
+    names = _own_names(program)
     users = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT}
     for node in program.graph_module.graph.nodes:
         if node.op == "placeholder":
-            _add_placeholder(translator, node, constants, users)
+            _add_placeholder(translator, node, constants, users, names)
         elif node.op == "call_function":
             translator.add(node)
         elif node.op == "output":
             _set_outputs(translator, list(node.args[0]))
     translator.graph.name = "module"
+    fixed = _fixed(program, constants)
+    if fixed:
+        translator.graph.metadata[FIXED] = json.dumps(fixed)
     return translator.graph
 
 
 def _add_placeholder(
-    translator: Translator, node: Node, constants: Mapping[str, torch.Tensor], users: set[str]
+    translator: Translator,
+    node: Node,
+    constants: Mapping[str, torch.Tensor],
+    users: set[str],
+    names: Mapping[str, str],
 ) -> None:
     if node.name in constants:
-        translator.constant(node, constants[node.name])
+        value = translator.constant(node, constants[node.name])
+        value.name = translator.graph.unique_name(names[node.name])
     elif node.name in users and isinstance(node.meta.get("val"), torch.Tensor):
         translator.add_input(node)
     elif is_size(node):

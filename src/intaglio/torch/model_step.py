@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from intaglio.ir.dim import Dim, evaluate
 from intaglio.record import Record
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.engine.segment import PREPARED_LIMIT, Direct
@@ -69,6 +68,18 @@ class Result(Record):
     order: tuple[int, ...] | None = None
 
 
+class CarriedSize(Record):
+    """A symbol that a model is given as a size: its value, or with a sign what it is above or below zero."""
+
+    name: str
+    sign: int = 0
+
+    def value(self, bindings: Mapping[str, int]) -> int:
+        """The size for these values of symbols."""
+        given = bindings[self.name]
+        return max(self.sign * given, 0) if self.sign else given
+
+
 class ModelStep:
     """A model of ours between slots."""
 
@@ -76,7 +87,7 @@ class ModelStep:
         self,
         model: Model | LateModel,
         operands: Sequence[Operand],
-        sizes: Sequence[Dim],
+        sizes: Sequence[CarriedSize],
         results: Sequence[Result],
         count: int,
     ) -> None:
@@ -91,16 +102,16 @@ class ModelStep:
     def run(self, slots: list[Any], bindings: Mapping[str, int]) -> None:
         """Read tensors from slots and write the results to others."""
         again = self._again
-        if again is not None and again.run(slots, [evaluate(size, bindings) for size in self.sizes]):
+        if again is not None and again.run(slots, [size.value(bindings) for size in self.sizes]):
             return
         arrays: list[Any] = []
         for operand in self.operands:
             tensor = slots[operand.slot]
             arrays.append(array_of(tensor if operand.order is None else tensor.permute(operand.order)))
-        arrays += [_size_array(evaluate(size, bindings)) for size in self.sizes]
+        arrays += [_size_array(size.value(bindings)) for size in self.sizes]
         found = self.model(*arrays)
         for result, array in zip(self.results, found if self.count > 1 else (found,), strict=True):
-            tensor = tensor_of(array)
+            tensor = tensor_of(np.asarray(array, order="C"))  # the reference gives arrays in any order
             slots[result.slot] = tensor if result.order is None else tensor.permute(_inverse(result.order))
         self._again = self._direct_call(tuple([array.shape for array in arrays]), slots)
 

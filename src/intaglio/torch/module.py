@@ -19,7 +19,7 @@ from intaglio.errors import InputError, IntaglioError, LoadError
 from intaglio.ir.graph import Graph
 from intaglio.runtime.model.model import Model
 from intaglio.torch.backend import Options, Watcher, compile_with
-from intaglio.torch.export import quiet, reason
+from intaglio.torch.export import inner, is_users, quiet, reason
 
 FORM_LIMIT = 64
 """How many forms of calls a module remembers to have compiled code for."""
@@ -109,8 +109,8 @@ class Module(torch.nn.Module):
         except IntaglioError:
             raise
         except TorchDynamoException as error:
-            cause = error.__cause__
-            if isinstance(cause, IntaglioError):
+            cause = inner(error)
+            if isinstance(cause, IntaglioError) or (cause is not error and is_users(cause)):
                 raise cause from error
             raise LoadError(f"PyTorch cannot trace {type(self.model).__name__}: {reason(error)}") from error
         if len(self._forms) >= FORM_LIMIT:

@@ -14,7 +14,6 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from intaglio.errors import UnsupportedError
 from intaglio.record import Record
-from intaglio.runtime.engine.binding import lone_symbol
 from intaglio.torch.aten.table import COMPLEX
 from intaglio.torch.translate import SYMBOLIC, Translator, operator_name
 
@@ -39,8 +38,21 @@ class Classified(Record):
 
 
 def is_size(node: Node) -> bool:
-    """Whether a node is a symbolic number, which is worked out from sizes."""
-    return isinstance(node.meta.get("val"), (*SYMBOLIC, bool, int, float))
+    """Whether a node is a symbolic number, which is worked out from sizes and other numbers."""
+    return isinstance(node.meta.get("val"), (*SYMBOLIC, bool, int, float)) and not is_item(node)
+
+
+def is_item(node: Node) -> bool:
+    """Whether a node reads a number out of tensors."""
+    if node.op != "call_function" or not isinstance(node.meta.get("val"), (*SYMBOLIC, bool, int, float)):
+        return False
+    return node.target not in _SIZES and any(isinstance(n.meta.get("val"), torch.Tensor) for n in node.all_input_nodes)
+
+
+_SIZES = (
+    *(torch.ops.aten.sym_size.int, torch.ops.aten.sym_size.default, torch.ops.aten.sym_numel.default),
+    *(torch.ops.aten.sym_stride.int, torch.ops.aten.sym_stride.default, torch.ops.aten.sym_storage_offset.default),
+)
 
 
 def classify(module: GraphModule, refused: Iterable[str] = ()) -> Classified:
@@ -71,15 +83,20 @@ def _classify_input(found: Classified, node: Node) -> None:
     if isinstance(value, torch.Tensor):
         _add_input(found, node)
     elif isinstance(value, torch.SymInt):
-        try:
-            found.translator.values[node] = size = found.translator.sizes.dim(value)
-        except UnsupportedError:
-            return
-        lone = lone_symbol(size)
-        if lone is not None:
-            found.translator.add_size(lone)
+        _add_number(found, node, value)
     elif isinstance(value, int):
         found.translator.values[node] = value
+
+
+def _add_number(found: Classified, node: Node, value: torch.SymInt) -> None:
+    """An integer that comes from outside; expressions that dimensions do not have stay unknown."""
+    try:
+        found.translator.values[node] = found.translator.sizes.dim(value)
+    except UnsupportedError:
+        return
+    expression = value.node.expr
+    if expression.is_Symbol:
+        found.translator.add_symbol(str(expression), value)
 
 
 def _add_input(found: Classified, node: Node) -> None:
@@ -123,6 +140,8 @@ def _classify_call(found: Classified, node: Node, left_out: frozenset[str]) -> N
     try:
         if isinstance(source, Node) and source in found.eager:
             raise UnsupportedError(f"a result of {operator_name(source)}")
+        if is_item(node):
+            raise UnsupportedError("it reads a number out of a tensor")
         if is_size(node):
             found.translator.add(node)
             return
@@ -134,8 +153,11 @@ def _classify_call(found: Classified, node: Node, left_out: frozenset[str]) -> N
     except UnsupportedError as error:
         found.eager[node] = str(error)
         known.pop(node, None)
-        if isinstance(node.meta.get("val"), torch.Tensor):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
             _add_input(found, node)
+        elif isinstance(value, torch.SymInt):
+            _add_number(found, node, value)
     except (TypeError, KeyError, AttributeError) as error:
         raise AssertionError(f"{operator_name(node)} at {node.name}: {type(error).__name__}: {error}") from error
 
@@ -151,7 +173,7 @@ def cut(module: GraphModule, eager: dict[Node, str]) -> list[Part]:
     """The nodes in parts that can run one after the other, few of them; sizes are in no part."""
     waiting = [n for n in module.graph.nodes if n.op == "call_function" and not is_size(n)]
     done = {node for node in module.graph.nodes if node.op in ("placeholder", "get_attr") or is_size(node)}
-    needs = {node: _needs(node) for node in waiting}
+    needs = _all_needs(waiting)
     parts: list[Part] = []
     is_ours, is_stuck = False, False
     while waiting:
@@ -164,6 +186,24 @@ def cut(module: GraphModule, eager: dict[Node, str]) -> list[Part]:
             raise UnsupportedError(f"{waiting[0].name} waits for what does not come")
         is_ours, is_stuck = not is_ours, not taken
     return parts
+
+
+def _all_needs(nodes: Sequence[Node]) -> dict[Node, set[Node]]:
+    """The nodes that must have run before each; a node that writes to memory keeps its place among all others."""
+    found = {node: _needs(node) for node in nodes}
+    writer: Node | None = None
+    for place, node in enumerate(nodes):
+        found[node] |= {writer} if writer is not None else set()
+        if is_writer(node):
+            found[node] |= set(nodes[:place])
+            writer = node
+    return found
+
+
+def is_writer(node: Node) -> bool:
+    """Whether a node writes to one of its arguments."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
 
 
 def _needs(node: Node) -> set[Node]:
@@ -203,5 +243,4 @@ def _ready(
 def is_ordered(node: Node) -> bool:
     """Whether a node must not change places with others of its kind: it draws random numbers or writes to memory."""
     tags = getattr(node.target, "tags", ())
-    schema = getattr(node.target, "_schema", None)
-    return torch.Tag.nondeterministic_seeded in tags or (schema is not None and schema.is_mutable) or node.is_impure()
+    return torch.Tag.nondeterministic_seeded in tags or is_writer(node) or node.is_impure()

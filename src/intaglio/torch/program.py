@@ -4,97 +4,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
-from sympy import Integer
-from torch._prims_common import is_contiguous_for_memory_format
+from sympy import Equality
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 
 from intaglio.errors import UnsupportedError
-from intaglio.ir.dim import Dim, symbol
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.origin import Origin
 from intaglio.runtime.engine.binding import lone_symbol
 from intaglio.runtime.model.model import Model
 from intaglio.targets.c.native import using_threads
-from intaglio.torch.model_step import LateModel, ModelStep, Operand, Result
-from intaglio.torch.partition import Classified, Part, attribute, cut, is_size
+from intaglio.torch.model_step import CarriedSize, LateModel, ModelStep, Operand, Result
+from intaglio.torch.partition import Classified, Part, attribute, cut, is_item, is_size
+from intaglio.torch.steps import BindStep, EagerStep, RestrideStep, SizeStep, Slot
+from intaglio.torch.strides import is_gapless, is_overlapping, memory_order
 from intaglio.torch.translate import SYMBOLIC, Translator
+from intaglio.torch.views import viewed
 
 Make = Callable[[Graph], Model | LateModel]
 """What compiles a graph."""
-
-
-class EagerStep:
-    """One operator that PyTorch runs."""
-
-    def __init__(self, node: Node, slot: int, places: Mapping[Node, Any]) -> None:
-        self.target = node.target
-        self.slot = slot
-        self.arguments = _placed(node.args, places)
-        self.named = _placed(node.kwargs, places)
-
-    def run(self, slots: list[Any], bindings: Mapping[str, int]) -> None:
-        """Call the operator on what is in the slots."""
-        arguments, named = _filled(self.arguments, slots), _filled(self.named, slots)
-        assert callable(self.target)
-        slots[self.slot] = self.target(*arguments, **named)
-
-
-def _placed(arguments: Any, places: Mapping[Node, int]) -> Any:
-    """The arguments of a node with slots in the place of nodes."""
-    replace: Any = lambda each: _Slot(places[each])  # noqa: E731
-    return map_arg(arguments, replace)
-
-
-class _Slot:
-    def __init__(self, place: int) -> None:
-        self.place = place
-
-
-def _filled(arguments: Any, slots: Sequence[Any]) -> Any:
-    if isinstance(arguments, _Slot):
-        return slots[arguments.place]
-    if isinstance(arguments, (list, tuple)):
-        return [_filled(each, slots) for each in arguments]
-    if isinstance(arguments, dict):
-        return {name: _filled(each, slots) for name, each in arguments.items()}
-    return arguments
-
-
-class SizeStep:
-    """A symbolic number, from the sizes that are known by then."""
-
-    def __init__(self, number: Any, slot: int) -> None:
-        self.number, self.slot = number, slot
-
-    def run(self, slots: list[Any], bindings: Mapping[str, int]) -> None:
-        """Write the number."""
-        slots[self.slot] = _evaluated(self.number, bindings)
-
-
-def _evaluated(number: Any, bindings: Mapping[str, int]) -> Any:
-    """A symbolic number of PyTorch for given symbols."""
-    if isinstance(number, (bool, int, float)):
-        return number
-    expression = number.node.expr
-    value = expression.xreplace({each: Integer(bindings[str(each)]) for each in expression.free_symbols})
-    kind = int if isinstance(number, torch.SymInt) else bool if isinstance(number, torch.SymBool) else float
-    return kind(value)
-
-
-class BindStep:
-    """The values of symbols, read off tensors and numbers that are there by now."""
-
-    def __init__(self, sources: Mapping[str, tuple[int, int | None]]) -> None:
-        self.sources = dict(sources)
-
-    def run(self, slots: list[Any], bindings: dict[str, int]) -> None:
-        """Bind the symbols."""
-        for name, (slot, axis) in self.sources.items():
-            bindings[name] = slots[slot] if axis is None else slots[slot].shape[axis]
 
 
 class Program:
@@ -126,7 +56,7 @@ class Program:
                 self._run(slots, bindings)
         else:
             self._run(slots, bindings)
-        return [slots[each.place] if isinstance(each, _Slot) else each for each in self._outputs]
+        return [slots[each.place] if isinstance(each, Slot) else each for each in self._outputs]
 
     def _run(self, slots: list[Any], bindings: dict[str, int]) -> None:
         if self._is_ours:  # what we run has no gradients anyway
@@ -139,9 +69,10 @@ class Program:
 
 
 class Assembly:
-    """Makes the program of a classified graph; `visible` outputs keep the strides that PyTorch expects.
+    """Makes the program of a classified graph; `seen` are the nodes whose results PyTorch sees.
 
-    `frozen` are inputs that are taken for constants, with their tensors.
+    `frozen` are inputs that are taken for constants, with their tensors. With `is_restrided`, inputs may lie otherwise
+    than PyTorch expects.
     """
 
     def __init__(
@@ -149,8 +80,9 @@ class Assembly:
         module: GraphModule,
         classified: Classified,
         make: Make,
-        visible: int | None = None,
+        seen: set[Node],
         frozen: Mapping[Node, torch.Tensor] | None = None,
+        is_restrided: bool = False,
     ) -> None:
         self._frozen = dict(frozen or {})
         self._module = module
@@ -159,9 +91,10 @@ class Assembly:
         self._nodes: list[Node] = list(module.graph.nodes)
         self._slots = {node: place for place, node in enumerate(self._nodes)}
         self._output = self._nodes[-1]
-        (returned,) = self._output.args
-        self.returned: list[Any] = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-        self._visible = visible
+        self.returned = returned_nodes(module)
+        self._seen = seen
+        self._views = {node for node in seen if node not in classified.eager and viewed(node) in seen}
+        self._is_restrided = is_restrided
         self.plain: set[Node] = set()
         """Tensors that no user sees, which lie in the usual order here, whatever PyTorch expects."""
 
@@ -174,20 +107,40 @@ class Assembly:
             if node.op == "get_attr"
         }
         known: set[str] = set()
-        steps += self._binding(known, [node for node in self._nodes if node.op == "placeholder"])
+        given = [node for node in self._nodes if node.op == "placeholder"]
+        steps += self._binding(known, given)
+        steps += self._restriding(given, known) if self._is_restrided else []
         sized: set[Node] = set()
         for part in cut(self._module, self._classified.eager):
-            steps += self._sizes_for(part.nodes, known, sized)
-            given = self._wanted(part) if part.is_ours else part.nodes
-            if part.is_ours:
-                steps += self._model_steps(part, given)
-            else:
-                steps += [EagerStep(node, self._slots[node], self._slots) for node in part.nodes]
-            steps += self._binding(known, given)
-        steps += self._sizes_for([self._output], known, sized)
+            steps += self._our_steps(part, known, sized) if part.is_ours else self._eager_steps(part, known, sized)
+        steps += self._sizes_for(self._output, known, sized)
         inputs = sum(node.op == "placeholder" for node in self._nodes)
-        outputs = [_Slot(self._slots[each]) if isinstance(each, Node) else each for each in self.returned]
+        outputs = [Slot(self._slots[each]) if isinstance(each, Node) else each for each in self.returned]
         return Program(steps, len(self._nodes), inputs, outputs, constants)
+
+    def _our_steps(self, part: Part, known: set[str], sized: set[Node]) -> list[Any]:
+        """The model of a part, and the views of its results that PyTorch sees."""
+        given = self._wanted(part)
+        seen = [node for node in given if node in self._seen and not is_gapless(node.meta["val"])]
+        steps = [*self._model_steps(part, given), *self._binding(known, given), *self._restriding(seen, known)]
+        for node in part.nodes:
+            steps += self._eager_step(node, known, sized) if node in self._views else []
+        return steps
+
+    def _eager_steps(self, part: Part, known: set[str], sized: set[Node]) -> list[Any]:
+        return [step for node in part.nodes for step in self._eager_step(node, known, sized)]
+
+    def _eager_step(self, node: Node, known: set[str], sized: set[Node]) -> list[Any]:
+        """An operator that PyTorch runs, behind the numbers that it reads; the symbols that it shows are bound."""
+        numbers = self._sizes_for(node, known, sized)
+        return [*numbers, EagerStep(node, self._slots[node], self._slots), *self._binding(known, [node])]
+
+    def _restriding(self, nodes: Sequence[Node], known: set[str]) -> list[Any]:
+        """Steps that move tensors which PyTorch sees to where it expects them, as far as strides are known."""
+        values = [(node, node.meta.get("val")) for node in nodes if node in self._seen]
+        tensors = [(node, value) for node, value in values if isinstance(value, torch.Tensor)]
+        told = [(node, value) for node, value in tensors if set(_symbols_of(value.stride())) <= known]
+        return [RestrideStep(self._slots[node], value) for node, value in told if not is_overlapping(value)]
 
     def _binding(self, known: set[str], nodes: Sequence[Node]) -> list[Any]:
         """A step that binds the symbols which these nodes tell; nothing where they tell none."""
@@ -199,49 +152,48 @@ class Assembly:
                     found[name] = (self._slots[node], axis)
         return [BindStep(found)] if found else []
 
-    def _sizes_for(self, nodes: Sequence[Node], known: set[str], sized: set[Node]) -> list[Any]:
-        """Steps for the symbolic numbers that nodes which PyTorch runs, or the output, read."""
+    def _sizes_for(self, node: Node, known: set[str], sized: set[Node]) -> list[Any]:
+        """Steps for the symbolic numbers that a node reads which PyTorch runs, or the output."""
         steps: list[Any] = []
-        for node in nodes:
-            if node not in self._classified.eager and node is not self._output:
-                continue
-            for each in node.all_input_nodes:
-                if is_size(each) and each.op == "call_function" and each not in sized:
-                    sized.add(each)
-                    steps.append(self._size_step(each, known))
+        for each in node.all_input_nodes:
+            if is_size(each) and each.op == "call_function" and each not in sized:
+                sized.add(each)
+                steps.append(self._size_step(each, known))
         return steps
 
     def _size_step(self, node: Node, known: set[str]) -> Any:
         value = node.meta["val"]
-        if not _symbols_of(value) <= known:
+        if not set(_symbols_of(value)) <= known:
             raise UnsupportedError(f"the number {node.name} ({value}), whose symbols come from data")
         return SizeStep(value, self._slots[node])
 
     def _wanted(self, part: Part) -> list[Node]:
-        """The tensors of a part that others read."""
+        """The tensors of a part that others read, and that are no views which PyTorch makes."""
         inside = set(part.nodes)
-        return [n for n in part.nodes if isinstance(n.meta.get("val"), torch.Tensor) and _is_read(n, inside)]
+        tensors = [n for n in part.nodes if isinstance(n.meta.get("val"), torch.Tensor) and n not in self._views]
+        return [node for node in tensors if node in self._seen or _is_read(node, inside)]
 
     def _model_steps(self, part: Part, wanted: Sequence[Node]) -> list[Any]:
         """The model of a part, with what it reads and what others read of it."""
-        nodes = set(part.nodes)
         if not wanted:
             return []
+        nodes = _leading_to(wanted, part.nodes)
         translator = Translator()
-        operands = self._read(part, nodes, translator)
-        sizes = self._carried(part, translator)
-        for node in part.nodes:
+        operands = self._read(nodes, translator)
+        sizes = self._carried(nodes, translator)
+        for node in nodes:
             self._translate_sizes(node, translator)
             translator.add(node)
         results = self._written(wanted, translator)
         model = self._make(translator.graph)
         return [ModelStep(model, operands, sizes, results, len(results))]
 
-    def _read(self, part: Part, nodes: set[Node], translator: Translator) -> list[Operand]:
+    def _read(self, nodes: Sequence[Node], translator: Translator) -> list[Operand]:
         operands: list[Operand] = []
-        for node in part.nodes:
+        inside = set(nodes)
+        for node in nodes:
             for each in node.all_input_nodes:
-                if each in nodes or each in translator.values or is_size(each):
+                if each in inside or each in translator.values or is_size(each) or is_item(each):
                     continue
                 if each.op == "get_attr" or each in self._frozen:
                     held = self._frozen.get(each)
@@ -252,23 +204,23 @@ class Assembly:
                 operands.append(Operand(self._slots[each], order))
         return operands
 
-    def _carried(self, part: Part, translator: Translator) -> list[Dim]:
-        """Inputs for symbols that no tensor of the part has as a size of its own."""
-        needed: set[str] = set()
+    def _carried(self, nodes: Sequence[Node], translator: Translator) -> list[CarriedSize]:
+        """Inputs for symbols that no tensor among these nodes has as a size of its own."""
+        needed: dict[str, Any] = {}
         own: set[str] = set()
-        for node in part.nodes:
+        for node in nodes:
             for each in (node, *node.all_input_nodes):
                 needed |= _symbols_of(each.meta.get("val"))
-            own |= {name for name, _ in _told(node) if name.startswith("u")}
+            own |= _decided_by(node)
         bound = {lone for v in translator.graph.inputs for d in v.shape if (lone := lone_symbol(d)) is not None}
-        names = sorted(needed - bound - own)
-        for name in names:
-            translator.add_size(name)
-        return [symbol(name) for name in names]
+        carried: list[CarriedSize] = []
+        for name in sorted(set(needed) - bound - own):
+            carried += [CarriedSize(name, sign) for sign in translator.add_symbol(name, needed[name])]
+        return carried
 
     def _translate_sizes(self, node: Node, translator: Translator) -> None:
         for each in node.all_input_nodes:
-            if is_size(each) and each not in translator.values:
+            if (is_size(each) or is_item(each)) and each not in translator.values:
                 value = each.meta["val"]
                 if isinstance(value, SYMBOLIC):
                     translator.add(each)
@@ -277,19 +229,18 @@ class Assembly:
 
     def _written(self, wanted: Sequence[Node], translator: Translator) -> list[Result]:
         """The outputs of a part's graph; each is a value of its own."""
-        shown = set(self.returned if self._visible is None else self.returned[: self._visible])
         outputs: list[Value] = []
         results: list[Result] = []
         b = translator.builder
         b.origin = Origin("output")
         for node in wanted:
             value = translator.values[node]
-            order = memory_order(node.meta["val"]) if node in shown else None
+            order = memory_order(node.meta["val"]) if node in self._seen else None
             if order is not None:
                 value = b.Transpose(value, perm=order)
             elif value.producer is None or value in outputs or (not value.shape and value.constant is not None):
                 value = b.Identity(value)
-            if node not in shown:
+            if node not in self._seen:
                 self.plain.add(node)
             outputs.append(value)
             results.append(Result(self._slots[node], order))
@@ -297,47 +248,52 @@ class Assembly:
         return results
 
 
+def returned_nodes(module: GraphModule) -> list[Any]:
+    """What a graph returns: nodes, numbers and None."""
+    (returned,) = next(iter(reversed(module.graph.nodes))).args
+    return list(returned) if isinstance(returned, (list, tuple)) else [returned]
+
+
+def _leading_to(wanted: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+    """Those of some nodes that the wanted ones are computed from, in order."""
+    found: set[Node] = set()
+    waiting = list(wanted)
+    inside = set(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node in inside and node not in found:
+            found.add(node)
+            waiting.extend(node.all_input_nodes)
+    return [node for node in nodes if node in found]
+
+
 def _is_read(node: Node, inside: set[Node]) -> bool:
     return any(user not in inside and not is_size(user) for user in node.users)
-
-
-def memory_order(tensor: Any) -> tuple[int, ...] | None:
-    """The order of axes in which a tensor lies in memory without gaps; None for the usual order, and where gaps are."""
-    strides = tensor.stride()
-    if tensor.ndim < 2 or not all(isinstance(stride, int) for stride in strides):
-        return _symbolic_order(tensor)
-    if tensor.is_contiguous():
-        return None
-    order = tuple(sorted(range(tensor.ndim), key=lambda axis: (-strides[axis], axis)))
-    return order if tensor.permute(order).is_contiguous() else None
-
-
-def _symbolic_order(tensor: Any) -> tuple[int, ...] | None:
-    """Channels last is known of sizes that are open too."""
-    if tensor.ndim not in (4, 5):
-        return None
-    last = torch.channels_last if tensor.ndim == 4 else torch.channels_last_3d
-    hints = [_hint(stride) for stride in tensor.stride()]
-    if any(hint is None for hint in hints) or not is_contiguous_for_memory_format(tensor, memory_format=last):
-        return None
-    sizes = [_hint(size) for size in tensor.shape]
-    if 1 in sizes[1:2] or all(size == 1 for size in sizes[2:]):
-        return None
-    return (0, *range(2, tensor.ndim), 1)
-
-
-def _hint(size: Any) -> int | None:
-    return size if isinstance(size, int) else size.node.hint
 
 
 def _told(node: Node) -> list[tuple[str, int | None]]:
     """The symbols whose value a node's result is or shows."""
     value = node.meta.get("val")
-    if isinstance(value, torch.SymInt):
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
         return [(lone, None)] if (lone := _lone(value)) is not None else []
+    if isinstance(value, torch.SymBool):
+        return [(name, None)] if (name := _truth(value)) is not None else []
     if isinstance(value, torch.Tensor):
         return [(lone, axis) for axis, size in enumerate(value.shape) if (lone := _lone(size)) is not None]
     return []
+
+
+def _decided_by(node: Node) -> set[str]:
+    """The sizes of a node's result that its data decides: symbols of PyTorch that stand in none of its operands."""
+    given = {name for each in node.all_input_nodes for name in _symbols_of(each.meta.get("val"))}
+    return {name for name, _ in _told(node) if name.startswith("u") and name not in given}
+
+
+def _truth(value: torch.SymBool) -> str | None:
+    """The symbol that is 1 where a truth value that was read off a tensor holds."""
+    expression = value.node.expr
+    is_read = isinstance(expression, Equality) and expression.lhs.is_Symbol and expression.rhs == 1
+    return str(expression.lhs) if is_read else None
 
 
 def _lone(size: Any) -> str | None:
@@ -347,11 +303,11 @@ def _lone(size: Any) -> str | None:
     return str(expression) if expression.is_Symbol else None
 
 
-def _symbols_of(value: Any) -> set[str]:
+def _symbols_of(value: Any) -> dict[str, Any]:
+    """The symbols of a number or of a shape by name, each with a number that they stand in."""
     if isinstance(value, SYMBOLIC):
-        return {str(each) for each in value.node.expr.free_symbols}
-    if isinstance(value, torch.Tensor):
-        return set().union(*(_symbols_of(size) for size in value.shape)) if value.ndim else set()
+        return {str(each): value for each in value.node.expr.free_symbols}
+    numbers: Sequence[Any] = value.shape if isinstance(value, torch.Tensor) else ()
     if isinstance(value, (list, tuple)):
-        return set().union(*map(_symbols_of, value)) if value else set()
-    return set()
+        numbers = cast("Sequence[Any]", value)
+    return {name: number for each in numbers for name, number in _symbols_of(each).items()}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir import dim as dims
@@ -19,6 +20,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.types import TensorType
 from intaglio.torch.symbols import convert, to_dim
 
+FLOATS = (SymT.FLOAT, SymT.UNBACKED_FLOAT)
 _QUOTIENTS = ("FloatTrueDiv", "IntTrueDiv")
 
 
@@ -29,10 +31,26 @@ class Sizes:
         self._places: dict[Dim, tuple[Value, int]] = {}
         self._renamed: dict[str, Dim] = {}
         self._made: dict[Dim, Value] = {}
+        self._split: set[str] = set()
 
     def dim(self, size: Any) -> Dim:
         """A size of PyTorch as a dimension."""
+        self._split_all(size)
         return to_dim(size, self._renamed)
+
+    def split(self, name: str, number: Any) -> bool:
+        """Whether a symbol that stands in a number may be negative: then it is the difference of two sizes here."""
+        for symbol in number.node.expr.free_symbols:
+            if str(symbol) == name and name not in self._renamed and _may_be_negative(symbol, number):
+                above, below = split_names(name)
+                self._renamed[name] = dims.symbol(above) - dims.symbol(below)
+                self._split.add(name)
+        return name in self._split
+
+    def _split_all(self, number: Any) -> None:
+        if isinstance(number, (torch.SymInt, torch.SymFloat)):
+            for symbol in number.node.expr.free_symbols:
+                self.split(str(symbol), number)
 
     def dims(self, shape: Sequence[Any]) -> tuple[Dim, ...]:
         """A shape of PyTorch as dimensions."""
@@ -65,6 +83,9 @@ class Sizes:
 
     def number(self, builder: Builder, number: Any) -> Value:
         """A symbolic floating-point number as a scalar."""
+        if any(symbol_is_type(symbol, FLOATS) for symbol in number.node.expr.free_symbols):
+            raise UnsupportedError(f"the number {number}, which is no function of sizes")
+        self._split_all(number)
         return self._float(builder, number.node.expr)
 
     def _float(self, b: Builder, expression: Any) -> Value:
@@ -116,4 +137,19 @@ class Sizes:
             low, _ = dims.bounds(atom.left)
             whole = left if low is not None and low >= 0 else b.Sub(left, b.Mod(left, right))
             return b.Div(whole, right)
-        return {"mod": b.Mod, "min": b.Min, "max": b.Max}[atom.function](left, right)
+        if atom.function == "broadcast":
+            return b.Where(b.Equal(left, b.constant([1])), right, left)
+        made = {"mod": b.Mod, "min": b.Min, "max": b.Max}.get(atom.function)
+        if made is None:
+            raise UnsupportedError(f"the size {atom}")
+        return made(left, right)
+
+
+def split_names(name: str) -> tuple[str, str]:
+    """The two sizes that a symbol is the difference of where it may be negative."""
+    return f"{name}_above", f"{name}_below"
+
+
+def _may_be_negative(symbol: Any, number: Any) -> bool:
+    ranges = number.node.shape_env.var_to_range
+    return symbol in ranges and bool(ranges[symbol].lower < 0)

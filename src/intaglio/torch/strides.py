@@ -1,8 +1,8 @@
 # pyright: reportMissingImports=false, reportUnknownParameterType=false
-"""How tensors lie in memory that a forward pass keeps for the backward one.
+"""How tensors lie in memory: those that PyTorch sees, and those that a forward pass keeps for the backward one.
 
-We write them in the usual order, also where eager would keep a view in another. AOTAutograd is told, and hands the
-backward pass examples of what it will really get: code that is made for another order would have to copy them.
+We write the latter in the usual order, also where eager would keep a view in another. AOTAutograd is told, and hands
+the backward pass examples of what it will really get: code that is made for another order would have to copy them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,69 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
+from sympy import expand
 from torch._guards import TracingContext
 from torch._prims_common import make_contiguous_strides_for
 from torch.fx import GraphModule, Node
+from torch.utils._sympy.functions import Max
+
+
+def memory_order(tensor: Any) -> tuple[int, ...] | None:
+    """The order of axes in which a tensor lies in memory without gaps; None for the usual order, and where gaps are."""
+    usual = tuple(range(tensor.ndim))
+    if tensor.ndim < 2 or 0 in _numbers(tensor.shape) or _is_dense(tensor, usual):
+        return None
+    hints = [_hint(stride) for stride in tensor.stride()]
+    if None in hints:
+        return None
+    order = tuple(sorted(usual, key=lambda axis: (-(hints[axis] or 0), axis)))
+    return order if _is_dense(tensor, order) else None
+
+
+def is_gapless(tensor: Any) -> bool:
+    """Whether a tensor is known to lie in memory without gaps, in any order of its axes."""
+    if 0 in _numbers(tensor.shape):
+        return True
+    return memory_order(tensor) is not None or _is_dense(tensor, tuple(range(tensor.ndim)))
+
+
+def is_overlapping(tensor: Any) -> bool:
+    """Whether elements of a tensor share memory because an axis has no stride."""
+    pairs = zip(_numbers(tensor.shape), _numbers(tensor.stride()), strict=True)
+    return any(stride == 0 and size != 1 for size, stride in pairs)
+
+
+def _is_dense(tensor: Any, order: Sequence[int]) -> bool:
+    """Whether strides are those of a tensor without gaps whose axes lie in this order, for all sizes."""
+    expected: Any = 1
+    for axis in reversed(order):
+        size, stride = _expression(tensor.shape[axis]), _expression(tensor.stride()[axis])
+        if size == 1:
+            continue
+        if stride != expected and expand(stride - expected) != 0:
+            return False
+        expected = expected * size
+    return True
+
+
+def _expression(size: Any) -> Any:
+    """A size as a number or an expression of SymPy, without the least value of 1 that empty tensors need."""
+    if isinstance(size, int):
+        return size
+    expression = size.node.expr
+    return expression.replace(_is_at_least_one, lambda found: Max(*[each for each in found.args if each != 1]))
+
+
+def _is_at_least_one(expression: Any) -> bool:
+    return isinstance(expression, Max) and 1 in expression.args
+
+
+def _numbers(sizes: Sequence[Any]) -> list[int | None]:
+    return [size if isinstance(size, int) else None for size in sizes]
+
+
+def _hint(size: Any) -> int | None:
+    return size if isinstance(size, int) else size.node.hint
 
 
 def tell_strides(returned: Sequence[Any], plain: Collection[Node]) -> None:
@@ -35,12 +95,12 @@ def _strides(node: Node) -> tuple[int, ...] | None:
     return tuple(make_contiguous_strides_for(value.shape))
 
 
-def take_strides(module: GraphModule, examples: Sequence[Any]) -> None:
-    """Take the strides of a graph's inputs from examples of them, where they are numbers."""
+def take_strides(module: GraphModule, examples: Sequence[Any], seen: Collection[Node]) -> None:
+    """Take the strides of inputs from examples of them, where they are numbers and PyTorch does not see the input."""
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
     for node, example in zip(inputs, examples, strict=False):
         value: Any = node.meta["val"]
-        if _are_numbers(example) and _are_numbers(value) and value.stride() != example.stride():
+        if node not in seen and _are_numbers(example) and _are_numbers(value) and value.stride() != example.stride():
             node.meta["val"] = example
 
 

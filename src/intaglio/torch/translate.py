@@ -20,7 +20,7 @@ from intaglio.runtime.model.tensors import array_of
 from intaglio.torch.aten import TABLE, why_missing
 from intaglio.torch.aten.call import Call
 from intaglio.torch.aten.table import COMPLEX
-from intaglio.torch.sizes import Sizes
+from intaglio.torch.sizes import Sizes, split_names
 from intaglio.torch.types import to_dtype
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -62,6 +62,15 @@ class Translator:
         value = self.graph.add_input(f"size.{name}", TensorType(UINT8, (symbol(name), 0)))
         self._note(value, None)
         return value
+
+    def add_symbol(self, name: str, number: Any) -> tuple[int, ...]:
+        """Inputs for a symbol of PyTorch that stands in a number: (0,) for one with its value, else their signs."""
+        if not self.sizes.split(name, number):
+            self.add_size(name)
+            return (0,)
+        for part in split_names(name):
+            self.add_size(part)
+        return (1, -1)
 
     def constant(self, node: Node, tensor: torch.Tensor) -> Value:
         """A tensor that is part of the program; its memory is shared."""

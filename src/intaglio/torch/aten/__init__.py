@@ -2,6 +2,7 @@
 
 from intaglio.torch.aten import (
     attention,
+    bits,
     convolution,
     creation,
     indexing,
@@ -10,17 +11,21 @@ from intaglio.torch.aten import (
     movement,
     normalization,
     pointwise,
+    polynomials,
     pooling,
     recurrent,
     reduction,
     resize,
+    scatter,
     selection,
+    special,
+    strided,
 )
 from intaglio.torch.aten.table import REFUSED, TABLE, why_missing
 
 FAMILIES = (
-    *(pointwise, reduction, linear, movement, indexing, selection, creation),
-    *(convolution, pooling, normalization, resize, attention, recurrent),
+    *(pointwise, reduction, linear, movement, indexing, scatter, selection, creation),
+    *(convolution, pooling, normalization, resize, attention, recurrent, bits, strided, special, polynomials),
 )
 """The modules that enter operators; `left` says why others are not."""
 

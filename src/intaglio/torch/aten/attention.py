@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import UnsupportedError
-from intaglio.ir.dtype import BOOL, FLOAT32, INT64
+from intaglio.ir.dtype import BOOL, FLOAT32, FLOAT64, INT64
 from intaglio.ir.graph import Value
 from intaglio.torch.aten.call import Call
 from intaglio.torch.aten.table import aten
@@ -40,12 +40,24 @@ def flash_attention(
         raise UnsupportedError("attention with dropout")
     factor = _scale(c, q, scale)
     if not c.is_wanted(1):
+        if attn_mask is not None:  # ONNX takes a mask that is too short as one that hides the other keys
+            attn_mask = c.expand(attn_mask, [*attn_mask.shape[:-1], k.shape[2]])
+        if q.dtype == FLOAT64 and factor != float(np.float32(factor)):  # ONNX's attribute is a single number
+            q, factor = c.b.Mul(q, c.number(factor, FLOAT64)), 1.0
         found = c.b.Attention(q, k, v, attn_mask, is_causal=int(is_causal), scale=factor)
         return found, None
     scores = _scores(c, q, k, attn_mask, is_causal, factor)
     sums = c.b.ReduceLogSumExp(scores, [3], keepdims=0)
-    chances = c.b.Softmax(scores, axis=3)
+    chances = c.b.Softmax(scores, axis=3) if attn_mask is None else _chances(c, scores, sums)
     return c.cast(c.b.MatMul(chances, c.cast(v, scores.dtype))), c.cast(sums, 1)
+
+
+def _chances(c: Call, scores: Value, sums: Value) -> Value:
+    """The softmax of scores with the logarithms of its sums; zero for a query that sees no key, as in PyTorch."""
+    b, wide = c.b, scores.dtype
+    sees_none = b.Equal(sums, c.number(-np.inf, wide))
+    shift = b.Where(sees_none, c.number(0, wide), sums)
+    return b.Exp(b.Sub(scores, b.Unsqueeze(shift, [3])))
 
 
 def _scores(c: Call, q: Value, k: Value, mask: Value | None, is_causal: bool, factor: float) -> Value:
@@ -89,7 +101,7 @@ def flash_attention_backward(
     factor = _scale(c, q, scale)
     scores = _scores(c, q, k, attn_mask, is_causal, factor)
     wide = scores.dtype
-    chances = b.Exp(b.Sub(scores, b.Unsqueeze(c.cast(logsumexp, wide), [3])))
+    chances = _chances(c, scores, c.cast(logsumexp, wide))
     queries, keys, values, given, output = (c.cast(each, wide) for each in (q, k, v, bar, out))
     value_bar = b.MatMul(b.Transpose(chances, perm=(0, 1, 3, 2)), given)
     chance_bar = b.MatMul(given, b.Transpose(values, perm=(0, 1, 3, 2)))

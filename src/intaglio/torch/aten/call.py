@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from torch._prims_common import elementwise_dtypes
 from intaglio.errors import UnsupportedError
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
-from intaglio.ir.dtype import BOOL, FLOAT32, INT64, DType
+from intaglio.ir.dtype import BOOL, FLOAT16, FLOAT32, INT32, INT64, UINT32, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Tensor
 from intaglio.torch.aten.table import COMPLEX
@@ -22,6 +23,9 @@ from intaglio.torch.types import to_dtype
 
 if TYPE_CHECKING:
     from intaglio.torch.sizes import Sizes
+
+IS_INDEFINITE = platform.machine() in ("x86_64", "AMD64")
+"""Whether the processor converts numbers that an integer cannot hold to the lowest integer, as PyTorch then does."""
 
 DEFAULT, NO_OPMATH, TO_FLOAT = KIND.DEFAULT, KIND.NO_OPMATH, KIND.INT_TO_FLOAT
 TO_BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT = KIND.ALWAYS_BOOL, KIND.BOOL_TO_LONG, KIND.COMPLEX_TO_FLOAT
@@ -65,7 +69,22 @@ class Call:
     def cast(self, value: Value, dtype: DType | int = 0) -> Value:
         """A value in another element type, by default in that of the first result (a number: of that result)."""
         target = self.dtype(dtype) if isinstance(dtype, int) else dtype
-        return value if value.dtype == target else self.b.Cast(value, to=target.number)
+        if value.dtype == target:
+            return value
+        if value.dtype.is_float and target.is_integer and IS_INDEFINITE:
+            return self._truncated(value, target)
+        return self.b.Cast(value, to=target.number)
+
+    def _truncated(self, value: Value, target: DType) -> Value:
+        """Floating-point numbers as integers; what does not fit, and NaN, as the processor leaves it for PyTorch.
+
+        Types of up to 32 bits are the low bits of an int32.
+        """
+        b, wide = self.b, INT32 if target.bits <= 32 and target != UINT32 else INT64
+        number = b.Cast(value, to=FLOAT32.number) if value.dtype == FLOAT16 else value
+        fits = b.Less(number, self.number(2.0 ** (wide.bits - 1), number.dtype))
+        lowest = self.number(-(2 ** (wide.bits - 1)), wide)
+        return self.cast(b.Where(fits, b.Cast(number, to=wide.number), lowest), target)
 
     def promoted(self, *operands: Any, kind: Any = DEFAULT) -> list[Value]:
         """The operands in the element type that PyTorch computes in."""
@@ -128,6 +147,14 @@ class Call:
     def select(self, value: Value, axis: int, index: int | Dim) -> Value:
         """The slice at one index of an axis, which goes away."""
         return self.b.Gather(value, self.operand(index, INT64), axis=axis)
+
+    def counted_from_front(self, index: Value, size: Any) -> Value:
+        """Indices that PyTorch does not count from the end: negative ones are moved out of range, where they raise."""
+        known = index.constant
+        if index.dtype.kind == "uint" or (known is not None and not (known < 0).any()):
+            return index
+        is_negative = self.b.Less(index, self.number(0, index.dtype))
+        return self.b.Where(is_negative, self.b.Sub(index, self.operand(size, index.dtype)), index)
 
     def to_bool(self, operand: Any) -> Value:
         """Whether each element is not zero."""

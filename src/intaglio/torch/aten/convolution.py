@@ -9,7 +9,9 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir.graph import Value
 from intaglio.ops.convolution import Conv, ConvTranspose
 from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.normalization import per_channel
 from intaglio.torch.aten.table import aten
+from intaglio.torch.aten.windows import convolve, known_sizes, spread
 
 
 def _operator(
@@ -42,9 +44,43 @@ def convolution(
     groups: int,
 ) -> Value:
     """A convolution, or a transposed one."""
+    if x.dtype.is_integer and x.rank == w.rank:
+        return _of_integers(c, x, w, bias, stride, padding, dilation, transposed, groups)
     _check(x, w)
     op = _operator(w, stride, padding, dilation, transposed, output_padding, groups)
     return c.b.add(op, [x, w] if bias is None else [x, w, c.cast(bias, x.dtype)])[0]
+
+
+def _of_integers(
+    c: Call,
+    x: Value,
+    w: Value,
+    bias: Value | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    groups: int,
+) -> Value:
+    """The convolution of integers; a transposed one is that of the tensor with zeros between its elements."""
+    rank = w.rank - 2
+    strides, pads, dilations = (_full(each, rank) for each in (stride, padding, dilation))
+    if transposed:
+        kernel = known_sizes(w.shape[2:])
+        pads = tuple(d * (k - 1) - p for d, k, p in zip(dilations, kernel, pads, strict=True))
+        x, w, strides = spread(c, x, strides), _turned(c, w, groups), (1,) * rank
+    found = convolve(c, x, w, strides, pads, dilations, groups, known_sizes(c.shape()[2:]))
+    return found if bias is None else c.b.Add(found, per_channel(c, bias, x.rank))
+
+
+def _turned(c: Call, w: Value, groups: int) -> Value:
+    """The weights of a transposed convolution as those of a plain one: channels exchanged, windows backwards."""
+    channels, features, *kernel = known_sizes(w.shape)
+    count, axes = len(kernel), list(range(2, w.rank))
+    backwards = c.b.Slice(w, [-1] * count, [-(2**62)] * count, axes, [-1] * count)
+    grouped = c.reshape(backwards, [groups, channels // groups, features, *kernel])
+    exchanged = c.b.Transpose(grouped, perm=(0, 2, 1, *range(3, grouped.rank)))
+    return c.reshape(exchanged, [groups * features, channels // groups, *kernel])
 
 
 @aten("convolution_backward")

@@ -7,16 +7,18 @@ from typing import Any
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir import dim as dims
-from intaglio.ir.dtype import BOOL, FLOAT32, INT32, INT64
+from intaglio.ir.dtype import BOOL, FLOAT32, INT32, INT64, DType
 from intaglio.ir.graph import Value
+from intaglio.ops.elementwise import broadcast_shape
 from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.reduction import opmath
 from intaglio.torch.aten.table import aten
 
 
 @aten("embedding")
 def embedding(c: Call, weight: Value, indices: Value, *arguments: Any, **others: Any) -> Value:
     """Rows of a matrix."""
-    return c.b.Gather(weight, indices, axis=0)
+    return c.b.Gather(weight, c.counted_from_front(indices, weight.shape[0]), axis=0)
 
 
 @aten("index_select")
@@ -24,8 +26,8 @@ def index_select(c: Call, x: Value, dim: int, index: Value) -> Value:
     """Slices of an axis."""
     if not x.rank:
         return x
-    flat = index if index.rank else c.b.Reshape(index, [1])
-    return c.b.Gather(x, flat, axis=c.axis(dim, x.rank))
+    flat, axis = index if index.rank else c.b.Reshape(index, [1]), c.axis(dim, x.rank)
+    return c.b.Gather(x, c.counted_from_front(flat, x.shape[axis]), axis=axis)
 
 
 @aten("gather")
@@ -34,56 +36,8 @@ def gather(c: Call, x: Value, dim: int, index: Value, *, sparse_grad: bool = Fal
     if not x.rank or not index.rank:
         flat = c.b.Gather(c.b.Reshape(x, [-1]), c.b.Reshape(index, [-1]), axis=0)
         return c.reshape(flat, index.shape)
-    return c.b.GatherElements(x, index, axis=c.axis(dim, x.rank))
-
-
-def _scatter(c: Call, x: Value, dim: int, index: Value, source: Value, reduction: str) -> Value:
-    if not x.rank or not index.rank:
-        flat = [c.b.Reshape(value, [-1]) for value in (x, index, source)]
-        return c.reshape(c.b.ScatterElements(*flat, axis=0, reduction=reduction), x.shape)
-    if index.tensor.shape != source.tensor.shape:
-        axes = list(range(x.rank))
-        source = c.b.Slice(source, [0] * x.rank, c.vector(index.shape), axes)
-    if x.dtype == BOOL and reduction != "none":
-        raise UnsupportedError("truth values that are combined")
-    return c.b.ScatterElements(x, index, source, axis=c.axis(dim, x.rank), reduction=reduction)
-
-
-@aten("scatter.src")
-def scatter(c: Call, x: Value, dim: int, index: Value, source: Value) -> Value:
-    """Elements written to indices."""
-    return _scatter(c, x, dim, index, source, "none")
-
-
-@aten("scatter.value")
-def scatter_value(c: Call, x: Value, dim: int, index: Value, value: Any) -> Value:
-    """One number written to indices."""
-    return _scatter(c, x, dim, index, c.full(index.shape, value, x.dtype), "none")
-
-
-@aten("scatter_add")
-def scatter_add(c: Call, x: Value, dim: int, index: Value, source: Value) -> Value:
-    """Elements added at indices."""
-    return _scatter(c, x, dim, index, source, "add")
-
-
-_REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
-
-
-@aten("scatter_reduce.two")
-def scatter_reduce(
-    c: Call, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
-) -> Value:
-    """Elements combined at indices."""
-    if not include_self or reduce not in _REDUCTIONS:
-        raise UnsupportedError(f"scatter_reduce {reduce!r} with include_self={include_self}")
-    return _scatter(c, x, dim, index, source, _REDUCTIONS[reduce])
-
-
-@aten("scatter.reduce")
-def scatter_with(c: Call, x: Value, dim: int, index: Value, source: Value, *, reduce: str) -> Value:
-    """Elements added or multiplied at indices."""
-    return _scatter(c, x, dim, index, source, _REDUCTIONS[reduce])
+    axis = c.axis(dim, x.rank)
+    return c.b.GatherElements(x, c.counted_from_front(index, x.shape[axis]), axis=axis)
 
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
@@ -164,9 +118,7 @@ def index_put(c: Call, x: Value, indices: Sequence[Value | None], values: Value,
         updates = c.b.Transpose(
             updates, perm=(*range(front, front + width), *range(front), *range(front + width, len(shape)))
         )
-    if accumulate and x.dtype == BOOL:
-        raise UnsupportedError("truth values that are combined")
-    wide = FLOAT32 if accumulate and x.dtype.is_float and x.dtype.bits < 32 else x.dtype
+    wide = summed_in(x.dtype) if accumulate else x.dtype
     written = c.b.ScatterND(
         c.cast(data, wide), tuples, c.cast(updates, wide), reduction="add" if accumulate else "none"
     )
@@ -179,6 +131,11 @@ def _is_single(values: Value) -> bool:
     return dims.product(values.shape) == 1 and values.rank <= 1
 
 
+def summed_in(dtype: DType) -> DType:
+    """What elements written to one place are added up in; of truth values, a sum that is not zero is true."""
+    return INT32 if dtype == BOOL else opmath(dtype)
+
+
 def _masked(c: Call, x: Value, indices: Sequence[Value | None], mask: Value, values: Value) -> Value:
     """One number where a mask is true."""
     front = next(place for place, each in enumerate(indices) if each is not None)
@@ -187,44 +144,37 @@ def _masked(c: Call, x: Value, indices: Sequence[Value | None], mask: Value, val
     return c.b.Where(spread, c.b.Reshape(c.cast(values, x.dtype), []), x)
 
 
-@aten("index_add")
-def index_add(c: Call, x: Value, dim: int, index: Value, source: Value, *, alpha: Any = 1) -> Value:
-    """Slices added at indices of an axis."""
-    if not x.rank:
-        raise UnsupportedError("index_add to one number")
-    if alpha != 1:
-        source = c.b.Mul(source, c.operand(alpha, source.dtype))
-    return _along(c, x, dim, index, source, "add")
-
-
-@aten("index_copy")
-def index_copy(c: Call, x: Value, dim: int, index: Value, source: Value) -> Value:
-    """Slices written to indices of an axis."""
-    if not x.rank:
-        return source
-    return _along(c, x, dim, index, source, "none")
-
-
-def _along(c: Call, x: Value, dim: int, index: Value, source: Value, reduction: str) -> Value:
-    axis = c.axis(dim, x.rank)
-    if x.dtype == BOOL and reduction != "none":
-        raise UnsupportedError("truth values that are combined")
-    flat = c.b.Reshape(index, [-1])
-    if source.rank != x.rank:
-        raise UnsupportedError("slices of another rank")
-    shape = [1] * x.rank
-    shape[axis] = -1
-    spread = c.expand(c.b.Reshape(c.cast(flat, INT64), shape), source.shape)
-    return c.b.ScatterElements(x, spread, source, axis=axis, reduction=reduction)
-
-
 @aten("nonzero")
 def nonzero(c: Call, x: Value) -> Value:
     """The indices of elements that are not zero, one row for each."""
-    if not x.rank:
-        raise UnsupportedError("nonzero of one number")
-    value = c.cast(x, INT32) if x.dtype == BOOL else x
-    return c.b.Transpose(c.b.NonZero(value), perm=(1, 0))
+    return c.b.Transpose(c.b.NonZero(c.cast(x, INT32) if x.dtype == BOOL else x), perm=(1, 0))
+
+
+@aten("nonzero_static")
+def nonzero_static(c: Call, x: Value, *, size: Any, fill_value: int = -1) -> Value:
+    """The first so many indices of elements that are not zero; rows of one number where there are fewer."""
+    found = c.b.Concat(nonzero(c, x), c.full((size, x.rank), fill_value, INT64), axis=0)
+    return c.b.Slice(found, [0], c.vector([size]), [0])
+
+
+@aten("masked_select")
+def masked_select(c: Call, x: Value, mask: Value) -> Value:
+    """The elements where a mask is true."""
+    shape = broadcast_shape(x, mask) or ()
+    flat = [c.b.Reshape(c.expand(value, shape), [-1]) for value in (x, mask)]
+    return c.b.Compress(*flat)
+
+
+@aten("bincount")
+def bincount(c: Call, x: Value, weights: Value | None = None, minlength: int = 0) -> Value:
+    """How often each number from zero on is there, or what its weights add up to."""
+    b = c.b
+    places = c.cast(x, INT64)
+    above = b.Add(b.ReduceMax(places, [0], keepdims=1), c.number(1, INT64))
+    size = b.Max(above, c.number(minlength, INT64))
+    added = c.full(x.shape, 1, INT64) if weights is None else c.cast(weights, c.dtype())
+    zeros = b.Expand(c.number(0, c.dtype()), size)
+    return b.ScatterElements(zeros, places, added, axis=0, reduction="add")
 
 
 @aten("embedding_dense_backward")

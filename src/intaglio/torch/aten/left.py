@@ -6,6 +6,8 @@ from intaglio.torch.aten.table import COMPLEX, refuse
 
 LAPACK = "PyTorch has LAPACK for decompositions, inverses and solutions of matrices"
 SPECIAL = "a special function that PyTorch has by itself"
+COUNTS = "PyTorch counts and adds up segments and histograms itself"
+DATA = "its sizes depend on data in a way that no operator of ours has"
 SPARSE = "sparse tensors are left to PyTorch"
 
 refuse(COMPLEX, "_fft_r2c", "_fft_c2r", "_fft_c2c", "complex", "polar", "view_as_complex", "view_as_real", "angle")
@@ -18,6 +20,12 @@ refuse(LAPACK, "linalg_ldl_factor_ex", "linalg_ldl_solve", "linalg_householder_p
 refuse(LAPACK, "linalg_matrix_exp", "linalg_pinv.atol_rtol_tensor", "linalg_eigvals", "linalg_lstsq", "geqrf", "ormqr")
 refuse(LAPACK, "cholesky", "cholesky_inverse", "cholesky_solve", "lu_unpack", "triangular_solve", "_linalg_eigvals")
 refuse(LAPACK, "_linalg_check_errors")
-refuse(SPECIAL, "lgamma", "digamma", "polygamma", "igamma", "igammac", "erfinv", "i0", "special_erfcx", "special_ndtri")
-refuse(SPECIAL, "special_zeta", "special_i0e", "special_i1", "special_i1e", "special_airy_ai")
+refuse(SPECIAL, "igamma", "igammac", "special_ndtri", "special_airy_ai", "special_spherical_bessel_j0")
+refuse(SPECIAL, *(f"special_bessel_{name}" for name in ("j0", "j1", "y0", "y1")))
+refuse(
+    SPECIAL, *(f"special_{name}_k{order}" for name in ("modified_bessel", "scaled_modified_bessel") for order in "01")
+)
 refuse(SPARSE, "_to_sparse", "sparse_sampled_addmm", "_sparse_mm_reduce_impl")
+refuse(COUNTS, "segment_reduce", "histc", "histogram.bin_ct", "histogram.bins_tensor", "_histogramdd_bin_edges")
+refuse(COUNTS, "_histogramdd_from_bin_tensors", "_embedding_bag_forward_only", "_embedding_bag", "hash_tensor")
+refuse(DATA, "repeat_interleave.Tensor", "resize", "unique_dim")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import BOOL
@@ -67,3 +71,60 @@ def dot(c: Call, x: Value, y: Value) -> Value:
 def _check(x: Value) -> None:
     if x.dtype.kind == "complex" or x.dtype == BOOL:
         raise UnsupportedError(f"products of {x.dtype}")
+
+
+@aten("_trilinear")
+def trilinear(
+    c: Call,
+    x: Value,
+    y: Value,
+    z: Value,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Value:
+    """The product of three tensors, each with new axes of size 1, summed along axes."""
+    spread = [
+        c.b.Unsqueeze(c.cast(value, opmath(value.dtype)), list(axes)) if axes else value
+        for value, axes in ((x, expand1), (y, expand2), (z, expand3))
+    ]
+    found = c.b.Mul(c.b.Mul(spread[0], spread[1]), spread[2])
+    return c.cast(c.b.ReduceSum(found, list(sumdim), keepdims=0) if sumdim else found)
+
+
+def _distance(c: Call, difference: Value, p: float) -> Value:
+    """The p-norm along the last axis."""
+    b, axis, size = c.b, [difference.rank - 1], c.b.Abs(difference)
+    if p == 0:
+        is_other = b.Not(b.Equal(size, c.number(0, size.dtype)))
+        return b.ReduceSum(c.cast(is_other, size.dtype), axis, keepdims=0)
+    if p == math.inf:
+        return b.ReduceMax(size, axis, keepdims=0)
+    if p == 1:
+        return b.ReduceSum(size, axis, keepdims=0)
+    if p == 2:
+        return b.Sqrt(b.ReduceSum(b.Mul(size, size), axis, keepdims=0))
+    total = b.ReduceSum(b.Pow(size, c.number(p, size.dtype)), axis, keepdims=0)
+    return b.Pow(total, c.number(1 / p, size.dtype))
+
+
+@aten("_cdist_forward")
+def cdist(c: Call, x: Value, y: Value, p: float, compute_mode: int | None) -> Value:
+    """The distance of each row of one matrix from each of another."""
+    if isinstance(x.shape[-1], int) and not x.shape[-1]:
+        return c.full(c.shape(), 0, c.dtype())
+    return c.cast(_distance(c, c.b.Sub(c.b.Unsqueeze(x, [x.rank - 1]), c.b.Unsqueeze(y, [y.rank - 2])), float(p)))
+
+
+@aten("_pdist_forward")
+def pdist(c: Call, x: Value, p: float = 2) -> Value:
+    """The distances of the rows of a matrix from those behind."""
+    if not all(isinstance(size, int) and size for size in x.shape):
+        raise UnsupportedError("distances of open or empty sizes")
+    first, second = np.triu_indices(int(x.shape[0]), 1)
+    if not len(first):
+        raise UnsupportedError("distances of one row")
+    rows = [c.b.Gather(x, c.b.constant(places.astype(np.int64)), axis=0) for places in (first, second)]
+    return c.cast(_distance(c, c.b.Sub(*rows), float(p)))

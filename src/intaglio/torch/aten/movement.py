@@ -204,9 +204,11 @@ def constant_pad(c: Call, x: Value, pad: Sequence[Any], value: Any = 0) -> Value
 
 
 def _padded(c: Call, x: Value, padding: Sequence[Any], mode: str) -> Value:
-    if any(isinstance(size, int) and size < 0 for size in padding):
-        raise UnsupportedError("negative pads of elements that are repeated")
-    return c.b.Pad(x, c.vector(_pads(padding, x.rank)), mode=mode)
+    """The tensor with more elements at its ends; negative pads then take some away."""
+    more = [max(size, 0) if isinstance(size, int) else size for size in padding]
+    padded = c.b.Pad(x, c.vector(_pads(more, x.rank)), mode=mode)
+    fewer = [min(size, 0) if isinstance(size, int) else 0 for size in padding]
+    return c.b.Pad(padded, c.vector(_pads(fewer, x.rank)), c.number(0, x.dtype)) if any(fewer) else padded
 
 
 @aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
@@ -322,9 +324,9 @@ def _replaced(c: Call, x: Value, middle: Value, axis: int, first: Dim, last: Dim
 
 
 @aten("copy")
-def copy(c: Call, x: Value, source: Value, non_blocking: bool = False) -> Value:
-    """The source in the shape and type of the target."""
-    return c.expand(c.cast(source, x.dtype), x.shape)
+def copy(c: Call, x: Value, source: Any, non_blocking: bool = False) -> Value:
+    """The source, a tensor or a number, in the shape and type of the target."""
+    return c.expand(c.operand(source, x.dtype), x.shape)
 
 
 @aten("unfold")

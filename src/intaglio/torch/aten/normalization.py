@@ -96,6 +96,6 @@ def batch_norm(
         scaled = c.b.Mul(centred, per_channel(c, c.b.Mul(inverse, scale), x.rank))
         result = c.b.Add(scaled, per_channel(c, shift, x.rank))
     else:
-        result = c.b.BatchNormalization(wide, scale, shift, mean, var, epsilon=eps)
+        result = c.b.BatchNormalization(wide, scale, shift, mean, var, epsilon=eps, momentum=1 - momentum)
     empty = [c.full((0,), 0, c.dtype(place)) if c.is_wanted(place) else None for place in (1, 2)]
     return c.cast(result), *empty

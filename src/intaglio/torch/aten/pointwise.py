@@ -62,9 +62,11 @@ def absolute(c: Call, x: Value) -> Value:
 
 @aten("sign", "sgn")
 def sign(c: Call, x: Value) -> Value:
-    """-1, 0 or 1."""
+    """-1, 0 or 1; 0 for NaN."""
     (value,) = c.promoted(x)
-    return c.cast(value if value.dtype == BOOL else c.b.Sign(value))
+    if not value.dtype.is_float:
+        return c.cast(value if value.dtype == BOOL else c.b.Sign(value))
+    return c.cast(c.b.Where(c.b.IsNaN(value), c.number(0, value.dtype), c.b.Sign(value)))
 
 
 def _rsqrt(b: Builder, x: Value) -> Value:
@@ -165,7 +167,8 @@ def clamp(c: Call, x: Value, min: Any = None, max: Any = None) -> Value:
 
 def _clamp(c: Call, x: Value, low: Any, high: Any) -> Value:
     bounds = [bound for bound in (low, high) if bound is not None]
-    result, *_ = c.promoted(x, *bounds)
+    dtype = c.compute_dtype(x, *bounds)
+    result = c.operand(x, INT32 if dtype == BOOL else dtype)
     if low is not None:
         result = c.b.Max(result, c.operand(low, result.dtype))
     if high is not None:
@@ -211,9 +214,9 @@ def prelu(c: Call, x: Value, weight: Value) -> Value:
 def _logic_or_sum(c: Call, x: Any, y: Any, alpha: Any, operator: str) -> Value:
     left, right = c.promoted(x, y)
     if left.dtype == BOOL:
-        if alpha != 1 or operator != "Add":
+        if operator != "Add" or not isinstance(alpha, (bool, int)):
             raise UnsupportedError("arithmetic on truth values")
-        return c.cast(c.b.Or(left, right))
+        return c.cast(c.b.Or(left, right)) if alpha else c.expand(left, c.shape())
     if not (isinstance(alpha, (int, float)) and alpha == 1):
         right = c.b.Mul(right, c.operand(alpha, right.dtype))
     return c.cast(getattr(c.b, operator)(left, right))
@@ -238,6 +241,15 @@ def mul(c: Call, x: Any, y: Any) -> Value:
     return c.cast(c.b.And(left, right) if left.dtype == BOOL else c.b.Mul(left, right))
 
 
+@aten("addcmul")
+def addcmul(c: Call, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
+    """x + value first second; of integers, the value is one too."""
+    start, left, right = c.promoted(x, first, second)
+    if not (isinstance(value, (int, float)) and value == 1):
+        left = c.b.Mul(c.operand(value, left.dtype), left)
+    return c.cast(c.b.Add(start, c.b.Mul(left, right)))
+
+
 @aten("div.Tensor", "div.Scalar", "true_divide.Tensor")
 def div(c: Call, x: Any, y: Any) -> Value:
     """x / y, a floating-point number always."""
@@ -251,7 +263,7 @@ def div_mode(c: Call, x: Any, y: Any, *, rounding_mode: str | None = None) -> Va
         return div(c, x, y)
     left, right = c.promoted(x, y)
     if rounding_mode == "floor":
-        return c.cast(_floor_divide(c, left, right))
+        return c.cast(floor_quotient(c, left, right))
     quotient = c.b.Div(left, right)
     return c.cast(_trunc(c.b, quotient) if left.dtype.is_float else quotient)
 
@@ -259,10 +271,10 @@ def div_mode(c: Call, x: Any, y: Any, *, rounding_mode: str | None = None) -> Va
 @aten("floor_divide", "floor_divide.Scalar")
 def floor_divide(c: Call, x: Any, y: Any) -> Value:
     """x / y rounded down."""
-    return c.cast(_floor_divide(c, *c.promoted(x, y)))
+    return c.cast(floor_quotient(c, *c.promoted(x, y)))
 
 
-def _floor_divide(c: Call, x: Value, y: Value) -> Value:
+def floor_quotient(c: Call, x: Value, y: Value) -> Value:
     """The quotient rounded down; of floating-point numbers from the exact remainder, as Python has it."""
     b = c.b
     if x.dtype == BOOL:
@@ -314,7 +326,7 @@ def power(c: Call, x: Any, y: Any) -> Value:
     if isinstance(y, (int, float)) and base.dtype.is_float and y in _POWERS:
         return c.cast(_POWERS[y](c.b, base))
     if base.dtype == BOOL:
-        raise UnsupportedError("powers of truth values")
+        return c.cast(c.b.Or(base, c.b.Not(exponent)))
     return c.cast(c.b.Pow(base, exponent))
 
 
@@ -346,15 +358,37 @@ def minimum(c: Call, x: Value, y: Value) -> Value:
 def _numbers_first(operator: str) -> Rule:
     def rule(c: Call, x: Value, y: Value) -> Value:
         """The extreme of two numbers; where one is NaN, the other."""
-        left, right = c.promoted(x, y)
+        dtype = c.compute_dtype(x, y)
+        left, right = (c.operand(each, INT32 if dtype == BOOL else dtype) for each in (x, y))
         if not left.dtype.is_float:
-            if left.dtype == BOOL:
-                raise UnsupportedError("extremes of truth values")
             return c.cast(getattr(c.b, operator)(left, right))
         extreme = getattr(c.b, operator)(left, right)
         return c.cast(c.b.Where(c.b.IsNaN(left), right, c.b.Where(c.b.IsNaN(right), left, extreme)))
 
     return rule
+
+
+@aten("prims.hypot.default")
+def hypot(c: Call, x: Value, y: Value) -> Value:
+    """The square root of x**2 + y**2, also where the squares are too large; infinite where one is."""
+    left, right = (c.b.Abs(value) for value in c.promoted(x, y))
+    b, dtype = c.b, left.dtype
+    large, small = b.Max(left, right), b.Min(left, right)
+    ratio = b.Div(small, b.Where(b.Equal(large, c.number(0, dtype)), c.number(1, dtype), large))
+    size = b.Mul(large, b.Sqrt(b.Add(b.Mul(ratio, ratio), c.number(1, dtype))))
+    is_infinite = b.Or(b.IsInf(left), b.IsInf(right))
+    return c.cast(b.Where(is_infinite, c.number(math.inf, dtype), size))
+
+
+@aten("round.decimals")
+def round_decimals(c: Call, x: Value, *, decimals: int) -> Value:
+    """x to so many digits behind the point."""
+    (value,) = c.promoted(x)
+    if not value.dtype.is_float:
+        return c.cast(value)
+    scale = c.number(10.0 ** abs(decimals), value.dtype)
+    there, back = (c.b.Mul, c.b.Div) if decimals > 0 else (c.b.Div, c.b.Mul)
+    return c.cast(back(c.b.Round(there(value, scale)), scale))
 
 
 aten("fmax")(_numbers_first("Max"))

@@ -11,7 +11,17 @@ from intaglio.ir.dtype import FLOAT32, INT64
 from intaglio.ir.graph import Value
 from intaglio.ops.pooling import AveragePool, MaxPool
 from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.reduction import arg_extreme
 from intaglio.torch.aten.table import Rule, aten
+from intaglio.torch.aten.windows import (
+    adaptive_means,
+    adaptive_places,
+    gathered_plane,
+    known_sizes,
+    places_at,
+    window_counts,
+    window_sums,
+)
 
 
 def _full(numbers: Any, rank: int) -> tuple[int, ...]:
@@ -35,8 +45,6 @@ def _attributes(rank: int, kernel: Any, stride: Any, padding: Any, ceil_mode: bo
 def _batched(c: Call, x: Value, rank: int) -> Value:
     """The tensor with an axis for the batch, and in a type that pools compute in."""
     wide = c.cast(x, FLOAT32) if x.dtype.is_float and x.dtype.bits < 32 else x
-    if not wide.dtype.is_float:
-        raise UnsupportedError(f"pools of {x.dtype}")
     return wide if x.rank == rank + 2 else c.b.Unsqueeze(wide, [0])
 
 
@@ -103,15 +111,26 @@ def _avg_pool(rank: int) -> Rule:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Value:
-        """The mean of each window."""
-        if divisor_override is not None:
-            raise UnsupportedError("pools with a divisor of their own")
+        """The mean of each window, or its sum over a given divisor."""
         value = _batched(c, x, rank)
+        if divisor_override is not None or not x.dtype.is_float:
+            given = _attributes(rank, kernel, stride, padding, ceil_mode)
+            return c.reshape(c.cast(_by_sums(c, value, given, count_include_pad, divisor_override)), c.shape())
         op = _average(rank, kernel, stride, padding, ceil_mode, count_include_pad)
         _check_sizes(c, op.windows(value.shape[2:]), rank)
         return c.reshape(c.cast(c.b.add(op, [value])[0]), c.shape())
 
     return rule
+
+
+def _by_sums(c: Call, x: Value, given: dict[str, Any], counts_padding: bool, divisor: int | None) -> Value:
+    """The sums of windows, divided; integers are rounded towards zero."""
+    kernel, strides = given["kernel_shape"], given["strides"]
+    rank = len(kernel)
+    pads, sizes, outputs = given["pads"][:rank], known_sizes(x.shape[2:]), known_sizes(c.shape()[-rank:])
+    total = window_sums(c, x, kernel, strides, pads, outputs)
+    counts = window_counts(sizes, kernel, strides, pads, outputs, counts_padding)
+    return c.b.Div(total, c.b.constant(counts if divisor is None else divisor, x.dtype))
 
 
 for _rank in (1, 2, 3):
@@ -143,6 +162,13 @@ def _first(bars: Sequence[Value | None]) -> Value:
     return bars[0]
 
 
+def _differ(x: Value, sizes: Sequence[Any]) -> bool:
+    """Whether windows of a pool to given sizes, all known, differ in size."""
+    pairs = list(zip(x.shape[-len(sizes) :], sizes, strict=True))
+    is_known = all(isinstance(s, int) and isinstance(n, int) and s and n for s, n in pairs)
+    return is_known and any(s % n for s, n in pairs)
+
+
 def _adaptive(c: Call, x: Value, sizes: Sequence[Any]) -> tuple[int, ...] | None:
     """The windows of a pool to given sizes; None where they all are the whole, raises where they differ."""
     spatial = x.shape[-len(sizes) :]
@@ -158,6 +184,9 @@ def _adaptive(c: Call, x: Value, sizes: Sequence[Any]) -> tuple[int, ...] | None
 def _adaptive_avg_pool(rank: int) -> Rule:
     def rule(c: Call, x: Value, output_size: Any) -> Value:
         """The mean of as many windows as are asked for."""
+        if _differ(x, output_size):
+            wide = c.cast(x, FLOAT32) if x.dtype.bits < 32 else x
+            return c.cast(adaptive_means(c, wide, output_size))
         kernel = _adaptive(c, x, output_size)
         if kernel is None:
             wide = c.cast(x, FLOAT32) if x.dtype.bits < 32 else x
@@ -171,6 +200,26 @@ def _adaptive_avg_pool(rank: int) -> Rule:
 aten("adaptive_avg_pool1d")(_adaptive_avg_pool(1))
 aten("_adaptive_avg_pool2d")(_adaptive_avg_pool(2))
 aten("_adaptive_avg_pool3d")(_adaptive_avg_pool(3))
+
+
+def _adaptive_max_pool(rank: int) -> Rule:
+    def rule(c: Call, x: Value, output_size: Sequence[Any]) -> tuple[Value | None, ...]:
+        """The maximum of as many windows as are asked for, and its place in the plane."""
+        spatial, sizes = known_sizes(x.shape[-rank:]), known_sizes(output_size)
+        if 0 in (*spatial, *sizes):
+            raise UnsupportedError("an adaptive pool of nothing")
+        places = adaptive_places(spatial, sizes)
+        wide = c.cast(x, FLOAT32) if x.dtype.is_float and x.dtype.bits < 32 else x
+        found = gathered_plane(c, wide, places, rank)
+        greatest = c.b.ReduceMax(found, [found.rank - 1], keepdims=0)
+        best = places_at(c, places, arg_extreme(c, "ArgMax", found, found.rank - 1)) if c.is_wanted(1) else None
+        return c.reshape(c.cast(greatest), c.shape()), None if best is None else c.reshape(best, c.shape(1))
+
+    return rule
+
+
+aten("adaptive_max_pool2d")(_adaptive_max_pool(2))
+aten("adaptive_max_pool3d")(_adaptive_max_pool(3))
 
 
 @aten("_adaptive_avg_pool2d_backward")

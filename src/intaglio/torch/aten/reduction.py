@@ -19,6 +19,11 @@ def opmath(dtype: DType) -> DType:
     return FLOAT32 if dtype.is_float and dtype.bits < 32 else dtype
 
 
+def _is_none(dim: Any) -> bool:
+    """Whether `any` and `all` are asked for no axis, which keeps every element; other reductions take all axes then."""
+    return isinstance(dim, (list, tuple)) and not dim
+
+
 def _reduce(c: Call, operator: str, x: Value, dim: Any, keepdim: bool) -> Value:
     axes = c.axes(dim, x.rank)
     return getattr(c.b, operator)(x, axes, keepdims=int(keepdim)) if axes else x
@@ -74,14 +79,20 @@ def min_all(c: Call, x: Value) -> Value:
 
 @aten("any", "any.dim", "any.dims")
 def any_true(c: Call, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
-    """Whether one element along axes is not zero."""
-    return c.cast(_reduce(c, "ReduceMax", c.cast(c.to_bool(x), INT32), dim, keepdim))
+    """Whether one element along axes is not zero; of no elements none is."""
+    if _is_none(dim):
+        return c.cast(c.to_bool(x))
+    greatest = _reduce(c, "ReduceMax", c.cast(c.to_bool(x), INT32), dim, keepdim)
+    return c.cast(c.b.Greater(greatest, c.number(0, INT32)))
 
 
 @aten("all", "all.dim", "all.dims")
 def all_true(c: Call, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
     """Whether no element along axes is zero."""
-    return c.cast(_reduce(c, "ReduceMin", c.cast(c.to_bool(x), INT32), dim, keepdim))
+    if _is_none(dim):
+        return c.cast(c.to_bool(x))
+    least = _reduce(c, "ReduceMin", c.cast(c.to_bool(x), INT32), dim, keepdim)
+    return c.cast(c.b.Greater(least, c.number(0, INT32)))
 
 
 def _arg_extreme(c: Call, operator: str, x: Value, dim: int | None, keepdim: bool) -> Value:
@@ -90,12 +101,13 @@ def _arg_extreme(c: Call, operator: str, x: Value, dim: int | None, keepdim: boo
         return c.full((), 0, INT64)
     if dim is None:
         flat = c.b.Reshape(x, [-1])
-        found = _arg(c, operator, flat, 0, False)
+        found = arg_extreme(c, operator, flat, 0, False)
         return c.reshape(found, [1] * x.rank) if keepdim else found
-    return _arg(c, operator, x, c.axis(dim, x.rank), keepdim)
+    return arg_extreme(c, operator, x, c.axis(dim, x.rank), keepdim)
 
 
-def _arg(c: Call, operator: str, x: Value, axis: int, keepdim: bool) -> Value:
+def arg_extreme(c: Call, operator: str, x: Value, axis: int, keepdim: bool = True) -> Value:
+    """The index of the extreme along an axis; that of the first NaN where there is one."""
     b = c.b
     if x.dtype.is_float:
         nan = b.CastLike(b.IsNaN(x), x)

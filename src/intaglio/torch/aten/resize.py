@@ -113,7 +113,7 @@ for _rank, _name in ((1, "linear1d"), (2, "bilinear2d"), (3, "trilinear3d")):
 aten("upsample_bicubic2d_backward")(_linear_backward(2, "cubic"))
 
 
-@aten("grid_sampler_2d")
+@aten("grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(c: Call, x: Value, grid: Value, mode: int, padding: int, align_corners: bool) -> Value:
     """An image sampled at given points."""
     if not x.dtype.is_float or x.dtype.bits < 32:

@@ -1,0 +1,142 @@
+"""Small programs to which random ones of the hunt were reduced, compared with eager mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from intaglio.torch import backend
+
+F = torch.nn.functional
+pytestmark = pytest.mark.usefixtures("fresh")
+
+
+def compiled(function: Callable[..., Any], engine: str = "reference") -> Callable[..., Any]:
+    return torch.compile(function, backend=backend, options={"engine": engine})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.count_nonzero(x.round(decimals=1), 3),
+        lambda x: x.sin().aminmax(dim=0)[0],
+        lambda x: F.interpolate(x, size=(5, 3), mode="bilinear"),
+    ],
+)
+def test_results_of_the_reference_engine_lie_in_the_usual_order(function: Callable[..., Any]) -> None:
+    x = torch.randn(3, 4, 5, 6).to(memory_format=torch.channels_last)
+    found, expected = compiled(function)(x), function(x)
+    torch.testing.assert_close(found, expected)
+    assert found.stride() == expected.stride()
+
+
+def add_to_a_slice(x: Any) -> Any:
+    y = x.nan_to_num(1.0, 2.0, -2.0)
+    y[None, None, 2:-1] += 7
+    return y
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_slice_of_sizes_that_are_broadcast(engine: str) -> None:
+    run = compiled(add_to_a_slice, engine)
+    for size in (6, 8, 5):
+        x = torch.randn(size, 2)[..., 0]
+        assert torch.equal(run(x), add_to_a_slice(x))
+
+
+@pytest.mark.parametrize("loss", [F.smooth_l1_loss, F.huber_loss])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_gradients_of_robust_losses_keep_nan(loss: Callable[..., Any], reduction: str) -> None:
+    x = torch.tensor([1.0, float("nan"), -3.0, 0.5, 9.0], requires_grad=True)
+    target = torch.tensor([0.5, 1.0, 2.0, 0.5, 1.0])
+
+    def run(x: Any) -> Any:
+        return loss(x, target, reduction=reduction)
+
+    found, expected = (torch.autograd.grad(each(x), x)[0] for each in (compiled(run), run))
+    torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_bernoulli_draws_what_eager_draws(dtype: torch.dtype) -> None:
+    x = torch.randn(40, dtype=dtype)
+
+    def run(x: Any) -> Any:
+        return torch.bernoulli(x.sigmoid())
+
+    found: list[tuple[Any, Any]] = []
+    for each in (compiled(run), run):
+        torch.manual_seed(3)
+        found.append((each(x), torch.rand(4)))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize("value", [2.5, torch.tensor(-1.5)], ids=["number", "tensor"])
+@pytest.mark.parametrize("index", [[-1], [0, -2, 1], [], 1], ids=str)
+def test_index_fill_counts_from_the_end(index: Any, value: Any) -> None:
+    def program(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        return x.index_fill(1, places, value) + x.index_fill(-2, places, value)
+
+    compiled = torch.compile(program, backend="intaglio", options={"engine": "reference"}, dynamic=True)
+    for size in (2, 5):
+        x, places = torch.randn(size, 3), torch.tensor(index, dtype=torch.int64)
+        torch.testing.assert_close(compiled(x, places), program(x, places), rtol=0, atol=0)
+    with pytest.raises(Exception, match=r"out of range|out of bounds"):
+        compiled(torch.randn(2, 3), torch.tensor([-4]))
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("is_truth", [False, True])
+@pytest.mark.parametrize("shape", ["q1", "1k", "qk", "11", "b1q1", "bh1k"])
+def test_masks_of_attention_are_broadcast(shape: str, is_truth: bool, engine: str) -> None:
+    def program(q: Any, k: Any, mask: Any) -> Any:
+        return F.scaled_dot_product_attention(q, k, k, attn_mask=mask)
+
+    run = torch.compile(program, backend=backend, options={"engine": engine}, dynamic=True)
+    for rows, keys in ((3, 4), (2, 5)):
+        sizes = {"b": 2, "h": 3, "q": rows, "k": keys, "1": 1}
+        q, k = torch.randn(2, 3, rows, 8), torch.randn(2, 3, keys, 8)
+        mask = torch.rand([sizes[letter] for letter in shape])
+        mask = mask > 0.3 if is_truth else mask
+        torch.testing.assert_close(run(q, k, mask), program(q, k, mask), equal_nan=True)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_truth_values_that_are_read_off_tensors(engine: str) -> None:
+    def program(a: Any, x: Any) -> Any:
+        return x * int(a.any().item())
+
+    run = compiled(program, engine)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        for size in (3, 4):
+            x = torch.randn(size)
+            for a in (torch.tensor([True, False]), torch.tensor([False, False])):
+                assert torch.equal(run(a, x), program(a, x))
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_copy_and_its_view_that_is_written_to_share_memory(engine: str) -> None:
+    def program(a: Any) -> Any:
+        flat = a.sin().split(2, -2)[-1].flatten()
+        same = flat.view_as(flat)
+        same[0:] = same[:]
+        return flat, same
+
+    a = torch.randn(2, 7, 4)
+    with torch.no_grad():
+        found, expected = compiled(program, engine)(a), program(a)
+    assert found[0].data_ptr() == found[1].data_ptr()
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_attention_in_double_precision_has_its_scale_in_double(scale: float | None) -> None:
+    def program(q: Any) -> Any:
+        return F.scaled_dot_product_attention(q, q, q, scale=scale)
+
+    q = torch.randn(2, 3, 5, 7, dtype=torch.float64)
+    torch.testing.assert_close(compiled(program)(q), program(q), rtol=1e-13, atol=1e-13)
