@@ -156,3 +156,17 @@ def test_a_label_that_is_no_class_is_no_small_loss() -> None:
 def test_wrong_options(make: Any, text: str) -> None:
     with pytest.raises(intaglio.InputError, match=text):
         make()
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_smoothing_in_double_precision_is_not_rounded_to_single(engine: str) -> None:
+    weight, scores = np.array([0.3, 1.7, 0.9]), np.random.default_rng(1).standard_normal((6, 3))
+    labels = np.array([0, 2, -100, 1, 1, 0])
+    with intaglio.build("scale", inputs={"x": "float64[N, 3]"}) as g:
+        g.output(y=g["x"] * g.constant(np.ones(3), "w"))
+    loss = train.CrossEntropy(weight=weight, label_smoothing=0.7)
+    found = train.Trainer(g.graph, loss, train.SGD(0.0), engine=engine).step(scores, labels)
+    expected = torch.nn.functional.cross_entropy(
+        torch.tensor(scores), torch.tensor(labels), torch.tensor(weight), label_smoothing=0.7
+    )
+    assert found == pytest.approx(expected.item(), rel=1e-14)

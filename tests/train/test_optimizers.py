@@ -43,6 +43,10 @@ CASES: dict[str, tuple[Any, Any]] = {
         lambda p: torch.optim.Adam(p, 0.05, betas=(0.8, 0.9), eps=1e-3, weight_decay=0.2),
     ),
     "adamw": (train.AdamW(0.05), lambda p: torch.optim.AdamW(p, 0.05)),
+    "amsgrad": (
+        train.AdamW(0.05, betas=(0.5, 0.6), amsgrad=True),
+        lambda p: torch.optim.AdamW(p, 0.05, betas=(0.5, 0.6), amsgrad=True),
+    ),
     "adagrad": (
         train.Adagrad(0.1, lr_decay=0.3, weight_decay=0.1, initial_accumulator_value=0.2),
         lambda p: torch.optim.Adagrad(p, 0.1, lr_decay=0.3, weight_decay=0.1, initial_accumulator_value=0.2),

@@ -4,7 +4,8 @@ from intaglio.train import schedules as schedules
 from intaglio.train.distributed import Processes as Processes
 from intaglio.train.distributed import torch_processes as torch_processes
 from intaglio.train.fit import EarlyStopping as EarlyStopping
-from intaglio.train.fit import History as History
+from intaglio.train.history import History as History
+from intaglio.train.history import Plot as Plot
 from intaglio.train.initial import kaiming_uniform as kaiming_uniform
 from intaglio.train.initial import normal as normal
 from intaglio.train.initial import xavier_uniform as xavier_uniform

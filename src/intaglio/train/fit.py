@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from intaglio.errors import InputError
+from intaglio.train.history import History
 from intaglio.train.losses import named
+from intaglio.train.progress import Progress
 
 if TYPE_CHECKING:
     from intaglio.train.trainer import Trainer
@@ -19,18 +21,6 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Callback = Any
 Metric = Callable[..., float]
-
-
-class History:
-    """What was seen in training: an entry for each epoch, and the loss of each batch."""
-
-    def __init__(self) -> None:
-        self.epochs: list[dict[str, float]] = []
-        self.losses: list[float] = []
-
-    def __repr__(self) -> str:
-        last = "" if not self.epochs else ": " + ", ".join(f"{k} {v:.4g}" for k, v in self.epochs[-1].items())
-        return f"<History of {len(self.epochs)} epochs{last}>"
 
 
 class EarlyStopping:
@@ -152,16 +142,21 @@ def fit(
     checkpoint_every: int | None,
     progress: bool | None,
 ) -> History:
-    """Train up to so many epochs; see `Trainer.fit`."""
-    history, line = History(), _Line(progress, epochs)
+    """Train so many epochs; see `Trainer.fit`."""
+    last = trainer.begin_fit(epochs)
+    history, shown = History(), Progress(progress, last)
+    history.first_batch = trainer.batches
+    if trainer.epoch >= last:
+        warnings.warn(f"nothing is left to train: the checkpoint has {trainer.epoch} of {last} epochs behind it; "
+                      "ask for more of them, those that are done counted in", UserWarning, stacklevel=3)  # fmt: skip
     is_over = False
-    while trainer.epoch < epochs and not is_over:
+    while trainer.epoch < last and not is_over:
         started, losses = time.monotonic(), []
         for feeds in batches.epoch(trainer.epoch, trainer.epoch_batch):
             loss = trainer.step(**feeds)
             losses.append(loss)
             trainer.epoch_batch += 1
-            line.show(trainer.epoch, trainer.epoch_batch, batches.count, loss)
+            shown.step(trainer.epoch, trainer.epoch_batch, batches.count, loss)
             is_over = _any_over(callbacks, "on_step", trainer, loss)
             if checkpoint is not None and checkpoint_every and trainer.epoch_batch % checkpoint_every == 0:
                 trainer.save_checkpoint(checkpoint)
@@ -172,11 +167,12 @@ def fit(
                 raise InputError(
                     "the data has no batches (a generator can be gone through once: give a list, or arrays)"
                 )
+            trainer.finish_update()
             trainer.epoch, trainer.epoch_batch = trainer.epoch + 1, 0
         history.losses += losses
         entry = _entry(trainer, losses, validation, metrics, time.monotonic() - started)
         history.epochs.append(entry)
-        line.end(entry)
+        shown.epoch(history)
         is_over = _any_over(callbacks, "on_epoch", trainer, entry) or is_over
         if checkpoint is not None:
             trainer.save_checkpoint(checkpoint)
@@ -201,25 +197,3 @@ def _any_over(callbacks: Sequence[Callback], event: str, trainer: Trainer, value
     found = [getattr(each, event, each if event == "on_epoch" and callable(each) else None) for each in callbacks]
     answers = [function(trainer, value) is True for function in found if function is not None]
     return any(answers)
-
-
-class _Line:
-    """How far training is, on one line of a terminal."""
-
-    def __init__(self, progress: bool | None, epochs: int) -> None:
-        self._is_shown = sys.stderr.isatty() if progress is None else progress
-        self._is_live = sys.stderr.isatty()
-        self._epochs, self._last = epochs, 0.0
-
-    def show(self, epoch: int, batch: int, count: int | None, loss: float) -> None:
-        now = time.monotonic()
-        if self._is_shown and self._is_live and now - self._last > 0.1:
-            self._last = now
-            done = f"{batch}" if count is None else f"[{'#' * (20 * batch // count):20}] {batch}/{count}"
-            print(f"\rintaglio: epoch {epoch + 1}/{self._epochs} {done}, loss {loss:.4g} ", end="", file=sys.stderr)
-
-    def end(self, entry: dict[str, float]) -> None:
-        if self._is_shown:
-            told = ", ".join(f"{name} {value:.4g}" for name, value in entry.items() if name != "epoch")
-            start = "\r\x1b[K" if self._is_live else ""
-            print(f"{start}intaglio: epoch {entry['epoch']:.0f}/{self._epochs}: {told}", file=sys.stderr, flush=True)

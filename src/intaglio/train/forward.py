@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,13 +11,15 @@ import numpy as np
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.build import Builder
 from intaglio.ir.clone import clone_with_values
+from intaglio.ir.dim import Dim, Symbol, evaluate, lone_atom, product, symbols
 from intaglio.ir.dtype import INT64, UINT32
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import describe
 from intaglio.ops.operand import cast, wide
 from intaglio.record import Record
-from intaglio.runtime.model.state import matching, weight_names
+from intaglio.runtime.model.state import FIXED, LOST_DROPOUT, matching, noted, weight_names
+from intaglio.train.inference import leave_training_mode
 from intaglio.train.initial import initial_value
 
 Array = np.ndarray[Any, Any]
@@ -35,8 +38,9 @@ class Weights(Record):
 
 
 def with_weights(graph: Graph, initialize: Patterns | None, seed: int) -> Graph:
-    """A copy of a graph in which the inputs that `initialize` names are weights with first values."""
+    """A copy of a graph as it is used, in which the inputs that `initialize` names are weights with first values."""
     graph, _ = clone_with_values(graph)
+    leave_training_mode(graph)
     if initialize is None:
         return graph
     inputs = {value.name: value for value in graph.inputs if isinstance(value.type, TensorType)}
@@ -56,9 +60,12 @@ def find_weights(graph: Graph, trainable: Patterns | None, frozen: Patterns | No
             "the model has no weights that could be trained; where they are inputs, name them: initialize=['*.weight']"
         )
     values = {value.name: value for value in graph.constants()}
-    trained = [name for name in candidates if not _is_number(values[name])]
+    fixed = noted(graph, FIXED)
+    trained = [name for name in candidates if not _is_number(values[name]) and name not in fixed]
     if trainable is not None:
         trained = matching(candidates, trainable, "weight")
+    elif not trained:
+        raise InputError("no weight of the module needs a gradient (requires_grad); name those to train: trainable='*'")
     if frozen is not None:
         left_out = set(matching(candidates, frozen, "weight"))
         trained = [name for name in trained if name not in left_out]
@@ -66,6 +73,24 @@ def find_weights(graph: Graph, trainable: Patterns | None, frozen: Patterns | No
         raise InputError("all weights are frozen, nothing is left to train")
     first = {name: np.asarray(values[name].constant) for name in (*trained, *statistics) if name in values}
     return Weights(tuple(trained), tuple(statistics), first)
+
+
+def warn_of_lost_layers(graph: Graph) -> None:
+    """Warn of layers of a module that train in another way than PyTorch would train them."""
+    lost = noted(graph, LOST_DROPOUT)
+    if lost:
+        warnings.warn(f"the dropout inside of {_listed(lost)} is no node of the model: nothing is dropped there in "
+                      "training. A Dropout layer of its own is kept", UserWarning, stacklevel=4)  # fmt: skip
+    statistics = {name for node in _normalizations(graph) for name in _statistics(node)}
+    used = {value.name for value in graph.constants()} - statistics
+    fixed = [name for name in noted(graph, FIXED) if name.endswith("running_var") and name in used]
+    if fixed:
+        warnings.warn(f"{_listed(fixed)}: batches are normalized by these running statistics, which stay as they are, "
+                      "and not by their own", UserWarning, stacklevel=4)  # fmt: skip
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:4])) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _is_number(value: Value) -> bool:
@@ -79,6 +104,29 @@ def _normalizations(graph: Graph) -> list[Node]:
 
 def _statistics(node: Node) -> list[str]:
     return [node.needed(place).name for place in (3, 4)]
+
+
+def normalized_counts(graph: Graph, statistics: Sequence[str]) -> dict[str, Dim]:
+    """How many numbers of a batch each normalization takes for one channel, by the node; of those that are trained."""
+    nodes = [node for node in _normalizations(graph) if node.needed(3).name in statistics and node.input.tensor.shape]
+    return {describe(node): product((node.input.shape[0], *node.input.shape[2:])) for node in nodes}
+
+
+def check_counts(graph: Graph, counts: Mapping[str, Dim], feeds: Mapping[str, Any]) -> None:
+    """Raise InputError where a batch gives a normalization one number for a channel, of which nothing is left."""
+    if not counts:
+        return
+    sizes: dict[str, int] = {}
+    for value in graph.inputs:
+        if value.name in feeds and isinstance(value.type, TensorType):
+            for dim, size in zip(value.type.shape or (), np.shape(feeds[value.name]), strict=False):
+                sizes |= {str(dim): size} if isinstance(lone_atom(dim), Symbol) else {}
+    for where, count in counts.items():
+        if symbols(count) <= sizes.keys() and evaluate(count, sizes) == 1:
+            raise InputError(
+                f"the batch gives {where} one number for each channel, which leaves nothing when it is normalized; "
+                "train with more rows (leave out a last batch of one), or keep its scale and bias `frozen`"
+            )
 
 
 class Forward:

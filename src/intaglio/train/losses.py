@@ -9,7 +9,7 @@ import numpy as np
 
 from intaglio.errors import InputError
 from intaglio.ir.build import Builder
-from intaglio.ir.dtype import INT64
+from intaglio.ir.dtype import FLOAT64, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.loss import CrossEntropies, is_class
@@ -45,6 +45,10 @@ class Loss(Record):
     def reduced(self, b: Builder, loss: Value) -> Value:
         """One number of the losses of all elements."""
         return b.ReduceMean(loss, keepdims=0) if self.reduction == "mean" else b.ReduceSum(loss, keepdims=0)
+
+    def as_target(self, target: Array) -> Array:
+        """The target as the step takes it: class numbers of any integer type are numbers of 64 bits."""
+        return target
 
     def check_target(self, target: Array, prediction: Value) -> None:
         """Raise InputError for a target that no prediction can have."""
@@ -169,8 +173,13 @@ class NLL(Loss):
     def _weights(self, b: Builder, scores: Value) -> Value | None:
         return None if self.weight is None else b.constant(np.asarray(self.weight), scores.dtype, "class_weight")
 
+    def as_target(self, target: Array) -> Array:
+        return target.astype(np.int64) if target.dtype.kind in "iu" else target
+
     def check_target(self, target: Array, prediction: Value) -> None:
         classes = prediction.shape[1]
+        if target.dtype.kind not in "iu":
+            return
         wrong = (target != self.ignore_index) & (
             (target < 0) | (target >= classes if isinstance(classes, int) else False)
         )
@@ -206,10 +215,20 @@ class CrossEntropy(NLL):
             x = wide(b, prediction)
             if self.soft:
                 return self._of_probabilities(b, b.LogSoftmax(x, axis=1), wide(b, target))
-            weights = self._weights(b, x)
-            operands = [x, target, *([] if weights is None else [weights])]
-            (losses, _, _) = b.add(CrossEntropies(label_smoothing=self.label_smoothing), operands, 3)
-            return self.of_rows(b, losses, x, target)
+            return self.of_rows(b, self._of_classes(b, x, target), x, target)
+
+    def _of_classes(self, b: Builder, x: Value, target: Value) -> Value:
+        """The loss of each target. Attributes are single numbers, so double precision is smoothed without one."""
+        weights, is_double = self._weights(b, x), x.dtype == FLOAT64
+        operands = [x, target, *([] if weights is None else [weights])]
+        (losses, _, _) = b.add(CrossEntropies(label_smoothing=0.0 if is_double else self.label_smoothing), operands, 3)
+        if not self.label_smoothing or not is_double:
+            return losses
+        log_prob = b.LogSoftmax(x, axis=1)
+        if weights is not None:
+            log_prob = log_prob * per_channel(b, weights, x.rank)
+        shared = -b.ReduceMean(log_prob, [1], keepdims=0)
+        return losses * (1 - self.label_smoothing) + shared * self.label_smoothing
 
     def _of_probabilities(self, b: Builder, log_prob: Value, t: Value) -> Value:
         if self.label_smoothing:
@@ -219,6 +238,9 @@ class CrossEntropy(NLL):
             log_prob = log_prob * per_channel(b, b.constant(np.asarray(self.weight), t.dtype), t.rank)
         loss = -b.ReduceSum(t * log_prob, [1], keepdims=0)
         return self.reduced(b, loss)
+
+    def as_target(self, target: Array) -> Array:
+        return target if self.soft else super().as_target(target)
 
     def check_target(self, target: Array, prediction: Value) -> None:
         if not self.soft:

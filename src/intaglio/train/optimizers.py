@@ -26,6 +26,8 @@ class Optimizer(Record):
     weight_decay: float = 0.0
     at_least_zero: ClassVar[tuple[str, ...]] = ("lr", "weight_decay", "eps", "lr_decay", "initial_accumulator_value")
     below_one: ClassVar[tuple[str, ...]] = ("alpha", "momentum", "dampening")
+    hidden_slots: ClassVar[tuple[str, ...]] = ()
+    """Slots that may stop being finite in a step after which the parameter itself is finite."""
 
     def __post_init__(self) -> None:
         for name in (*self.at_least_zero, *self.below_one):
@@ -82,13 +84,14 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Adam; `weight_decay` is added to the gradient."""
+    """Adam; `weight_decay` is added to the gradient. `amsgrad` divides by the largest mean square so far."""
 
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
+    amsgrad: bool = False
 
     def slots(self) -> dict[str, float]:
-        return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+        return {"exp_avg": 0.0, "exp_avg_sq": 0.0} | ({"max_exp_avg_sq": 0.0} if self.amsgrad else {})
 
     def numbers(self, step: int, lr: float) -> dict[str, float]:
         first, second = self.betas
@@ -102,8 +105,11 @@ class Adam(Optimizer):
         first, second = self.betas
         mean = slots["exp_avg"] + (g - slots["exp_avg"]) * (1 - first)
         square = slots["exp_avg_sq"] * second + g * g * (1 - second)
+        made = {"exp_avg": mean, "exp_avg_sq": square}
+        if self.amsgrad:
+            square = made["max_exp_avg_sq"] = b.Max(slots["max_exp_avg_sq"], square)
         scale = b.Sqrt(square) / numbers["root"] + self.eps
-        return {"": p - numbers["size"] * (mean / scale), "exp_avg": mean, "exp_avg_sq": square}
+        return made | {"": p - numbers["size"] * (mean / scale)}
 
 
 class AdamW(Adam):
@@ -173,6 +179,7 @@ class Lion(Optimizer):
 
     lr: float = 1e-4
     betas: tuple[float, float] = (0.9, 0.99)
+    hidden_slots: ClassVar[tuple[str, ...]] = ("exp_avg",)
 
     def slots(self) -> dict[str, float]:
         return {"exp_avg": 0.0}

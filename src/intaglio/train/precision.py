@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,22 @@ def in_precision(forward: Forward) -> None:
         forward.graph.remove(node)
 
 
+def _nodes_of_outputs(graph: Graph) -> set[Node]:
+    """The nodes that outputs of the graph depend on; others work on running statistics alone."""
+    found: set[Node] = set()
+    for node in reversed(list(graph.nodes)):
+        readers = {reader for value in node.outputs for reader in value.readers}
+        if readers & found or any(value.is_output for value in node.outputs):
+            found.add(node)
+    return found
+
+
 class _Narrowing:
     """New nodes behind the old ones; `old` are to be removed when nothing reads them any more."""
 
     def __init__(self, graph: Graph) -> None:
         self.old = list(graph.nodes)
+        self._narrowed_nodes = _nodes_of_outputs(graph)
         self._builder = Builder(graph)
         self._made: dict[Value, Value] = {}
         self._narrow: dict[Value, Value] = {}
@@ -53,12 +65,18 @@ class _Narrowing:
         self._builder.origin = node.origin
         count = len(node.outputs)
         kept = _KEPT.get(node.op.name, ())
+        if node not in self._narrowed_nodes:
+            self._take(node, self._builder.add(node.op, [self._operand(v, True) for v in node.inputs], count))
+            return
         narrow = [self._operand(v, place in kept or node.op.name in _WIDE) for place, v in enumerate(node.inputs)]
         op = _narrow_op(node)
         try:
             results = self._builder.add(op, narrow, count)
         except (ShapeError, TypeError):
             results = self._builder.add(node.op, [self._operand(v, True) for v in node.inputs], count)
+        self._take(node, results)
+
+    def _take(self, node: Node, results: Sequence[Value]) -> None:
         self._made.update(zip(node.outputs, results, strict=True))
 
     def _operand(self, value: Value | None, is_wide: bool) -> Value | None:

@@ -26,6 +26,9 @@ from intaglio.train.optimizers import Optimizer
 LOSS = "loss@value"
 """The output that is the loss."""
 
+SHARE = "batches@share"
+"""The input of an update by which gradients that were added up are multiplied: 1 by the number of batches."""
+
 CustomLoss = Callable[..., Value]
 
 

@@ -5,45 +5,56 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from intaglio.autodiff.recompute import Recompute
 from intaglio.errors import InputError, TrainingError
 from intaglio.ir.clone import clone_with_values
+from intaglio.ir.dtype import FLOAT64
 from intaglio.ir.graph import Graph, Value
-from intaglio.ir.parse import read_type
 from intaglio.ir.types import TensorType
+from intaglio.ops.operand import cast
 from intaglio.passes import recognise
-from intaglio.record import Record
 from intaglio.runtime.engine.limits import settled
+from intaglio.runtime.model.arrays import to_array
 from intaglio.runtime.model.loading import import_source, load
 from intaglio.runtime.model.model import Model
+from intaglio.runtime.model.sources import is_module
 from intaglio.runtime.model.state import State, StatefulModel, own_options
 from intaglio.train.checkpoint import load_checkpoint, save_checkpoint
-from intaglio.train.fit import Batches, Callback, EarlyStopping, History, evaluate, fit
-from intaglio.train.forward import SEED, Forward, Patterns, find_weights, with_weights
-from intaglio.train.losses import LOSSES, Loss, named
-from intaglio.train.nonfinite import first_nonfinite
+from intaglio.train.fit import Batches, Callback, EarlyStopping, evaluate, fit
+from intaglio.train.forward import (
+    SEED,
+    Forward,
+    Patterns,
+    check_counts,
+    find_weights,
+    normalized_counts,
+    warn_of_lost_layers,
+    with_weights,
+)
+from intaglio.train.history import History
+from intaglio.train.losses import Loss
+from intaglio.train.modules import copy_to_module, module_source
+from intaglio.train.nonfinite import broken_tensors, first_nonfinite
+from intaglio.train.open_batch import has_other_batch, open_batch
 from intaglio.train.optimizers import Optimizer, as_optimizer
+from intaglio.train.outputs import resolve_loss, with_outputs
 from intaglio.train.precision import in_precision
+from intaglio.train.report import trainer_html, trainer_text
 from intaglio.train.schedules import Schedule, constant
-from intaglio.train.step import LOSS, Group, Settings, Step, StepBuilder, add_loss, backward
+from intaglio.train.step import LOSS, SHARE, Group, Settings, Step, StepBuilder, add_loss, backward
 
 if TYPE_CHECKING:
     from intaglio.onnx.reader import ModelProto, Source
     from intaglio.train.distributed import Processes
 
 Array = np.ndarray[Any, Any]
-
-
-class Custom(Record):
-    """A loss that is a function of the outputs and of targets of these types."""
-
-    function: Callable[..., Any]
-    targets: Mapping[str, Any]
 
 
 class Trainer:
@@ -65,6 +76,9 @@ class Trainer:
     `recompute` and `straight_through` are those of `intaglio.grad`. `nonfinite` tells what happens when a loss is not
     finite: "stop" raises TrainingError, "skip" warns and leaves the weights as they are, "ignore" goes on. `processes`
     averages gradients over several; see `intaglio.train.torch_processes`. `options` are those of `load`.
+
+    The model may be a module of PyTorch with `example_inputs`, as `load` takes them; its batch is open. Weights have
+    the module's names, and what needs no gradient there is not trained. `to_torch` gives them back.
     """
 
     def __init__(
@@ -91,17 +105,23 @@ class Trainer:
         nonfinite: Literal["stop", "skip", "ignore"] = "stop",
         seed: int = 0,
         processes: Processes | None = None,
+        example_inputs: Any = None,
+        dynamic_shapes: Any = None,
         **options: Any,
     ) -> None:
         if accumulate < 1:
             raise InputError(f"accumulate is {accumulate}, expected at least 1")
         if nonfinite not in ("stop", "skip", "ignore"):
             raise InputError(f"nonfinite is {nonfinite!r}, expected 'stop', 'skip' or 'ignore'")
+        if is_module(model):
+            model = module_source(model, example_inputs, dynamic_shapes)
         source = model.graph if isinstance(model, Model) else import_source(model, settled(options.get("limits"))).graph
+        warn_of_lost_layers(source)
         self._options = (own_options(model) if isinstance(model, Model) else {}) | options
         self.graph = with_weights(source, initialize, seed)
-        self._whole, self._outputs = _with_outputs(self.graph, output)
-        self._loss = _resolve_loss(self.graph, loss, targets)
+        self._sized, self._output = self.graph, output
+        self._whole, self._outputs = with_outputs(self._sized, output)
+        self._loss = resolve_loss(self.graph, loss, targets)
         if isinstance(self._loss, Loss) and len(self._outputs) != 1:
             names = ", ".join(repr(value.name) for value in self.graph.outputs)
             raise InputError(f"say which output the loss is of, `output=`: the model has {names}")
@@ -121,13 +141,20 @@ class Trainer:
         """How many times the weights were updated."""
         self.batches = 0
         """How many batches the trainer was given."""
+        self.normalized = 0
+        """How many batches the running statistics are of: all but those that were left out."""
         self.epoch, self.epoch_batch = 0, 0
         """How far `fit` is: epochs that are done, and batches of the present one."""
-        self._pending = 0
-        self._make(find_weights(self.graph, trainable, frozen))
+        self.fit_begun = 0
+        """After which epoch the present `fit` began."""
+        self._is_resumed, self._pending = False, 0
+        self.counted: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        """How many batches the normalizations of a module were given back by `to_torch`."""
+        self._weights = find_weights(self.graph, trainable, frozen)
+        self._make(self._weights)
 
-    def _make(self, weights: Any) -> None:
-        """Build the steps and the state that they share."""
+    def _make(self, weights: Any, state: State | None = None) -> None:
+        """Build the steps and the state that they share, unless there is one."""
         is_split = self.accumulate > 1 or self.processes is not None
         forward, step, loss, gradients = self._differentiated(weights)
         self.trained = tuple(gradients)
@@ -140,8 +167,11 @@ class Trainer:
                 arrays[f"{name}@ema"] = first
             if is_split:
                 arrays[f"{name}@gradient"] = np.zeros_like(first)
-        self.state = State(arrays)
+        self.state = State(arrays) if state is None else state
         self._tensors = (*gradients, *forward.statistics)
+        hidden = [f"{name}@{slot}" for name in gradients for slot in self.settings.optimizer.hidden_slots]
+        self._updated, self._statistics = (*gradients, *hidden), tuple(forward.statistics)
+        self._counts = normalized_counts(self._sized, self._statistics)
         step.give(loss, LOSS)
         for name, value in forward.changed.items():
             step.change(name, value)
@@ -152,7 +182,7 @@ class Trainer:
         else:
             self._add_up(step, gradients)
             self._update = self._stateful(self._update_step(gradients))
-        if self.processes is not None:
+        if self.processes is not None and state is None:
             self.processes.share([self.state.held(name) for name in self.state])
         made = step.finish()
         self._feeds = [v.name for v in made.graph.inputs if v.name not in made.reads and v.name not in made.numbers]
@@ -200,9 +230,8 @@ class Trainer:
         weights = {name: step.hold(name, types[name]) for name in gradients}
         totals = {name: step.hold(f"{name}@gradient", types[name]) for name in gradients}
         with b.active():
-            step.update(weights, {name: total * (1 / self.accumulate) for name, total in totals.items()})
-            for name, total in totals.items():
-                step.change(f"{name}@gradient", total * 0.0)
+            share = step.input(SHARE, TensorType(FLOAT64, ()))
+            step.update(weights, {name: total * cast(b, share, total.dtype) for name, total in totals.items()})
         return step.finish()
 
     def _stateful(self, step: Step) -> StatefulModel:
@@ -210,13 +239,31 @@ class Trainer:
 
     @property
     def lr(self) -> float:
-        """The learning rate of the next update."""
+        """The learning rate of the next update. Setting it moves all that the schedule gives by the same factor.
+
+        Groups with a learning rate of their own keep that.
+        """
         return self.settings.optimizer.lr * self.schedule(self.updates)
+
+    @lr.setter
+    def lr(self, rate: float) -> None:
+        factor = self.schedule(self.updates)
+        if not factor:
+            raise InputError(
+                f"the schedule makes the learning rate 0 in update {self.updates + 1}; set trainer.schedule"
+            )
+        optimizer = replace(self.settings.optimizer, lr=rate / factor)
+        self.settings = replace(self.settings, optimizer=optimizer)
 
     @property
     def inputs(self) -> list[str]:
         """The names of what `step` is given, in order: inputs of the model, then targets."""
         return list(self._feeds)
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The names of the running statistics that batches update."""
+        return self._statistics
 
     @property
     def model(self) -> StatefulModel:
@@ -225,47 +272,111 @@ class Trainer:
 
     def step(self, *arrays: Any, **named_arrays: Any) -> float:
         """Train on one batch: inputs and targets by position or name. Returns the loss before the update."""
-        feeds = self._named_feeds(arrays, named_arrays)
-        if isinstance(self._loss, Loss) and self._targets:
-            target = feeds.get(self._targets[0].name)
-            if isinstance(target, np.ndarray):
-                self._loss.check_target(target, self._prediction)
+        feeds = self._checked(arrays, named_arrays)
         with self.state.lock:
             return self._run(feeds)
 
+    def _checked(self, arrays: Sequence[Any], named_arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """A batch to train on, by name."""
+        feeds = self._with_target(self._named_feeds(arrays, named_arrays))
+        check_counts(self._sized, self._counts, feeds)
+        return feeds
+
+    def _take_sizes(self, feeds: Mapping[str, Any]) -> None:
+        """Open the batch of a model that has a fixed one, at the first batch of another size."""
+        if not has_other_batch(self._sized, feeds):
+            return
+        with self.state.lock:
+            before = self._sized, self._whole
+            self._sized = open_batch(self.graph, self.trained)
+            self._whole, self._outputs = with_outputs(self._sized, self._output)
+            try:
+                self._make(self._weights, self.state)
+            except BaseException:
+                self._sized, self._whole = before
+                raise
+            for name in ("_differentiator", "_inference", "_averaged", "_scorer", "_update_numbers"):
+                self.__dict__.pop(name, None)
+
+    def _with_target(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """The feeds with a target that was checked, as the loss takes it."""
+        self._take_sizes(feeds)
+        value = self._targets[0] if self._targets else None
+        if value is None or not isinstance(self._loss, Loss) or value.name not in feeds:
+            return dict(feeds)
+        target = self._loss.as_target(to_array(feeds[value.name], value.dtype, f"input {value.name!r}"))
+        self._loss.check_target(target, self._prediction)
+        return {**feeds, value.name: target}
+
     def _run(self, feeds: dict[str, Any]) -> float:
         given = feeds | self._step_numbers(self._numbers) | self._seeds()
-        results = self._step.run(given, accept=self._is_accepted)
+        broken: list[str] = []
+        results = self._step.run(given, accept=lambda found: self._is_accepted(found[LOSS], self._watched, broken))
         loss = float(results[LOSS])
         self.batches += 1
-        if not np.isfinite(loss) and self.nonfinite != "ignore":
-            self._refuse(loss, given)
-        elif self._update is None:
-            self.updates += 1
-        else:
+        is_refused = self.nonfinite != "ignore" and bool(broken or not np.isfinite(loss))
+        self.normalized += not is_refused
+        if is_refused:
+            self._refuse(f"the loss is {loss}", broken, self._step, given)
+        if self._update is None:
+            self.updates += not is_refused
+        elif not is_refused or self.processes is not None:  # the other processes wait for this one's gradients
             self._pending += 1
             if self._pending == self.accumulate:
                 self._apply()
         return loss
 
-    def _is_accepted(self, results: Mapping[str, Any]) -> bool:
-        return self.nonfinite == "ignore" or bool(np.isfinite(results[LOSS]))
+    @cached_property
+    def _watched(self) -> tuple[str, ...]:
+        """The tensors that a step changes and that must stay finite; infinite gradients may still be clipped."""
+        if self._update is None:
+            return (*self._updated, *self._statistics)
+        return (*(self._totals if self.settings.clip_value is None else ()), *self._statistics)
+
+    @cached_property
+    def _totals(self) -> tuple[str, ...]:
+        return tuple(f"{name}@gradient" for name in self.trained)
+
+    def _is_accepted(self, loss: Any, changed: Sequence[str], broken: list[str]) -> bool:
+        """Whether a step is taken; `broken` gets the tensors that it would make not finite."""
+        if self.nonfinite == "ignore":
+            return True
+        if np.isfinite(loss):
+            broken += broken_tensors(self.state, changed)
+        return bool(np.isfinite(loss)) and not broken
+
+    def finish_update(self) -> None:
+        """Update the weights by the mean gradient of batches that wait for others (`accumulate`), if there are any.
+
+        `fit` does so at the end of each epoch. Of several processes, all must call it after as many batches.
+        """
+        with self.state.lock:
+            if self._pending:
+                self._apply()
 
     def _apply(self) -> None:
         """Update the weights by the gradients that were added up, here and in other processes."""
         assert self._update is not None
         if self.processes is not None:
-            names = [f"{name}@gradient" for name in self.trained]
-            names += [name for name in self._tensors if name not in self.trained]
+            names = [*self._totals, *self._statistics]
             self.processes.average([self.state.held(name) for name in names])
-        self._update.run(self._step_numbers(self._update_numbers))
-        self._pending = 0
-        self.updates += 1
+        given, broken = self._step_numbers(self._update_numbers), list[str]()
+        given[SHARE] = np.array(1 / self._pending)
+        self._update.run(given, accept=lambda _: self._is_accepted(0.0, self._updated, broken))
+        try:
+            if broken:
+                self._refuse("gradients of the last batches are too large or not finite", broken, self._update, given)
+            else:
+                self.updates += 1
+        finally:
+            self._pending = 0
+            for name in self._totals:
+                self.state.held(name).fill(0)
 
     @cached_property
     def _update_numbers(self) -> dict[str, tuple[int, str]]:
         assert self._update is not None
-        names = [item.name for item in self._update.inputs]
+        names = [item.name for item in self._update.inputs if item.name != SHARE]
         return {name: (int(name.rpartition("@")[2]), name.rpartition("@")[0]) for name in names}
 
     def _step_numbers(self, wanted: Mapping[str, tuple[int, str]]) -> dict[str, Array]:
@@ -280,16 +391,19 @@ class Trainer:
         rank = 0 if self.processes is None else self.processes.rank
         return {SEED: np.random.SeedSequence([self.seed, rank, self.batches]).generate_state(2, np.uint32)}
 
-    def _refuse(self, loss: float, given: Mapping[str, Any]) -> None:
-        """Tell of a loss that is not finite; the weights are those from before the step."""
-        inputs = [self.state.held(v.name) if v.name in self.state else given[v.name] for v in self._step.graph.inputs]
-        where = first_nonfinite(self._step.graph, inputs)
-        text = (
-            f"the loss is {loss} in step {self.updates + 1} (batch {self.batches}): {where}; the weights are as before"
-        )
+    def _refuse(self, what: str, broken: Sequence[str], step: StatefulModel, given: Mapping[str, Any]) -> None:
+        """Raise or warn of a step that is not taken; the weights are those from before it."""
+        inputs = [self.state.held(v.name) if v.name in self.state else given[v.name] for v in step.graph.inputs]
+        where = first_nonfinite(step.graph, inputs)
+        place = f"in step {self.updates + 1} (batch {self.batches})"
+        effect = f", and the update would make {', '.join(map(repr, broken[:4]))} not finite" if broken else ""
+        spoiled = [name for name in self._tensors if not np.isfinite(self.state.held(name)).all()]
+        kept = f"as before, with numbers in {spoiled[0]!r} that were not finite then" if spoiled else "as before"
+        text = f"{what} {place}{effect}: {where}; the weights are {kept}"
         if self.nonfinite == "stop":
             raise TrainingError(f"{text}. nonfinite='skip' leaves out such batches; a lower lr or clip_norm may help")
-        warnings.warn(f"{text}, the batch is left out", UserWarning, stacklevel=5)
+        what_is_left = "the batch is" if step is self._step else f"the last {self._pending} batches are"
+        warnings.warn(f"{text}, {what_is_left} left out", UserWarning, stacklevel=6)
 
     def _named_feeds(self, arrays: Sequence[Any], named_arrays: Mapping[str, Any]) -> dict[str, Any]:
         if len(arrays) > len(self._feeds):
@@ -299,6 +413,33 @@ class Trainer:
         if missing:
             raise InputError(f"a step takes {', '.join(self._feeds)}; {', '.join(missing)} was not given")
         return feeds
+
+    def gradients(self, *arrays: Any, **named_arrays: Any) -> dict[str, Array]:
+        """The gradients of a batch's loss by name, before any clipping; nothing is updated.
+
+        The batch is normalized, and elements are dropped, as in the next step.
+        """
+        feeds = self._checked(arrays, named_arrays)
+        with self.state.lock:
+            found = self._differentiator.run(feeds | self._seeds())
+        return dict(zip(self.trained, found.values(), strict=True))
+
+    @cached_property
+    def _differentiator(self) -> StatefulModel:
+        _, step, _, gradients = self._differentiated(self._weights)
+        for name, value in gradients.items():
+            step.give(value, f"{name}@bar")
+        made = step.finish()
+        return StatefulModel(load(made.graph, **self._options), self.state, made.reads, {})
+
+    def begin_fit(self, epochs: int) -> int:
+        """The epoch up to which a fit of so many epochs goes: as many more, or of the fit that a checkpoint is of."""
+        if epochs < 1:
+            raise InputError(f"epochs is {epochs}, expected at least 1")
+        if not self._is_resumed:
+            self.fit_begun = self.epoch
+        self._is_resumed = False
+        return self.fit_begun + epochs
 
     def fit(
         self,
@@ -315,14 +456,18 @@ class Trainer:
         checkpoint_every: int | None = None,
         progress: bool | None = None,
     ) -> History:
-        """Train until the trainer has done so many epochs, and return what was seen.
+        """Train so many epochs more, and return what was seen.
+
+        After `load_checkpoint` it goes on with the fit that the checkpoint was written in: the epochs that this has
+        behind it count.
 
         `data` is a tuple of arrays (inputs, then targets), which are shuffled and cut into batches, or something that
         gives batches as tuples each time it is gone through. `validation` is data of the same kind; `metrics` are
         "accuracy" or functions of the first output and the target. A callback is a function of the trainer and of the
         epoch's entry in the history, or has the methods `on_step(trainer, loss)` and `on_epoch(trainer, entry)`; what
         returns True ends the training. `early_stopping` ends it after so many epochs without a better validation.
-        `checkpoint` is written after each epoch, and every `checkpoint_every` batches.
+        `checkpoint` is written after each epoch, and every `checkpoint_every` batches. `progress` shows epochs on a
+        terminal, in a notebook or, at most one a second, in a log; True shows all of them there, False none.
         """
         batches = Batches(data, self, batch_size, shuffle, self.seed)
         watchers = list(callbacks)
@@ -340,11 +485,12 @@ class Trainer:
 
     def predict(self, *arrays: Any, ema: bool = False) -> Any:
         """The outputs of the model as it is used, with the present weights, or with their moving averages (`ema`)."""
+        self._take_sizes(dict(zip((value.name for value in self.graph.inputs), arrays, strict=False)))
         return (self._averaged if ema else self._inference)(*arrays)
 
     def score(self, feeds: Mapping[str, Any]) -> tuple[float, Any]:
         """The loss of a batch in the model as it is used, and its first output."""
-        results = self._scorer.run(feeds)
+        results = self._scorer.run(self._with_target(feeds))
         return float(results[LOSS]), results["prediction@value"]
 
     @cached_property
@@ -361,7 +507,7 @@ class Trainer:
             raise InputError("there are no moving averages: the trainer was made without ema")
 
     def _with_state(self, held: Callable[[str], str]) -> StatefulModel:
-        graph, reads = self._opened(self.graph, held)
+        graph, reads = self._opened(self._sized, held)
         return StatefulModel(load(graph, **self._options), self.state, reads, {})
 
     def _opened(self, source: Graph, held: Callable[[str], str]) -> tuple[Graph, dict[str, str]]:
@@ -387,18 +533,32 @@ class Trainer:
 
     def trained_graph(self, ema: bool = False) -> Graph:
         """A copy of the model's graph, with the present weights or their moving averages."""
-        if ema:
-            self._need_averages()
+        tensors = self.trained_tensors(ema)
         graph, values = clone_with_values(self.graph)
         for value in self.graph.constants():
-            if value.name in self._tensors:
-                averaged = ema and value.name in self.trained
-                values[value].constant = self.state[f"{value.name}@ema" if averaged else value.name]
+            if value.name in tensors:
+                values[value].constant = tensors[value.name]
         return graph
 
     def trained_model(self, ema: bool = False, **options: Any) -> Model:
         """The model with the present weights, by itself; `options` are those of `load`."""
         return load(self.trained_graph(ema), **self._options | options)
+
+    def trained_tensors(self, ema: bool = False) -> dict[str, Array]:
+        """Copies of the present weights, or of their moving averages, and of running statistics, by name."""
+        if ema:
+            self._need_averages()
+        averaged = self.trained if ema else ()
+        return {name: self.state[f"{name}@ema" if name in averaged else name] for name in self._tensors}
+
+    def to_torch(self, module: Any, ema: bool = False) -> Any:
+        """Copy the present weights into the module of PyTorch that was trained, and return it.
+
+        The counts of batches that its normalizations keep go up by the batches since the last call.
+        Raises InputError, and copies nothing, where the names or shapes are not those of the module.
+        """
+        copy_to_module(self, module, ema)
+        return module
 
     def to_onnx(self, opset: int | None = None, ema: bool = False) -> ModelProto:
         """The model with the present weights, as an ONNX message."""
@@ -422,44 +582,37 @@ class Trainer:
 
     def counters(self) -> dict[str, int]:
         """How far training is."""
-        names = ("updates", "batches", "epoch", "epoch_batch", "_pending", "seed", "accumulate")
+        names = (
+            "updates",
+            "batches",
+            "normalized",
+            "epoch",
+            "epoch_batch",
+            "fit_begun",
+            "_pending",
+            "seed",
+            "accumulate",
+        )
         return {name.strip("_"): getattr(self, name) for name in names}
 
     def set_counters(self, counters: Mapping[str, int]) -> None:
         """Be as far as a checkpoint was."""
         for name in ("updates", "batches", "epoch", "epoch_batch", "seed"):
             setattr(self, name, int(counters[name]))
-        self._pending = int(counters["pending"])
+        self.normalized = int(counters.get("normalized", self.batches))
+        self._pending, self.fit_begun, self._is_resumed = (
+            int(counters["pending"]),
+            int(counters.get("fit_begun", 0)),
+            True,
+        )
 
     def __repr__(self) -> str:
         made = f"{len(self.trained)} weights, {self.settings.optimizer}, after {self.updates} updates"
         return f"<Trainer of {self.graph.name!r}: {made}>"
 
+    def __str__(self) -> str:
+        return trainer_text(self)
 
-def _with_outputs(graph: Graph, output: str | Sequence[str] | None) -> tuple[Graph, list[int]]:
-    """The graph with all tensors that the loss is given among its outputs, and their places there."""
-    if output is None:
-        return graph, list(range(len(graph.outputs)))
-    whole, _ = clone_with_values(graph)
-    known = {value.name: value for value in (*whole.values(), *whole.outputs)}
-    wanted = [named(name, known, "tensor") for name in ([output] if isinstance(output, str) else output)]
-    whole.set_outputs([*whole.outputs, *(value for value in wanted if value not in whole.outputs)])
-    return whole, [whole.outputs.index(value) for value in wanted]
-
-
-def _resolve_loss(graph: Graph, loss: Any, targets: Mapping[str, Any] | None) -> Any:
-    """The loss, or the place of the output that is the loss."""
-    if isinstance(loss, Loss):
-        return loss
-    names = [value.name for value in graph.outputs]
-    if isinstance(loss, str) and loss not in LOSSES and loss in names:
-        if graph.outputs[names.index(loss)].dtype.kind != "float":
-            raise InputError(f"the output {loss!r} is {graph.outputs[names.index(loss)].type}, which is no loss")
-        return names.index(loss)
-    if callable(loss):
-        types = {name: read_type(type) if isinstance(type, str) else type for name, type in (targets or {}).items()}
-        wrong = [name for name, type in types.items() if not isinstance(type, TensorType)]
-        if wrong:
-            raise InputError(f"the target {wrong[0]!r} is {types[wrong[0]]}, expected a tensor")
-        return Custom(loss, types)
-    return named(loss, LOSSES, f"loss, nor an output ({', '.join(names)}),")()
+    def _repr_html_(self) -> str:
+        """The trained tensors as a table, for notebooks."""
+        return trainer_html(self)
