@@ -92,7 +92,8 @@ UNARY = [
         op(n, MIXED)
         for n in ("Neg", "Abs", "Relu", "Identity", "Gelu", "Elu", "Selu", "Mish", "Swish", "HardSigmoid", "HardSwish")
     ),
-    *(op(n, MIXED) for n in ("LeakyRelu", "Celu", "Softsign")),
+    *(op(n, MIXED) for n in ("LeakyRelu", "Softsign")),
+    op("Celu", MIXED, ort=False),
     op("Gelu", M, approximate="tanh"),
     op("ThresholdedRelu", MIXED, alpha=0.05, ort=False),
     op("Shrink", MIXED, lambd=0.08, bias=0.02, ort=False),

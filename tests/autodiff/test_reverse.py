@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import intaglio
+from intaglio import ops
 from intaglio.autodiff import gradients
 from intaglio.errors import GraphError, UnsupportedError
 from intaglio.ir.build import Builder
-from intaglio.ir.dim import symbol
+from intaglio.ir.dim import decide_less, symbol
 from intaglio.ir.dtype import FLOAT32, FLOAT64, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import OPERATORS, Op
@@ -188,3 +191,48 @@ def test_weights_that_serve_many_rows_have_one_product_as_gradient() -> None:
     names = [node.op.name for node in intaglio.grad(g.graph, wrt="w").simplified.nodes]
     assert "MatMul" in names
     assert "ReduceSum" not in names
+
+
+@pytest.mark.parametrize("operator", ["Compress", "NonZero"])
+def test_weights_of_what_data_sizes_are_compiled(operator: str) -> None:
+    """An input that named a size which data says kept compiled code from finding it."""
+    with intaglio.build("picked", inputs={"x": "float64[N]"}) as g:
+        flags = ops.Greater(g["x"], np.array(0.0))
+        places = ops.Squeeze(ops.NonZero(flags), [0])
+        picked = ops.Compress(g["x"], flags, axis=0) if operator == "Compress" else ops.Gather(g["x"], places)
+        g.output(y=ops.Sin(picked))
+    x, weights = np.array([1.0, -1.0, 2.0]), np.array([3.0, 5.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = intaglio.vjp(g.graph, engine="native")
+        found = model.run({"x": x, "y.bar": weights})["x.gradient"]
+    np.testing.assert_allclose(found, [3 * np.cos(1), 0, 5 * np.cos(2)])
+    with pytest.raises(intaglio.IntaglioError):
+        model.run({"x": x, "y.bar": np.ones(3)})
+
+
+@pytest.mark.parametrize("is_rule", [True, False])
+def test_sizes_that_cannot_be_decided_are_a_reason_with_a_place(is_rule: bool) -> None:
+    class Undecided(Op, abstract=True):
+        """An operator whose gradient asks for more than is known of a size."""
+
+        def infer(self, x: Value) -> TensorType:
+            return x.tensor
+
+        def reference(self, x: Any) -> Any:
+            return x
+
+        def expand(self, b: Builder, x: Value) -> Value:
+            return x if decide_less(x.shape[0], 3) else -x
+
+    class Ruled(Undecided, abstract=True):
+        """The same in its rule."""
+
+        def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Any:
+            return (output_bars[0] if decide_less(inputs[0].shape[0], 3) else -output_bars[0],)
+
+    graph = Graph("undecided")
+    x = graph.add_input("x", TensorType(FLOAT64, (symbol("N"),)))
+    (y,) = Builder(graph).add(Ruled() if is_rule else Undecided(), [x], names=["y"])
+    with pytest.raises(UnsupportedError, match=r"%y .*sizes that are known before the run.*dims="):
+        gradients(graph, y, [x])

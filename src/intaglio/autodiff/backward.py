@@ -7,7 +7,10 @@ from difflib import get_close_matches
 
 from intaglio.autodiff.reverse import gradients
 from intaglio.errors import InputError
+from intaglio.ir.build import Builder
+from intaglio.ir.dim import symbol, symbols
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.resize import type_symbols
 
 
 def add_backward(
@@ -24,6 +27,20 @@ def add_backward(
             gradient.name = graph.unique_name(f"{value.name}.gradient")
     graph.set_outputs([*graph.outputs, *found])
     return {value.name: gradient for value, gradient in zip(values, found, strict=True)}
+
+
+def input_like(b: Builder, name: str, value: Value) -> Value:
+    """A further input of the builder's graph with a number for each element of a value.
+
+    Sizes that the value has of data get names of their own: an input would bind them before the data is there.
+    """
+    known = set[str]().union(*(type_symbols(each.type) for each in b.graph.inputs))
+    shape = value.tensor.shape
+    if shape is None or all(symbols(size) <= known for size in shape):
+        return b.graph.add_input(name, value.type)
+    sizes = (s if symbols(s) <= known else symbol(f"{name}.{i}") for i, s in enumerate(shape))
+    given = b.graph.add_input(name, value.tensor.with_shape(tuple(sizes)))
+    return b.Reshape(given, b.Shape(value), allowzero=1)
 
 
 def _find(graph: Graph, wanted: Value | str) -> Value:

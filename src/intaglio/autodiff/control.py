@@ -11,21 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from intaglio.autodiff.bodies import Backward, Bars, Rounds, Slices, State, or_zero
 from intaglio.autodiff.path import find_path, is_smooth
-from intaglio.autodiff.reverse import Seeds, pull_back, remove_unread
+from intaglio.autodiff.replay import can_stack, replay_bars
+from intaglio.autodiff.reverse import Seeds
 from intaglio.autodiff.round_sums import RoundSums
 from intaglio.autodiff.sequences import zero_bar
-from intaglio.errors import UnsupportedError
-from intaglio.ir.build import Builder, infer_types
-from intaglio.ir.clone import clone_into
+from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import type_symbols
-from intaglio.ir.types import SequenceType, TensorType, Type
-from intaglio.ops.control import If, Loop, Scan, scan_slice
-from intaglio.ops.logic import Identity
+from intaglio.ir.types import SequenceType
+from intaglio.ops.control import If, Scan, scan_slice
 from intaglio.ops.sequence import SequenceMap
-
-Bars = Sequence[Value | None]
 
 
 def control_bars(
@@ -36,59 +33,7 @@ def control_bars(
         return _if_bars(b, node, wanted, output_bars, straight_through)
     if isinstance(node.op, SequenceMap):
         return _map_bars(b, node, node.op, wanted, output_bars, straight_through)
-    return _round_bars(b, _Rounds(node), wanted, output_bars, straight_through)
-
-
-class _Backward:
-    """A body that computes another one anew, and the gradients of that."""
-
-    def __init__(self, b: Builder, body: Graph, straight_through: bool) -> None:
-        self.graph = Graph(f"gradient of {body.name}", outer=b.graph)
-        self.builder = Builder(self.graph, origin=b.origin)
-        self.values: dict[Value, Value] = {}
-        self._body = body
-        self._straight_through = straight_through
-
-    def input(self, value: Value, suffix: str = "", type: Type | None = None) -> Value:
-        """A new input that is named after a value."""
-        return self.graph.add_input(value.name + suffix, value.type if type is None else type)
-
-    def pull_back(self, seeds: Callable[[], Seeds], wrt: Sequence[Value]) -> list[Value | None]:
-        """Copy the body into this one, then differentiate it; `seeds` are asked for in between."""
-        clone_into(self._body, self.graph, self.values)
-        with self.builder.active():
-            wanted = [self.values.get(value, value) for value in wrt]
-            return pull_back(self.builder, lambda: self.graph.nodes, seeds(), wanted, self._straight_through)
-
-    def weighted(self, output: Value, bar: Value) -> tuple[Value, Value]:
-        """An output of the body as it is here, with its gradient in that shape."""
-        made = self.values.get(output, output)
-        is_known = made.type == bar.type or not isinstance(made.type, TensorType)
-        return made, bar if is_known else self.builder.Reshape(bar, self.builder.Shape(made), allowzero=1)
-
-    def finish(self, results: Sequence[Value]) -> Graph:
-        """Make the outputs, each computed in here, and leave out what nobody reads."""
-        own = {value for node in self.graph.nodes for value in node.outputs}
-        with self.builder.active():
-            results = [value if value in own else self.builder.Identity(value) for value in results]
-        results = [v if v not in results[:i] else self.builder.Identity(v) for i, v in enumerate(results)]
-        self.graph.set_outputs(results)
-        remove_unread(self.graph, results)
-        _refuse_random(self.graph)
-        return self.graph
-
-
-def _refuse_random(graph: Graph) -> None:
-    for node in graph.all_nodes():
-        mode = node.optional(2) if node.op.name == "Dropout" else None
-        is_inference = node.op.name == "Dropout" and (
-            mode is None or (mode.constant is not None and not mode.constant.any())
-        )
-        if node.op.is_random and not is_inference:
-            raise UnsupportedError(
-                f"its body draws random numbers in {node.op.name}, and the backward pass would draw others; "
-                "draw them outside of the body"
-            )
+    return _round_bars(b, Rounds(node), wanted, output_bars, straight_through)
 
 
 def _if_bars(
@@ -97,107 +42,21 @@ def _if_bars(
     """The same condition chooses the gradients of the branch that was run."""
     graphs: dict[str, Graph] = {}
     for name, body in node.op.subgraphs():
-        back = _Backward(b, body, straight_through)
+        back = Backward(b, body, straight_through)
         pairs = [(out, bar) for out, bar in zip(body.outputs, output_bars, strict=True) if bar is not None]
 
-        def seeds(back: _Backward = back, pairs: list[tuple[Value, Value]] = pairs) -> Seeds:
+        def seeds(back: Backward = back, pairs: list[tuple[Value, Value]] = pairs) -> Seeds:
             return [back.weighted(out, bar) for out, bar in pairs]
 
         found = back.pull_back(seeds, wanted)
-        graphs[name] = back.finish(_or_zero(back.builder, found, wanted))
+        graphs[name] = back.finish(or_zero(back.builder, found, wanted))
     values = b.apply(If, node.input, outputs=len(wanted), **graphs)
     yield from zip(wanted, values if len(wanted) > 1 else (values,), strict=True)
 
 
-def _or_zero(b: Builder, bars: Bars, values: Sequence[Value]) -> list[Value]:
-    with b.active():
-        return [zero_bar(b, value) if bar is None else bar for bar, value in zip(bars, values, strict=True)]
-
-
-@dataclass(frozen=True)
-class _State:
-    """A value that passes from round to round: where it starts, what the body gets and gives, and how it ends."""
-
-    initial: Value
-    given: Value
-    carried: Value
-    final: Value
-
-
-@dataclass(frozen=True)
-class _Slices:
-    """What the body gets or gives in each round, as one array outside: the axis, and whether it goes backwards."""
-
-    outer: Value
-    inner: Value
-    axis: int
-    direction: int
-
-
-class _Rounds:
-    """A Loop or a Scan, in one vocabulary."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.body: Graph = node.op.body
-        self.is_loop = isinstance(node.op, Loop)
-        skipped = 2 if self.is_loop else 0
-        count = len(node.inputs) - (skipped if self.is_loop else node.op.num_scan_inputs)
-        operands = [node.needed(i) for i in range(skipped, len(node.inputs))]
-        inner, made = self.body.inputs[skipped:], self.body.outputs[1 if self.is_loop else 0 :]
-        self.states = [_State(operands[i], inner[i], made[i], node.outputs[i]) for i in range(count)]
-        self.scanned = self._slices(operands[count:], inner[count:], "scan_input")
-        self.stacked = self._slices(node.outputs[count:], made[count:], "scan_output")
-
-    def _slices(self, outer: Sequence[Value], inner: Sequence[Value], kind: str) -> list[_Slices]:
-        axes, directions = (getattr(self.node.op, f"{kind}_{name}", None) for name in ("axes", "directions"))
-        rows = zip(outer, inner, axes or [0] * len(outer), directions or [0] * len(outer), strict=True)
-        return [_Slices(*row) for row in rows]
-
-    def keep(self, given: Value) -> _Slices:
-        """An input of the body in all rounds, as one more stacked output of the operator, or one that it has."""
-        for slices in self.stacked:
-            producer = slices.inner.producer
-            if slices.inner is given or (producer and producer.op.name == "Identity" and producer.input is given):
-                return slices
-        self._check_size(given)
-        builder = Builder(self.body, origin=self.node.origin)
-        (copy,) = builder.add(Identity(), [given], names=[f"{given.name}.kept"])
-        self.body.set_outputs((*self.body.outputs, copy))
-        value = self._add_output(f"{given.name}.rounds")
-        self.stacked.append(_Slices(value, copy, 0, 0))
-        return self.stacked[-1]
-
-    def _check_size(self, given: Value) -> None:
-        if not isinstance(given.type, TensorType):
-            raise UnsupportedError(
-                f"its body carries %{given.name}, a {given.type}, which cannot be kept for each round"
-            )
-        own = {name for name in type_symbols(given.type) if name.startswith(f"{given.name}.round")}
-        if given.type.shape is None or own:
-            raise UnsupportedError(f"its body carries %{given.name}, whose size changes from round to round")
-
-    def _add_output(self, hint: str) -> Value:
-        node, op = self.node, self.node.op
-        changes: dict[str, object] = {"output_count": op.output_count + 1}
-        for name in ("scan_output_axes", "scan_output_directions"):
-            if getattr(op, name, None) is not None:
-                changes[name] = (*getattr(op, name), 0)
-        node.op = op.changed(**changes)
-        type = infer_types(node.op, node.inputs, op.output_count + 1, hint)[-1]
-        if self.stacked and isinstance(type, TensorType) and type.shape:
-            first = self.stacked[0]
-            length = scan_slice(first.outer, first.axis)[0]
-            type = type if length is None else type.with_shape((length, *type.shape[1:]))
-        assert node.graph is not None
-        value = Value(node.graph.unique_name(hint), type, node)
-        node.outputs += (value,)
-        return value
-
-
 def _live_states(
-    rounds: _Rounds, varied: list[Value], output_bars: dict[Value, Value], straight_through: bool
-) -> list[_State]:
+    rounds: Rounds, varied: list[Value], output_bars: dict[Value, Value], straight_through: bool
+) -> list[State]:
     """The states that depend on what varies, and on which something that is differentiated depends."""
     nodes = list(rounds.body.nodes)
     active = list(varied)
@@ -218,14 +77,19 @@ def _live_states(
 
 
 def _round_bars(
-    b: Builder, rounds: _Rounds, wanted: Sequence[Value], output_bars: Bars, straight_through: bool
+    b: Builder, rounds: Rounds, wanted: Sequence[Value], output_bars: Bars, straight_through: bool
 ) -> Iterator[tuple[Value, Value]]:
     bars = {v: bar for v, bar in zip(rounds.node.outputs, output_bars, strict=True) if bar is not None}
     captures = [value for value in rounds.node.captures() if value in wanted]
     scanned = [slices for slices in rounds.scanned if slices.outer in wanted]
     varied = [*captures, *(s.inner for s in scanned), *(s.given for s in rounds.states if s.initial in wanted)]
     live = _live_states(rounds, varied, bars, straight_through)
-    back = _Backward(b, rounds.body, straight_through)
+    if rounds.is_loop and not all(can_stack(rounds, state.given) for state in live):
+        yield from replay_bars(b, rounds, live, captures, wanted, bars, straight_through)
+        return
+    for state in live:
+        rounds.check_kept(state.given)
+    back = Backward(b, rounds.body, straight_through)
     state_bars = [back.input(state.given, ".bar") for state in live]
     totals = {value: back.input(value, ".bar") for value in captures}
     sources = _sources(rounds, back, bars)
@@ -235,10 +99,10 @@ def _round_bars(
     for product, source in products.items():
         back.values[product].replace_uses(source.input)
     like = [back.values[s.given] for s in live], [back.values[s.inner] for s in scanned]
-    state_results = _or_zero(back.builder, found[: len(live)], like[0])
-    slice_results = _or_zero(back.builder, found[len(live) + len(captures) :], like[1])
+    state_results = or_zero(back.builder, found[: len(live)], like[0])
+    slice_results = or_zero(back.builder, found[len(live) + len(captures) :], like[1])
     stacks = _stacks(rounds, sources, products, scanned, slice_results)
-    behind = RoundSums(back.graph, stacks, _outside_symbols(rounds.node))
+    behind = RoundSums(back.graph, stacks, rounds.outside_symbols())
     for capture, bar in zip(captures, found[len(live) : len(live) + len(captures)], strict=True):
         behind.take(capture, bar)
     inside = {value: bar for value, bar in zip(captures, found[len(live) :], strict=False) if not behind.has(value)}
@@ -246,9 +110,13 @@ def _round_bars(
     with back.builder.active():
         sums = [totals[value] if bar is None else totals[value] + bar for value, bar in inside.items()]
     back.finish([*state_results, *sums, *slice_results, *behind.stacked])
+    if rounds.is_loop and not all(can_stack(rounds, s.given) for s in rounds.states if sources[s.given].input.uses):
+        back.drop()
+        yield from replay_bars(b, rounds, live, captures, wanted, bars, straight_through)
+        return
     initial = [bars[s.final] if s.final in bars else zero_bar(b, s.final) for s in live]
     initial += [zero_bar(b, value) for value in inside]
-    given = [*scanned, *(_Slices(value, value, 0, 0) for value in behind.stacked)]
+    given = [*scanned, *(Slices(value, value, 0, 0) for value in behind.stacked)]
     values = _scan_back(b, rounds, back.graph, initial, {**sources, **products}, given)
     targets = [*(s.initial for s in live), *inside, *(s.outer for s in scanned)]
     yield from ((target, value) for target, value in zip(targets, values, strict=False) if target in wanted)
@@ -261,25 +129,19 @@ DEAR = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """Operators of bodies whose results are kept for the backward pass, and not computed anew."""
 
 
-def _outside_symbols(node: Node) -> set[str]:
-    """The symbols of sizes that have one value in all rounds."""
-    values = [value for value in (*node.inputs, *node.captures()) if value is not None]
-    return set[str]().union(*(type_symbols(value.type) for value in values))
-
-
-def _kept_products(rounds: _Rounds, back: _Backward) -> dict[Value, _Source]:
+def _kept_products(rounds: Rounds, back: Backward) -> dict[Value, _Source]:
     """What the backward body may read in the place of products that the body made, by those."""
-    outside = _outside_symbols(rounds.node)
+    outside = rounds.outside_symbols()
     products = [node.output for node in rounds.body.nodes if node.op.name in DEAR and node.op.domain == ""]
     fixed = [v for v in products if v.tensor.shape is not None and type_symbols(v.type) <= outside]
     return {v: _Source(back.input(v), lambda v=v: rounds.keep(v)) for v in fixed}
 
 
 def _stacks(
-    rounds: _Rounds,
+    rounds: Rounds,
     sources: dict[Value, _Source],
     products: dict[Value, _Source],
-    scanned: Sequence[_Slices],
+    scanned: Sequence[Slices],
     results: Sequence[Value],
 ) -> dict[Value, Callable[[dict[Value, Value]], Value]]:
     """The values of the backward body that are stacked in the order of the rounds anyway, and what gives the stacks."""
@@ -294,7 +156,7 @@ def _stacks(
     return stacks
 
 
-def _is_first(slices: _Slices) -> bool:
+def _is_first(slices: Slices) -> bool:
     return (slices.axis, slices.direction) == (0, 0)
 
 
@@ -303,14 +165,14 @@ class _Source:
     """Where an input of the backward body comes from; it is asked for only if the body reads it."""
 
     input: Value
-    slices: Callable[[], _Slices]
+    slices: Callable[[], Slices]
 
 
-def _sources(rounds: _Rounds, back: _Backward, bars: dict[Value, Value]) -> dict[Value, _Source]:
+def _sources(rounds: Rounds, back: Backward, bars: dict[Value, Value]) -> dict[Value, _Source]:
     """The scanned inputs of the backward body by what they stand for in the body, or by the output they belong to."""
     sources: dict[Value, _Source] = {}
 
-    def add(key: Value, input: Value, slices: Callable[[], _Slices]) -> None:
+    def add(key: Value, input: Value, slices: Callable[[], Slices]) -> None:
         back.values.setdefault(key, input)
         sources[key] = _Source(input, slices)
 
@@ -323,7 +185,7 @@ def _sources(rounds: _Rounds, back: _Backward, bars: dict[Value, Value]) -> dict
         if slices.outer in bars:
             bar = bars[slices.outer]
             type = scan_slice(bar, slices.axis)[1]
-            outside = _Slices(bar, slices.inner, slices.axis, slices.direction)
+            outside = Slices(bar, slices.inner, slices.axis, slices.direction)
             sources[slices.outer] = _Source(back.input(slices.inner, ".bar", type), lambda outside=outside: outside)
     if rounds.is_loop:
         flag = rounds.body.inputs[1]
@@ -332,9 +194,9 @@ def _sources(rounds: _Rounds, back: _Backward, bars: dict[Value, Value]) -> dict
 
 
 def _round_seeds(
-    rounds: _Rounds,
-    back: _Backward,
-    live: Sequence[_State],
+    rounds: Rounds,
+    back: Backward,
+    live: Sequence[State],
     state_bars: Sequence[Value],
     sources: dict[Value, _Source],
     bars: dict[Value, Value],
@@ -350,11 +212,11 @@ def _round_seeds(
 
 def _scan_back(
     b: Builder,
-    rounds: _Rounds,
+    rounds: Rounds,
     back: Graph,
     initial: Sequence[Value],
     sources: dict[Value, _Source],
-    scanned: Sequence[_Slices],
+    scanned: Sequence[Slices],
 ) -> tuple[Value, ...]:
     """The Scan that goes through the rounds from the last to the first; it reads only what its body reads."""
     if not back.outputs:
@@ -379,7 +241,7 @@ def _map_bars(
     b: Builder, node: Node, op: SequenceMap, wanted: Sequence[Value], output_bars: Bars, straight_through: bool
 ) -> Iterator[tuple[Value, Value]]:
     """A map over the same sequences and over the gradients of its results; what is no sequence sums over elements."""
-    back = _Backward(b, op.body, straight_through)
+    back = Backward(b, op.body, straight_through)
     operands = [node.needed(i) for i in range(len(node.inputs))]
     for value in op.body.inputs:
         back.values[value] = back.input(value)
@@ -392,7 +254,7 @@ def _map_bars(
     targets = [(v, inner) for v, inner in zip(operands, op.body.inputs, strict=True) if v in wanted]
     targets += [(v, v) for v in node.captures() if v in wanted]
     found = back.pull_back(seeds, [inner for _, inner in targets])
-    results = _or_zero(back.builder, found, [back.values.get(inner, inner) for _, inner in targets])
+    results = or_zero(back.builder, found, [back.values.get(inner, inner) for _, inner in targets])
     back.finish(results)
     bars = b.apply(SequenceMap, *operands, *(bar for _, bar in pairs), body=back.graph, outputs=len(targets))
     for (value, _), bar in zip(targets, bars if len(targets) > 1 else (bars,), strict=True):

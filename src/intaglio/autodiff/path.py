@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from intaglio.autodiff.rules import by_expansion, has_rule, reason_without_rule
-from intaglio.errors import UnsupportedError
+from intaglio.errors import ShapeError, UnsupportedError
+from intaglio.ir.dim import UndecidableError
 from intaglio.ir.expand import expand_in_place, expand_until
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
@@ -86,7 +87,23 @@ def differentiable_path(
         composite = [node for node in lacking if by_expansion(type(node.op), straight_through) and node not in refused]
         if not composite:
             return path, {node: refused.get(node) or reason_without_rule(node) for node in lacking}
-        refused |= expand_until(composite, lambda node: False, expand=expand_in_place)
+        refused |= expand_until(composite, lambda node: False, expand=_expand_or_refuse)
+
+
+def _expand_or_refuse(node: Node) -> None:
+    """Expand a node; sizes for which it has no expansion are a reason like others."""
+    try:
+        expand_in_place(node)
+    except (ShapeError, UndecidableError) as error:
+        raise UnsupportedError(reason_of(error)) from error
+
+
+def reason_of(error: Exception) -> str:
+    """Why a node has no gradient, in the words of an error that its rule or its expansion raised."""
+    if isinstance(error, UndecidableError):
+        hint = 'export it to "onnx" with `dims=` first, which gives sizes numbers'
+        return f"its gradient needs sizes that are known before the run: {error}; {hint}"
+    return str(error)
 
 
 def missing_text(missing: Mapping[Node, str]) -> str:

@@ -17,11 +17,13 @@ from intaglio.autodiff.path import (
     is_quantized,
     missing_text,
     operands,
+    reason_of,
 )
 from intaglio.autodiff.rules import CONTROL, is_straight, own_rule
 from intaglio.autodiff.sequences import add_bars, zero_bar
 from intaglio.errors import GraphError, ShapeError, UnsupportedError
 from intaglio.ir.build import Builder, infer_types
+from intaglio.ir.dim import UndecidableError
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Tensor
 from intaglio.ir.types import TensorType
@@ -93,8 +95,8 @@ def _pull_back_node(
             found = list(_bars_of(b, node, wanted, bars, straight_through))
         except NotDifferentiableError as error:
             missing.update(error.missing)
-        except (UnsupportedError, ShapeError) as error:
-            missing[node] = str(error)
+        except (UnsupportedError, ShapeError, UndecidableError) as error:
+            missing[node] = reason_of(error)
     if missing:
         found = [(value, zero_bar(b, value)) for value in wanted if isinstance(value.type, TensorType)]
     for value, bar in found:
@@ -151,14 +153,14 @@ def _form_bars(
     results = result if isinstance(result, tuple) else (result,)
     pairs = [(made, bars[v]) for v, made in zip(node.outputs, results, strict=False) if v in bars and made is not None]
     seeds = [(made, bar if bar.type == made.type else b.CastLike(bar, made)) for made, bar in pairs]
-    region = functools.partial(_between, b.graph, marker, b.before)
+    region = functools.partial(nodes_between, b.graph, marker, b.before)
     changed = [stand_ins.get(value, value) for value in wanted]
     for value, bar in zip(wanted, pull_back(b, region, seeds, changed), strict=True):
         if bar is not None:
             yield value, bar
 
 
-def _between(graph: Graph, before: Node | None, end: Node | None) -> Iterator[Node]:
+def nodes_between(graph: Graph, before: Node | None, end: Node | None) -> Iterator[Node]:
     """The nodes behind one up to another."""
     node = next(iter(graph.nodes), None) if before is None else before.next
     while node is not None and node is not end:
