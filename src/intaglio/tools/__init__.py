@@ -1,0 +1,18 @@
+"""Functions for people who look at models and change them; `intaglio.cli` has a command for each."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from intaglio.tools.document import Document, read_document, save_document
+    from intaglio.tools.editing import Editor, edit
+
+__all__ = ["Document", "Editor", "edit", "read_document", "save_document"]
+
+_HOMES = {"Document": "document", "read_document": "document", "save_document": "document"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'editing')}"), name)

@@ -1,0 +1,7 @@
+"""ONNX files as they are: nothing is adapted, inlined, inferred or lost, also of files that cannot be run."""
+
+from intaglio.tools.document.parts import Attribute, Document, Function, Graph, Node
+from intaglio.tools.document.reading import read_document
+from intaglio.tools.document.writing import save_document
+
+__all__ = ["Attribute", "Document", "Function", "Graph", "Node", "read_document", "save_document"]
