@@ -25,7 +25,7 @@ from intaglio.emit.c.build import build
 from intaglio.emit.c.memory import _Block, place_blocks
 from intaglio.emit.c.names import CNames
 from intaglio.emit.c.tidy import tidy
-from intaglio.errors import InputError, UnsupportedError
+from intaglio.errors import CompileError, InputError, UnsupportedError
 from intaglio.targets.plain.expression import Helpers
 from intaglio.targets.plain.macros import without_macros
 from intaglio.targets.plain.scalars import scalar_text
@@ -176,6 +176,21 @@ def test_sizes_that_cannot_be_are_refused(tmp_path: Path) -> None:
     for size in (-1, 2**62):
         assert library.model_arena_bytes(ctypes.c_int64(size)) == -1
         assert library.model_run(ctypes.c_int64(size), None, None, None) == 5
+
+
+FIVE = "net (float[a, b, c, d, e] x, float[d0] z) => (y, w) { y = Transpose <perm=[4, 3, 2, 1, 0]> (x) w = Neg (z) }"
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_sizes_are_refused_for_their_product_alone(style: str, tmp_path: Path) -> None:
+    build(parse(FIVE), tmp_path, style=style, compiler_flags=C_FLAGS[style])
+    x, z = drawn(1, 1, 2, 1, 200_000), drawn(300_000)
+    found = import_exported(tmp_path).load()(x, z)
+    np.testing.assert_array_equal(found[0], x.transpose())
+    np.testing.assert_array_equal(found[1], -z)
+    library = ctypes.CDLL(str(tmp_path / "libmodel.so"))
+    for sizes in ((2**16, 2**16, 2**16, 2**16, 1, 1), (0, 2**40, 2**40, 2**40, 2**40, 1), (1, 1, 1, 1, 1, -1)):
+        assert library.model_run(*map(ctypes.c_int64, sizes), None, None, None, None, None) == 5
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -464,3 +479,49 @@ def test_rows_that_repeat_one_value_are_written_whole(operator: str, style: str,
     intaglio.export(parse(text, sizes=np.array([2, 3])), "c", tmp_path / "net", style=style)
     run = subprocess.run(["make", "test"], cwd=tmp_path / "net", capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_inputs_that_nobody_reads_may_be_called_like_nodes(tmp_path: Path) -> None:
+    model = parse("g (float[3] x, float[3] spare) => (float[3] y) { a = Exp (x) y = Neg (a) }")
+    for node in model.graph.node:
+        node.name = "spare"
+    check(model, [drawn(3), drawn(3)], tmp_path, "readable")
+
+
+def test_a_build_that_fails_leaves_nothing_and_takes_nothing_away(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="failed"):
+        build(classifier(), tmp_path / "new", compiler_flags=["-std=c11", "-fno-such-option"])
+    assert not (tmp_path / "new").exists()
+    build(classifier(), tmp_path, compiler_flags=C_FLAGS["fast"])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(CompileError, match="failed"):
+        build(classifier(), tmp_path, compiler_flags=["-std=gnu11", "-Wl,--no-such-option"])
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+MACRO = """
+#include <string.h>
+#undef memcpy
+#define memcpy(to, ...) __builtin___memcpy_chk(to, __VA_ARGS__, __builtin_object_size(to, 0))
+#undef memset
+#define memset(to, ...) __builtin___memset_chk(to, __VA_ARGS__, __builtin_object_size(to, 0))
+"""
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_functions_of_c_may_be_macros(style: str, tmp_path: Path) -> None:
+    """As memcpy is on macOS; those that C has as macros are there for every kernel."""
+    model = parse("""g (float[1, 1, 4, 4] x, float[1, 3, 3, 2] p, float[1, 1, 2, 2] r) => (y, z, m, k) {
+        y = GridSample (x, p)
+        m = MaxRoiPool <pooled_shape = [1, 1]> (x, q)
+        k = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)
+        q = Constant <value = float[1, 5] {0, 0, 0, 2, 2}> ()
+        s = Constant <value = float[1, 4] {0, 0, 2, 2}> ()
+        b = Constant <value = int64[1] {0}> ()
+        z = RoiAlign (x, s, b) }""")
+    (tmp_path / "macro.h").write_text(MACRO)
+    feeds = [drawn(1, 1, 4, 4), drawn(1, 3, 3, 2), drawn(1, 1, 2, 2)]
+    flags = [*C_FLAGS[style], "-include", str(tmp_path / "macro.h")]
+    build(model, tmp_path, style=style, compiler_flags=flags)
+    for found, expected in zip(outputs(tmp_path, feeds), reference(model, feeds), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -43,6 +43,7 @@ def test_models_come_back(name: str, opset: int | None, tmp_path: Path) -> None:
     [
         ("y = ReduceSum<keepdims=0>(x, axes)", {"axes": [1]}),
         ("y = ReduceMean(x, axes)", {"axes": [-1]}),
+        ("y = ReduceLogSumExp(x, axes)", {"axes": np.zeros(0, np.int64)}),
         ("y = Unsqueeze(x, axes)", {"axes": [0, 2]}),
         ("t = Unsqueeze(x, axes) y = Squeeze(t, axes)", {"axes": [1]}),
         ("y, z = Split<axis=1>(x, sizes)", {"sizes": [1, 3]}),

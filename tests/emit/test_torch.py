@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.emit.models import FEEDS, MODELS, drawn, open_rank
+from tests.emit.models import FEEDS, MODELS, drawn, open_rank, parse
 from tests.emit.test_python import SNAPSHOTS, check_snapshot
 
 import intaglio
@@ -162,3 +162,28 @@ def test_pretrained_folders(tmp_path: Path) -> None:
     x = tensors(FEEDS["convolution"])[0]
     torch.testing.assert_close(module.Model.from_pretrained(tmp_path)(x), module.load(tmp_path)(x))
     assert set(module.load().state_dict()) == {"conv.weight", "conv.bias", "linear.weight", "linear.bias"}
+
+
+def heads(batch: str, kept: int) -> str:
+    """Heads that are split off and joined again, channels that are merged with the batch, and an image made flat."""
+    return f"""g (float[{batch}, 3, 8] x, float[{batch}, 4, 2, 2] image) => (y, z, u)
+    <int64[4] apart = {{{kept}, 3, 2, 4}}, int64[3] whole = {{{kept}, 3, 8}}, int64[2] flat = {{{kept}, 16}},
+     int64[3] merged = {{{4 * kept}, 2, 2}}, int64[4] again = {{{kept}, 4, 2, 2}}> {{
+        a = Reshape (x, apart)
+        b = Softmax (a)
+        y = Reshape (b, whole)
+        r = Relu (image)
+        z = Reshape (r, flat)
+        m = Reshape (r, merged)
+        s = Softmax (m)
+        u = Reshape (s, again) }}"""
+
+
+def test_a_batch_of_any_size_goes_through_a_model_of_one(tmp_path: Path) -> None:
+    intaglio.export(parse(heads("1", 1)), "torch", tmp_path)
+    loaded = import_exported(tmp_path).load()
+    for batch in (1, 5):
+        feeds = [drawn(batch, 3, 8), drawn(batch, 4, 2, 2)]
+        expected = intaglio.load(parse(heads(str(batch), batch)), engine="reference")(*feeds)
+        for found, right in zip(loaded(*tensors(feeds)), expected, strict=True):
+            np.testing.assert_allclose(found.detach().numpy(), right, rtol=1e-5, atol=1e-6)

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from intaglio.emit.names import comment
 from intaglio.emit.pythonic.block import UnsayableError, Writer, write_node
 from intaglio.emit.weights import Format, write_weights
-from intaglio.errors import InputError, UnsupportedError
+from intaglio.errors import InputError, ShapeError, UnsupportedError
 from intaglio.ir.clone import clone
-from intaglio.ir.expand import expand_until
+from intaglio.ir.expand import expand_node, expand_until
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array
 from intaglio.ir.text import summary
@@ -196,13 +196,21 @@ def make_sayable(graph: Graph, write: Callable[[Node], object]) -> None:
             return False
         return True
 
-    refused = expand_until(graph, handles, bodies=True)
+    refused = expand_until(graph, handles, expand=expand_or_refuse, bodies=True)
     if not refused:
         return
     lines = [f"{len(refused)} nodes cannot be said:"]
     for node, reason in list(refused.items())[:20]:
         lines.append(f"  {node.op.name} at {comment(str(node.origin))}: {comment(reason)}")
     raise UnsupportedError("\n".join(lines))
+
+
+def expand_or_refuse(node: Node) -> None:
+    """Expand a node; raises UnsupportedError where its expansion needs sizes that are not known."""
+    try:
+        expand_node(node)
+    except ShapeError as error:
+        raise UnsupportedError(str(error)) from None
 
 
 def print_alone(node: Node, graph: Graph, writer: Writer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,10 +71,13 @@ def build(
     wish = prepared(model, "c", dims=dims, options={**given, "measure": False})
     written = write_model(wish, has_program=kind == "exe", has_example=False)
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="intaglio-build-") as place:
         _write(Path(place), written)
-        names = [_compile(Path(place), target.resolve(), written, _compiler(triple), kind, triple, compiler_flags)]
+        made = Path(place).resolve() / "made"
+        made.mkdir()
+        names = [_compile(Path(place), made, written, _compiler(triple), kind, triple, compiler_flags)]
+        target.mkdir(parents=True, exist_ok=True)
+        _move_all(made, target)
     prefix = written.options.prefix
     (target / f"{prefix}.h").write_text(written.source.files[f"{prefix}.h"], encoding="utf-8")
     names.append(f"{prefix}.h")
@@ -95,6 +99,14 @@ def _compiler(triple: str | None) -> Compiler:
     if found is None:
         raise CompileError("there is no C compiler: install gcc or clang, or `pip install ziglang`")
     return found
+
+
+def _move_all(source: Path, target: Path) -> None:
+    """Move files to a folder, in which each is whole as soon as it is there."""
+    for file in source.iterdir():
+        coming = target / f".{file.name}.coming"
+        shutil.move(file, coming)
+        coming.replace(target / file.name)
 
 
 def _write(place: Path, written: Written) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 
 from intaglio.emit.c.interface import Interface, Port
 from intaglio.emit.c.kernels import KernelTexts
@@ -14,7 +16,7 @@ from intaglio.emit.c.tasks import RUN_TASKS
 from intaglio.emit.c.types import c_type, parts
 from intaglio.emit.c.weights import Constant, CWeights
 from intaglio.ir.dim import Dim, product, symbols
-from intaglio.kernels.overflow import safe_limit
+from intaglio.kernels.overflow import LARGEST, Magnitude, magnitude, safe_limit
 from intaglio.kernels.plan import (
     ASSUMPTION,
     FAULT,
@@ -48,6 +50,9 @@ from intaglio.targets.c.driver import (
 NO_ROOM, NO_MEMORY = 6, 7
 """What the entry function returns where an output is larger than the caller's memory for it, or the heap is full."""
 
+ENOUGH = 2**31 - 1
+"""Where each size may be as large as this, no matter how large the others are, nobody needs larger ones."""
+
 STATUSES = {
     ASSUMPTION: ("OTHER_SIZES", "the code was made for other relations between sizes: fix them when exporting"),
     REQUIREMENT: ("BAD_SIZES", "sizes do not fit each other"),
@@ -56,6 +61,20 @@ STATUSES = {
     NO_MEMORY: ("NO_MEMORY", "the heap is too small for tensors whose sizes data tells"),
 }
 """What statuses are called, and mean."""
+
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+_SIZE = re.compile(r"^ *const int64_t (calc\d+) = [^;]*;\n", re.MULTILINE)
+
+
+def _without_unused_sizes(text: str) -> str:
+    """The text without sizes that only a call in another form would use; those that others are made of come first."""
+    for found in reversed(list(_SIZE.finditer(text))):
+        if len(re.findall(rf"\b{found[1]}\b", text)) == 1:
+            text = text[: found.start()] + text[found.end() :]
+    return text
 
 
 class ModelDriver(Driver):
@@ -71,15 +90,19 @@ class ModelDriver(Driver):
         kernels: KernelTexts,
     ) -> None:
         self.threads = str(options.threads)
-        super().__init__(lowered.step, {})
         self.lowered, self.interface, self.options = lowered, interface, options
+        super().__init__(lowered.step, {})
         self.constants, self.weights, self.texts = constants, weights, kernels
         self.memory_plan = lowered.memory
         self.inputs = {port.value: port for port in interface.inputs}
         self.outputs = {port.value: port for port in interface.outputs[::-1]}
-        self.names.update({symbol: name for symbol, name in interface.sizes.items() if symbol in self.names})
+        self.names.update(interface.sizes)
         self.given_names = [name for name in self.names if name not in lowered.step.late]
         self.locals = self._name_locals()
+
+    def given_symbols(self) -> list[str]:
+        """All sizes that the caller gives: how they fit each other is checked even where no kernel uses them."""
+        return list(dict.fromkeys([*super().given_symbols(), *self.interface.sizes]))
 
     def _name_locals(self) -> dict[Buffer, str]:
         used = dict.fromkeys(
@@ -91,11 +114,12 @@ class ModelDriver(Driver):
 
     def text(self) -> str:
         """The function, without what only says that something is not used where it is."""
-        text = super().text()
+        text = _without_unused_sizes(super().text())
+        code = _COMMENT.sub("", text)  # which may hold any names of the model
         names = [*self.interface.sizes.values(), *self._parameters(), "memory"]
         names += [each.name for each in self.constants.values()]
         for name in names:
-            if len(re.findall(rf"\b{name}\b", text)) > 2:
+            if len(re.findall(rf"\b{name}\b", code)) > 2:
                 text = text.replace(f"    (void){name};\n", "", 1)
         for status, (name, _) in STATUSES.items():
             text = text.replace(f"return {status};", f"return {self.interface.macro}_{name};")
@@ -161,11 +185,37 @@ class ModelDriver(Driver):
 
     def _limits(self, status: str) -> Iterator[str]:
         """A return where a size is so large that some other could not be computed."""
-        sizes = self.interface.sizes.values()
-        if sizes:
-            most = safe_limit([*given_dims(self.step), self.memory_plan.total, *self.memory_plan.offset])
-            either = " || ".join(f"{name} < 0 || {name} > {most}" for name in sizes)
+        sizes = self.interface.sizes
+        plan = self.lowered.plan
+        pairs = [*plan.assumptions, *(pair for each in plan.requirements for pair in each.pairs)]
+        dims = [*given_dims(self.step), self.memory_plan.total, *self.memory_plan.offset]
+        dims += [dim for pair in pairs for dim in pair]
+        most = {name: safe_limit(dim for dim in dims if name in symbols(dim)) for name in sizes}
+        if not sizes:
+            return
+        if min(most.values()) >= ENOUGH:
+            either = " || ".join(f"{name} < 0 || {name} > {most[symbol]}" for symbol, name in sizes.items())
             yield from (f"if ({either})", f"    return {status};")
+            return
+        yield f"if ({' || '.join(f'{name} < 0' for name in sizes.values())})"
+        yield f"    return {status};"
+        yield from self._products(dims, status)
+
+    def _products(self, dims: Iterable[Dim], status: str) -> Iterator[str]:
+        """A return where products of sizes are too large: none of the sizes has a limit of its own."""
+        sizes = self.interface.sizes
+        free = (name for i in count() if (name := f"d{i}") not in sizes.values())
+        factors = {symbol: next(free) for symbol in sizes}
+        terms = {names: factor for names, factor in magnitude(dims).items() if set(names) <= sizes.keys()}
+        yield "{ /* what sizes are multiplied to, in floating point */"
+        for symbol in sorted({symbol for names in terms for symbol in names}):
+            yield f"    const double {factors[symbol]} = {sizes[symbol]} > 1 ? (double){sizes[symbol]} : 1.0;"
+        yield "    double most = 0.0;"
+        for names, factor in _gathered(terms).items():
+            yield f"    most += {' * '.join([str(float(factor)), *(factors[name] for name in names)])};"
+        yield f"    if (most > {float(LARGEST)})"
+        yield f"        return {status};"
+        yield "}"
 
     def _pointers(self) -> Iterator[str]:
         for buffer, name in self.locals.items():
@@ -355,6 +405,17 @@ class ModelDriver(Driver):
         text = dim_text(size, alone.names)
         refused = list(self._limits("-1"))
         return [*refused, *alone.names.declarations(), f"const int64_t {name} = {text};"]
+
+
+def _gathered(terms: Magnitude) -> Magnitude:
+    """A larger sum of fewer products: what is a part of another product counts as that."""
+    found = dict(terms)
+    for names in sorted(terms, key=len):
+        around = (other for other in terms if len(other) > len(names) and not Counter(names) - Counter(other))
+        larger = min(around, key=len, default=None)
+        if larger is not None:
+            found[larger] += found.pop(names)
+    return found
 
 
 def _can_fault(action: Action) -> bool:

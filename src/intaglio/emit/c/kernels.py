@@ -8,6 +8,7 @@ from collections.abc import Collection
 from intaglio.emit.c.tidy import tidy
 from intaglio.ir.dim import Dim
 from intaglio.kernels.plan import Call, Kernel, NativeStep, Operand, Plan, walk
+from intaglio.targets.c.kernel_file import KERNEL_FOLDER
 from intaglio.targets.c.source_file import function_names, kernel_text
 from intaglio.targets.plain.expression import Helpers
 from intaglio.targets.plain.function import PlainFunction
@@ -17,8 +18,8 @@ from intaglio.targets.plain.scalars import scalar_text
 _INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)
 
 
-_ours = re.compile(r"^#(?:define|undef) INFINITY\b.*\n", re.MULTILINE)
-"""What kernels define of C's library, whose headers are included here."""
+_DECLARED = [*(KERNEL_FOLDER / "library.h").read_text(encoding="ascii").splitlines(keepends=True), "#undef INFINITY\n"]
+"""What kernels declare of C's library. An exported file includes its headers, in which a function may be a macro."""
 
 
 class KernelTexts:
@@ -87,10 +88,8 @@ class KernelTexts:
                 for places in dict.fromkeys(self._places(call) for call in self._calls.get(kernel, ())):
                     found.append(self._plain(kernel, places, helpers))
             else:
-                text = kernel_text(kernel, self._names[kernel])
-                if self.is_readable:
-                    text = tidy(scalar_text(text, helpers))
-                found.append(text if self.is_readable else _ours.sub("", text))
+                text = _without_declarations(kernel_text(kernel, self._names[kernel]))
+                found.append(tidy(scalar_text(text, helpers)) if self.is_readable else text)
         return [*([helpers.text] if helpers.text else []), *found]
 
     def _plain(self, kernel: Kernel, places: tuple[int, ...], helpers: Helpers) -> str:
@@ -104,6 +103,10 @@ class KernelTexts:
     def headers(self) -> list[str]:
         """Our headers that kernels ask for beyond those that all have."""
         return list(dict.fromkeys(name for kernel in self.kernels for name in _INCLUDE.findall(kernel.source)))
+
+
+def _without_declarations(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if line not in _DECLARED)
 
 
 def _is_plain(kernel: Kernel) -> bool:

@@ -18,6 +18,7 @@ from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults
 from intaglio.kernels.plan import Action, Branch, Call, Kernel, NativeStep, Plan, Repeat, walk
 from intaglio.kernels.repair import lower_safely
+from intaglio.kernels.segment_sizes import segment_symbols
 from intaglio.targets.c.backend import CBackend
 from intaglio.targets.plain.backend import PlainBackend
 
@@ -54,9 +55,16 @@ def lower_model(graph: Graph, options: COptions, outputs: list[str]) -> Lowered:
     missing = [value for value in plan.outputs if value not in step.outputs]
     if missing:
         raise UnsupportedError(f"the output {comment(missing[0].name)} cannot be said in C: {missing[0].type}")
-    sizes = list(dict.fromkeys(name for value in plan.inputs for name in sorted(_sizes_of(value))))
+    sizes = _given_sizes(graph, plan, step)
     memory = plan_memory(step, options.alignment, options.threads, options.heap)
     return Lowered(graph, plan, step, sizes, memory, outputs)
+
+
+def _given_sizes(graph: Graph, plan: Plan, step: NativeStep) -> list[str]:
+    """The sizes that the caller gives: those of the plan's inputs, and others of the model's that the segment reads."""
+    used = set(segment_symbols(step)).union(*(_sizes_of(value) for value in plan.inputs))
+    inputs = [*plan.inputs, *graph.inputs]
+    return list(dict.fromkeys(name for value in inputs for name in sorted(_sizes_of(value)) if name in used))
 
 
 def _settle_threads(step: NativeStep, threads: int) -> None:

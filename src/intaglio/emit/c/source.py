@@ -185,7 +185,7 @@ def source(
     if options.threads > 1 and RUN_TASKS in run:
         parts.append(shared_tasks(options.target, interface.prefix, options.threads))
     parts += [definition(each, "static ", options.alignment) for each in defaults]
-    parts += [_memory(lowered, interface, options), plain_sizes(run), plain_sizes(size), _errors(driver, interface)]
+    parts += [_memory(driver, options), plain_sizes(run), plain_sizes(size), _errors(driver, interface)]
     if options.program_memory:
         parts.insert(1, avr_prelude("\n".join(parts)))
     return "\n".join(part for part in parts if part)
@@ -218,12 +218,12 @@ def _start(lowered: Lowered, interface: Interface, options: COptions, texts: Ker
     return "\n".join([*lines, ""])
 
 
-def _memory(lowered: Lowered, interface: Interface, options: COptions) -> str:
-    if interface.takes_arena or (
-        not symbols(lowered.memory.total) and lowered.memory.total == 0 and not lowered.memory.heap
-    ):
+def _memory(driver: ModelDriver, options: COptions) -> str:
+    interface, memory = driver.interface, driver.memory_plan
+    is_empty = not symbols(memory.total) and memory.total == 0 and not memory.heap
+    if interface.takes_arena or (is_empty and not driver.locals):
         return ""
-    bytes = f"{interface.macro}_ARENA_BYTES"
+    bytes = "1" if is_empty else f"{interface.macro}_ARENA_BYTES"  # a place for tensors without elements
     return f"static _Alignas({options.alignment}) unsigned char {interface.prefix}_arena[{bytes}];\n"
 
 

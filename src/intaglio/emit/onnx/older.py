@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
+from intaglio.emit.export import expand_or_refuse
 from intaglio.emit.names import comment
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.expand import expand_until
@@ -37,7 +38,7 @@ def make_older(graph: Graph, opset: int) -> None:
     """Expand what an operator set does not have; raises UnsupportedError with all nodes for which nothing helps."""
     if not OLDEST <= opset <= NEWEST[""]:
         raise InputError(f"opset {opset} cannot be written; expected {OLDEST} to {NEWEST['']}")
-    refused = expand_until(graph, lambda node: is_written(node, opset), bodies=True)
+    refused = expand_until(graph, lambda node: is_written(node, opset), expand=expand_or_refuse, bodies=True)
     if refused:
         shown = list(refused)[:20]
         places = [
@@ -98,8 +99,11 @@ def _move_inputs(node: NodeProto, inputs: tuple[tuple[str, int], ...], constants
         if given:
             array = numpy_helper.to_array(constants[given])
             is_list = name in ("axes", "split", "pads", "starts", "ends")
+            if is_list and array.size == 0 and node.op_type.startswith("Reduce"):
+                continue  # no axes are all of them
             item = array.reshape(-1).tolist() if is_list else array.reshape(-1)[0].item()
-            node.attribute.append(helper.make_attribute(name, item))
+            kind = onnx.AttributeProto.INTS if is_list else None
+            node.attribute.append(helper.make_attribute(name, item, attr_type=kind))
     del node.input[min(position for _, position in inputs) :]
     kept = [attribute for attribute in node.attribute if attribute.name != "noop_with_empty_axes"]
     del node.attribute[:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ml_dtypes
 import numpy as np
 
@@ -194,7 +196,22 @@ def _gelu(site: Site) -> str:
 @says("LeakyRelu")
 def _leaky_relu(site: Site) -> str:
     x = wide(site, 0)
-    return rounded(site, f"xp.where({x} < 0, {short(site.op.alpha)} * {x}, {x})")
+    return rounded(site, f"xp.where({x} < 0, {short(site.node, site.op.alpha)} * {x}, {x})")
+
+
+@says("Elu", "Selu")
+def _elu(site: Site) -> str:
+    x, alpha = wide(site, 0), short(site.node, site.op.alpha)
+    below = f"xp.expm1(xp.minimum({x}, 0))"
+    text = f"xp.where({x} < 0, {below if alpha == '1.0' else f'{alpha} * {below}'}, {x})"
+    return rounded(site, text if site.op.name == "Elu" else f"{short(site.node, site.op.gamma)} * {text}")
+
+
+@says("Celu")
+def _celu(site: Site) -> str:
+    x, alpha = wide(site, 0), short(site.node, site.op.alpha)
+    below = f"xp.expm1(xp.minimum({x}, 0))" if alpha == "1.0" else f"{alpha} * xp.expm1(xp.minimum({x}, 0) / {alpha})"
+    return rounded(site, f"xp.maximum({x}, 0) + xp.minimum({below}, 0)")
 
 
 @says("HardSwish")
@@ -205,13 +222,14 @@ def _hard_swish(site: Site) -> str:
 
 @says("HardSigmoid")
 def _hard_sigmoid(site: Site) -> str:
-    return rounded(site, f"xp.clip({wide(site, 0)} * {short(site.op.alpha)} + {short(site.op.beta)}, 0, 1)")
+    alpha, beta = (short(site.node, number) for number in (site.op.alpha, site.op.beta))
+    return rounded(site, f"xp.clip({wide(site, 0)} * {alpha} + {beta}, 0, 1)")
 
 
 @says("Swish")
 def _swish(site: Site) -> str:
-    x, alpha = wide(site, 0), site.op.alpha
-    return rounded(site, f"{x} * {site.call('sigmoid', 'xp', x if alpha == 1 else f'{short(alpha)} * {x}')}")
+    x, alpha = wide(site, 0), short(site.node, site.op.alpha)
+    return rounded(site, f"{x} * {site.call('sigmoid', 'xp', x if alpha == '1.0' else f'{alpha} * {x}')}")
 
 
 @says("Cast")
@@ -268,10 +286,10 @@ def _gemm(site: Site) -> str:
     left = f"{site.x(0)}.T" if op.transA else site.x(0)
     right = f"{site.x(1)}.T" if op.transB else site.x(1)
     result = f"{left} @ {right}"
-    result = result if op.alpha == 1 else f"{short(op.alpha)} * ({result})"
+    result = result if op.alpha == 1 else f"{short(site.node, op.alpha)} * ({result})"
     if not site.has(2):
         return result
-    return f"{result} + {site.x(2) if op.beta == 1 else f'{short(op.beta)} * {site.x(2)}'}"
+    return f"{result} + {site.x(2) if op.beta == 1 else f'{short(site.node, op.beta)} * {site.x(2)}'}"
 
 
 @says("Einsum")
@@ -280,7 +298,21 @@ def _einsum(site: Site) -> str:
     if dtype.is_narrow or not (dtype.is_float or dtype.is_integer):
         raise UnsayableError("a sum of products of a narrow type")
     operands = ", ".join(wide(site, position) for position in range(len(site.node.inputs)))
-    return rounded(site, f"xp.einsum({site.op.equation.replace(' ', '')!a}, {operands})")
+    equation = site.op.equation.replace(" ", "")
+    given, arrow, wanted = equation.partition("->")
+    if not arrow or "..." not in given or "..." in wanted:
+        return rounded(site, f"xp.einsum({equation!a}, {operands})")
+    axes = tuple(range(_ellipsis_rank(site, given.split(","))))  # which NumPy keeps
+    kind = f", dtype={site.dtype(dtype)}" if dtype.is_integer else ""
+    return rounded(site, f"xp.einsum({f'{given}->...{wanted}'!a}, {operands}).sum(axis={axes}{kind})")
+
+
+def _ellipsis_rank(site: Site, terms: Sequence[str]) -> int:
+    """For how many axes the dots of an equation stand."""
+    places = [place for place, term in enumerate(terms) if "..." in term]
+    if any(site.value(place).tensor.shape is None for place in places):
+        raise UnsayableError("a sum over an unknown number of axes")
+    return max(site.rank(place) - len(terms[place].replace("...", "")) for place in places)
 
 
 @says("CumSum", "CumProd")
@@ -302,6 +334,8 @@ def _reduce(site: Site) -> str:
         flags = [str(bool(op.keepdims)), str(bool(op.noop_with_empty_axes))]
         if function in ("max", "min"):
             flags.append(f"initial={_lowest(site.value(0).dtype, function)}")
+        if function in ("sum", "prod") and site.value(0).dtype.is_integer:
+            flags.append(f"dtype={site.dtype(site.value(0).dtype)}")
         return rounded(site, site.call("reduce", wide(site, 0), quoted(function), site.x(1), *flags))
     if site.has(1):
         axes = site.ints(1)

@@ -9,6 +9,7 @@ from intaglio.emit.python.words import (
     is_narrow,
     rounded,
     says,
+    shortened,
     wide,
 )
 from intaglio.emit.pythonic.block import (
@@ -24,20 +25,26 @@ from intaglio.ir.graph import Value
 from intaglio.ops.indices import known_length
 
 
+def _epsilon(site: Site) -> float | None:
+    """What a normalisation adds to a variance, where that is not the default of the library."""
+    epsilon = shortened(site.node, site.op.epsilon)
+    return None if epsilon == 1e-5 else epsilon
+
+
 @says("LayerNormalization")
 def _layer_norm(site: Site) -> str:
     if len(site.node.outputs) > 1 or site.op.stash_type != 1:
         raise UnsayableError("statistics as outputs")
     given = [wide(site, position) for position in range(len(site.node.inputs))]
     axis = None if site.op.axis == -1 else site.op.axis
-    epsilon = None if abs(site.op.epsilon - 1e-5) < 1e-12 else site.op.epsilon
+    epsilon = _epsilon(site)
     return rounded(site, site.call("layer_norm", "xp", *given, axis=axis, epsilon=epsilon))
 
 
 @says("RMSNormalization")
 def _rms_norm(site: Site) -> str:
     axis = None if site.op.axis == -1 else site.op.axis
-    epsilon = None if abs(site.op.epsilon - 1e-5) < 1e-12 else site.op.epsilon
+    epsilon = _epsilon(site)
     return rounded(site, site.call("rms_norm", "xp", wide(site, 0), wide(site, 1), axis=axis, epsilon=epsilon))
 
 
@@ -45,7 +52,7 @@ def _rms_norm(site: Site) -> str:
 def _batch_norm(site: Site) -> str:
     if site.op.training_mode or len(site.node.outputs) > 1 or site.rank() < 2:
         raise UnsayableError("a batch normalisation that learns")
-    epsilon = None if abs(site.op.epsilon - 1e-5) < 1e-12 else site.op.epsilon
+    epsilon = _epsilon(site)
     return rounded(site, site.call("batch_norm", "xp", *(wide(site, i) for i in range(5)), epsilon=epsilon))
 
 

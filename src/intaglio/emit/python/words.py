@@ -13,6 +13,7 @@ from intaglio.emit.pythonic.block import (
     Site,
     UnsayableError,
     Writer,
+    has_literal_shape,
     is_plain,
     literal,
     quoted,
@@ -21,7 +22,7 @@ from intaglio.emit.pythonic.control import CONTROL
 from intaglio.emit.pythonic.functions import Library
 from intaglio.emit.weights import Weights
 from intaglio.ir.dtype import BOOL, STRING, DType
-from intaglio.ir.graph import Value
+from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Op
 from intaglio.ir.types import TensorType
 
@@ -72,7 +73,7 @@ def language(weights: Weights) -> Language:
         if isinstance(array, list):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UnsayableError(f"%{value.name} is a constant sequence")
         is_small = array.size <= INLINE and (array.dtype.kind in "iub" or array.size == 1)
-        if array.dtype.kind == "O" or (is_small and is_plain(array)):
+        if array.dtype.kind == "O" or (is_small and is_plain(array) and has_literal_shape(array)):
             return array_text(literal(array), value.dtype)
         key = f"w[{quoted(weights.key(value))}]"
         return f"{key}.view({dtype_text(value.dtype)})" if value.dtype.is_narrow else key
@@ -127,9 +128,21 @@ def _is_call(text: str) -> bool:
     return text.endswith(")")
 
 
-def short(number: float) -> str:
-    """An attribute as the shortest number that means it in single precision."""
-    return literal(np.array(number, np.float32))
+def short(node: Node, number: float) -> str:
+    """An attribute as the shortest number that means it in the type in which a node computes."""
+    return literal(np.array(number, np.float64 if is_double(node) else np.float32))
+
+
+def shortened(node: Node, number: float) -> float:
+    """The number that `short` writes."""
+    return number if is_double(node) else float(short(node, number))
+
+
+def is_double(node: Node) -> bool:
+    """Whether a node computes in double precision, where an attribute is not what it was rounded from."""
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    types = [value.type for value in values if isinstance(value.type, TensorType)]
+    return any(type.dtype.name in ("float64", "complex128") for type in types)
 
 
 def has_defaults(op: Op, *ignored: str) -> bool:

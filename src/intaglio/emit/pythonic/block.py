@@ -285,6 +285,11 @@ def number(value: Value) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
+def has_literal_shape(array: Array) -> bool:
+    """Whether nested lists tell the shape of an array: without elements, no axis behind an empty one is seen."""
+    return 0 not in array.shape[:-1]
+
+
 def literal(array: Array) -> str:
     """The elements of an array as numbers in nested lists, each the shortest text that means it."""
     if array.ndim:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from intaglio.emit.names import Names, class_name, comment
-from intaglio.emit.python.words import short
-from intaglio.emit.pythonic.block import indented, quoted, wrapped
+from intaglio.emit.pythonic.block import indented, literal, quoted, wrapped
 from intaglio.emit.torch.draft import Attribute, Draft, Layer, Stored
 from intaglio.emit.torch.words import LIBRARY, RESERVED
 from intaglio.ir.dtype import from_numpy
@@ -104,7 +103,7 @@ class Classes:
 
     def _kind(self, attribute: Attribute) -> object:
         if isinstance(attribute, Layer):
-            return attribute.kind, tuple(attribute.arguments), tuple(attribute.tensors)
+            return attribute.kind, attribute.dtype, tuple(attribute.arguments), tuple(attribute.tensors)
         if isinstance(attribute, Stored):
             return "tensor", attribute.is_parameter, str(attribute.array.dtype)
         if attribute.is_sequential:
@@ -216,7 +215,7 @@ class Classes:
         def is_default(argument: str, value: Any) -> bool:
             is_same = (place, f"{prefix}{argument}") not in template.places
             if argument == "eps":
-                return is_same and abs(value - 1e-5) < 1e-10
+                return is_same and value == 1e-5
             return is_same and argument in _DEFAULTS and value == _DEFAULTS[argument]
 
         if isinstance(attribute, Layer):
@@ -226,11 +225,11 @@ class Classes:
                 for key, value in items
                 if not is_default(key, value)
             ]
+            texts += _dtype_texts(attribute.dtype)
             return f"nn.{attribute.kind}({', '.join(texts)})"
         if isinstance(attribute, Stored):
-            dtype = from_numpy(attribute.array.dtype).name
-            kind = "" if dtype == "float32" else f", dtype=torch.{dtype}"
-            empty = f"torch.zeros({shown('shape', tuple(attribute.array.shape))}{kind})"
+            kinds = _dtype_texts(from_numpy(attribute.array.dtype).name)
+            empty = f"torch.zeros({', '.join([shown('shape', tuple(attribute.array.shape)), *kinds])})"
             return f"nn.Parameter({empty})" if attribute.is_parameter else empty
         if attribute.is_sequential:
             inner = attribute.attributes.items()
@@ -264,13 +263,18 @@ class Classes:
         return indented([*_PRETRAINED[:-3], "    del folder  # it has no weights", "    return cls().eval()"])
 
 
+def _dtype_texts(name: str) -> list[str]:
+    """The argument for an element type other than PyTorch's own."""
+    return [] if name == "float32" else [f"dtype=torch.{name}"]
+
+
 def _joined(name: str, argument: str) -> str:
     return re.sub(r"\W+", "_", f"{name}_{argument}")
 
 
 def _value_text(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
-        return short(float(value))
+        return literal(np.array(value, np.float64))
     if isinstance(value, str):
         return quoted(value)
     return str(tuple(int(item) for item in value)) if isinstance(value, tuple) else str(value)

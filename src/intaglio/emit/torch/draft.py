@@ -12,6 +12,7 @@ from intaglio.emit.pythonic.block import (
     Statement,
     UnsayableError,
     Writer,
+    has_literal_shape,
     is_plain,
     literal,
     sizes_text,
@@ -81,6 +82,12 @@ class Layer:
     arguments: dict[str, Any]
     tensors: dict[str, Array]
 
+    @property
+    def dtype(self) -> str:
+        """The element type of its weights; counters are of their own."""
+        kinds = (from_numpy(array.dtype).name for array in self.tensors.values() if is_float_array(array))
+        return next(kinds, "float32")
+
 
 @dataclass
 class Stored:
@@ -136,6 +143,11 @@ class Draft:
             is_parameter = value.dtype.is_float and value.constant.ndim > 0
             self.stored[value] = self.add((value_hint(value),), Stored(value.constant, is_parameter))
         return self.stored[value]
+
+
+def is_float_array(array: Array) -> bool:
+    """Whether an array holds floats, of types that NumPy lacks too."""
+    return from_numpy(array.dtype).is_float
 
 
 Attribute: TypeAlias = Layer | Stored | Draft
@@ -216,7 +228,7 @@ def constant_text(value: Value, writer: Writer) -> str:
         raise UnsayableError(f"%{value.name} is a constant sequence")
     dtype_text(from_numpy(array.dtype))
     is_small = array.size <= INLINE and (array.dtype.kind in "iub" or array.ndim == 0)
-    if is_small and is_plain(array):
+    if is_small and is_plain(array) and has_literal_shape(array):
         return array_text(literal(array), value.dtype)
     if not isinstance(writer, TorchWriter):
         return "self.constant"

@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.emit.python.words import has_defaults
+from intaglio.emit.python.words import has_defaults, is_double, short, shortened
 from intaglio.emit.pythonic.block import Site, UnsayableError, conv_windows, literal, quoted
 from intaglio.emit.pythonic.movement import print_roi_align, resize_options
-from intaglio.emit.torch.draft import TorchWriter
+from intaglio.emit.torch.draft import TorchWriter, is_float_array
 from intaglio.emit.torch.linear import Linear
 from intaglio.emit.torch.printers import print_gather
-from intaglio.emit.torch.words import PRINTERS, checked, says
-from intaglio.ir.dtype import BOOL
+from intaglio.emit.torch.words import FLOATS, PRINTERS, checked, says
+from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import BOOL, FLOAT32, FLOAT64, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array
+from intaglio.ir.types import TensorType
 from intaglio.ops.indices import known_length
 
 
@@ -28,16 +30,36 @@ def constants(site: Site, *positions: int) -> list[Array] | None:
 
 
 def layer(site: Site, kind: str, arguments: dict[str, Any], tensors: dict[str, Array]) -> str:
-    """The call of a layer of torch.nn that the module then holds."""
-    writer = site.writer
+    """The call of a layer of torch.nn that the module then holds, and whose tensors have the type of its operand."""
+    writer, given = site.writer, site.value(0).dtype
+    if any(is_float_array(array) and from_numpy(array.dtype) != given for array in tensors.values()):
+        raise UnsayableError(f"weights of another type than {given}")
     if not isinstance(writer, TorchWriter):
         raise UnsayableError("no module to hold the layer")
     return f"self.{writer.draft.add_layer(site.node, kind, arguments, tensors)}({site.x(0)})"
 
 
 def is_float(value: Value) -> bool:
-    """Whether a layer of torch.nn may hold a value as its weights."""
+    """Whether PyTorch's functions compute with a value as exactly as ONNX asks for."""
     return value.dtype.name in ("float32", "float64")
+
+
+def is_weight(value: Value) -> bool:
+    """Whether a layer of torch.nn may hold a value as its weights."""
+    return value.dtype.name in FLOATS
+
+
+def need_one_float_type(site: Site) -> None:
+    """Raise where floats of several types meet, which PyTorch refuses or gives another type than ONNX."""
+    values = [value for value in (*site.node.inputs, *site.node.outputs) if value is not None]
+    kinds = {value.dtype for value in values if isinstance(value.type, TensorType) and value.dtype.is_float}
+    if len(kinds) > 1:
+        raise UnsayableError(f"{site.op.name} of {' and '.join(sorted(map(str, kinds)))}")
+
+
+def has_channels(value: Value) -> bool:
+    """Whether an image certainly has channels, without which PyTorch takes none."""
+    return isinstance(value.shape[1], int) and value.shape[1] > 0
 
 
 def plain(numbers: Sequence[Any]) -> Any:
@@ -62,11 +84,13 @@ PRINTERS[Linear.domain, "Linear"] = checked(print_linear)
 def _conv(site: Site) -> str:
     weight, windows = site.value(1), conv_windows(site)
     count = len(windows)
+    if 0 in (site.node.output.tensor.shape or ()):  # which PyTorch refuses
+        return f"{site.x(0)}.new_zeros({site.shape(site.node.output)})"
     if not 1 <= count <= 3:
         raise UnsayableError("a convolution over other than one to three axes")
     strides, dilations = [w.stride for w in windows], [w.dilation for w in windows]
     begins, ends = [w.begin for w in windows], [w.end for w in windows]
-    arrays = constants(site, 1, 2) if is_float(weight) else None
+    arrays = constants(site, 1, 2) if is_weight(weight) else None
     is_even = begins == ends and all(isinstance(pad, int) for pad in begins)
     if arrays is not None and is_even:
         return _conv_layer(site, f"Conv{count}d", arrays, strides, begins, dilations)
@@ -103,7 +127,7 @@ def _conv_transpose(site: Site) -> str:
     windows = site.op.windows(x.shape[2:], weight.shape[2:])
     begins, outputs = (site.writer.sizes([getattr(w, name) for w in windows]) for name in ("begin", "output"))
     strides, dilations = tuple(w.stride for w in windows), tuple(w.dilation for w in windows)
-    arrays = constants(site, 1, 2) if is_float(weight) else None
+    arrays = constants(site, 1, 2) if is_weight(weight) else None
     if arrays is not None and has_defaults(
         site.op, "strides", "dilations", "group", "kernel_shape", "pads", "output_padding"
     ):
@@ -135,18 +159,20 @@ def _transposed_layer(site: Site, arrays: list[Array], strides: Any, pads: Any, 
 def _batch_norm(site: Site) -> str:
     if site.op.training_mode or len(site.node.outputs) > 1 or not 2 <= site.rank() <= 5:
         raise UnsayableError("a batch normalisation that learns")
-    arrays = constants(site, 1, 2, 3, 4) if is_float(site.value(1)) else None
+    need_one_float_type(site)
+    arrays = constants(site, 1, 2, 3, 4) if is_weight(site.value(1)) else None
     if arrays is None:
         operands = [site.x(0), site.x(3), site.x(4), site.x(1), site.x(2)]
-        return f"functional.batch_norm({', '.join(operands)}, eps={site.op.epsilon:g})"
+        return f"functional.batch_norm({', '.join(operands)}, eps={short(site.node, site.op.epsilon)})"
     names = ("weight", "bias", "running_mean", "running_var")
     tensors = dict(zip(names, arrays, strict=True)) | {"num_batches_tracked": np.array(0, np.int64)}
     kind = f"BatchNorm{max(site.rank() - 2, 1)}d"
-    return layer(site, kind, {"num_features": len(arrays[0]), "eps": site.op.epsilon}, tensors)
+    return layer(site, kind, {"num_features": len(arrays[0]), "eps": shortened(site.node, site.op.epsilon)}, tensors)
 
 
 @says("LayerNormalization")
 def _layer_norm(site: Site) -> str:
+    need_one_float_type(site)
     op, rank = site.op, site.rank()
     shape = site.value(0).shape[op.axis % rank :]
     if len(site.node.outputs) > 1 or op.stash_type != 1 or not all(isinstance(size, int) for size in shape):
@@ -154,13 +180,13 @@ def _layer_norm(site: Site) -> str:
     has_whole = all(not site.has(i) or site.value(i).tensor.shape == shape for i in (1, 2))
     if not has_whole:
         raise UnsayableError("weights that are broadcast")
-    arrays = constants(site, 1, 2) if is_float(site.value(1)) else None
+    arrays = constants(site, 1, 2) if is_weight(site.value(1)) else None
     if arrays is None:
         operands = [site.x(0), str(tuple(shape)), site.x(1), site.optional(2)]
-        return f"functional.layer_norm({', '.join(operands)}, eps={op.epsilon:g})"
+        return f"functional.layer_norm({', '.join(operands)}, eps={short(site.node, op.epsilon)})"
     arguments = {
         "normalized_shape": plain(shape) if len(shape) == 1 else tuple(shape),
-        "eps": op.epsilon,
+        "eps": shortened(site.node, op.epsilon),
         "bias": len(arrays) > 1,
     }
     return layer(site, "LayerNorm", arguments, dict(zip(("weight", "bias"), arrays, strict=False)))
@@ -168,29 +194,39 @@ def _layer_norm(site: Site) -> str:
 
 @says("RMSNormalization")
 def _rms_norm(site: Site) -> str:
+    need_one_float_type(site)
     op, rank = site.op, site.rank()
     shape = site.value(0).shape[op.axis % rank :]
     if not all(isinstance(size, int) for size in shape) or site.value(1).tensor.shape != shape or op.stash_type != 1:
         raise UnsayableError("weights that are broadcast, or open sizes")
-    arrays = constants(site, 1) if is_float(site.value(1)) else None
+    arrays = constants(site, 1) if is_weight(site.value(1)) else None
     if arrays is None:
-        return f"functional.rms_norm({site.x(0)}, {tuple(shape)}, {site.x(1)}, eps={op.epsilon:g})"
-    arguments = {"normalized_shape": plain(shape) if len(shape) == 1 else tuple(shape), "eps": op.epsilon}
+        return f"functional.rms_norm({site.x(0)}, {tuple(shape)}, {site.x(1)}, eps={short(site.node, op.epsilon)})"
+    arguments = {
+        "normalized_shape": plain(shape) if len(shape) == 1 else tuple(shape),
+        "eps": shortened(site.node, op.epsilon),
+    }
     return layer(site, "RMSNorm", arguments, {"weight": arrays[0]})
 
 
 @says("GroupNormalization")
 def _group_norm(site: Site) -> str:
-    arrays = constants(site, 1, 2) if is_float(site.value(1)) else None
+    arrays = constants(site, 1, 2) if is_weight(site.value(1)) else None
     if arrays is None or site.op.stash_type != 1:
         raise UnsayableError("weights that are no constants")
-    arguments = {"num_groups": site.op.num_groups, "num_channels": len(arrays[0]), "eps": site.op.epsilon}
+    if len(arrays[0]) == site.op.num_groups and not _has_several((*site.value(0).shape[:1], *site.value(0).shape[2:])):
+        raise UnsayableError("a normalisation of one element, which PyTorch refuses")
+    arguments = {
+        "num_groups": site.op.num_groups,
+        "num_channels": len(arrays[0]),
+        "eps": shortened(site.node, site.op.epsilon),
+    }
     return layer(site, "GroupNorm", arguments, dict(zip(("weight", "bias"), arrays, strict=True)))
 
 
 @says("PRelu")
 def _prelu(site: Site) -> str:
-    arrays = constants(site, 1) if is_float(site.value(1)) else None
+    arrays = constants(site, 1) if is_weight(site.value(1)) else None
     if arrays is None or site.rank() < 2:
         raise UnsayableError("a slope that is no constant")
     slope = arrays[0]
@@ -203,7 +239,7 @@ def _prelu(site: Site) -> str:
 @says("Gather")
 def _gather(site: Site) -> str | None:
     table, indices = site.value(0), site.value(1)
-    is_table = table.constant is not None and table.constant.ndim == 2 and table.dtype.name == "float32"
+    is_table = table.constant is not None and table.constant.ndim == 2 and is_weight(table)
     if site.op.axis == 0 and is_table and indices.constant is None and isinstance(site.writer, TorchWriter):
         assert table.constant is not None
         rows, columns = table.constant.shape
@@ -234,7 +270,7 @@ def _recurrent(site: Site) -> str | None:
     op = site.op
     is_plain = has_defaults(op, "hidden_size", "direction", "linear_before_reset")
     arrays = constants(site, 1, 2, 3)
-    is_plain = is_plain and arrays is not None and is_float(site.value(1)) and op.direction != "reverse"
+    is_plain = is_plain and arrays is not None and is_weight(site.value(1)) and op.direction != "reverse"
     if not is_plain or site.has(4) or site.has(7) or (op.name == "GRU" and not op.linear_before_reset):
         raise UnsayableError("a recurrent layer with lengths, peepholes or functions of its own")
     if not isinstance(site.writer, TorchWriter) or arrays is None:
@@ -293,7 +329,15 @@ def _ordered(array: Array, kind: str, size: int) -> Array:
 def _instance_norm(site: Site) -> str:
     if site.rank() < 3 or not is_float(site.value(0)):
         raise UnsayableError("an instance normalisation of narrow floats")
-    return f"functional.instance_norm({site.x(0)}, weight={site.x(1)}, bias={site.x(2)}, eps={site.op.epsilon:g})"
+    if not _has_several(site.value(0).shape[2:]):
+        raise UnsayableError("a normalisation of one element, which PyTorch refuses")
+    eps = short(site.node, site.op.epsilon)
+    return f"functional.instance_norm({site.x(0)}, weight={site.x(1)}, bias={site.x(2)}, eps={eps})"
+
+
+def _has_several(sizes: Sequence[Dim]) -> bool:
+    """Whether there is certainly more than one element, or none."""
+    return any(isinstance(size, int) and size != 1 for size in sizes)
 
 
 @says("Softmax", "LogSoftmax")
@@ -304,6 +348,7 @@ def _softmax(site: Site) -> str:
 
 @says("Attention")
 def _attention(site: Site) -> str:
+    need_one_float_type(site)
     op, node = site.op, site.node
     is_plain = len(node.outputs) == 1 and len(node.inputs) <= 4 and has_defaults(op, "scale")
     is_plain = is_plain and all(site.rank(i) == 4 for i in range(3)) and is_float(site.value(0))
@@ -312,13 +357,16 @@ def _attention(site: Site) -> str:
         raise UnsayableError("more than queries, keys, values and a mask")
     operands = [site.x(0), site.x(1), site.x(2)]
     operands += [f"attn_mask={site.x(3)}"] if site.has(3) else []
-    operands += [f"scale={op.scale:.9g}"] if op.scale is not None and not _is_usual(op.scale, site.value(0)) else []
+    if op.scale is not None and not _is_usual(op.scale, site):
+        operands.append(f"scale={short(node, op.scale)}")
     return f"functional.scaled_dot_product_attention({', '.join(operands)})"
 
 
-def _is_usual(scale: float, query: Value) -> bool:
-    size = query.shape[-1]
-    return isinstance(size, int) and abs(scale - size**-0.5) < 1e-6
+def _is_usual(scale: float, site: Site) -> bool:
+    """Whether a scale is what PyTorch takes itself, to a few roundings."""
+    size = site.value(0).shape[-1]
+    most = 1e-15 if is_double(site.node) else 5e-7
+    return isinstance(size, int) and size > 0 and abs(scale * size**0.5 - 1) < most
 
 
 def _is_whole_mask(site: Site) -> bool:
@@ -343,7 +391,7 @@ def _pool_arguments(site: Site) -> tuple[Any, list[str], str | None]:
 def _plain_pool(site: Site, windows: Any) -> dict[str, Any] | None:
     """The arguments of a pool that PyTorch has; None where it has not."""
     is_known = all(isinstance(w.begin, int) and w.begin == w.end and 2 * w.begin <= w.kernel for w in windows)
-    if not is_known or not 1 <= len(windows) <= 3 or not is_float(site.value(0)):
+    if not is_known or not has_channels(site.value(0)) or not 1 <= len(windows) <= 3 or not is_float(site.value(0)):
         return None
     named: dict[str, Any] = {"stride": plain([w.stride for w in windows])}
     named["padding"] = plain([w.begin for w in windows])
@@ -388,7 +436,8 @@ def _average_pool(site: Site) -> str:
     windows, numbers, ceil_mode = _pool_arguments(site)
     named = _plain_pool(site, windows)
     margin = bool(site.op.count_include_pad)
-    if named is None or any(w.dilation != 1 for w in windows) or (ceil_mode and margin):
+    is_refused = len(windows) == 3 and any(w.begin for w in windows)  # PyTorch forgets the margin of small images
+    if named is None or is_refused or any(w.dilation != 1 for w in windows) or (ceil_mode and margin):
         flags = ["ceil_mode=True"] if ceil_mode else []
         return site.call("average_pool", site.x(0), *numbers, *flags, count_margin=True if margin else None)
     flag = "" if margin or not any(w.begin for w in windows) else ", count_include_pad=False"
@@ -429,10 +478,18 @@ def _resize(site: Site) -> str:
 def _grid_sample(site: Site) -> str:
     op = site.op
     mode: str = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}[op.mode]
-    if site.rank() not in (4, 5) or not is_float(site.value(0)) or (mode == "bicubic" and site.rank() == 5):
+    if site.rank() not in (4, 5) or not site.value(0).dtype.is_float or (mode == "bicubic" and site.rank() == 5):
         raise UnsayableError("a grid that PyTorch does not sample")
     options = f"mode={quoted(mode)}, padding_mode={quoted(op.padding_mode)}, align_corners={bool(op.align_corners)}"
-    return f"functional.grid_sample({site.x(0)}, {site.x(1)}, {options})"
+    given, places = site.value(0).dtype, site.value(1).dtype
+    compute = FLOAT64 if FLOAT64 in (given, places) else FLOAT32
+    back = "" if given == compute else f".to({site.dtype(given)})"
+    return f"functional.grid_sample({_in_type(site, 0, compute)}, {_in_type(site, 1, compute)}, {options}){back}"
+
+
+def _in_type(site: Site, position: int, dtype: DType) -> str:
+    """An operand in the type in which a node is computed."""
+    return site.x(position) if site.value(position).dtype == dtype else f"{site.x(position)}.to({site.dtype(dtype)})"
 
 
 says("RoiAlign")(print_roi_align)

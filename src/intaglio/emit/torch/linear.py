@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from intaglio.emit.python.words import has_defaults
+from intaglio.emit.torch.words import FLOATS
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Op
@@ -34,9 +35,7 @@ def find_linear_layers(graph: Graph) -> None:
 
 
 def _is_matrix(value: Value | None) -> bool:
-    return (
-        value is not None and value.constant is not None and value.constant.ndim == 2 and value.dtype.name == "float32"
-    )
+    return value is not None and value.constant is not None and value.constant.ndim == 2 and value.dtype.name in FLOATS
 
 
 def _is_bias(value: Value | None, size: object) -> bool:

@@ -44,8 +44,9 @@ def write(wish: Wish) -> Source:
     graph = wish.graph
     find_attention(graph)
     remove_dead_code(graph, nothing_stays)
-    make_sayable(graph, lambda node: _try(node, graph))
     find_linear_layers(graph)
+    make_sayable(graph, lambda node: _try(node, graph))
+    find_linear_layers(graph)  # those that expansions are made of
     root = _Structure(graph).build()
     classes = Classes(root)
     text = classes.source(wish.name, graph)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from intaglio.emit.python.words import short
+from intaglio.emit.python.words import has_defaults, is_double, short
 from intaglio.emit.pythonic.block import Printer, Site, UnsayableError, is_plain, literal, quoted
 from intaglio.emit.pythonic.infix import INFIX
 from intaglio.emit.pythonic.movement import library_calls, print_slice, reshaped, sliced_shape
@@ -16,6 +16,9 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64
 from intaglio.ir.graph import Value
 from intaglio.ops.indices import numbered_dtype
+
+SOFTPLUS_THRESHOLD = 40
+"""Above this, x and log(1 + exp(x)) are one number of double precision."""
 
 
 def _template(template: str) -> Printer:
@@ -28,7 +31,6 @@ for _name, _text in {
     "Ceil": "{}.ceil()",
     "Floor": "{}.floor()",
     "Round": "{}.round()",
-    "Sign": "{}.sign()",
     "Sqrt": "{}.sqrt()",
     "Exp": "{}.exp()",
     "Log": "{}.log()",
@@ -47,7 +49,6 @@ for _name, _text in {
     "Relu": "functional.relu({})",
     "Erf": "{}.erf()",
     "Sigmoid": "torch.sigmoid({})",
-    "Softplus": "functional.softplus({})",
     "Softsign": "functional.softsign({})",
     "HardSwish": "functional.hardswish({})",
     "Mish": "functional.mish({})",
@@ -61,16 +62,38 @@ for _name, _printer in library_calls().items():
     says(_name)(_printer)
 
 
+@says("Sign")
+def _sign(site: Site) -> str:
+    x = site.x(0)
+    return f"torch.where({x}.isnan(), {x}, {x}.sign())" if site.value(0).dtype.is_float else f"{x}.sign()"
+
+
 @says("LeakyRelu")
 def _leaky_relu(site: Site) -> str:
-    slope = "" if abs(site.op.alpha - 0.01) < 1e-9 else f", {short(site.op.alpha)}"
-    return f"functional.leaky_relu({site.x(0)}{slope})"
+    slope = short(site.node, site.op.alpha)
+    return f"functional.leaky_relu({site.x(0)}{'' if slope == '0.01' else f', {slope}'})"
+
+
+@says("Softplus")
+def _softplus(site: Site) -> str:
+    """PyTorch takes x for its softplus above a threshold, which is too low for double precision."""
+    threshold = f", threshold={SOFTPLUS_THRESHOLD}" if is_double(site.node) else ""
+    return f"functional.softplus({site.x(0)}{threshold})"
 
 
 @says("Elu", "Celu")
 def _elu(site: Site) -> str:
-    alpha = "" if site.op.alpha == 1 else f", alpha={short(site.op.alpha)}"
+    alpha = "" if site.op.alpha == 1 else f", alpha={short(site.node, site.op.alpha)}"
     return f"functional.{site.op.name.lower()}({site.x(0)}{alpha})"
+
+
+@says("Selu")
+def _selu(site: Site) -> str:
+    x, node = site.x(0), site.node
+    if has_defaults(site.op) and not is_double(node):
+        return f"functional.selu({x})"
+    alpha, gamma = (short(node, number) for number in (site.op.alpha, site.op.gamma))
+    return f"{gamma} * torch.where({x} > 0, {x}, {alpha} * torch.expm1({x}.clamp(max=0)))"
 
 
 @says("Gelu")
@@ -81,12 +104,12 @@ def _gelu(site: Site) -> str:
 @says("Swish")
 def _swish(site: Site) -> str:
     x, alpha = site.x(0), site.op.alpha
-    return f"functional.silu({x})" if alpha == 1 else f"{x} * torch.sigmoid({short(alpha)} * {x})"
+    return f"functional.silu({x})" if alpha == 1 else f"{x} * torch.sigmoid({short(site.node, alpha)} * {x})"
 
 
 @says("HardSigmoid")
 def _hard_sigmoid(site: Site) -> str:
-    return f"({site.x(0)} * {short(site.op.alpha)} + {short(site.op.beta)}).clamp(0, 1)"
+    return f"({site.x(0)} * {short(site.node, site.op.alpha)} + {short(site.node, site.op.beta)}).clamp(0, 1)"
 
 
 @says("Div")
@@ -187,8 +210,9 @@ def _cast(site: Site) -> str:
     given, wanted = site.value(0).dtype, site.node.output.dtype
     if given == wanted:
         return site.x(0)
-    through = ".to(torch.int32)" if given.is_float and wanted.is_integer and wanted.bits < 32 else ""
-    return f"{site.x(0)}{through}.to({site.dtype(wanted)})"
+    if given.is_float and wanted.is_integer:
+        return site.call("to_integer", site.x(0), site.dtype(wanted))
+    return f"{site.x(0)}.to({site.dtype(wanted)})"
 
 
 @says("BitCast")
@@ -210,10 +234,10 @@ def _gemm(site: Site) -> str:
     left = f"{site.x(0)}.T" if op.transA else site.x(0)
     right = f"{site.x(1)}.T" if op.transB else site.x(1)
     result = f"{left} @ {right}"
-    result = result if op.alpha == 1 else f"{short(op.alpha)} * ({result})"
+    result = result if op.alpha == 1 else f"{short(site.node, op.alpha)} * ({result})"
     if not site.has(2):
         return result
-    return f"{result} + {site.x(2) if op.beta == 1 else f'{short(op.beta)} * {site.x(2)}'}"
+    return f"{result} + {site.x(2) if op.beta == 1 else f'{short(site.node, op.beta)} * {site.x(2)}'}"
 
 
 @says("Einsum")
@@ -246,7 +270,23 @@ def _reshaped(site: Site, shape: Sequence[Dim] | None) -> str | None:
         flat = _flattened(site, given, shape)
         if flat is not None:
             return flat
-    return reshaped(site, shape)
+    return _batched(site, given, shape) or reshaped(site, shape)
+
+
+def _batched(site: Site, given: Sequence[Dim] | None, shape: Sequence[Dim] | None) -> str | None:
+    """A reshape of known sizes whose first axis is 1, said so that a batch of another size goes through too.
+
+    It stays the first axis, or is merged with the second, or comes apart from it.
+    """
+    if not given or not shape or not all(isinstance(size, int) and size > 0 for size in (*given, *shape)):
+        return None
+    x, old, new = site.x(0), tuple(given), tuple(shape)
+    if old[0] == new[0] == 1:
+        is_flat = len(new) == 2 and len(old) > 2
+        return f"{x}.flatten(1)" if is_flat else f"{x}.reshape({', '.join([f'{x}.shape[0]', *map(str, new[1:])])})"
+    if old[0] == 1 and old[1:] == new:
+        return f"{x}.flatten(0, 1)"
+    return f"{x}.unflatten(0, (-1, {new[1]}))" if new[0] == 1 and new[1:] == old else None
 
 
 def _flattened(site: Site, given: Sequence[Dim], shape: Sequence[Dim]) -> str | None:

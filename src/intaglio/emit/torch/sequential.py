@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from intaglio.emit.python.words import is_double, shortened
 from intaglio.emit.pythonic.block import Site, UnsayableError
 from intaglio.emit.torch.draft import Draft, Layer, TorchWriter, constant_text, new_names
+from intaglio.emit.torch.layers import has_channels
+from intaglio.emit.torch.printers import SOFTPLUS_THRESHOLD
 from intaglio.emit.torch.words import language
 from intaglio.ir.graph import Node
 from intaglio.ir.op import Array
@@ -16,7 +19,6 @@ _PLAIN = {
     "Tanh": "Tanh",
     "HardSwish": "Hardswish",
     "Mish": "Mish",
-    "Softplus": "Softplus",
     "Identity": "Identity",
 }
 
@@ -26,12 +28,14 @@ def sequential_layer(node: Node) -> tuple[str, dict[str, Any], dict[str, Array]]
     op = node.op
     if op.domain == "" and op.name in _PLAIN:
         return _PLAIN[op.name], {}, {}
+    if op.domain == "" and op.name == "Softplus":
+        return "Softplus", {"threshold": SOFTPLUS_THRESHOLD} if is_double(node) else {}, {}
     if op.domain == "" and op.name == "Swish" and op.alpha == 1:
         return "SiLU", {}, {}
     if op.domain == "" and op.name == "Gelu":
         return "GELU", {"approximate": "tanh"} if op.approximate == "tanh" else {}, {}
     if op.domain == "" and op.name == "LeakyRelu":
-        return "LeakyReLU", {"negative_slope": op.alpha}, {}
+        return "LeakyReLU", {"negative_slope": shortened(node, op.alpha)}, {}
     if op.domain == "" and op.name == "Flatten" and op.axis == 1:
         return "Flatten", {}, {}
     if op.domain == "" and op.name == "MaxPool" and len(node.outputs) == 1:
@@ -43,7 +47,9 @@ def _max_pool(node: Node) -> tuple[str, dict[str, Any], dict[str, Array]] | None
     if node.input.tensor.shape is None or node.input.rank not in (3, 4, 5):
         return None
     windows = node.op.windows(node.input.shape[2:])
-    if any(not isinstance(w.begin, int) or w.begin != w.end or 2 * w.begin > w.kernel for w in windows):
+    if not has_channels(node.input) or any(
+        not isinstance(w.begin, int) or w.begin != w.end or 2 * w.begin > w.kernel for w in windows
+    ):
         return None
     columns = {"kernel_size": "kernel", "stride": "stride", "padding": "begin", "dilation": "dilation"}
     arguments: dict[str, Any] = {}

@@ -32,12 +32,11 @@ RESERVED = frozenset(
     }
 )
 
-KNOWN = frozenset(
+FLOATS = frozenset(["float64", "float32", "float16", "bfloat16"])
+"""The element types that the weights of a layer may have."""
+
+KNOWN = FLOATS | frozenset(
     [
-        "float64",
-        "float32",
-        "float16",
-        "bfloat16",
         "int64",
         "int32",
         "int16",

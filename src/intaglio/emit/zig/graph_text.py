@@ -187,7 +187,9 @@ class GraphText:
         return fields([*parts, ("offset", str(self._place(array)))])
 
     def _place(self, array: Array) -> int:
-        """Where an array begins in the file."""
+        """Where an array begins in the file; one without bytes takes no place, which might lie behind the last byte."""
+        if not array.nbytes:
+            return 0
         start = -(-self.size // ALIGNMENT) * ALIGNMENT
         self.arrays.append((start, array))
         self.size = start + array.nbytes

@@ -144,7 +144,7 @@ def unique(x: Any, axis: int | None, is_sorted: bool) -> tuple[Any, ...]:
     """The different elements or slices, where each comes first, which one each element is, and how often they come."""
     data, along = (x.reshape(-1), 0) if axis is None else (x, axis % x.ndim)
     ranks = np.unique(data, return_inverse=True)[1].reshape(data.shape)
-    rows = np.moveaxis(ranks, along, 0).reshape(data.shape[along], -1)
+    rows = np.moveaxis(ranks, along, 0).reshape(data.shape[along], data.size // max(data.shape[along], 1))
     first, inverse, counts = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)[1:]
     inverse = inverse.reshape(-1)
     if not is_sorted:
@@ -166,7 +166,7 @@ def running(xp: Any, x: Any, function: str, axis: int, exclusive: bool, reverse:
     """The running sums or products along an axis."""
     x = xp.flip(x, axis) if reverse else x
     result = getattr(xp, function)(x, axis=axis, dtype=x.dtype)
-    if exclusive:
+    if exclusive and x.shape[axis]:
         first = xp.full_like(xp.take(x, xp.asarray([0]), axis=axis), 0 if function == "cumsum" else 1)
         result = xp.concatenate([first, xp.take(result, xp.arange(x.shape[axis] - 1), axis=axis)], axis=axis)
     return xp.flip(result, axis) if reverse else result

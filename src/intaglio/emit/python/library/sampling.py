@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 
-def resize_axis(size: int, resized: int, scale: float, length: float, coordinates: str, roi: Any, exact: bool) -> Any:
-    """Where the elements of a resized axis lie in the original one."""
-    x = np.arange(resized, dtype=np.float64)
-    scale = float(np.float32(scale))
+def resize_axis(
+    old: int, new: int, scaling: float, wanted: float, coordinates: str, roi: Any, exact: bool, dtype: Any
+) -> Any:
+    """Where the elements of a resized axis lie in the original one, computed in a float type."""
+    x = np.arange(new, dtype=dtype)
+    scale, start, end = (dtype(np.float32(number)) for number in (scaling, *roi))
+    size, resized, length = dtype(old), dtype(new), dtype(wanted)
 
     def back(places: Any) -> Any:
         return places * size / resized if exact else places / scale
@@ -20,20 +23,19 @@ def resize_axis(size: int, resized: int, scale: float, length: float, coordinate
     if coordinates == "asymmetric":
         places = back(x)
     elif coordinates == "align_corners":
-        places = x * (size - 1) / (length - 1) if resized > 1 else x * 0
+        places = x * (size - 1) / (length - 1) if new > 1 else x * 0
     elif coordinates == "tf_crop_and_resize":
-        start, end = roi
         places = x * 0 + 0.5 * (start + end) * (size - 1)
-        if resized > 1:
+        if new > 1:
             places = start * (size - 1) + x * (end - start) * (size - 1) / (resized - 1)
         return places.astype(np.float32).astype(np.float64)
     elif coordinates == "pytorch_half_pixel":
-        places = centred if resized > 1 else x * 0
+        places = centred if new > 1 else x * 0
     elif coordinates == "half_pixel_symmetric":
         places = centred if exact else size / 2 * (1 - resized / (scale * size)) + centred
     else:
         places = centred
-    return places if exact else places.astype(np.float32).astype(np.float64)
+    return places.astype(np.float64) if exact else places.astype(np.float32).astype(np.float64)
 
 
 def resize_weights(places: Any, size: int, scale: float, mode: str, antialias: bool, cubic: float, inside: bool) -> Any:
@@ -91,12 +93,13 @@ def resize(
     }[rounding]
     given = [x.shape[axis] for axis in axes]
     resized, factors, lengths = resize_sizes(given, scales, sizes, policy)
-    is_exact = scales is None and policy == "stretch"
+    is_exact = scales is None and policy == "stretch" and mode == "nearest"
+    kind = np.float64 if mode == "nearest" else np.float32
     result: Any = x if mode == "nearest" else x.astype(xp.float64)
     outside = []
     for i, axis in enumerate(axes):
         region = (0.0, 1.0) if roi is None else (float(roi[i]), float(roi[i + len(axes)]))
-        places = resize_axis(given[i], resized[i], factors[i], lengths[i], coordinates, region, is_exact)
+        places = resize_axis(given[i], resized[i], factors[i], lengths[i], coordinates, region, is_exact, kind)
         outside.append((places < 0) | (places > given[i] - 1))
         if mode == "nearest":
             index = np.clip(round_place(places), 0, given[i] - 1).astype(np.int64)
@@ -104,11 +107,11 @@ def resize(
         elif given[i] != resized[i] or not np.array_equal(places, np.arange(given[i])):
             near, weights = resize_weights(places, given[i], factors[i], mode, antialias, cubic, inside)
             column = (-1,) + (1,) * (x.ndim - 1 - axis % x.ndim)
-            parts = (
-                xp.take(result, xp.asarray(near[:, k]), axis=axis) * xp.asarray(weights[:, k]).reshape(column)
-                for k in range(near.shape[1])
-            )
-            result = sum(parts)
+            total: Any = 0
+            for index, weight in zip(near.T, weights.T, strict=True):
+                share = xp.asarray(weight).reshape(column)
+                total = total + xp.where(share == 0, 0, xp.take(result, xp.asarray(index), axis=axis) * share)
+            result = total
     if coordinates == "tf_crop_and_resize":
         result = result.copy()
         for axis, mask in zip(axes, outside, strict=True):

@@ -14,9 +14,11 @@ def patches(xp: Any, x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
     count = len(kernel)
     extents = tuple((size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True))
     axes = tuple(range(x.ndim - count, x.ndim))
+    lacking = [max(extent - x.shape[axis], 0) for extent, axis in zip(extents, axes, strict=True)]
+    x = padded(xp, x, (*(0,) * count, *lacking))
     windows = xp.lib.stride_tricks.sliding_window_view(x, extents, axis=axes)
-    places = [slice(None, None, step) for step in (*strides, *dilations)]
-    return windows[(..., *places)]
+    places = [slice(None, 0 if lack else None, step) for lack, step in zip(lacking, strides, strict=True)]
+    return windows[(..., *places, *(slice(None, None, step) for step in dilations))]
 
 
 def padded(xp: Any, x: Any, pads: Any, value: Any = 0) -> Any:
@@ -95,7 +97,7 @@ def pool_windows(
     ]
     windows = patches(xp, padded(xp, x, (*pads[:count], *ends), value), kernel, strides, dilations)
     windows = windows[(slice(None), slice(None), *(slice(size) for size in outputs))]
-    return windows.reshape(*windows.shape[: 2 + count], -1)
+    return windows.reshape(*windows.shape[: 2 + count], math.prod(kernel))
 
 
 def pool_sizes(shape: Any, kernel: Any, strides: Any, pads: Any, dilations: Any, ceil_mode: bool) -> tuple[int, ...]:
@@ -226,7 +228,7 @@ def deform_conv(
             read = bilinear(x[n, part], base_y + moved[n, g, tap, 0], base_x + moved[n, g, tap, 1])
             cut[n, part, tap] = read if shares is None else read * shares[n, g, tap]
     grouped = cut.reshape(batch, groups, channels // groups * taps, rows * columns)
-    kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
+    kernels = weight.reshape(groups, weight.shape[0] // groups, math.prod(weight.shape[1:]))
     result = (kernels @ grouped).reshape(batch, weight.shape[0], rows, columns)
     return result if bias is None else result + bias.reshape(-1, 1, 1)
 

@@ -29,7 +29,7 @@ def pool_windows(x: Tensor, kernel: Any, strides: Any, pads: Any, dilations: Any
     for i in range(count):
         x = x.unfold(2 + i, (kernel[i] - 1) * dilations[i] + 1, strides[i])[..., :: dilations[i]]
         x = x.narrow(2 + i, 0, outputs[i])
-    return x.reshape(*x.shape[: 2 + count], -1)
+    return x.reshape(*x.shape[: 2 + count], math.prod(kernel))
 
 
 def pool_sizes(shape: Any, kernel: Any, strides: Any, pads: Any, dilations: Any, ceil_mode: bool) -> tuple[int, ...]:
@@ -78,11 +78,13 @@ def conv_transpose(
 
 
 def resize_places(
-    size: int, resized: int, scale: float, length: float, coordinates: str, roi: Any, exact: bool
+    old: int, new: int, scaling: float, wanted: float, coordinates: str, roi: Any, exact: bool, dtype: torch.dtype
 ) -> Tensor:
-    """Where the elements of a resized axis lie in the original one."""
-    x = torch.arange(resized, dtype=torch.float64)
-    scale = float(torch.tensor(scale, dtype=torch.float32))
+    """Where the elements of a resized axis lie in the original one, computed in a float type."""
+    x = torch.arange(new, dtype=dtype)
+    rounded = torch.tensor([scaling, *roi], dtype=torch.float32).to(dtype)
+    scale, start, end = rounded.unbind()
+    size, resized, length = torch.tensor([old, new, wanted], dtype=dtype).unbind()
 
     def back(places: Tensor) -> Tensor:
         return places * size / resized if exact else places / scale
@@ -91,20 +93,19 @@ def resize_places(
     if coordinates == "asymmetric":
         places = back(x)
     elif coordinates == "align_corners":
-        places = x * (size - 1) / (length - 1) if resized > 1 else x * 0
+        places = x * (size - 1) / (length - 1) if new > 1 else x * 0
     elif coordinates == "tf_crop_and_resize":
-        start, end = roi
         places = x * 0 + 0.5 * (start + end) * (size - 1)
-        if resized > 1:
+        if new > 1:
             places = start * (size - 1) + x * (end - start) * (size - 1) / (resized - 1)
         return places.to(torch.float32).to(torch.float64)
     elif coordinates == "pytorch_half_pixel":
-        places = centred if resized > 1 else x * 0
+        places = centred if new > 1 else x * 0
     elif coordinates == "half_pixel_symmetric":
         places = centred if exact else size / 2 * (1 - resized / (scale * size)) + centred
     else:
         places = centred
-    return places if exact else places.to(torch.float32).to(torch.float64)
+    return places.to(torch.float64) if exact else places.to(torch.float32).to(torch.float64)
 
 
 def resize_weights(
@@ -155,12 +156,13 @@ def resize(
             factors = [min(factors) if policy == "not_larger" else max(factors)] * len(given)
             resized = [math.floor(factor * size + 0.5) for factor, size in zip(factors, given, strict=True)]
         lengths = [float(size) for size in resized]
-    is_exact = scales is None and policy == "stretch"
+    is_exact = scales is None and policy == "stretch" and mode == "nearest"
+    kind = torch.float64 if mode == "nearest" else torch.float32
     result = x if mode == "nearest" else x.to(torch.float64)
     outside: list[Tensor] = []
     for i, axis in enumerate(axes):
         region = (0.0, 1.0) if roi is None else (float(roi[i]), float(roi[i + len(given)]))
-        places = resize_places(given[i], resized[i], factors[i], lengths[i], coordinates, region, is_exact)
+        places = resize_places(given[i], resized[i], factors[i], lengths[i], coordinates, region, is_exact, kind)
         outside.append((places < 0) | (places > given[i] - 1))
         if mode == "nearest":
             found = {"round_prefer_floor": (places - 0.5).ceil(), "round_prefer_ceil": (places + 0.5).floor()}
@@ -172,7 +174,8 @@ def resize(
             total = torch.zeros((), dtype=result.dtype, device=x.device)
             for k in range(near.shape[1]):
                 share = weights[:, k].reshape(column).to(x.device)
-                total = total + result.index_select(axis, near[:, k].to(x.device)) * share
+                taken = result.index_select(axis, near[:, k].to(x.device))
+                total = total + torch.where(share == 0, 0, taken * share)
             result = total
     if coordinates == "tf_crop_and_resize":
         for axis, mask in zip(axes, outside, strict=True):
@@ -212,8 +215,11 @@ def roi_align(
             for (row, row_share), (column, column_share) in itertools.product(*ends)
         ]
         sampled = torch.stack(parts).reshape(4, x.shape[1], *lines[0].shape, *lines[1].shape)
-        found.append(sampled.sum(dim=0).mean(dim=(2, 4)) if mode == "avg" else sampled.amax(dim=(0, 3, 5)))
-    return torch.stack(found).to(x.dtype)
+        if sampled.numel() == 0:  # a region turned inside out has no points
+            found.append(x.new_zeros((x.shape[1], height, width)))
+        else:
+            found.append(sampled.sum(dim=0).mean(dim=(2, 4)) if mode == "avg" else sampled.amax(dim=(0, 3, 5)))
+    return torch.stack(found).to(x.dtype) if found else x.new_zeros((0, x.shape[1], height, width))
 
 
 def dft(x: Tensor, length: int | None, axis: int, inverse: bool, onesided: bool) -> Tensor:
@@ -229,7 +235,7 @@ def dft(x: Tensor, length: int | None, axis: int, inverse: bool, onesided: bool)
         found = torch.fft.rfft(signal.real if signal.is_complex() else signal, size, axis)
     else:
         found = torch.fft.ifft(signal, size, axis) if inverse else torch.fft.fft(signal, size, axis)
-    return torch.view_as_real(found).to(x.dtype)
+    return torch.view_as_real(found.resolve_conj()).to(x.dtype)
 
 
 def stft(x: Tensor, step: int, window: Tensor | None, length: int | None, onesided: bool) -> Tensor:

@@ -16,6 +16,16 @@ def reshape(x: Tensor, shape: Tensor, allow_zero: bool = False) -> Tensor:
     return x.reshape(sizes)
 
 
+def to_integer(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """x in an integer type; floats out of range become the nearest integer, and NaN becomes 0."""
+    carrier = dtype if torch.iinfo(dtype).bits >= 32 else torch.int32
+    limits = torch.iinfo(carrier)
+    whole = x.to(torch.float64).nan_to_num(nan=0.0)
+    is_large = whole >= limits.max
+    inside = torch.where(is_large, 0.0, whole.clamp(min=limits.min)).to(carrier)
+    return torch.where(is_large, limits.max, inside).to(dtype)
+
+
 def unsqueeze(x: Tensor, axes: Any) -> Tensor:
     """x with axes of size 1 put in, at positions of the result."""
     for axis in sorted(axis % (x.ndim + len(axes)) for axis in axes):
@@ -43,7 +53,7 @@ def cut(x: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any = None) 
 
 
 def pad(x: Tensor, pads: Any, value: Any = 0, axes: Any = None, mode: str = "constant") -> Tensor:
-    """x with a margin along some axes: all begins, then all ends; a negative margin cuts."""
+    """x with a margin along some axes: all begins, then all ends; a negative margin cuts, before others are made."""
     chosen = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in axes]
     widths = [(0, 0)] * x.ndim
     for i, axis in enumerate(chosen):
@@ -53,8 +63,9 @@ def pad(x: Tensor, pads: Any, value: Any = 0, axes: Any = None, mode: str = "con
         if x.dtype == torch.bool:
             return functional.pad(x.to(torch.uint8), flat, value=int(bool(value))).to(torch.bool)
         return functional.pad(x, flat, value=value.item() if isinstance(value, Tensor) else value)
-    for axis, (before, behind) in enumerate(widths):
-        size = x.shape[axis]
+    for axis, (first, last) in enumerate(widths):
+        x = x.narrow(axis, max(-first, 0), x.shape[axis] + min(first, 0) + min(last, 0))
+        before, behind, size = max(first, 0), max(last, 0), x.shape[axis]
         places = torch.arange(-before, size + behind, device=x.device)
         if mode == "edge":
             places = places.clamp(0, size - 1)
@@ -100,7 +111,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "no
     steps = torch.tensor([math.prod(x.shape[i + 1 : count]) for i in range(count)], device=x.device)
     places = torch.where(indices < 0, indices + sizes, indices)
     rows = (places * steps).sum(dim=-1).reshape(-1, 1)
-    flat = x.reshape(math.prod(x.shape[:count]), -1)
+    flat = x.reshape(math.prod(x.shape[:count]), math.prod(x.shape[count:]))
     values = updates.reshape(rows.shape[0], flat.shape[1])
     return scatter_elements(flat, rows.expand_as(values), values, 0, reduction).reshape(x.shape)
 
@@ -130,7 +141,7 @@ def running(x: Tensor, function: str, axis: int, exclusive: bool, reverse: bool)
     """The running sums or products along an axis."""
     x = x.flip(axis) if reverse else x
     total = x.cumsum(axis, dtype=x.dtype) if function == "cumsum" else x.cumprod(axis, dtype=x.dtype)
-    if exclusive:
+    if exclusive and x.shape[axis]:
         first = torch.full_like(x.narrow(axis, 0, 1), 0 if function == "cumsum" else 1)
         total = torch.cat([first, total.narrow(axis, 0, x.shape[axis] - 1)], dim=axis)
     return total.flip(axis) if reverse else total

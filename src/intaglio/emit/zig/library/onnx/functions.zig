@@ -180,7 +180,7 @@ pub fn elu(comptime attribute: anytype, x: anytype) @TypeOf(x) {
 pub fn selu(comptime attribute: anytype, x: anytype) @TypeOf(x) {
     const alpha = get(attribute, "alpha", @as(f32, 1.67326319217681884765625));
     const gamma = get(attribute, "gamma", @as(f32, 1.05070102214813232421875));
-    return if (x > 0) gamma * x else gamma * alpha * math.expm1(x);
+    return if (x > 0) gamma * x else gamma * (alpha * math.expm1(x));
 }
 
 pub fn gelu(comptime attribute: anytype, x: anytype) @TypeOf(x) {

@@ -342,16 +342,18 @@ pub fn Pad(c: *Context, comptime attribute: anytype, in: anytype, out: anytype) 
     out[0].* = try padded(c, x, pads, mode, fill);
 }
 
-/// A tensor with elements added before and behind each axis, or taken away where a number is negative.
+/// A tensor with elements added before and behind each axis, after some are taken away where a number is negative.
 fn padded(c: *Context, x: anytype, pads: []const i64, mode: Mode, fill: Of(@TypeOf(x))) Error!@TypeOf(x) {
     var result = x;
     for (0..x.shape.len) |axis| {
-        const before = pads[axis];
-        const extent = @as(i64, @intCast(x.shape[axis])) + before + pads[axis + x.shape.len];
-        if (extent < 0) return error.Shape;
-        const sources = try c.alloc(?usize, @intCast(extent));
+        const first = pads[axis];
+        const last = pads[axis + x.shape.len];
+        const left = @as(i64, @intCast(x.shape[axis])) + @min(first, 0) + @min(last, 0);
+        if (left < 0) return error.Shape;
+        const sources = try c.alloc(?usize, @intCast(@max(first, 0) + left + @max(last, 0)));
         for (sources, 0..) |*source, place| {
-            source.* = sourceOf(@as(i64, @intCast(place)) - before, x.shape[axis], mode);
+            const found = sourceOf(@as(i64, @intCast(place)) - @max(first, 0), @intCast(left), mode);
+            source.* = if (found) |index| index + @as(usize, @intCast(@max(-first, 0))) else null;
         }
         result = try takenOr(c, result, axis, sources, fill);
     }

@@ -248,7 +248,7 @@ pub fn GridSample(c: *Context, comptime attribute: anytype, in: anytype, out: an
     const places = try c.alloc(f64, count);
     for (0..x.shape[0]) |n| for (0..points) |point| {
         for (places, 0..) |*place, axis| {
-            place.* = sampler.placeOf(asFloat(f32, grid.data[(n * points + point) * count + count - 1 - axis]), axis);
+            place.* = sampler.placeOf(asFloat(f64, grid.data[(n * points + point) * count + count - 1 - axis]), axis);
         }
         for (0..x.shape[1]) |channel| {
             const image = x.data[(n * x.shape[1] + channel) * plane ..][0..plane];
