@@ -10,7 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from .generators import KINDS
+from . import counted
+from .compiling import compile_plainly, is_optimised
+from .generators import KINDS, ROOMS, every_kind, room
 from .hunting import FOLDER, SHARE, TIMES, Record, be_strict, hunt, problem_of, variants_of
 from .judging import Variant
 from .minimise import Minimiser, faults, sort_of, test_of
@@ -29,9 +31,18 @@ def seeds_of(text: str) -> tuple[int, int]:
     return int(first or 0), int(last) if last else (-1 if colon else int(first) + 1)
 
 
+def can_minimise(kind: str) -> bool:
+    """Whether findings of a kind can be reduced: all models, and rooms that have a function for it."""
+    return kind in KINDS or hasattr(room(kind), "minimise")
+
+
 def minimise(kind: str, seed: int, times: int) -> int:
-    """Print a test for each way to run a seed's model that shows a fault."""
+    """Print a test for each way to run a seed's model that shows a fault, or a script for each of its programs."""
     be_strict()
+    if kind in ROOMS:
+        if not is_optimised(seed):
+            compile_plainly()
+        return 1 if room(kind).minimise(seed, times) else 0
     problem = problem_of(kind, seed, times)
     ways: list[Variant | None] = [*variants_of(kind, seed, SHARE), None]
     shown = 0
@@ -50,7 +61,7 @@ def minimise(kind: str, seed: int, times: int) -> int:
 def main() -> int:
     """Hunt; the exit code tells whether something was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.hunt", description="Look for wrong answers.")
-    parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="the kind of models; all by default")
+    parser.add_argument("--kind", choices=every_kind(), action="append", help="what is made; all by default")
     parser.add_argument("--seeds", type=seeds_of, default=(0, -1), metavar="A:B", help="one seed or a range")
     parser.add_argument("--jobs", type=int, default=2, help="how many processes")
     parser.add_argument("--minutes", type=float, default=1e9, help="when to stop")
@@ -58,13 +69,20 @@ def main() -> int:
     parser.add_argument("--minimise", action="store_true", help="reduce what one seed shows to a few nodes, as a test")
     parser.add_argument("--times", type=int, default=TIMES, help="how many times as many parts as in the tests")
     parser.add_argument("--again", action="store_true", help="do seeds again that are done")
+    parser.add_argument("--count", action="store_true", help="add the record to tests/hunt/counted.json, and stop")
     chosen = parser.parse_args()
+    if chosen.count:
+        for kind, counts in counted.add(chosen.folder).items():
+            print(f"{kind}: {counts['cases']} cases, {counts['findings']} findings")
+        return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if chosen.minimise:
+        if not chosen.kind or not can_minimise(chosen.kind[0]):
+            parser.error(f"--minimise takes one of these kinds: {', '.join(filter(can_minimise, every_kind()))}")
         return minimise(chosen.kind[0], chosen.seeds[0], chosen.times)
     record = Record(chosen.folder)
-    plan = plan_of(chosen.kind or sorted(KINDS), chosen.seeds, record, chosen.again)
+    plan = plan_of(chosen.kind or every_kind(), chosen.seeds, record, chosen.again)
     began = time.monotonic()
     tally = hunt(plan, chosen.jobs, began + 60 * chosen.minutes, record, chosen.times)
     print(

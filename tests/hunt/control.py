@@ -27,12 +27,13 @@ def problem(seed: int, times: int = 1) -> Problem:
         before = len(draft.nodes)
         g = Grower(draft, dice.of(("float32",) * 6 + ("float64",)))
         while len(draft.nodes) == before:
-            _grow(g)
+            grow(g)
         outputs += outputs_of(g, 0.2, draft.nodes[before:])
     return draft.problem(outputs, times)
 
 
-def _grow(g: Grower) -> None:
+def grow(g: Grower) -> None:
+    """One graph."""
     dice = g.dice
     while not g.pool:
         g.attempt(lambda grower: [grower.input(*shape_for(dice.of(ANCHORS), grower))])
@@ -47,7 +48,7 @@ def _grow(g: Grower) -> None:
 
 def inner(g: Grower) -> tuple[Draft, Grower]:
     """A draft for a body; its grower reads what is outside too."""
-    draft = Draft(g.dice, g.draft.bindings, g.draft.is_static, g.draft.opset, g.draft)
+    draft = type(g.draft)(g.dice, g.draft.bindings, g.draft.is_static, g.draft.opset, g.draft)
     draft.wild = g.draft.wild
     grower = Grower(draft, g.type)
     grower.pool = list(g.pool)
@@ -233,6 +234,8 @@ def sequence(g: Grower) -> list[str]:
 
 
 def _mapped(g: Grower, made: str) -> str:
+    if not all(g.draft.arrays(made)):
+        raise Rejected("a sequence without elements")
     draft, grower = inner(g)
     grower.pool = []
     info = parameter(draft, grower, [items[0] for items in g.draft.arrays(made)])
@@ -241,4 +244,49 @@ def _mapped(g: Grower, made: str) -> str:
     return g.draft.one("SequenceMap", made, body=_body(draft, [info], [result]))
 
 
-KINDS: tuple[Proposal, ...] = (branch, loop, loop, scan, sequence)
+def repeated(g: Grower) -> list[str]:
+    """Rows that a loop over the parts of a value repeats and joins, as exporters write `repeat_interleave`."""
+    name = g.pick(low=1)
+    dims = g.draft.dims(name)
+    axis = g.dice.integer(0, len(dims) - 1)
+    if 0 in dims[axis]:
+        raise Rejected("nothing to join")
+    rows = g.draft.one("Shape", name, start=axis, end=axis + 1)
+    ones = g.draft.one("ConstantOfShape", rows, value=helper.make_tensor("", onnx.TensorProto.INT64, [1], [1]))
+    counts = g.draft.feed(
+        [np.array([g.dice.of((0, 1, 1, 2, 3)) for _ in range(size)], np.int64) for size in dims[axis]]
+    )
+    parts = [g.draft.one("SplitToSequence", counts, ones), g.draft.one("SplitToSequence", name, ones, axis=axis)]
+    body = _repeating_body(g, parts, len(dims), axis)
+    start = g.draft.constant(np.array(True))
+    empty = g.draft.one("SequenceEmpty", dtype=_number(g.draft.dtype(name)))
+    rounds = g.draft.one("Squeeze", rows) if g.dice.chance(0.5) else rows
+    joined = g.draft.one("Loop", rounds, start, empty, body=body)
+    return g.keep(g.draft.one("ConcatFromSequence", joined, axis=g.dice.of((axis, axis - len(dims)))))
+
+
+def _repeating_body(g: Grower, parts: list[str], rank: int, axis: int) -> onnx.GraphProto:
+    """A round appends one part as often as the count at its place; a -1 among the sizes stands for 1, as in PyTorch."""
+    draft = inner(g)[0]
+    number, on, state = draft.name(), draft.name(), draft.name()
+    draft.values[number], draft.values[on] = [np.array(0, np.int64)] * draft.bindings, [np.array(True)] * draft.bindings
+    draft.values[state] = [[] for _ in range(draft.bindings)]
+    count, part = (draft.one("SequenceAt", each, number) for each in parts)
+    place = g.dice.of((axis, axis + 1))
+    others = [draft.integers(*[g.dice.of((1, -1)) for _ in range(size)]) for size in (place, rank - place)]
+    shape = draft.one("Concat", *others[: place > 0], count, *others[1 : 1 + (place < rank)], axis=0)
+    is_open = draft.one("Equal", shape, draft.integers(-1))
+    shape = draft.one("Where", is_open, draft.integers(*[1] * (rank + 1)), shape)
+    wide = draft.one("Expand", draft.one("Unsqueeze", part, draft.integers(axis + 1)), shape)
+    around = [draft.one("Shape", part, start=0, end=axis), draft.one("Shape", part, start=axis + 1)]
+    flat = draft.one("Reshape", wide, draft.one("Concat", around[0], count, around[1], axis=0), allowzero=1)
+    element = helper.make_tensor_type_proto(_number(draft.dtype(flat)), None)
+    sequences = [helper.make_value_info(each, helper.make_sequence_type_proto(element))
+                 for each in (state, draft.one("SequenceInsert", state, flat))]  # fmt: skip
+    infos = [helper.make_tensor_value_info(number, onnx.TensorProto.INT64, []),
+             helper.make_tensor_value_info(on, onnx.TensorProto.BOOL, []), sequences[0]]  # fmt: skip
+    results = [_information(draft, draft.one("Identity", on)), sequences[1]]
+    return helper.make_graph(draft.nodes, "body", infos, results, draft.constants)
+
+
+KINDS: tuple[Proposal, ...] = (branch, loop, loop, scan, sequence, repeated)

@@ -206,6 +206,61 @@ def _product_turned(c: Dice, operator: str) -> Case:
     return Case(operator, [*arrays, c.array(dtype, (width,), False) if c.flag() else None], flags)
 
 
+@own("MatMul@few_columns")
+@own("FusedMatMul@few_columns", domain="com.microsoft")
+def _product_narrow(c: Dice, operator: str) -> Case:
+    """Batches of products with at most a vector of columns, both operands fed; the fused form reads them turned."""
+    dtype = c.of(("float32", "float32", "float32", "float64", "float16"))
+    lead = tuple(c.size((2, 3, 5)) for _ in range(c.integer(1, 2)))
+    rows, depth, width = c.size((1, 2, 9, 15, 33, 70)), c.size(EDGES), c.of((1, 1, 2, 3, 4, 5, 8, 9, 16))
+    behind = lead if c.chance(0.7) else (1,) * len(lead)
+    if operator.startswith("MatMul"):
+        return Case(
+            operator, [c.array(dtype, (*lead, rows, depth), False), c.array(dtype, (*behind, depth, width), False)]
+        )
+    flags = {"transA": c.flag(), "transB": c.flag()}
+    left = (depth, rows) if flags["transA"] else (rows, depth)
+    right = (width, depth) if flags["transB"] else (depth, width)
+    dtype = "float32" if dtype == "float16" else dtype
+    return Case(operator, [c.array(dtype, (*lead, *left), False), c.array(dtype, (*behind, *right), False)], flags)
+
+
+@own("MoE", domain="com.microsoft")
+def _experts(c: Dice, operator: str) -> Case:
+    """Words that each meet a few of several experts, more of one than a tile has rows."""
+    words, experts = c.size((1, 2, 7, 15, 40)), c.of((2, 3, 8))
+    width, hidden = c.of((8, 17, 32, 40)), c.of((5, 16, 33, 64))
+    first, second = (
+        c.array("float32", (experts, hidden, width), False),
+        c.array("float32", (experts, width, hidden), False),
+    )
+    biases = [c.array("float32", (experts, size), False) if c.chance(0.5) else None for size in (hidden, width)]
+    scores = c.random.permuted(np.tile(np.arange(experts) * 0.7, (words, 1)), axis=1).astype(np.float32)
+    flags = {"k": c.integer(1, experts), "normalize_routing_weights": c.flag(),
+             "activation_type": c.of(("relu", "gelu", "silu", "identity"))}  # fmt: skip
+    data = c.array("float32", (words, width), False)
+    return Case(operator, [data, scores, first / 4, biases[0], second / 4, biases[1]], flags)
+
+
+@own("QMoE", domain="com.microsoft")
+def _quantized_experts(c: Dice, operator: str) -> Case:
+    """The same with weights of few bits, which have scales and zero points by rows or by blocks."""
+    words, experts, bits, has_zeros = c.size((1, 2, 7, 15, 40)), c.of((2, 3, 8)), c.of((4, 4, 4, 8)), c.flag()
+    width, hidden, block = c.of((32, 64)), c.of((32, 64, 96)), c.of((0, 16, 32))
+    arrays: list[Any] = [c.array("float32", (words, width), False)]
+    arrays.append(c.random.permuted(np.tile(np.arange(experts) * 0.7, (words, 1)), axis=1).astype(np.float32))
+    zeros: list[Any] = []
+    for rows, columns in ((hidden, width), (width, hidden)):
+        shape = (experts, rows, columns // block) if block else (experts, rows)
+        packed = (*shape[:-1], -(-shape[-1] * bits // 8))
+        arrays.append(c.random.integers(0, 256, (experts, rows, columns * bits // 8)).astype(np.uint8))
+        arrays.append(c.array("float32", shape, False, 0.2 / 2**bits, 1 / 2**bits))
+        arrays.append(c.array("float32", (experts, rows), False) if c.chance(0.5) else None)
+        zeros.append(c.random.integers(0, 256, packed).astype(np.uint8) if has_zeros else None)
+    flags = {"k": c.integer(1, experts), "activation_type": c.of(("silu", "relu")), "expert_weight_bits": bits}
+    return Case(operator, [*arrays, None, None, None, *zeros], flags | ({"block_size": block} if block else {}))
+
+
 @own("TreeEnsemble", domain="ai.onnx.ml")
 def _trees(c: Dice, operator: str) -> Case:
     """Trees that are not balanced, whose splits rows meet exactly."""

@@ -1,8 +1,9 @@
-"""The kinds of models that the hunt makes."""
+"""The kinds of models and programs that the hunt makes."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import importlib
+from typing import Any, Protocol
 
 from . import chains, control, operators, quantised
 from .problem import Problem
@@ -21,3 +22,21 @@ KINDS: dict[str, Generator] = {
     "control": control.problem,
     "quantised": quantised.problem,
 }
+
+ROOMS: dict[str, str] = {
+    "exports": "exports",
+    "gradients": "gradients",
+    "torch": "torch_programs",
+    "training": "training",
+}
+"""The modules of `rooms` by kind. They are imported when a seed of theirs is made, as some import PyTorch."""
+
+
+def room(kind: str) -> Any:
+    """The module that makes and judges the seeds of a kind that is no ONNX model."""
+    return importlib.import_module(f".rooms.{ROOMS[kind]}", __package__)
+
+
+def every_kind() -> list[str]:
+    """The names of all kinds."""
+    return sorted((*KINDS, *ROOMS))

@@ -69,6 +69,10 @@ def look(kind: str, seed: int, times: int, tell: Callable[[str], None]) -> dict[
     watch.tell("generating")
     if not is_optimised(seed):
         compile_plainly()
+    if kind in generators.ROOMS:
+        seen = generators.room(kind).look(seed, times, watch.tell)
+        watch.tell("")
+        return {"cases": seen.cases, "verdict": seen.verdict, "seconds": watch.seconds}
     problem = problem_of(kind, seed, times)
     verdict = examine(problem, variants_of(kind, seed, SHARE), watch.tell)
     verdict.findings += [Finding("reference", "", 0, f"refused {text}") for text in problem.refused]

@@ -17,7 +17,7 @@ import pytest
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 
-from . import generators, operators
+from . import counted, generators, operators
 from .expectation import difference
 from .hunting import variants_of
 from .judging import Finding, Variant, examine
@@ -218,3 +218,14 @@ print(tally.seeds, tally.cases, tally.findings, sorted(record.done("chains")))
 """
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert told.stdout.splitlines()[-1] == "2 25 1 [3, 4]"
+
+
+def test_counts_add_up_over_runs(tmp_path: Path) -> None:
+    record, file = tmp_path / "record", tmp_path / "counted.json"
+    record.mkdir()
+    (record / "chains.done").write_text("3 24 1.5 0\n4 24 1.5 2\n9 6 0.5 0\n")
+    for _ in range(2):  # what was counted once is not counted again
+        counts = counted.add(record, file)
+        assert counts == {"chains": {"cases": 54, "findings": 2, "seeds": [[3, 4], [9, 9]]}}
+    (record / "chains.done").write_text("5 10 1.5 0\n")
+    assert counted.add(record, file)["chains"] == {"cases": 64, "findings": 2, "seeds": [[3, 5], [9, 9]]}
