@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,13 +21,24 @@ from intaglio.ir.types import TensorType
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 
+from . import judged_by_torch
 from .conformance.known import summary
 from .interrupts import restore_interrupts
 
-settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tests", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")  # a busy machine is slow, and no fault of what is tested
 
 Agree = Callable[..., list[Any]]
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers() -> None:
+    """What tests draw without a seed of their own is the same in each run, whichever tests ran before."""
+    random.seed(0)
+    np.random.seed(0)
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "manual_seed"):
+        torch.manual_seed(0)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,6 +47,23 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("INTAGLIO_FAULTS", "raise")
     config.addinivalue_line("markers", "onnx_coverage: set by ONNX's own suite on its tests")
     restore_interrupts()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The number of tests that PyTorch must have judged."""
+    help_text = "fail unless so many tests that use PyTorch passed, and none of them was skipped"
+    parser.addoption("--torch-tests", type=int, default=0, metavar="N", help=help_text)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run without the tests of PyTorch fails where they were asked for."""
+    least = session.config.getoption("--torch-tests")
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not least or not isinstance(reporter, TerminalReporter) or hasattr(session.config, "workerinput"):
+        return
+    for line in judged_by_torch.faults(reporter.stats, session.config.rootpath, least):
+        reporter.write_line(f"ERROR: {line}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 LONG_SECONDS = 3600

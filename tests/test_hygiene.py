@@ -1,14 +1,17 @@
-"""The tests themselves: they run where interrupts are ignored, and each has a time limit that ends C code too."""
+"""The tests themselves: the same numbers in each run, interrupts that a shell ignores, time limits that end C code."""
 
 from __future__ import annotations
 
+import random
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -98,3 +101,13 @@ def test_c_stands_only_in_targets_and_exporters() -> None:
         if C_TEXT.search(line)
     ]
     assert not lines, "\n".join(lines)
+
+
+@pytest.mark.parametrize("run", [1, 2])
+def test_each_test_draws_the_same_numbers(run: int) -> None:
+    assert settings().derandomize
+    assert random.random() == random.Random(0).random()
+    assert np.random.random() == np.random.RandomState(0).random_sample()
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if run == 2:  # the first run may be the one that imports it
+        assert torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(0))

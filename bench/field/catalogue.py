@@ -41,7 +41,9 @@ hf-superpoint hf-hiera""")
 
 WAVES = words("""wav2vec2 wav2vec2-stable wav2vec2-adapter hubert wavlm unispeech sew sew-d data2vec-audio conformer
 conformer-rotary encodec univnet""")
-SPEECH = words("""whisper_encoder whisper_decoder speech_to_text audio_spectrogram clap_audio vits hifigan""")
+SPEECH = words(
+    """whisper_encoder whisper_decoder speech_to_text audio_spectrogram clap_audio vits fastspeech hifigan"""
+)
 SOUNDS = words(
     """spectrogram spectrogram-valid log-mel mfcc conv-spectrum keywords resampler wavenet separator istft"""
 )
@@ -127,6 +129,16 @@ def _classical() -> Iterator[Specimen]:
             yield Specimen(kind, "boosted", "classical", "boosted", (kind,), ("onnxmltools", library))
 
 
+def _operators() -> Iterator[Specimen]:
+    """Models around single operators."""
+    for count in ("1", "4", "8"):
+        yield Specimen(f"columns.{count}", "network", "operators", "columns", (count,), ("onnxruntime",))
+    for bits in ("32", "8", "4"):
+        kind = "network" if bits == "32" else "quantised"
+        yield Specimen(f"mixture.{bits}", kind, "operators", "mixture", (bits,), ("onnxruntime",))
+    yield Specimen("blocks.level-4", "quantised", "operators", "bytes_level", (), ("onnxruntime",))
+
+
 def _all() -> Iterator[Specimen]:
     yield from _exported("llm", "language", "decoder", DECODERS, TRANSFORMERS)
     yield from _exported("encoder", "language", "encoder", ENCODERS, TRANSFORMERS)
@@ -140,6 +152,7 @@ def _all() -> Iterator[Specimen]:
     yield from _single("speech", "speech", SPEECH, TRANSFORMERS)
     yield from _exported("speech", "sound", "sound", SOUNDS, TORCH)
     yield from _exported("network", "architectures", "network", NETWORKS, TORCH)
+    yield from _operators()
     yield from _classical()
     for function, rows in CONVERTED.items():
         kind = {"optimised": "optimised", "fused": "optimised", "half": "float16"}.get(function, "quantised")

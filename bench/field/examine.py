@@ -153,7 +153,7 @@ def tolerance_of(path: Path, arrays: list[dict[Any, np.ndarray]]) -> float:
 
     proto = onnx.load(path, load_external_data=False)
     text = {node.op_type for node in all_nodes(proto)}
-    if any(re.search(r"Quantize|Integer|QLinear|QAttention|QGemm|MatMulNBits", name) for name in text):
+    if any(re.search(r"Quantize|Integer|QLinear|QAttention|QGemm|MatMulNBits|QMoE", name) for name in text):
         return TOLERANCES["quantised"]
     types = {str(array.dtype) for case in arrays for array in case.values()}
     types |= {onnx.TensorProto.DataType.Name(item.data_type).lower() for item in proto.graph.initializer}

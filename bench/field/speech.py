@@ -227,6 +227,31 @@ def vits(exporter: str) -> Made:
     return export(Subject(_Voice(model), inputs, axes, cases), exporter)
 
 
+class _Frames(nn.Module):
+    """FastSpeech2 from tokens to frames of a spectrogram, each token for as many frames as the model predicts."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        model.duration_predictor.linear.bias.data += 1.5
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        return self.model(input_ids=input_ids, return_dict=True).spectrogram
+
+
+def fastspeech(exporter: str) -> Made:
+    """A text to speech model that repeats tokens by a loop over a sequence, where TorchScript exports it."""
+    settings = {"hidden_size": 32, "vocab_size": 40, "num_mel_bins": 16, "encoder_layers": 2, "decoder_layers": 2,
+                "encoder_linear_units": 64, "decoder_linear_units": 64, "speech_decoder_postnet_layers": 2,
+                "speech_decoder_postnet_units": 32, "decoder_kernel_size": 7, "duration_predictor_channels": 32,
+                "energy_predictor_channels": 32, "pitch_predictor_channels": 32}  # fmt: skip
+    model = _model("FastSpeech2Conformer", "Model", settings)
+    cases = [{"sequence": 24}, {"sequence": 9}, {"sequence": 40}]
+    subject = Subject(_Frames(model), lambda sequence: {"input_ids": tokens(40, 1, sequence)},
+                      {"input_ids": {1: "sequence"}}, cases)  # fmt: skip
+    return export(subject, exporter)
+
+
 def hifigan(exporter: str) -> Made:
     """SpeechT5's vocoder."""
     model = _model("SpeechT5", "HifiGan", {"model_in_dim": 16, "upsample_initial_channel": 16,

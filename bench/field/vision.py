@@ -1,17 +1,20 @@
 """Networks for pictures: those of timm, and those of transformers, with random weights."""
 
+import importlib
 import importlib.util
 import sys
 import types
 from typing import Any
 
 import torch
-import transformers
 from torch import nn
 
 from bench.field.exporting import Subject, Tensors, export, picture, tokens
 from bench.field.language import _First
 from bench.field.specimen import Made, NotExported
+
+transformers: Any = importlib.import_module("transformers")
+"""Without its types: configurations take more settings than they declare."""
 
 # The side of the picture, and settings.
 TIMM: dict[str, tuple[int, dict[str, Any]]] = {

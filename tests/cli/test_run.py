@@ -128,7 +128,7 @@ def test_names_cannot_lead_out_of_the_archive(cli, save: Save, tmp_path: Path, n
     ("options", "words"),
     [
         (["-i", "a=none.npy"], "there is no file 'none.npy'"),
-        (["-i", "zz=none.npy"], "none.npy"),
+        (["-i", "zz=none.npy"], "there is no input 'zz'"),
         (["--dim", "m=3"], "no dimension 'm'"),
         (["--tensor", "zz"], "no tensor 'zz'"),
         (["-o", "out.txt"], "does not end in .npz"),
@@ -194,7 +194,7 @@ def test_values_on_the_command_line(cli, save: Save) -> None:
         ("s=hello", "there is no file 'hello', and it is no value; text is written in quotes: s='\"hello\"'"),
         ("x=hello", "there is no file 'hello', and it is no value"),
         ("x=[[1], [2, 3]]", "different lengths"),
-        ("zz=1", "there is no file '1'"),
+        ("zz=1", "there is no input 'zz'; the inputs are 'x', 'n', 's', 'b'"),
     ],
 )
 def test_values_that_do_not_fit(cli, save: Save, value: str, word: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as tree
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests.present import producer
 
 import intaglio
 from intaglio import ops, train
-from intaglio.cli.curve import curve
+from intaglio.train.curve import curve
 
 
 @pytest.fixture
@@ -59,6 +60,100 @@ def test_json_and_going_on(cli, files: Path) -> None:
     assert whole["weights"] == ["first", "second"]
 
 
+TRAIN = ("train", "m.onnx", "data.npz", "--tensor", "scores", "--batch-size", "20", "--engine", "reference")
+
+
+def weights_of(path: str) -> dict[str, Any]:
+    return {
+        v.name: v.constant for v in intaglio.load(path, engine="reference").graph.constants() if v.constant is not None
+    }
+
+
+def test_without_an_output_the_model_has_a_free_name(cli, files: Path) -> None:
+    for name in ("m.trained.onnx", "m.trained-2.onnx"):
+        result = cli(*TRAIN, "--epochs", "1")
+        assert result.status == 0, result.err
+        assert name in result.out
+        assert (weights_of(name)["first"] != weights_of("m.onnx")["first"]).any()
+
+
+def test_all_settings_of_the_trainer(cli, files: Path) -> None:
+    result = cli(
+        *TRAIN, "--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.1", "--schedule", "cosine", "--warmup", "2",
+        "--accumulate", "2", "--ema", "0.5", "--clip-value", "1", "--precision", "bfloat16",
+        "--validation-split", "0.25", "--metric", "accuracy", "--epochs", "4", "-o", "out.onnx", "--json",
+    )  # fmt: skip
+    assert result.status == 0, result.err
+    found = json.loads(result.out)
+    assert found["updates"] == 8, "45 rows are 3 batches, in 4 epochs, 2 for an update and the last one alone"
+    data = np.load("data.npz")
+    order = np.random.default_rng(0).permutation(60)
+    trainer = train.Trainer(
+        "m.onnx", output="scores", optimizer=train.SGD(0.1, momentum=0.9), accumulate=2, ema=0.5, clip_value=1.0,
+        precision="bfloat16", schedule=train.schedules.warmup(2, train.schedules.cosine(6)), engine="reference",
+    )  # fmt: skip
+    rows = data["x"][order[15:]], data["target"][order[15:]]
+    trainer.fit(rows, 4, batch_size=20, progress=False)
+    for name in ("first", "second"):
+        np.testing.assert_array_equal(weights_of("out.onnx")[name], trainer.state[f"{name}@ema"])
+
+
+class Interrupting:
+    """Lets some steps through, then raises."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: int, error: BaseException) -> None:
+        self.left, self.error, self.step = steps, error, train.Trainer.step
+        monkeypatch.setattr(train.Trainer, "step", lambda *args, **named: self(*args, **named))
+
+    def __call__(self, *arguments: Any, **named: Any) -> float:
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+        return self.step(*arguments, **named)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (KeyboardInterrupt(), 130),
+        (intaglio.TrainingError("the loss is nan"), 1),
+        (OSError(28, "No space left on device", "c"), 1),
+    ],
+)
+def test_training_that_ends_early_is_written(
+    cli, files: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int
+) -> None:
+    Interrupting(monkeypatch, 2, error)
+    result = cli(*TRAIN)
+    assert result.status == status
+    assert "the model after 2 updates is in 'm.trained.onnx'" in result.err
+    assert (weights_of("m.trained.onnx")["first"] != weights_of("m.onnx")["first"]).any()
+
+
+def test_nothing_is_written_where_nothing_was_trained(cli, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Interrupting(monkeypatch, 0, KeyboardInterrupt())
+    assert cli(*TRAIN).status == 130
+    assert not Path("m.trained.onnx").exists()
+
+
+def test_a_full_disk_moves_the_model_elsewhere(cli, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (files / "full").mkdir()
+    (files / "temporary").mkdir()
+    save = train.Trainer.save
+
+    def fill(trainer: train.Trainer, path: str, **options: Any) -> None:
+        if Path(path).parent.name in ("full", files.name) or Path(path).parent == Path("."):
+            raise OSError(28, "No space left on device")
+        save(trainer, path, **options)
+
+    monkeypatch.setattr(train.Trainer, "save", fill)
+    monkeypatch.setattr("tempfile.tempdir", str(files / "temporary"))
+    result = cli(*TRAIN, "-o", "full/out.onnx", "--epochs", "1")
+    assert result.status == 1
+    assert f"No space left on device); the trained model is in '{files / 'temporary' / 'out.onnx'}'" in result.err
+    assert (weights_of("temporary/out.onnx")["first"] != weights_of("m.onnx")["first"]).any()
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [
@@ -67,6 +162,9 @@ def test_json_and_going_on(cli, files: Path) -> None:
         (["m.onnx", "data.npz", "--plot", "c.png"], 2, "does not end in .svg"),
         (["m.onnx", "data.npz", "--resume"], 2, "--resume needs --checkpoint"),
         (["m.onnx", "data.npz", "--patience", "2"], 2, "--patience needs --validation"),
+        (["m.onnx", "data.npz", "--validation-split", "1"], 2, "expected a share between 0 and 1"),
+        (["m.onnx", "data.npz", "--tensor", "scores", "--validation-split", "0.001"], 1, "of 60 rows is 0"),
+        (["m.onnx", "data.npz", "--momentum", "0.9"], 2, "--momentum: adam has none"),
         (["m.onnx", "data.npz", "-o", "nowhere/out.onnx"], 1, "there is no folder 'nowhere'"),
         (["m.onnx", "data.npz", "--frozen", "third"], 1, "no weight is named 'third'"),
         (["m.onnx", "data.npz", "--tensor", "score"], 1, "did you mean 'scores'"),

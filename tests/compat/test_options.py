@@ -109,15 +109,62 @@ def plans_of_memory_are_kept_or_not(tmp_path: Path, capfd: pytest.CaptureFixture
 
 
 @effect("SessionOptions.enable_mem_reuse", "SessionOptions.execution_mode", "SessionOptions.execution_order")
-def what_cannot_be_otherwise_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def hints_without_effect_are_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    expected = compat.InferenceSession(model()).run(None, {"x": X})
+    for name, value, shown in (
+        ("enable_mem_reuse", False, "False"),
+        ("execution_mode", compat.ExecutionMode.ORT_PARALLEL, "ORT_PARALLEL"),
+        ("execution_order", compat.ExecutionOrder.PRIORITY_BASED, "PRIORITY_BASED"),
+        ("execution_order", compat.ExecutionOrder.MEMORY_EFFICIENT, "MEMORY_EFFICIENT"),
+    ):
+        made = options(**{name: value})
+        assert getattr(made, name) == value
+        capfd.readouterr()
+        found = compat.InferenceSession(model(), made).run(None, {"x": X})
+        (line,) = capfd.readouterr().err.splitlines()
+        assert line.startswith(f"intaglio: {name} = {shown} has no effect: ")
+        np.testing.assert_array_equal(found, expected)
+    compat.InferenceSession(model(), options(execution_mode=1, log_severity_level=3))
+    compat.InferenceSession(model(), options(execution_mode=0, execution_order=0, enable_mem_reuse=True))
+    assert capfd.readouterr().err == ""
+    for name in ("enable_mem_reuse", "execution_mode", "execution_order"):
+        with pytest.raises(compat.InvalidArgument, match=name):
+            options(**{name: "nonsense"})
+
+
+HINTS = {
+    "session.disable_prepacking": "1",
+    "session.dynamic_block_base": "4",
+    "session.force_spinning_stop": "0",
+    "session.inter_op.allow_spinning": "1",
+    "session.intra_op.allow_spinning": "1",
+    "session.intra_op_thread_affinities": "1;2",
+    "session.use_device_allocator_for_initializers": "1",
+    "session.use_env_allocators": "1",
+}
+
+
+def test_entries_that_are_hints_are_a_line_each(capfd: pytest.CaptureFixture[str]) -> None:
+    made = compat.SessionOptions()
+    for name, value in HINTS.items():
+        made.add_session_config_entry(name, value)
+    compat.InferenceSession(model(), made, [("CPUExecutionProvider", {"arena_extend_strategy": "kNextPowerOfTwo"})])
+    lines = capfd.readouterr().err.splitlines()
+    expected = [*(f"{name} = {value}" for name, value in HINTS.items()), "arena_extend_strategy = kNextPowerOfTwo"]
+    assert [line.removeprefix("intaglio: ").partition(" has no effect: ")[0] for line in lines] == expected
+
+
+def test_entries_that_results_hang_on_are_refused() -> None:
+    made = compat.SessionOptions()
     for name, value in (
-        ("enable_mem_reuse", False),
-        ("execution_mode", compat.ExecutionMode.ORT_PARALLEL),
-        ("execution_order", compat.ExecutionOrder.PRIORITY_BASED),
-        ("execution_order", compat.ExecutionOrder.MEMORY_EFFICIENT),
+        ("session.set_denormal_as_zero", "0"),
+        ("session.load_model_format", "ORT"),
+        ("optimization.enable_gelu_approximation", "1"),
     ):
         with pytest.raises(intaglio.UnsupportedError, match=name):
-            options(**{name: value})
+            made.add_session_config_entry(name, value)
+    with pytest.raises(intaglio.UnsupportedError, match=r"did you mean 'session.intra_op.allow_spinning'\?"):
+        made.add_session_config_entry("session.intra_op.allow_spining", "0")
 
 
 @effect(
@@ -156,7 +203,7 @@ def the_level_decides_what_is_rewritten(tmp_path: Path, capfd: pytest.CaptureFix
 def threads_are_those_asked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     default = intaglio.load(model()).options.threads
     for asked, expected in ((7, 7), (0, default), (-1, default)):
-        # as in ONNX Runtime, the second number has a meaning only for ORT_PARALLEL, which is refused
+        # as in ONNX Runtime, the second number has a meaning only for ORT_PARALLEL, which has no effect
         made = options(intra_op_num_threads=asked, inter_op_num_threads=5)
         assert compat.InferenceSession(model(), made).model.options.threads == expected
     for name in ("intra_op_num_threads", "inter_op_num_threads"):
@@ -172,8 +219,9 @@ def threads_of_the_process(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
         assert compat.InferenceSession(model(), shared).model.options.threads == 5
     finally:
         compat.set_global_thread_pool_sizes()
-    with pytest.raises(intaglio.UnsupportedError, match="one after another"):
-        compat.set_global_thread_pool_sizes(1, 4)
+    capfd.readouterr()
+    compat.set_global_thread_pool_sizes(0, 4)
+    assert "inter_op_num_threads = 4 has no effect: nodes run one after another" in capfd.readouterr().err
     with pytest.raises(compat.InvalidArgument, match="at least 0"):
         compat.set_global_thread_pool_sizes(-2)
 
@@ -244,7 +292,6 @@ def entries_are_obeyed_or_refused(tmp_path: Path, capfd: pytest.CaptureFixture[s
     with pytest.raises(compat.InvalidArgument, match="nonsense"):
         made.get_session_config_entry("nonsense")
     for name, value in (
-        ("session.intra_op.allow_spinning", "1"),
         ("session.load_model_format", "ORT"),
         ("nonsense", "1"),
     ):
@@ -434,7 +481,7 @@ def arguments_of_sessions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
         compat.InferenceSession(model(), providers=["CPUExecutionProvider"], provider_options=[])
     with pytest.raises(compat.InvalidArgument, match="unusual"):
         compat.InferenceSession(model(), providers=["CPUExecutionProvider"], provider_options=[{"unusual": 1}])
-    growing = [("CPUExecutionProvider", {"arena_extend_strategy": "kNextPowerOfTwo"})]
+    growing = [("CPUExecutionProvider", {"arena_extend_strategy": "unusual"})]
     with pytest.raises(intaglio.UnsupportedError, match="kNextPowerOfTwo"):
         compat.InferenceSession(model(), providers=growing)
 

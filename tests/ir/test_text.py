@@ -281,3 +281,94 @@ def test_nested_graphs_print_without_recursion() -> None:
     assert str(inner).count("graph") == 3001
     with pytest.raises(GraphError, match="nested deeper"):
         parse_graph(str(inner))
+
+
+def kept(array: np.ndarray) -> np.ndarray:
+    """An array that went through the text as a constant."""
+    graph = Graph("g")
+    graph.set_outputs([graph.constant(array, "w")])
+    text = format_graph(graph)
+    again = parse_graph(text)
+    assert format_graph(again) == text
+    constant = again.outputs[0].constant
+    assert constant is not None
+    return constant
+
+
+def all_or_sampled_bits(dtype: DType) -> np.ndarray:
+    """Every element of a type of at most 16 bits, and many of a wider one."""
+    if dtype.kind == "bool":
+        return np.array([False, True])
+    if dtype.itemsize == 1:
+        return np.arange(1 << dtype.bits, dtype=np.uint8).view(dtype.numpy)
+    if dtype.itemsize == 2:
+        return np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy)
+    return np.frombuffer(np.random.default_rng(7).bytes(3000 * dtype.itemsize), dtype.numpy)
+
+
+def special_numbers(dtype: DType) -> np.ndarray:
+    if not dtype.is_float or dtype.is_narrow:
+        return np.zeros(0, dtype.numpy)
+    limits = np.finfo(dtype.numpy)
+    edges = [limits.tiny, limits.max, limits.smallest_subnormal, limits.eps, 2**27 + 2, 1 / 3]
+    return np.array([0.0, -0.0, np.inf, -np.inf, np.nan, *edges, *(-edge for edge in edges)]).astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES.values() if dtype.kind != "string"], ids=str)
+def test_constants_of_each_type_keep_every_bit(dtype: DType) -> None:
+    with np.errstate(over="ignore"):
+        numbers = np.concatenate([all_or_sampled_bits(dtype), special_numbers(dtype)])
+    for start in range(0, numbers.size, 16):
+        part = numbers[start : start + 16].copy()
+        again = kept(part)
+        assert again.dtype == part.dtype
+        assert again.tobytes() == part.tobytes()
+
+
+def sampled_singles() -> list[float]:
+    drawn = np.frombuffer(np.random.default_rng(8).bytes(4 * 2000), np.float32)
+    denormal = np.float32(1e-45) * np.arange(1, 60, dtype=np.float32)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, 2**27, 2**27 + 16, 3.4028235e38, 1 / 3, 1e-38], np.float32)
+    return [float(item) for item in (*special, *denormal, *drawn) if item == item]
+
+
+def test_attributes_keep_every_bit_of_single_precision() -> None:
+    x = Graph("g").add_input("x", TensorType(FLOAT32, ()))
+    for number in sampled_singles():
+        graph = Graph("g")
+        graph.inputs.append(x)
+        with Builder(graph).active() as b:
+            graph.set_outputs([b.LeakyRelu(x, alpha=number)])
+        again = next(parse_graph(format_graph(graph)).nodes)
+        assert repr(again.op.alpha) == repr(number)
+
+
+@pytest.mark.parametrize("number", [float(2**27), 2.0**27 + 2, 0.1, float(np.float32(0.1)), 5e-324, -0.0, 1.7e308])
+def test_attributes_of_no_declared_type_keep_double_precision(number: float) -> None:
+    graph = Graph("g")
+    node = Node(Anything(value=(number, -number)), [])
+    node.outputs = (Value("y", TensorType(FLOAT32, ()), node),)
+    graph.insert(node)
+    again = next(parse_graph(format_graph(graph)).nodes)
+    assert repr(again.op.value) == repr((number, -number))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("%a: int32[1] = {0.5}", "not those of int32"),
+        ("%a: int32[1] = {1.0}", "not those of int32"),
+        ("%a: int4[1] = {9}", "not those of int4"),
+        ("%a: uint8[1] = {-1}", "not those of uint8"),
+        ("%a: bool[1] = {2}", "not those of bool"),
+        ("%a: float32[1] = {1e39}", "not those of float32"),
+        ("%a: float16[2] = {65504, 70000}", "not those of float16"),
+        ("%a: float8e4m3fn[1] = {1000.0}", "not those of float8e4m3fn"),
+        ("%a: float64[1] = {1e400}", "too large for double precision"),
+        ("%a: int64[1] = {" + "9" * 5000 + "}", "too many digits"),
+        ("%a = LeakyRelu(%x; alpha=1e39)", "too large for single precision"),
+    ],
+)
+def test_numbers_that_a_type_does_not_have(text: str, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        parse_graph(f'graph "g" (%x: float32[]) -> () {{ {text} }}')

@@ -12,15 +12,17 @@ from onnx import parser
 from intaglio.errors import IntaglioError
 from intaglio.ir.build import Builder
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import Dim, broadcast, floordiv, symbol
+from intaglio.ir.dim import Dim, broadcast, floordiv, maximum, symbol
 from intaglio.ir.dtype import FLOAT32, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.assume import Assumptions, _Sizes
+from intaglio.onnx.reader import read_model
 from intaglio.onnx.writer import write_model
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.model.loading import load
+from intaglio.targets.c.compiler import Compiler
 
 N, M, K = symbol("n"), symbol("m"), symbol("k")
 
@@ -369,3 +371,49 @@ def test_a_slope_is_repeated_and_never_the_data(
                 load(model, engine=engine)(x, s)
             continue
         np.testing.assert_array_equal(load(model, engine=engine)(x, s), np.where(x < 0, x * s, x), strict=True)
+
+
+EXPORTED = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[B,3,H,W] x, float[8,3,7,7] k, float[8,8,8,8] r) => (y) {
+  one = Constant<value_int = 1>()  four = Constant<value_int = 4>()  eight = Constant<value_int = 8>()
+  less = Constant<value_int = -1>()  seven = Constant<value_int = -7>()  flat = Constant<value_ints = [-1]>()
+  c = Conv<kernel_shape = [7, 7], strides = [4, 4], pads = [3, 3, 3, 3]>(x, k)
+  s = Shape(x)  zero = Constant<value_int = 0>()  two = Constant<value_int = 2>()  three = Constant<value_int = 3>()
+  b = Gather(s, zero)  h = Gather(s, two)  w = Gather(s, three)  bs = Reshape(b, flat)  cs = Reshape(eight, flat)
+  h1 = Add(h, less)  w1 = Add(w, less)  hd = Div(h1, four)  wd = Div(w1, four)  hq = Add(hd, one)  wq = Add(wd, one)
+  n = Mul(hq, wq)  ns = Reshape(n, flat)
+  t1 = Concat<axis = 0>(bs, cs, ns)  rows = Reshape(c, t1)  query = Transpose<perm = [0, 2, 1]>(rows)
+  d = Conv<kernel_shape = [8, 8], strides = [8, 8]>(c, r)
+  he = Add(hd, seven)  we = Add(wd, seven)  hf = Div(he, eight)  wf = Div(we, eight)
+  hg = Add(hf, one)  wg = Add(wf, one)  m = Mul(hg, wg)  ms = Reshape(m, flat)
+  t2 = Concat<axis = 0>(bs, cs, ms)  key = Reshape(d, t2)
+  y = MatMul(query, key) }"""
+
+
+def test_sizes_that_a_file_divides_are_those_of_its_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's exporter writes the sizes of convolutions with integer divisions, which round towards zero."""
+    key = read_model(parser.parse_model(EXPORTED)).graph.outputs[0].shape[2]
+    height, width = (floordiv(maximum(floordiv(maximum(side - 1, 0), 4) - 7, 0), 8) for side in map(symbol, "HW"))
+    assert key == (height + 1) * (width + 1)
+    model = load(parser.parse_model(EXPORTED), engine="native", strict=True)
+    monkeypatch.setattr(Compiler, "compile_unit", None)  # whatever is compiled from here on fails
+    reference = load(parser.parse_model(EXPORTED), engine="reference")
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=shape).astype(np.float32) / 20 for shape in ((8, 3, 7, 7), (8, 8, 8, 8))]
+    for shape in ((2, 3, 64, 40), (1, 3, 33, 70), (3, 3, 29, 29)):
+        x = rng.normal(size=shape).astype(np.float32)
+        np.testing.assert_allclose(model(x, *weights), reference(x, *weights), rtol=1e-4, atol=1e-4)
+
+
+def test_powers_of_sizes_are_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A square picture's number of pixels, as PyTorch's exporter writes it, is that of the flat picture."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[B,N,N] x, float[B,N,N] z) => (y) {
+      s = Shape<start = 1, end = 2>(x)  two = Constant<value_ints = [2]>()  p = Pow(s, two)  b = Shape<end = 1>(x)
+      t = Concat<axis = 0>(b, p)  flat = Reshape(x, t)  u = Constant<value_ints = [0, -1]>()  other = Reshape(z, u)
+      y = Add(flat, other) }"""
+    model = load(parser.parse_model(text), engine="native", strict=True)
+    assert str(read_model(parser.parse_model(text)).graph.outputs[0].type) == "float32[B, N*N]"
+    monkeypatch.setattr(Compiler, "compile_unit", None)
+    for batch, side in ((2, 3), (1, 1), (3, 8)):
+        x = np.arange(batch * side * side, dtype=np.float32).reshape(batch, side, side)
+        np.testing.assert_array_equal(model(x, x), 2 * x.reshape(batch, -1))

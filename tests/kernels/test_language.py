@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -176,12 +177,44 @@ def test_lines_that_are_none(text: str) -> None:
         parse_kernel(SOFTMAX + f"  {text}\n")
 
 
+def sampled_numbers() -> Iterator[Number]:
+    generator = np.random.default_rng(5)
+    for type, numpy in (("f32", np.float32), ("f64", np.float64)):
+        special = [0.0, -0.0, np.inf, -np.inf, np.nan, np.finfo(numpy).tiny, np.finfo(numpy).max, 2.0**27, 1]
+        drawn = np.frombuffer(generator.bytes(500 * np.dtype(numpy).itemsize), numpy)
+        denormal = np.finfo(numpy).smallest_subnormal * np.arange(1, 50, dtype=numpy)
+        yield from (Number(float(number), type) for number in (*special, *drawn, *denormal, *-denormal))
+    for name in SCALARS:
+        if name not in ("f32", "f64", "bool"):
+            bits = int(name[1:])
+            low = 0 if name[0] == "u" else -(2 ** (bits - 1))
+            yield from (Number(number, name) for number in (low, low + (1 << bits) - 1, 0, 1, 1.0))
+    yield from (Number(True, "bool"), Number(False, "bool"))
+
+
 def test_numbers_keep_every_bit() -> None:
-    for number in (0.1, -0.0, 1e-45, 3.4028234663852886e38, float("inf"), -7.25):
-        value = Number(number, "f32")
-        again = parse_expression(format_expression(value), {})
+    for value in sampled_numbers():
+        text = format_expression(value)
+        again = parse_expression(text, {})
+        assert again == value
         assert repr(again) == repr(value)
+        assert format_expression(again) == text
+
+
+def test_numbers_are_equal_where_their_bits_are() -> None:
     assert parse_expression("-5:i8", {}) == Number(-5, "i8")
+    assert Number(1, "f32") == Number(1.0, "f32")
+    assert Number(1.0, "i32") == Number(True, "i32")
+    assert Number(0.0, "f32") != Number(-0.0, "f32")
+    assert Number(1, "f32") != Number(1, "i32")
+    assert Number(float("nan"), "f64") == Number(float("nan"), "f64")
+    with pytest.raises(GraphError, match="no number of the type i32"):
+        Number(0.5, "i32")
+    with pytest.raises(GraphError, match="no line of a kernel"):
+        parse_expression("1e5:i32", {})
+
+
+def test_names_are_expressions() -> None:
     assert parse_expression("v0", {"v0": "f64"}) == Name("v0", "f64")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, parser
 
 from intaglio.runtime.model.loading import load
 
@@ -73,3 +74,46 @@ def test_matrices_of_a_run_with_many_rows(m: int, k: int, n: int, dtype: Any) ->
         found = load(proto, strict=True, threads=threads).run(feeds)
         for i, (left, right) in enumerate(pairs):
             np.testing.assert_array_equal(found[f"y{i}"], turned[left] @ turned[right])
+
+
+SHAPES = [(3, 5), (2, 3, 7, 40), (2, 1, 7, 40), (1, 4, 1, 33), (2, 33, 16), (3, 2, 1), (2, 15, 130)]
+"""Left operands; the last of them has no whole vector of rows and several of depth."""
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_batches_of_products_with_few_columns(dtype: Any) -> None:
+    """Fed right operands of few columns, as they lie and turned, under left ones as they lie and turned."""
+    rng = np.random.default_rng(np.dtype(dtype).num)
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes, feeds, expected = [], dict[str, Any](), dict[str, Any]()
+    for index, (shape, columns) in enumerate((shape, columns) for shape in SHAPES for columns in (1, 2, 5, 8, 17)):
+        arrays = [rng.integers(-2, 3, each).astype(dtype) for each in (shape, (*shape[:-2], shape[-1], columns))]
+        names = [f"a{index}", f"b{index}"]
+        expected[f"y{index}"] = (arrays[0].astype(np.float64) @ arrays[1].astype(np.float64)).astype(dtype)
+        for place, array in enumerate(arrays):
+            is_turned = rng.random() < 0.3
+            feeds[names[place]] = np.ascontiguousarray(array.swapaxes(-1, -2)) if is_turned else array
+            if is_turned:
+                order = [*range(array.ndim - 2), array.ndim - 1, array.ndim - 2]
+                nodes.append(helper.make_node("Transpose", [names[place]], [f"{names[place]}t"], perm=order))
+                names[place] += "t"
+        nodes.append(helper.make_node("MatMul", names, [f"y{index}"]))
+    inputs = [helper.make_tensor_value_info(name, number, array.shape) for name, array in feeds.items()]
+    outputs = [helper.make_tensor_value_info(name, number, None) for name in expected]
+    graph = helper.make_graph(nodes, "products", inputs, outputs)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for threads in (1, 2):
+        found = load(proto, strict=True, threads=threads).run(feeds)
+        for name, wanted in expected.items():
+            np.testing.assert_array_equal(found[name], wanted, name)
+
+
+@pytest.mark.parametrize("columns", [2, 5, 8])
+def test_few_columns_that_are_fed_have_tiles_as_narrow_as_constant_ones(columns: int) -> None:
+    constant = f"w = Constant<value = float[64,{columns}] {{{','.join('1' * 64 * columns)}}}>()"
+    proto = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[4,30,64] a, float[4,64,{columns}] b) => (y, z)'
+        f" {{ y = MatMul(a, b)  {constant}  z = MatMul(a, w) }}"
+    )
+    fed, packed = re.findall(r"tile \d+x(\d+)", str(load(proto, engine="native").explain()))
+    assert fed == packed

@@ -71,7 +71,7 @@ SELF_CASES = {
     "mask per query and past": ([INPUT, WEIGHTS, BIAS, some(BATCH, PLACES, PLACES + 3), PAST], {}, 2),
     "bias": ([INPUT, WEIGHTS, BIAS, None, None, real(BATCH, HEADS, PLACES, PLACES)], {"scale": 0.3}, 1),
     "bias for all": ([INPUT, WEIGHTS, BIAS, None, None, real(1, 1, PLACES, PLACES)], {}, 1),
-    "sizes": ([INPUT, real(WIDTH, 56), real(56)], {"qkv_hidden_sizes": (16, 16, 24)}, 1),
+    "sizes": ([INPUT, real(WIDTH, 56) * np.float32(0.1), real(56)], {"qkv_hidden_sizes": (16, 16, 24)}, 1),
 }
 
 

@@ -1261,6 +1261,107 @@ CASES["quantized-again"] = (
     """,
 )
 
+CASES["reduction-of-one"] = (
+    "remove-noops",
+    """
+    graph "g" (%x: float32[N, 1, 3, 1]) -> (%y, %z) {
+      %a = ReduceSum(%x, int64[2] {1, -1}; keepdims=0)
+      %y = Relu(%a)
+      %b = ReduceMax(%x, int64[1] {3})
+      %c = ReduceMean(%b, int64[1] {2}; keepdims=0)
+      %z = Relu(%c)
+    }
+    """,
+    """
+    %constant_3: int64[2] = {1, 3}
+    %a: float32[N, 3] = Squeeze(%x, %constant_3)
+    %y: float32[N, 3] = Relu(%a)
+    %constant_2: int64[1] = {2}
+    %c: float32[N, 1, 1] = ReduceMean(%x, %constant_2; keepdims=0)
+    %z: float32[N, 1, 1] = Relu(%c)
+    """,
+)
+
+CASES["part-of-split"] = (
+    "sequences",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%y) {
+      %s = SplitToSequence(%x; axis=1)
+      %y = SequenceAt(%s, int64[] {-1})
+    }
+    """,
+    """
+    %constant: int64[] = {-1}
+    %cast: int64[] = Cast(%constant; to=7)
+    %constant_1: int64[1] = {1}
+    %reshape: int64[1] = Reshape(%cast, %constant_1)
+    %y: float32[N, 1] = Gather(%x, %reshape; axis=1)
+    """,
+)
+
+CASES["length-of-split"] = (
+    "sequences",
+    """
+    graph "g" (%x: float32[N, 3]) -> (%n) {
+      %s = SplitToSequence(%x, int64[3] {1, 1, 1}; axis=1)
+      %n = SequenceLength(%s)
+    }
+    """,
+    """
+    %shape: int64[1] = Shape(%x; start=1, end=2)
+    %constant_1: int64[0] = {}
+    %n: int64[] = Reshape(%shape, %constant_1)
+    """,
+)
+
+CASES["repeated-rows"] = (
+    "sequences",
+    """
+    graph "g" (%x: float32[N, 3], %k: int64[N]) -> (%y) {
+      %c = Abs(%k)
+      %n = Shape(%x; start=0, end=1)
+      %e = SequenceEmpty()
+      %s = Loop(%n, _, %e; body=graph "b" (%i: int64[1], %o: bool[], %l: seq(float32[...])) -> (%o, %q) {
+        %d = Gather(%c, %i)
+        %r = Gather(%x, %i)
+        %u = Unsqueeze(%r, int64[1] {1})
+        %t = Concat(int64[1] {1}, %d, int64[1] {3}; axis=0)
+        %w = Expand(%u, %t)
+        %f = Reshape(%w, int64[2] {-1, 3})
+        %q = SequenceInsert(%l, %f)
+      })
+      %y = ConcatFromSequence(%s; axis=0)
+    }
+    """,
+    """
+    %c: int64[N] = Abs(%k)
+    %constant_4: int64[1] = {0}
+    %reducemin: int64[1] = ReduceMin(%c, %constant_4)
+    %constant_5: int64[1] = {0}
+    %less: bool[1] = Less(%reducemin, %constant_5)
+    %constant_6: int64[1] = {0}
+    %reducesum: int64[1] = ReduceSum(%c, %constant_6)
+    %constant_8: int64[1] = {1}
+    %add: int64[1] = Add(%reducesum, %constant_8)
+    %constant_7: int64[1] = {-1}
+    %where: int64[1] = Where(%less, %constant_7, %add)
+    %constantofshape: int64['constantofshape.0'] = ConstantOfShape(%where; value=tensor int64[1] {0})
+    %constant_9: int64[] = {0}
+    %cumsum: int64[N] = CumSum(%c, %constant_9; exclusive=1)
+    %shape: int64[1] = Shape(%c)
+    %constantofshape_1: int64[N] = ConstantOfShape(%shape; value=tensor int64[1] {1})
+    %scatterelements: int64['constantofshape.0'] = ScatterElements(%constantofshape, %cumsum, %constantofshape_1; reduction="add")
+    %constant_10: int64[1] = {0}
+    %constant_11: int64[1] = {0}
+    %slice: int64['slice.0'] = Slice(%scatterelements, %constant_10, %reducesum, %constant_11)
+    %constant_12: int64[] = {0}
+    %cumsum_1: int64['slice.0'] = CumSum(%slice, %constant_12)
+    %constant_13: int64[1] = {1}
+    %sub: int64['slice.0'] = Sub(%cumsum_1, %constant_13)
+    %y: float32['slice.0', 3] = Gather(%x, %sub)
+    """,  # noqa: E501 (a line is a node)
+)
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_rule(name: str, check: Check) -> None:

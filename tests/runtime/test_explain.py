@@ -76,9 +76,9 @@ def test_memory_that_is_allocated_in_the_run():
 
 POOLS = 6
 CHAIN = (
-    "agraph (float[batch, 1, h, w] x0) => (float[batch, 1, a, b] y) {"
-    + " ".join(f"x{i + 1} = MaxPool<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x{i})"
-               for i in range(POOLS))
+    "agraph (float[batch, 1, h, w] x0) => (float[batch, 1, a, b] y) <float[4] thrice = {1.0, 1.0, 3.0, 3.0}> {"
+    + " ".join(f"p{i} = MaxPool<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x{i})"
+               f" x{i + 1} = Resize(p{i}, , thrice)" for i in range(POOLS))
     + f" y = Relu(x{POOLS}) }}"
 )  # fmt: skip
 

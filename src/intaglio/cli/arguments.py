@@ -20,7 +20,7 @@ from intaglio.ir.dim import Dim, evaluate, symbols
 from intaglio.ir.graph import Value
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from intaglio.runtime.engine.binding import bind
-from intaglio.runtime.model.arrays import as_input
+from intaglio.runtime.model.arrays import as_input, unknown_name
 from intaglio.runtime.model.model import Model, Signature
 from intaglio.runtime.model.random_inputs import index_limit, random_array
 
@@ -74,7 +74,10 @@ def _split(text: str, names: list[str]) -> tuple[str | None, str]:
 
 def _read_one(model: Model, name: str, given: str, norm: Norm | None) -> Any:
     signature = next((item for item in model.inputs if item.name == name), None)
-    if given != STANDARD and signature is not None:
+    if signature is None:
+        names = [item.name for item in model.inputs]
+        raise InputError(f"{unknown_name(name, names)}; the inputs are {', '.join(map(repr, names)) or 'none'}")
+    if given != STANDARD:
         is_literal, value = _literal(given)
         if is_literal:
             return as_input(signature, _with_keys(signature.type, value))

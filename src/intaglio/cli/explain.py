@@ -17,9 +17,11 @@ from intaglio.cli.terminal import (
     ThreadsOption,
     print_json,
     print_text,
+    shown,
     tell,
 )
 from intaglio.errors import InputError
+from intaglio.runtime.model.explain import fold_lines
 
 
 def explain(
@@ -44,7 +46,7 @@ def explain(
     if c_file is not None:
         _write(c_file, loaded.c_source())
     explanation = loaded.explain(dims=sizes)
-    print_json(explanation.to_dict()) if as_json else print_text(str(explanation))
+    print_json(explanation.to_dict()) if as_json else print_text(fold_lines(shown(explanation)))
 
 
 def _write(path: str, source: str) -> None:

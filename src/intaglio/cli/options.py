@@ -10,9 +10,10 @@ what may be repeated. The parser is the standard library's.
 from __future__ import annotations
 
 import argparse
+import difflib
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
@@ -63,7 +64,29 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
-        raise UsageError(f"{message}; `{self.prog} --help` shows what there is")
+        raise UsageError(f"{message}{'' if message.endswith('?') else ';'} `{self.prog} --help` shows what there is")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What was given; raises UsageError for what no command takes, with the nearest option."""
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            parser: Parser = getattr(found, "parser", self)
+            hints = [_nearest(text.partition("=")[0], parser._option_string_actions) for text in unknown]
+            hint = next(filter(None, hints), "")
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return found
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = [str(choice) for choice in action.choices]
+            hint = _nearest(str(value), names) or f"; choose from {', '.join(names)}"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
+
+
+def _nearest(text: str, names: Iterable[str]) -> str:
+    """A hint with the name that is most like a text; empty where none is."""
+    near = difflib.get_close_matches(text, list(names), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -118,7 +141,7 @@ def _add_parameters(parser: Parser, function: Function) -> None:
         choices = list(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else None
         read = _choice(kind) if choices else str
         parser.add_argument(parameter.name, metavar=declared.metavar, help=declared.help, type=read, choices=choices)
-    parser.set_defaults(function=function, parameters=names)
+    parser.set_defaults(function=function, parameters=names, parser=parser)
 
 
 def option_names(option: Option) -> list[str]:
@@ -128,6 +151,8 @@ def option_names(option: Option) -> list[str]:
 
 def _add_option(parser: Parser, name: str, kind: Any, option: Option, default: Any) -> None:
     settings: dict[str, Any] = {"dest": name, "default": default, "help": option.help.replace("%", "%%")}
+    if default is inspect.Parameter.empty:
+        settings |= {"default": None, "required": True}
     plain, is_repeated = plain_kind(kind)
     if plain is bool:
         action = argparse.BooleanOptionalAction if "/" in option.names[0] else "store_true"

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from intaglio.cli.arguments import read_archive
-from intaglio.cli.curve import Points, curve
 from intaglio.cli.options import Argument, Option, UsageError
+from intaglio.cli.rescue import free_name, rescued, write_anywhere
 from intaglio.cli.session import source_of
 from intaglio.cli.terminal import EngineOption, JsonOption, ModelArgument, ThreadsOption, print_json, print_pairs
 from intaglio.errors import InputError
-from intaglio.runtime.model.tensor_files import replace_file
 
 if TYPE_CHECKING:
-    from intaglio.train.fit import History
+    from intaglio.train.history import History
+    from intaglio.train.schedules import Schedule
     from intaglio.train.trainer import Trainer
 
 
@@ -42,6 +42,21 @@ class OptimizerChoice(StrEnum):
     lion = "lion"
 
 
+class ScheduleChoice(StrEnum):
+    """The schedules, for the option `--schedule`."""
+
+    constant = "constant"
+    cosine = "cosine"
+    one_cycle = "one_cycle"
+
+
+class PrecisionChoice(StrEnum):
+    """The types to compute in, for the option `--precision`."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
 Patterns = list[str] | None
 
 
@@ -49,7 +64,8 @@ def train(
     model: ModelArgument,
     data: Annotated[str, Argument("DATA", "An .npz file with an array for each input, and one named target.")],
     output: Annotated[
-        str | None, Option("--output", "-o", metavar="FILE", help="Write the trained model here, such as out.onnx.")
+        str | None,
+        Option("--output", "-o", metavar="FILE", help="Write the trained model here; default: NAME.trained.onnx."),
     ] = None,
     loss: Annotated[LossChoice, Option("--loss", help="The loss.")] = LossChoice.cross_entropy,
     optimizer: Annotated[OptimizerChoice, Option("--optimizer", help="The optimizer.")] = OptimizerChoice.adam,
@@ -69,11 +85,38 @@ def train(
     weight_decay: Annotated[
         float | None, Option("--weight-decay", metavar="DECAY", least=0, help="The optimizer's weight decay.")
     ] = None,
+    momentum: Annotated[
+        float | None, Option("--momentum", metavar="SHARE", least=0, help="The momentum of sgd or rmsprop.")
+    ] = None,
+    schedule: Annotated[
+        ScheduleChoice, Option("--schedule", help="How the learning rate changes over all updates; default: constant.")
+    ] = ScheduleChoice.constant,
+    warmup: Annotated[
+        int, Option("--warmup", metavar="UPDATES", least=0, help="Raise the learning rate from 0 at first.")
+    ] = 0,
     clip_norm: Annotated[
         float | None, Option("--clip-norm", metavar="NORM", least=0, help="Bound the norm of the gradients.")
     ] = None,
+    clip_value: Annotated[
+        float | None, Option("--clip-value", metavar="VALUE", least=0, help="Bound the elements of the gradients.")
+    ] = None,
+    accumulate: Annotated[
+        int, Option("--accumulate", metavar="BATCHES", least=1, help="Batches for one update; default: 1.")
+    ] = 1,
+    ema: Annotated[
+        float | None, Option("--ema", metavar="DECAY", least=0, help="Write moving averages of the weights.")
+    ] = None,
+    precision: Annotated[
+        PrecisionChoice, Option("--precision", help="The type of activations; default: float32, as in the model.")
+    ] = PrecisionChoice.float32,
     validation: Annotated[
         str | None, Option("--validation", metavar="FILE", help="Data of the same kind, to measure the loss with.")
+    ] = None,
+    validation_split: Annotated[
+        float | None,
+        Option(
+            "--validation-split", metavar="SHARE", least=0, help="Hold back this share of the rows to measure with."
+        ),
     ] = None,
     metrics: Annotated[
         list[str] | None, Option("--metric", metavar="NAME", help="Measure this too: accuracy; may be repeated.")
@@ -96,33 +139,36 @@ def train(
     The arrays are named like the inputs of the model, and `target`; all have as many rows. Batches are normalized by
     their own statistics, and dropout drops.
     """
-    _check(output, plot, resume, checkpoint, patience, metrics, validation)
-    trainer = _trainer(
-        source_of(model),
-        {
-            "loss": loss.value, "output": tensor, "lr": lr, "trainable": trainable, "frozen": frozen,
-            "initialize": initialize, "clip_norm": clip_norm, "seed": seed, "threads": threads,
-            "engine": engine.value if engine else None,
-        },
-        optimizer.value,
-        weight_decay,
-    )  # fmt: skip
+    _check(output, plot, resume, checkpoint, patience, metrics, validation, validation_split)
+    settings = {
+        "loss": loss.value, "output": tensor, "lr": lr, "trainable": trainable, "frozen": frozen,
+        "initialize": initialize, "clip_norm": clip_norm, "clip_value": clip_value, "accumulate": accumulate,
+        "ema": ema, "precision": None if precision.value == "float32" else precision.value, "seed": seed,
+        "threads": threads, "engine": engine.value if engine else None,
+    }  # fmt: skip
+    trainer = _trainer(source_of(model), settings, optimizer.value, weight_decay, momentum)
     if resume and checkpoint is not None and Path(checkpoint).exists():
         trainer.load_checkpoint(checkpoint)
-    began = trainer.updates
-    history = trainer.fit(
-        _arrays(trainer, data),
-        epochs,
-        batch_size=batch_size,
-        validation=None if validation is None else _arrays(trainer, validation),
-        metrics=metrics or (),
-        early_stopping=patience,
-        checkpoint=checkpoint,
-    )
-    if output is not None:
-        trainer.save(output)
+    rows, held_out = _rows(trainer, data, validation, validation_split, seed)
+    trainer.schedule = _schedule(schedule.value, warmup, epochs * -(-len(rows[0]) // (batch_size * accumulate)))
+    output = output or free_name(model)
+
+    def write(path: str) -> None:
+        trainer.save(path, ema=ema is not None)
+
+    with rescued(output, write, lambda: trainer.updates):
+        history = trainer.fit(
+            rows,
+            epochs,
+            batch_size=batch_size,
+            validation=held_out,
+            metrics=metrics or (),
+            early_stopping=patience,
+            checkpoint=checkpoint,
+        )
+    write_anywhere(output, write)
     if plot is not None:
-        replace_file(plot, _plotted(trainer, history, loss.value, began).encode())
+        history.plot(f"{loss.value} of {trainer.graph.name}").save(plot)
     _tell(trainer, history, {"model": model, "output": output, "plot": plot}, as_json)
 
 
@@ -134,6 +180,7 @@ def _check(
     patience: int | None,
     metrics: list[str] | None,
     validation: str | None,
+    validation_split: float | None,
 ) -> None:
     """Raise where something is wrong that would show only after training."""
     if plot is not None and Path(plot).suffix != ".svg":
@@ -141,19 +188,56 @@ def _check(
     if resume and checkpoint is None:
         raise UsageError("--resume needs --checkpoint, which names the file")
     for option, given in (("--patience", patience), ("--metric", metrics)):
-        if given and validation is None:
-            raise UsageError(f"{option} needs --validation")
+        if given and validation is None and validation_split is None:
+            raise UsageError(f"{option} needs --validation or --validation-split")
+    if validation is not None and validation_split is not None:
+        raise UsageError("--validation and --validation-split: only one of them can be followed")
+    if validation_split is not None and not 0 < validation_split < 1:
+        raise UsageError(f"--validation-split is {validation_split}, expected a share between 0 and 1")
     for path in (output, plot, checkpoint):
         if path is not None and not Path(path).parent.is_dir():
             raise InputError(f"{path!r}: there is no folder {str(Path(path).parent)!r}")
 
 
-def _trainer(source: Any, settings: dict[str, Any], optimizer: str, weight_decay: float | None) -> Trainer:
+def _trainer(
+    source: Any, settings: dict[str, Any], name: str, weight_decay: float | None, momentum: float | None
+) -> Trainer:
     from intaglio.train.optimizers import OPTIMIZERS
     from intaglio.train.trainer import Trainer
 
-    chosen = OPTIMIZERS[optimizer]() if weight_decay is None else OPTIMIZERS[optimizer](weight_decay=weight_decay)
-    return Trainer(source, optimizer=chosen, **settings)
+    optimizer = OPTIMIZERS[name]
+    given = {"weight_decay": weight_decay, "momentum": momentum}
+    chosen = {option: value for option, value in given.items() if value is not None}
+    if "momentum" in chosen and not hasattr(optimizer(), "momentum"):
+        raise UsageError(f"--momentum: {name} has none; sgd and rmsprop have")
+    return Trainer(source, optimizer=optimizer(**chosen), **settings)
+
+
+def _schedule(name: str, warmup: int, updates: int) -> Schedule:
+    """The schedule of a name over so many updates, behind a warmup."""
+    from intaglio.train import schedules
+
+    left = max(1, updates - warmup)
+    made = {"constant": schedules.constant, "cosine": lambda: schedules.cosine(left),
+            "one_cycle": lambda: schedules.one_cycle(left)}[name]()  # fmt: skip
+    return schedules.warmup(warmup, made) if warmup else made
+
+
+def _rows(trainer: Trainer, data: str, validation: str | None, split: float | None, seed: int) -> tuple[Any, Any]:
+    """The arrays to train on, and those to measure with, which may be rows held back by the seed."""
+    import numpy as np
+
+    arrays = _arrays(trainer, data)
+    if split is None:
+        return arrays, None if validation is None else _arrays(trainer, validation)
+    count = len(arrays[0])
+    held = round(split * count)
+    if not 0 < held < count:
+        raise InputError(
+            f"--validation-split {split} of {count} rows is {held}: rows are needed to train and to measure"
+        )
+    order = np.random.default_rng(seed).permutation(count)
+    return tuple(array[order[held:]] for array in arrays), tuple(array[order[:held]] for array in arrays)
 
 
 def _arrays(trainer: Trainer, path: str) -> tuple[Any, ...]:
@@ -166,15 +250,6 @@ def _arrays(trainer: Trainer, path: str) -> tuple[Any, ...]:
         held = ", ".join(map(repr, found)) or "nothing"
         raise InputError(f"{path!r} holds {held}, but no {', '.join(map(repr, missing))}")
     return tuple(found[name] for name in trainer.inputs)
-
-
-def _plotted(trainer: Trainer, history: History, loss: str, began: int) -> str:
-    series: dict[str, Points] = {"training": [(began + i, y) for i, y in enumerate(history.losses, 1)]}
-    if history.epochs and "val_loss" in history.epochs[0]:
-        each = len(history.losses) / len(history.epochs)
-        held_out = enumerate((entry["val_loss"] for entry in history.epochs), 1)
-        series["validation"] = [(began + i * each, y) for i, y in held_out]
-    return curve(f"{loss} of {trainer.graph.name}", series, across="batch")
 
 
 def _tell(trainer: Trainer, history: History, files: dict[str, Any], as_json: bool) -> None:

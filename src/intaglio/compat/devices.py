@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -156,7 +156,7 @@ def split_providers(
     return [name for name, _ in pairs], found
 
 
-_CPU_OPTIONS = {"arena_extend_strategy": ("kSameAsRequested",), "use_arena": ("0", "1")}
+_CPU_OPTIONS = {"arena_extend_strategy": ("kNextPowerOfTwo", "kSameAsRequested"), "use_arena": ("0", "1")}
 
 
 def check_provider_options(options: Mapping[str, str]) -> None:
@@ -167,3 +167,9 @@ def check_provider_options(options: Mapping[str, str]) -> None:
             raise InputError(f"{PROVIDER} has no option {name!r}; it has {', '.join(_CPU_OPTIONS)}")
         if value not in accepted:
             raise UnsupportedError(f"{PROVIDER} has {name} = {' or '.join(accepted)} only, got {value!r}")
+
+
+def ignored_provider_hints(options: Mapping[str, str]) -> Iterator[str]:
+    """What options of the CPU's provider ask for and does not happen, with the reason."""
+    if options.get("arena_extend_strategy") == "kNextPowerOfTwo":
+        yield "arena_extend_strategy = kNextPowerOfTwo has no effect: memory is planned, and takes what the plan needs"

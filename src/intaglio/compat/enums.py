@@ -16,14 +16,14 @@ class GraphOptimizationLevel(enum.IntEnum):
 
 
 class ExecutionMode(enum.IntEnum):
-    """Whether nodes run one after another. They do: `ORT_PARALLEL` is refused."""
+    """Whether nodes run one after another. They do: `ORT_PARALLEL` is a hint without effect."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
 class ExecutionOrder(enum.IntEnum):
-    """The order of nodes. It is the model's own: the others are refused."""
+    """The order of nodes. It is that of the compiled code: the others are hints without effect."""
 
     DEFAULT = 0
     PRIORITY_BASED = 1

@@ -7,7 +7,9 @@ import os
 import platform
 from typing import Any
 
+from intaglio.compat import messages
 from intaglio.compat.devices import PROVIDER, OrtEpDevice
+from intaglio.compat.messages import WARNING
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.processor import usable_cores
 from intaglio.version import __version__ as own_version
@@ -74,11 +76,11 @@ def has_collective_ops() -> bool:
 def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
     """The threads of sessions whose options say `use_per_session_threads = False`; 0 is as many as may run.
 
-    Nodes run one after another, so that `inter_op_num_threads` may be 0 or 1.
+    Nodes run one after another: `inter_op_num_threads` has no effect, which a line on stderr says where it is above 1.
     """
-    if inter_op_num_threads not in (0, 1):
-        raise UnsupportedError(
-            f"nodes run one after another: inter_op_num_threads is {inter_op_num_threads}, not 0 or 1"
+    if inter_op_num_threads > 1:
+        messages.tell(
+            f"inter_op_num_threads = {inter_op_num_threads} has no effect: nodes run one after another", WARNING
         )
     if intra_op_num_threads < 0:
         raise InputError(f"intra_op_num_threads is {intra_op_num_threads}, expected at least 0")

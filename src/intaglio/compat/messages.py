@@ -37,7 +37,7 @@ def is_told(level: int, severity: int) -> bool:
     return level >= (severity if severity >= 0 else _default.severity)
 
 
-def tell(text: str, level: int, severity: int, logid: str = "") -> None:
+def tell(text: str, level: int, severity: int = -1, logid: str = "") -> None:
     """One line on stderr, where the severity asks for lines of this level."""
     if is_told(level, severity):
         print(f"intaglio: {f'[{logid}] ' if logid else ''}{text}", file=sys.stderr)

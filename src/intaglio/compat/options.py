@@ -1,13 +1,16 @@
 """Options of sessions and runs.
 
-What is accepted is obeyed, or is what happens anyway; all else raises and says what to do. Fields are checked when they
-are set, so that the line at fault is the one that is shown.
+What is accepted is obeyed, or is what happens anyway, or is a hint about speed or memory on which no result hangs: a
+session prints a line for each hint that it does not follow. All else raises and says what to do. Fields are checked
+when they are set, so that the line at fault is the one that is shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import IntEnum
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -50,21 +53,15 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
-def _level(name: str, value: Any) -> GraphOptimizationLevel:
-    try:
-        return GraphOptimizationLevel(int(value))
-    except (TypeError, ValueError):
-        names = ", ".join(level.name for level in GraphOptimizationLevel)
-        raise InputError(f"{name} is {value!r}, expected one of {names}") from None
-
-
-def _only(expected: Any, why: str) -> _Check:
-    """A check that refuses whatever cannot be obeyed."""
+def _member(kind: type[IntEnum]) -> _Check:
+    """A check for a member of an enumeration, or its number."""
 
     def check(name: str, value: Any) -> Any:
-        if value != expected:
-            raise UnsupportedError(f"{name} = {value!r} is not supported: {why}; leave it at {expected!r}")
-        return expected
+        try:
+            return kind(int(value))
+        except (TypeError, ValueError):
+            names = ", ".join(member.name for member in kind)
+            raise InputError(f"{name} is {value!r}, expected one of {names}") from None
 
     return check
 
@@ -111,13 +108,11 @@ class SessionOptions(_Checked):
     _checks: ClassVar[Mapping[str, _Check]] = {
         "enable_cpu_mem_arena": _flag,
         "enable_mem_pattern": _flag,
-        "enable_mem_reuse": _only(True, "memory between nodes is always planned and used again"),
+        "enable_mem_reuse": _flag,
         "enable_profiling": _flag,
-        "execution_mode": _only(
-            ExecutionMode.ORT_SEQUENTIAL, "nodes run one after another, each on all threads of the session"
-        ),
-        "execution_order": _only(ExecutionOrder.DEFAULT, "nodes run in the order of the compiled code"),
-        "graph_optimization_level": _level,
+        "execution_mode": _member(ExecutionMode),
+        "execution_order": _member(ExecutionOrder),
+        "graph_optimization_level": _member(GraphOptimizationLevel),
         "inter_op_num_threads": _number,
         "intra_op_num_threads": _number,
         "log_severity_level": _severity,
@@ -130,7 +125,7 @@ class SessionOptions(_Checked):
     }
 
     def add_session_config_entry(self, name: str, value: str) -> None:
-        """Add an entry; raises for what would have no effect."""
+        """Add an entry; raises for what would have no effect, unless it is a hint about speed or memory."""
         self._entries[name] = _checked_entry(SESSION_ENTRIES, name, value)
 
     def get_session_config_entry(self, name: str) -> str:
@@ -264,22 +259,57 @@ NO_QUANTIZED = "session.disable_quant_qdq"
 ASSIGNMENT = "session.record_ep_graph_assignment_info"
 SHRINKAGE = "memory.enable_memory_arena_shrinkage"
 
+_FIELD_HINTS: Mapping[str, tuple[Any, str]] = {
+    "enable_mem_reuse": (True, "memory between nodes is always planned and used again"),
+    "execution_mode": (ExecutionMode.ORT_SEQUENTIAL, "nodes run one after another, each on all threads of the session"),
+    "execution_order": (ExecutionOrder.DEFAULT, "nodes run in the order of the compiled code"),
+}
+"""Fields that are hints, with the value that says what happens and the reason."""
+
+_ENTRY_HINTS: Mapping[str, tuple[str, str]] = {
+    "session.disable_prepacking": ("0", "weights are packed"),
+    "session.dynamic_block_base": ("", "work is divided when the model is compiled"),
+    "session.force_spinning_stop": ("1", "workers sleep soon after a run"),
+    "session.inter_op.allow_spinning": ("0", "there are no such threads"),
+    "session.intra_op.allow_spinning": ("0", "workers sleep soon after a run"),
+    "session.intra_op_thread_affinities": ("", "the operating system places the threads; start Python under taskset"),
+    "session.use_device_allocator_for_initializers": ("0", "weights have memory of their own"),
+    "session.use_env_allocators": ("0", "each session plans its own memory"),
+}
+"""Entries that are hints, in the same way."""
+
+
+def ignored_hints(options: SessionOptions) -> Iterator[str]:
+    """What is asked for and does not happen, with the reason; results are the same without it."""
+    for name, (usual, why) in _FIELD_HINTS.items():
+        value = getattr(options, name)
+        if value != usual:
+            yield f"{name} = {getattr(value, 'name', value)} has no effect: {why}"
+    for name, value in options._entries.items():
+        usual, why = _ENTRY_HINTS.get(name, (value, ""))
+        if value != usual:
+            yield f"{name} = {value} has no effect: {why}"
+
+
 SESSION_ENTRIES: Mapping[str, tuple[str, ...] | None] = {
     EXTERNAL_FOLDER: None,
     NO_QUANTIZED: ("0", "1"),
     ASSIGNMENT: ("0", "1"),
     "session.disable_cpu_ep_fallback": ("0",),
-    "session.disable_prepacking": ("0",),
-    "session.inter_op.allow_spinning": ("0",),
-    "session.intra_op.allow_spinning": ("0",),
+    "session.disable_prepacking": ("0", "1"),
+    "session.dynamic_block_base": None,
+    "session.force_spinning_stop": ("0", "1"),
+    "session.inter_op.allow_spinning": ("0", "1"),
+    "session.intra_op.allow_spinning": ("0", "1"),
+    "session.intra_op_thread_affinities": None,
     "session.load_model_format": ("ONNX",),
     "session.save_model_format": ("ONNX",),
     "session.set_denormal_as_zero": ("1",),
     "session.strict_shape_type_inference": ("1",),
-    "session.use_device_allocator_for_initializers": ("0",),
-    "session.use_env_allocators": ("0",),
+    "session.use_device_allocator_for_initializers": ("0", "1"),
+    "session.use_env_allocators": ("0", "1"),
 }
-"""The values that say what is done here; None is any."""
+"""The values that are obeyed, say what is done anyway, or are hints; None is any."""
 
 RUN_ENTRIES: Mapping[str, tuple[str, ...] | None] = {
     SHRINKAGE: ("cpu:0",),
@@ -291,7 +321,9 @@ RUN_ENTRIES: Mapping[str, tuple[str, ...] | None] = {
 
 def _checked_entry(known: Mapping[str, tuple[str, ...] | None], name: str, value: str) -> str:
     if name not in known:
-        raise UnsupportedError(f"the entry {name!r} would have no effect; those that have are {', '.join(known)}")
+        near = get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"those that are known are {', '.join(known)}"
+        raise UnsupportedError(f"the entry {name!r} would have no effect; {hint}")
     values = known[name]
     if values is not None and _text(name, value) not in values:
         raise UnsupportedError(f"the entry {name!r} can be {' or '.join(map(repr, values))}, got {value!r}")

@@ -20,6 +20,7 @@ from intaglio.compat.devices import (
     OrtMemoryInfo,
     ProviderList,
     check_device,
+    ignored_provider_hints,
     split_providers,
 )
 from intaglio.compat.enums import GraphOptimizationLevel
@@ -34,8 +35,10 @@ from intaglio.compat.options import (
     SHRINKAGE,
     RunOptions,
     SessionOptions,
+    ignored_hints,
 )
 from intaglio.compat.profile import Profile
+from intaglio.compat.scalars import ScalarInputs
 from intaglio.compat.values import OrtValue, OrtValueVector
 from intaglio.errors import InputError, IntaglioError, RunTimeoutError, UnsupportedError
 from intaglio.ir.limits import Limits, within
@@ -46,6 +49,7 @@ from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.model import Model, Signature
 
 if TYPE_CHECKING:
+    from intaglio.ir.graph import Graph
     from intaglio.onnx.reader import Source
 
 Callback = Callable[[list[Any], Any, str], None]
@@ -94,11 +98,14 @@ class InferenceSession:
         self._providers, self._fallback_providers = [PROVIDER], [PROVIDER]
         disabled = self._take_arguments(kwargs)
         own = self._set_providers(providers, provider_options)
+        for hint in (*ignored_hints(options), *ignored_provider_hints(own)):
+            self._tell(hint)
         self._keeps_memory = options.enable_cpu_mem_arena and own.get("use_arena") != "0"
         self._profile = Profile(options.profile_file_prefix) if options.enable_profiling else None
         with self._span("model_loading"):
             self._model = self._load(path_or_bytes, disabled, limits)
         self._names = [item.name for item in self._model.outputs]
+        self._scalars = ScalarInputs(self._model, self._load_graph)
         self._is_plain = self._keeps_memory and options.enable_mem_pattern and self._profile is None
         self._check_seed()
         if options.optimized_model_filepath:
@@ -136,6 +143,18 @@ class InferenceSession:
                 base_folder=options._entries.get(EXTERNAL_FOLDER, folder),
                 limits=limits,
             )
+
+    def _load_graph(self, graph: Graph) -> Model:
+        """A graph that was made of the model's, loaded in the same way."""
+        options = self._model.options
+        return load(
+            graph,
+            threads=options.threads,
+            simplify=options.simplify,
+            exact=options.exact,
+            disable=options.disable,
+            limits=options.limits,
+        )
 
     def _check_cancelled(self) -> None:
         if self._sess_options._is_cancelled:
@@ -191,12 +210,13 @@ class InferenceSession:
         names = list(output_names) if output_names else self._names
         feeds = {name: item.numpy() if isinstance(item, OrtValue) else item for name, item in input_feed.items()}
         wanted = None if names == self._names else names
+        model, feeds = self._scalars.fitting(feeds)
         if self._is_plain and run_options is None and not messages.is_told(VERBOSE, self._severity(None)):
-            results = self._model.run(feeds, outputs=wanted)
+            results = model.run(feeds, outputs=wanted)
         else:
             options = run_options or RunOptions()
             with self._running(options, feeds):
-                results = self._model.run(feeds, outputs=wanted, prune=options.only_execute_path_to_fetches)
+                results = model.run(feeds, outputs=wanted, prune=options.only_execute_path_to_fetches)
         return [results[name] for name in names]
 
     def _severity(self, options: RunOptions | None) -> int:

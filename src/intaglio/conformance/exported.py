@@ -32,7 +32,7 @@ UNSAID = "UnsupportedError"
 """What the reason of a test begins with whose model a language has no words for."""
 
 
-class _Exported:
+class ExportedModel:
     """A model that was exported, imported again and loaded."""
 
     def __init__(self, language: str, model: Any) -> None:
@@ -86,21 +86,21 @@ class ExportBackend:
         self.language = language
         self.is_optimised = is_optimised
 
-    def prepare(self, model: Any, device: str = "CPU", **options: Any) -> _Exported:
+    def prepare(self, model: Any, device: str = "CPU", **options: Any) -> ExportedModel:
         """Export a model and load what was written."""
         del device, options
         with tempfile.TemporaryDirectory(prefix="intaglio-export-") as folder:
             language, _, style = self.language.partition(":")
             if language == "c":
-                return _Exported(language, _compiled(model, Path(folder), style or "readable", self.is_optimised))
+                return ExportedModel(language, _compiled(model, Path(folder), style or "readable", self.is_optimised))
             if language == "wasm":
                 from intaglio.conformance.wasm import WasmModel
 
-                return _Exported(language, WasmModel(model, "-O3" if self.is_optimised else "-O1"))
+                return ExportedModel(language, WasmModel(model, "-O3" if self.is_optimised else "-O1"))
             export(model, self.language, folder)
             if self.language == "onnx":
-                return _Exported(self.language, load(Path(folder) / "model.onnx", engine="reference"))
-            return _Exported(self.language, import_exported(Path(folder)).load())
+                return ExportedModel(self.language, load(Path(folder) / "model.onnx", engine="reference"))
+            return ExportedModel(self.language, import_exported(Path(folder)).load())
 
 
 C_FLAGS = {

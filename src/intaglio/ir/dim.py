@@ -218,8 +218,14 @@ def _atom(call: Call) -> Expr:
 def floordiv(left: Dim, right: Dim) -> Dim:
     """left // right, rounded towards minus infinity; exact factors cancel.
 
+    Quotients of quotients are one, and a quotient that can only be one number is that number.
+
     >>> floordiv(symbol("N") * 6 + 4, 2)
     3*N + 2
+    >>> floordiv(floordiv(symbol("N"), 4) - 7, 8)
+    floordiv(N - 28, 32)
+    >>> floordiv(maximum(1 - symbol("N"), 0), 4)
+    0
     """
     if right == 0:
         raise ShapeError(f"division of the dimension {left} by zero")
@@ -233,7 +239,26 @@ def floordiv(left: Dim, right: Dim) -> Dim:
         rest = left - whole * right
         if whole != 0 and rest != left:
             return whole + floordiv(rest, right)
+        short = _known_quotient(left, right)
+        if short is not None:
+            return short
     return _atom(Call("floordiv", (left, right)))
+
+
+def _known_quotient(left: Dim, right: int) -> Dim | None:
+    """The quotient where bounds leave one number, or that of a quotient and a number as one quotient."""
+    low, high = bounds(left)
+    if low is not None and high is not None and low // right == high // right:
+        return low // right
+    terms = [(monomial, factor) for monomial, factor in _terms(left) if monomial]
+    if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1:
+        return None
+    inner = terms[0][0][0]
+    if not isinstance(inner, Call) or inner.function != "floordiv" or not isinstance(inner.right, int):
+        return None
+    offset = left - _atom(inner)
+    is_positive = inner.right > 0 and isinstance(offset, int)
+    return floordiv(inner.left + offset * inner.right, inner.right * right) if is_positive else None
 
 
 def _exact_quotient(left: Dim, right: Dim) -> Dim | None:

@@ -127,6 +127,16 @@ class Value:
     def __rmatmul__(self, other: Operand) -> Value:
         return _apply("MatMul", other, self)
 
+    def __getitem__(self, index: Any) -> Value:
+        """A part of the value, as NumPy has it: `x[1:]`, `x[..., -1]`, `x[:, None]`; inside a builder's context."""
+        from intaglio.ir.build import current_builder
+        from intaglio.ir.subscript import subscript
+
+        return subscript(current_builder(), self, index)
+
+    __iter__ = None  # Python would index a value without end to go through it
+    __contains__ = None
+
     def __neg__(self) -> Value:
         return _apply("Neg", self)
 

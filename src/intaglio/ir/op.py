@@ -180,6 +180,11 @@ class Op(Record):
                 rounded = tuple(map(single, value)) if isinstance(value, tuple) else single(value)
                 object.__setattr__(self, name, rounded)
 
+    @classmethod
+    def is_single(cls, attribute: str) -> bool:
+        """Whether the numbers of an attribute are rounded to single precision, as ONNX stores them."""
+        return attribute in cls._floats
+
     def infer(self, *inputs: Any, **named: Any) -> Any:
         """The types of all outputs; follows from `expand` unless a subclass says otherwise."""
         from intaglio.ir.build import infer_by_expansion

@@ -32,7 +32,8 @@ class Origin:
     versions are translated; `metadata` are the properties that an exporter attached. `outer` is the call of the
     function that the node stood in, or the place of its subgraph, and `base` the origin of a node that this one was
     derived from; `is_recomputed` says that the node is there to compute a value once more. An origin is never changed,
-    and nodes that replace others share it.
+    and nodes that replace others share it. Several nodes of a model may have one path: `is_same_node` does not compare
+    names.
     """
 
     __slots__ = ("base", "is_recomputed", "metadata", "operator", "outer", "path", "version")
@@ -66,6 +67,20 @@ class Origin:
             return self
         path = f"recomputed: {self.path}"
         return Origin(path, self.operator, self.version, self.metadata, self.outer, self.base or self, True)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """A key that is equal for the origins of one node, and differs for other nodes that have the same path."""
+        return self.path, id(self.base or self)
+
+    def is_same_node(self, other: Origin) -> bool:
+        """Whether two nodes came from one node, as far as that is known: the object decides, and not the name.
+
+        >>> first, second = Origin("twin (Mul)"), Origin("twin (Mul)")
+        >>> first.is_same_node(second), first.renamed("part").is_same_node(first.renamed("part"))
+        (False, True)
+        """
+        return bool(self) and self.place == other.place
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import difflib
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -18,7 +19,7 @@ from intaglio.ir.build import infer_types, set_contents
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import DTYPES, DType
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.ir.op import OPERATORS, Array, Op, Tensor, is_required
+from intaglio.ir.op import OPERATORS, Array, Op, Tensor, is_required, single
 from intaglio.ir.origin import UNKNOWN, Origin
 from intaglio.ir.text import from_elements, read_number
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
@@ -66,6 +67,7 @@ class _Reader:
         self.stored = stored
         self.text = text
         self.values: dict[str, Value] = {}
+        self.origins: dict[tuple[str, int, bool], Origin] = {}
         self.depth = 0
         self.position = self.start = 0
         self.kind = self.token = ""
@@ -227,7 +229,7 @@ class _Reader:
         return place, name, self.type() if self.accept(":") else None
 
     def node(self, graph: Graph, targets: list[tuple[int, str, Type | None]]) -> None:
-        """Operator(inputs; attributes) @"path of its origin" again"""
+        """Operator(inputs; attributes), with an origin behind it or not"""
         place = self.start
         cls = self.operator()
         self.expect("(")
@@ -241,8 +243,14 @@ class _Reader:
             attributes = dict(self.listing(lambda: self.keyword(cls, graph), ")"))
         else:
             self.expect(")")
-        origin = Origin(self.string(), is_recomputed=self.accept("again")) if self.accept("@") else UNKNOWN
+        origin = self.origin() if self.accept("@") else UNKNOWN
         self.append(graph, self.make(cls, attributes, len(targets), place), inputs, targets, origin, place)
+
+    def origin(self) -> Origin:
+        """ "path" 2 again: the second node with this path, computed once more"""
+        path, number = self.string(), int(self.advance()) if self.kind == "number" and self.token.isdigit() else 1
+        is_recomputed = self.accept("again")
+        return self.origins.setdefault((path, number, is_recomputed), Origin(path, is_recomputed=is_recomputed))
 
     def operator(self) -> type[Op]:
         """An operator's name, behind its domain if it has one."""
@@ -276,7 +284,11 @@ class _Reader:
         if name not in known:
             self.error(f"{cls.__name__} has no attribute {name!r}; it has {', '.join(known) or 'none'}", place)
         self.expect("=")
-        return name, self.nested(lambda: self.graph(graph)) if self.token == "graph" else self.attribute()
+        place = self.start
+        value = self.nested(lambda: self.graph(graph)) if self.token == "graph" else self.attribute()
+        if cls.is_single(name) and _overflows(value):
+            self.error("this number is too large for single precision", place)
+        return name, value
 
     def make(self, cls: type[Op], attributes: dict[str, Any], outputs: int, place: int) -> Op:
         """The operator; every attribute without a default must be there."""
@@ -337,10 +349,17 @@ class _Reader:
 
     def number(self) -> Any:
         """An integer or a float, nan and inf included; true and false where they stand in a tensor."""
-        sign = "-" if self.accept("-") else ""
+        place, sign = self.start, "-" if self.accept("-") else ""
         if self.kind != "number" and self.token not in ("nan", "inf", "true", "false"):
             self.fail("a number")
-        return read_number(sign + self.advance())
+        is_spelled_out = self.kind == "number"
+        try:
+            number = read_number(sign + self.advance())
+        except ValueError:
+            self.error("this number has too many digits", place)
+        if is_spelled_out and isinstance(number, float) and math.isinf(number):
+            self.error("this number is too large for double precision", place)
+        return number
 
     def tensor(self) -> Tensor:
         """A tensor attribute: type and elements."""
@@ -455,6 +474,12 @@ class _Reader:
         if array.dtype != dtype.numpy:
             self.error(f"the stored array {number} is {array.dtype}, not {dtype}", place)
         return array
+
+
+def _overflows(value: Any) -> bool:
+    """Whether a number, or one of several, is infinite in single precision and was not before."""
+    items = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+    return any(isinstance(item, float) and math.isinf(single(item)) and not math.isinf(item) for item in items)
 
 
 _UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "'": "'"}

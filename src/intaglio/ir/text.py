@@ -11,10 +11,11 @@
         })
     }
 
-A constant stands before its first reader: its elements in braces, or `base64 "..."` where there are many or where their
-digits would lose bits, or `stored 3` where its elements are kept elsewhere. `_` is an absent input, `outer` a value
-that a lone subgraph reads from outside. In what is read a type may be left out (it is then inferred), a constant may be
-written as an operand (`Add(%x, float32[] {1.0})`), and `#` begins a comment.
+Nodes with one path came from one node of the model; behind the path of a second node that has the same one stands its
+number, `@"path" 2`. A constant stands before its first reader: its elements in braces, or `base64 "..."` where there
+are many or where their digits would lose bits, or `stored 3` where its elements are kept elsewhere. `_` is an absent
+input, `outer` a value that a lone subgraph reads from outside. In what is read a type may be left out (it is then
+inferred), a constant may be written as an operand (`Add(%x, float32[] {1.0})`), and `#` begins a comment.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import base64
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array, Op, Tensor, single
+from intaglio.ir.origin import Origin
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
 INLINE_LIMIT = 16
@@ -84,7 +86,7 @@ def node_attributes(node: Node) -> Iterator[tuple[str, str]]:
     """The names and texts of a node's attributes, for people: tensors as shapes, subgraphs as names."""
     printer = _Printer(True)
     for name, value in _attributes(node.op, len(node.outputs)):
-        yield name, printer.attribute(value)
+        yield name, printer.attribute(value, node.op.is_single(name))
 
 
 def format_lines(graph: Graph, elide: bool = False, keep: Keep | None = None) -> Iterator[Line]:
@@ -118,6 +120,7 @@ class _Printer:
         self.elide = elide
         self.keep = keep
         self.introduced: set[Value] = set()
+        self.alike: dict[str, dict[tuple[str, int], int]] = {}
 
     def graph(self, graph: Graph, depth: int, before: str, after: str) -> Iterator[Line | Iterator[Any]]:
         inputs = ", ".join(self.input(value) for value in graph.inputs)
@@ -151,9 +154,12 @@ class _Printer:
         outputs = ", ".join(f"{_name(value)}: {_type_text(value.type)}" for value in node.outputs)
         inputs = ", ".join("_" if value is None else _name(value) for value in node.inputs)
         attributes = list(_attributes(node.op, len(node.outputs)))
-        plain = [f"{name}={self.attribute(value)}" for name, value in attributes if not isinstance(value, Graph)]
-        graphs = [(name, value) for name, value in attributes if isinstance(value, Graph)]
-        origin = f" @{quote(node.origin.path)}{' again' if node.is_recomputed else ''}" if node.origin else ""
+        texts = [
+            (name, self.attribute(item, node.op.is_single(name))) for name, item in attributes if not _is_graph(item)
+        ]
+        plain = [f"{name}={text}" for name, text in texts]
+        graphs = [(name, item) for name, item in attributes if _is_graph(item)]
+        origin = self.origin(node.origin) if node.origin else ""
         head = f"{outputs} = {_operator_name(node.op)}({inputs}{'; ' if plain else ''}{', '.join(plain)}"
         if not graphs:
             yield Line(depth, f"{head}){origin}", node)
@@ -163,7 +169,13 @@ class _Printer:
             end = "}," if position + 1 < len(graphs) else f"}}){origin}"
             yield self.graph(graph, depth + 2, f"{name}=", end)
 
-    def attribute(self, value: Any) -> str:
+    def origin(self, origin: Origin) -> str:
+        alike = self.alike.setdefault(origin.path, {})
+        number = alike.setdefault(origin.place, len(alike) + 1)
+        return f" @{quote(origin.path)}{f' {number}' if number > 1 else ''}{' again' if origin.is_recomputed else ''}"
+
+    def attribute(self, value: Any, is_single: bool = False) -> str:
+        """The text of an attribute's value; with `is_single`, who reads it rounds its numbers to single precision."""
         match value:
             case None:
                 return "none"
@@ -172,13 +184,13 @@ class _Printer:
             case int() | np.integer():
                 return str(int(value))
             case float() | np.floating():
-                return _shortest(float(value))
+                return _shortest(float(value)) if is_single else repr(float(value))
             case str():
                 return quote(value)
             case bytes():
                 return f"bytes {quote(base64.b64encode(value).decode())}"
             case tuple() | list():
-                return f"[{', '.join(self.attribute(item) for item in cast('list[Any]', value))}]"
+                return f"[{', '.join(self.attribute(item, is_single) for item in cast('list[Any]', value))}]"
             case Tensor():
                 return f"tensor {value.dtype}[{', '.join(map(str, value.array.shape))}] {self.array(value.array)}"
             case _:
@@ -210,6 +222,10 @@ class _Printer:
         if self.keep is not None:
             return f"stored {self.keep(array)}"
         return f'base64 "{base64.b64encode(_to_bytes(array)).decode()}"'
+
+
+def _is_graph(item: Any) -> TypeGuard[Graph]:
+    return isinstance(item, Graph)
 
 
 def _attributes(op: Op, outputs: int | None) -> Iterator[tuple[str, Any]]:
@@ -277,8 +293,9 @@ def _with_point(text: str) -> str:
 
 
 def _shortest(number: float) -> str:
-    """The fewest digits that are read back as the number; attributes have single precision."""
-    return _with_point(str(np.float32(number))) if single(number) == number else repr(number)
+    """The fewest digits that are the number once they are rounded to single precision, or all that it has."""
+    text = _with_point(str(np.float32(number)))
+    return text if single(float(text)) == number else repr(number)
 
 
 def read_number(text: str) -> Any:
@@ -293,8 +310,23 @@ def _to_bytes(array: Array) -> bytes:
 
 
 def from_elements(items: list[Any], dtype: np.dtype[Any]) -> Array:
-    """Numbers as an array; through float64 where NumPy's own conversion of Python numbers would not do."""
-    if dtype.kind in "iub" or dtype.kind == "O":
-        return np.array(items, dtype=dtype)
-    is_integer = from_numpy(dtype).is_integer
-    return np.array(items, dtype=np.int64 if is_integer else np.float64).astype(dtype)
+    """Numbers as an array; raises ValueError for one that the type does not have, and rounds floats.
+
+    >>> from_elements([0.1, 1], np.dtype(np.float16)).tolist()
+    [0.0999755859375, 1.0]
+    """
+    if from_numpy(dtype).is_float or dtype.kind == "c":
+        return _rounded(np.array(items, dtype=np.float64), dtype)
+    array = np.array(items, dtype=object).astype(dtype)
+    if array.tolist() != items or any(isinstance(item, float) for item in items):
+        raise ValueError(f"{items} are not numbers of the type {dtype}")
+    return array
+
+
+def _rounded(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers in another float type, which has the finite ones as finite numbers."""
+    with np.errstate(over="ignore"):
+        array = numbers.astype(dtype)
+    if not np.array_equal(np.isfinite(array.astype(np.complex128)), np.isfinite(numbers)):
+        raise ValueError(f"the type {dtype} does not have all of these numbers")
+    return array

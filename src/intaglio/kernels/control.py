@@ -88,7 +88,7 @@ def body_symbols(node: Node, bound: set[str]) -> set[str]:
 
 
 def _counter(node: Node) -> str:
-    return f"{node.outputs[0].name}.rounds"
+    return f"{node.outputs[0].name}:rounds"
 
 
 def lower_control(context: Context, node: Node, lower_body: LowerBody) -> None:

@@ -85,7 +85,7 @@ def rounding(node: Node) -> str:
 
 def _is_one_node(left: Node | None, right: Node) -> bool:
     """Whether two nodes came from one ONNX node."""
-    return left is not None and bool(left.origin) and left.origin.path == right.origin.path
+    return left is not None and left.origin.is_same_node(right.origin)
 
 
 def _translates(*names: str, types: frozenset[str] | None = None) -> Callable[[Translation], Translation]:

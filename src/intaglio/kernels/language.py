@@ -10,21 +10,35 @@ decides about the order of loops, vectors, tiles, and what is kept in between.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from intaglio.errors import GraphError
 from intaglio.ir.dtype import DType
 
 Step = int | str
 """How far apart elements lie along a loop: nothing, side by side, or a size by name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Number:
-    """A literal."""
+    """A literal: a float of a float type, a whole number of any other. Only those with the same bits are equal."""
 
     value: float | int
     type: str
+
+    def __post_init__(self) -> None:
+        value = float(self.value) if self.type in ("f32", "f64") else int(self.value)
+        if value != self.value and not math.isnan(value):
+            raise GraphError(f"{self.value!r} is no number of the type {self.type}")
+        object.__setattr__(self, "value", value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and (self.type, repr(self.value)) == (other.type, repr(other.value))
+
+    def __hash__(self) -> int:
+        return hash((self.type, repr(self.value)))
 
 
 @dataclass(frozen=True)

@@ -186,8 +186,7 @@ def _expression(tokens: list[str], types: Mapping[str, str], text: str) -> tuple
     first, rest = tokens[0], tokens[1:]
     if ":" in first:
         number, _, type = first.rpartition(":")
-        is_whole = type not in ("f32", "f64") and "." not in number
-        return Number(int(number) if is_whole else float(number), type), rest
+        return _number(number, type, text), rest
     if rest[:1] != ["("]:
         if first not in types:
             _refuse(text)
@@ -199,6 +198,13 @@ def _expression(tokens: list[str], types: Mapping[str, str], text: str) -> tuple
     if not rest:
         _refuse(text)
     return _applied(first, tuple(arguments), text), rest[1:]
+
+
+def _number(number: str, type: str, text: str) -> Number:
+    try:
+        return Number(float(number) if type in ("f32", "f64") else int(number), type)
+    except ValueError:
+        _refuse(text)
 
 
 def _applied(head: str, arguments: tuple[Expr, ...], text: str) -> Apply:

@@ -98,6 +98,63 @@ def safe_limit(dims: Iterable[Dim]) -> int:
     return low
 
 
+Magnitude = dict[tuple[str, ...], int]
+"""A polynomial of sizes: factors by the names of the sizes that are multiplied."""
+
+
+def magnitude(dims: Iterable[Dim]) -> Magnitude:
+    """What all parts of expressions are at most, in magnitude, where each size counts as 1 at least.
+
+    >>> from intaglio.ir.dim import symbol
+    >>> magnitude([symbol("n") * symbol("m") * 4 - 7, symbol("n") * 5])
+    {('m', 'n'): 4, (): 7, ('n',): 5}
+    """
+    known: dict[Dim | DimCall, Magnitude] = {}
+    return _largest([_magnitude(dim, known) for dim in dims])
+
+
+def _magnitude(dim: Dim, known: dict[Dim | DimCall, Magnitude]) -> Magnitude:
+    if not isinstance(dim, Expr):
+        return {(): abs(dim)}
+    if dim not in known:
+        total = known[dim] = dict[tuple[str, ...], int]()
+        for monomial, factor in dim.terms:
+            term: Magnitude = {(): abs(factor)}
+            for atom in monomial:
+                term = _multiplied(term, _atom_magnitude(atom, known))
+            for names, share in term.items():
+                total[names] = total.get(names, 0) + share
+    return known[dim]
+
+
+def _atom_magnitude(atom: Atom, known: dict[Dim | DimCall, Magnitude]) -> Magnitude:
+    if isinstance(atom, Symbol):
+        return {(atom.name,): 1}
+    if atom not in known:
+        operands = [_magnitude(operand, known) for operand in atom.operands]
+        constant = {"threads": MOST_THREADS, "less": 1, "equal": 1, "floordiv": 1, "ceildiv": 1}.get(atom.function, 0)
+        known[atom] = _largest(operands)
+        known[atom][()] = known[atom].get((), 0) + constant
+    return known[atom]
+
+
+def _largest(polynomials: Iterable[Magnitude]) -> Magnitude:
+    found: Magnitude = {}
+    for each in polynomials:
+        for names, factor in each.items():
+            found[names] = max(found.get(names, 0), factor)
+    return found
+
+
+def _multiplied(left: Magnitude, right: Magnitude) -> Magnitude:
+    found: Magnitude = {}
+    for first, factor in left.items():
+        for second, other in right.items():
+            names = tuple(sorted((*first, *second)))
+            found[names] = found.get(names, 0) + factor * other
+    return found
+
+
 def fits(dims: Iterable[Dim], bindings: Mapping[str, int]) -> bool:
     """Whether all parts of expressions fit 64 bits for these values of their symbols, in the order C computes them."""
     known: dict[DimCall, int] = {}

@@ -52,6 +52,13 @@ class ExternalData:
             raise ExternalDataError(f"{owner}: its external data {error}") from None
         return data[offset : offset + length]
 
+    def whole(self, location: str) -> memoryview:
+        """All bytes of the file that a tensor names."""
+        try:
+            return self._data(location)
+        except ExternalDataError as error:
+            raise ExternalDataError(f"the model's external data {error}") from None
+
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that were opened, as the model names them."""

@@ -191,13 +191,15 @@ class GraphReader:
 
     def _read_nodes(self, nodes: Sequence[NodeProto], scope: Scope, builder: Builder) -> None:
         def read_all() -> None:
-            ordered, note = sorted_nodes(nodes)
+            ordered, note = sorted_nodes(nodes, scope.values)
             if note:
                 self.warnings.append(scope.where(note))
             for index, node in ordered:
                 self._read_node(node, index, scope, builder)
 
-        self._attempt(scope.path, read_all)
+        if not self._attempt(scope.path, read_all):
+            for node in nodes:
+                _break_outputs(node, scope)
 
     def _read_outputs(self, proto: GraphProto, scope: Scope) -> list[Value]:
         outputs: list[Value] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from onnx import GraphProto, NodeProto
 
@@ -15,10 +15,11 @@ from intaglio.onnx.tensors import decode
 Numbered = tuple[int, NodeProto]
 
 
-def sorted_nodes(nodes: Sequence[NodeProto]) -> tuple[list[Numbered], str]:
+def sorted_nodes(nodes: Sequence[NodeProto], known: Collection[str] = ()) -> tuple[list[Numbered], str]:
     """The nodes with their positions in the file, in an order that works, and a note where it is not the file's.
 
-    Raises LoadError naming the nodes of a cycle.
+    `known` are the names that inputs and initializers define. Raises LoadError naming the nodes of a cycle, or the
+    names that are defined twice where those make it one.
     """
     numbered = list(enumerate(nodes))
     producers = {name: index for index, node in numbered for name in texts(node.output) if name}
@@ -28,9 +29,19 @@ def sorted_nodes(nodes: Sequence[NodeProto]) -> tuple[list[Numbered], str]:
         return numbered, ""
     order = _topological(needs)
     if len(order) < len(numbered):
-        raise LoadError(f"nodes depend on each other in a cycle: {_cycle(nodes, needs, set(order))}")
+        again = "; ".join(_defined_again(nodes, known))
+        raise LoadError(again or f"nodes depend on each other in a cycle: {_cycle(nodes, needs, set(order))}")
     note = f"{path_of(nodes[late], late)} reads a value that is computed further down; the nodes were sorted"
     return [numbered[index] for index in order], note
+
+
+def _defined_again(nodes: Sequence[NodeProto], known: Collection[str]) -> Iterator[str]:
+    defined = set(known)
+    for index, node in enumerate(nodes):
+        for name in filter(None, texts(node.output)):
+            if name in defined:
+                yield f"{path_of(node, index)} defines {shorten(name)!r}, which is already defined"
+            defined.add(name)
 
 
 def reads(node: NodeProto) -> Iterable[str]:

@@ -15,6 +15,7 @@ from onnx import ModelProto
 
 from intaglio.errors import IntaglioError, LoadError, ModelNotFoundError, UnsupportedError
 from intaglio.onnx.external import ExternalData
+from intaglio.onnx.foreign import foreign_folder, foreign_format
 from intaglio.onnx.functions import FunctionTable, describe, walk_nodes
 from intaglio.onnx.graph_reader import GraphReader
 from intaglio.onnx.info import Imported, ModelInfo
@@ -81,17 +82,34 @@ def _read(
 
 
 def parse_model(source: Source) -> tuple[ModelProto, Path | None, dict[int, memoryview]]:
-    """The message that a source holds without its large tensors, its path where it is a file, and those tensors."""
+    """The message that a source holds without its large tensors, its path where it is a file, and those tensors.
+
+    Raises LoadError where it is no model: without a graph or a version.
+    """
+    model, path, cut, data = _parse_source(source)
+    return _checked(model, "the model" if path is None else f"{shorten(str(path))!r}", data, path), path, cut
+
+
+def parse_message(source: Source) -> tuple[ModelProto, Path | None, dict[int, memoryview]]:
+    """As `parse_model`, for any message: also one that is no model."""
+    return _parse_source(source)[:3]
+
+
+def _parse_source(source: Source) -> tuple[ModelProto, Path | None, dict[int, memoryview], memoryview]:
     if isinstance(source, ModelProto):
-        return _checked(source, "the model"), None, {}
+        return source, None, {}, memoryview(b"")
     if isinstance(source, (bytes, bytearray, memoryview)):
         held = source if is_held(source) else memoryview(bytes(source))
-        model, cut = _parse(held, "the model")
-        return _checked(model, "the model"), None, cut
+        return *_message(held, "the model", None), memoryview(held)
     path = Path(source)
     title = f"{shorten(str(path))!r}"
-    model, cut = _parse(_map_file(path, title), title)
-    return _checked(model, title), path, cut
+    data = _map_file(path, title)
+    return *_message(data, title, path), data
+
+
+def _message(data: memoryview, title: str, path: Path | None) -> tuple[ModelProto, Path | None, dict[int, memoryview]]:
+    model, cut = _parse(data, title, path)
+    return model, path, cut
 
 
 def _map_file(path: Path, title: str) -> memoryview:
@@ -99,7 +117,8 @@ def _map_file(path: Path, title: str) -> memoryview:
         if not path.exists():
             raise ModelNotFoundError(f"there is no file {title}")
         if not path.is_file():
-            raise LoadError(f"{title} is not a regular file, so not a model")
+            known = foreign_folder(path) if path.is_dir() else ""
+            raise LoadError(f"{title} is not a regular file, so not a model" + (f"; {known}" if known else ""))
         with path.open("rb") as file:
             return file_bytes(file.fileno(), path)
     except OSError as error:
@@ -108,7 +127,7 @@ def _map_file(path: Path, title: str) -> memoryview:
         raise LoadError(f"{title} cannot be read: {error.strerror or error}") from None
 
 
-def _parse(data: memoryview, title: str) -> tuple[ModelProto, dict[int, memoryview]]:
+def _parse(data: memoryview, title: str, path: Path | None = None) -> tuple[ModelProto, dict[int, memoryview]]:
     if not data:
         raise LoadError(f"{title} is empty, so not an ONNX model")
     message, cut = split_model(data)
@@ -116,15 +135,17 @@ def _parse(data: memoryview, title: str) -> tuple[ModelProto, dict[int, memoryvi
     try:
         return ModelProto.FromString(message), cut
     except DecodeError:
-        raise LoadError(
-            f"{title} is not an ONNX model: the bytes are no protobuf message of that kind"
-            " (cut short, another format, or nested more than 100 messages deep)"
-        ) from None
+        known = foreign_format(data, path) or (
+            "the bytes are no protobuf message of that kind (cut short, another format, or nested more than 100 "
+            "messages deep)"
+        )
+        raise LoadError(f"{title} is not an ONNX model: {known}") from None
 
 
-def _checked(model: ModelProto, title: str) -> ModelProto:
+def _checked(model: ModelProto, title: str, data: memoryview, path: Path | None) -> ModelProto:
     if not model.HasField("graph"):
-        raise LoadError(f"{title} holds no graph, so it is not an ONNX model")
+        known = foreign_format(data, path)
+        raise LoadError(f"{title} holds no graph, so it is not an ONNX model" + (f": {known}" if known else ""))
     if model.ir_version < 1:
         raise LoadError(f"{title} has no valid IR version")
     return model

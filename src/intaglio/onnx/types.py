@@ -83,8 +83,12 @@ def _dim(proto: TensorShapeProto.Dimension, name: str, axis: int) -> Dim:
 
 
 def _symbol_name(name: str) -> str:
-    """The name of a declared dimension, kept apart from those that are made up: they end in a dot and a number."""
-    return f"{name}~" if is_made_up(name) else name
+    """The name of a declared dimension, kept apart from all that are made up and from those that are kept apart."""
+    return f"{name}~" if _TAKEN.search(name) else name
+
+
+_TAKEN = re.compile(r"(?:\.[0-9]+|:[a-z_]+[0-9]*)~*$")
+"""How the names of dimensions end that are made up: `x.0` for the size of a value, `x:first0` for other numbers."""
 
 
 def is_made_up(symbol: str) -> bool:

@@ -7,7 +7,8 @@ initializers is cut out. Whatever looks odd is left alone: protobuf then says wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 MODEL_GRAPH = 7
 GRAPH_INITIALIZER = 5
@@ -15,6 +16,8 @@ TENSOR_RAW_DATA = 9
 
 LARGE = 2**16
 """Raw data of at least so many bytes is cut out."""
+
+Piece: TypeAlias = "memoryview | bytes"
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -40,6 +43,36 @@ def split_model(data: memoryview) -> tuple[bytes, dict[int, memoryview]]:
     return b"".join(pieces), cut
 
 
+def joined_model(message: bytes, data_of: Callable[[bytes], tuple[bytes, memoryview] | None]) -> list[Piece]:
+    """The bytes of a model, as pieces, in which large initializers get their raw data back.
+
+    `data_of` is given the message of each initializer. It returns that message as it shall be without its raw data,
+    and the raw data, or None where the initializer stays as it is.
+    """
+    pieces: list[Piece] = []
+    data = memoryview(message)
+    for field, start, payload, end in _fields(data):
+        if field == MODEL_GRAPH and payload is not None:
+            graph = _joined_graph(payload, data_of)
+            pieces += [_header(MODEL_GRAPH, sum(map(len, graph))), *graph]
+        else:
+            pieces.append(data[start:end])
+    return pieces
+
+
+def _joined_graph(graph: memoryview, data_of: Callable[[bytes], tuple[bytes, memoryview] | None]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for field, start, payload, end in _fields(graph):
+        found = data_of(bytes(payload)) if field == GRAPH_INITIALIZER and payload is not None else None
+        if found is None:
+            pieces.append(graph[start:end])
+            continue
+        tensor, raw = found
+        key = _header(TENSOR_RAW_DATA, len(raw))
+        pieces += [_header(GRAPH_INITIALIZER, len(tensor) + len(key) + len(raw)), tensor, key, raw]
+    return pieces
+
+
 def _split_graph(graph: memoryview, cut: dict[int, memoryview], count: int) -> tuple[bytes, int]:
     pieces: list[memoryview | bytes] = []
     for field, start, payload, end in _fields(graph):
@@ -63,7 +96,12 @@ def _split_tensor(tensor: memoryview, cut: dict[int, memoryview], position: int)
 
 
 def _message(field: int, payload: bytes) -> list[memoryview | bytes]:
-    return [_varint(field << 3 | _BYTES) + _varint(len(payload)), payload]
+    return [_header(field, len(payload)), payload]
+
+
+def _header(field: int, length: int) -> bytes:
+    """What stands before the payload of a field that has a length."""
+    return _varint(field << 3 | _BYTES) + _varint(length)
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int, memoryview | None, int]]:

@@ -70,16 +70,16 @@ def save_model(
     graph = _in_onnx_operators(graph)
     threshold = _threshold(graph, external_data)
     if threshold is None:
-        _check_target(target)
+        check_target(target)
         whole = write_model(graph, info, opset=opset)
         if finish is not None:
             finish(whole)
         _write_atomically(target, _serialize(whole))
         return
     data_target = target.with_name(target.name + ".data")
-    _check_target(target)
-    _check_target(data_target)
-    with _temporary(data_target) as (file, keep):
+    check_target(target)
+    check_target(data_target)
+    with temporary_file(data_target) as (file, keep):
         tensors = ExternalTensorWriter(file, data_target.name, threshold)
         model = _GraphWriter(tensors).model(graph, info, opset)
         if finish is not None:
@@ -124,7 +124,8 @@ def _serialize(model: ModelProto) -> bytes:
         raise LimitError(f"the model cannot be written as one message: {error}; use external data") from None
 
 
-def _check_target(target: Path) -> None:
+def check_target(target: Path) -> None:
+    """Raise InputError where a file cannot be written safely: over a link or a folder, or into no folder."""
     if target.is_symlink():
         raise InputError(f"{str(target)!r} is a symbolic link; remove it or write to where it points")
     if target.exists() and not target.is_file():
@@ -134,7 +135,7 @@ def _check_target(target: Path) -> None:
 
 
 @contextmanager
-def _temporary(target: Path) -> Generator[tuple[BinaryIO, Callable[[], None]]]:
+def temporary_file(target: Path) -> Generator[tuple[BinaryIO, Callable[[], None]]]:
     """A new file beside `target` that takes its name at the end, if it was asked to; else it vanishes."""
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}")
     is_kept: list[bool] = []
@@ -151,7 +152,7 @@ def _temporary(target: Path) -> Generator[tuple[BinaryIO, Callable[[], None]]]:
 
 
 def _write_atomically(target: Path, data: bytes) -> None:
-    with _temporary(target) as (file, keep):
+    with temporary_file(target) as (file, keep):
         file.write(data)
         keep()
 

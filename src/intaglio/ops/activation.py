@@ -13,7 +13,7 @@ import numpy as np
 
 from intaglio.errors import ShapeError
 from intaglio.ir.build import Builder
-from intaglio.ir.dtype import FLOAT64, from_numpy
+from intaglio.ir.dtype import FLOAT32, FLOAT64, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.requirements import need_stretch
@@ -27,6 +27,7 @@ from intaglio.ops.elementwise import (
     check_kind,
     compute_wide,
 )
+from intaglio.ops.gradient import unbroadcast
 from intaglio.ops.indices import same_dtype
 from intaglio.ops.operand import cast, wide
 
@@ -99,7 +100,24 @@ class Activation(Op, abstract=True):
         raise NotImplementedError
 
 
-class LeakyRelu(Activation):
+class Kinked(Activation, abstract=True):
+    """An activation with a kink, whose gradient there is PyTorch's: a subclass gives `pulled_back`."""
+
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        (x,), (bar,) = inputs, output_bars
+        return (cast(b, self.pulled_back(b, wide(b, x), wide(b, bar)), x.dtype),)
+
+    def pulled_back(self, b: Builder, x: Value, bar: Value) -> Value:
+        """The gradient of X; both operands are in a type that expansions compute in."""
+        raise NotImplementedError
+
+
+def _below_zero(b: Builder, x: Value) -> Value:
+    """min(x, 0) with the slope 0 at 0: what is not chosen behind it must not overflow, or its gradient becomes NaN."""
+    return b.Where(x >= 0, b.constant(0, x.dtype), x)
+
+
+class LeakyRelu(Kinked):
     """The value, times `alpha` where it is below zero."""
 
     never_fails = True
@@ -112,8 +130,11 @@ class LeakyRelu(Activation):
     def expand(self, b: Builder, X: Value) -> Value:
         return b.Where(X < 0, X * self.alpha, X)
 
+    def pulled_back(self, b: Builder, x: Value, bar: Value) -> Value:
+        return b.Where(x > 0, bar, bar * self.alpha)
 
-class Elu(Activation):
+
+class Elu(Kinked):
     """The value, or alpha * (exp(x) - 1) where it is below zero."""
 
     never_fails = True
@@ -126,13 +147,16 @@ class Elu(Activation):
     def expand(self, b: Builder, X: Value) -> Value:
         return b.Where(X < 0, (_exp_below_zero(b, X) - 1) * self.alpha, X)
 
+    def pulled_back(self, b: Builder, x: Value, bar: Value) -> Value:
+        return b.Where(x > 0, bar, bar * (b.Exp(_below_zero(b, x)) * self.alpha))
+
 
 def _exp_below_zero(b: Builder, X: Value) -> Value:
     """exp(min(x, 0)): where it is not chosen it must not overflow either, or the gradient becomes NaN."""
     return b.Exp(b.Min(X, 0))
 
 
-class Selu(Activation):
+class Selu(Kinked):
     """gamma * x, or gamma * alpha * (exp(x) - 1) where x is not above zero."""
 
     never_fails = True
@@ -146,8 +170,11 @@ class Selu(Activation):
     def expand(self, b: Builder, X: Value) -> Value:
         return b.Where(X <= 0, (_exp_below_zero(b, X) - 1) * self.alpha, X) * self.gamma
 
+    def pulled_back(self, b: Builder, x: Value, bar: Value) -> Value:
+        return b.Where(x > 0, bar, bar * (b.Exp(_below_zero(b, x)) * self.alpha)) * self.gamma
 
-class Celu(Activation):
+
+class Celu(Kinked):
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
 
     work = Work.LINEAR
@@ -160,8 +187,11 @@ class Celu(Activation):
     def expand(self, b: Builder, X: Value) -> Value:
         return b.Relu(X) + b.Min((b.Exp(b.Min(X, 0) / self.alpha) - 1) * self.alpha, 0)
 
+    def pulled_back(self, b: Builder, x: Value, bar: Value) -> Value:
+        return b.Where(x > 0, bar, bar * b.Exp(_below_zero(b, x) / self.alpha))
 
-class ThresholdedRelu(Activation):
+
+class ThresholdedRelu(Kinked):
     """The value where it is above `alpha`, else zero."""
 
     work = Work.LINEAR
@@ -171,7 +201,15 @@ class ThresholdedRelu(Activation):
         return np.where(np.greater(X, self.alpha), X, 0)
 
     def expand(self, b: Builder, X: Value) -> Value:
-        return b.Where(b.Greater(X, self.alpha), X, b.constant(0, X.dtype))
+        return b.Where(self._is_above(b, X), X, b.constant(0, X.dtype))
+
+    def _is_above(self, b: Builder, x: Value) -> Value:
+        """x > alpha; a narrow type would round alpha, and with it the elements that are equal to it."""
+        is_half = x.dtype.is_float and x.dtype.bits <= 16
+        return b.Greater(b.Cast(x, to=FLOAT32.number) if is_half else x, self.alpha)
+
+    def pulled_back(self, b: Builder, x: Value, bar: Value) -> Value:
+        return b.Where(self._is_above(b, x), bar, b.constant(0, bar.dtype))
 
 
 class PRelu(Op):
@@ -199,8 +237,14 @@ class PRelu(Op):
     def expand(self, b: Builder, X: Value, slope: Value) -> Value:
         return b.Where(X < 0, X * slope, X)
 
+    def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
+        (X, slope), (bar,) = inputs, output_bars
+        is_above, zero = X > 0, b.constant(0, X.dtype)
+        slope_bar = b.Where(is_above, zero, bar * X)
+        return b.Where(is_above, bar, bar * slope), unbroadcast(b, slope_bar, slope)
 
-class HardSigmoid(Activation):
+
+class HardSigmoid(Kinked):
     """alpha * x + beta, limited to the range from 0 to 1."""
 
     never_fails = True
@@ -214,8 +258,12 @@ class HardSigmoid(Activation):
     def expand(self, b: Builder, X: Value) -> Value:
         return b.Max(b.Min(X * self.alpha + self.beta, 1), 0)
 
+    def pulled_back(self, b: Builder, x: Value, bar: Value) -> Value:
+        line = x * self.alpha + self.beta
+        return b.Where(b.And(line > 0, line < 1), bar * self.alpha, b.constant(0, bar.dtype))
 
-class HardSwish(Activation):
+
+class HardSwish(Kinked):
     """x * max(0, min(1, x / 6 + 0.5))."""
 
     never_fails = True
@@ -226,6 +274,10 @@ class HardSwish(Activation):
 
     def expand(self, b: Builder, X: Value) -> Value:
         return X * b.Clip(X / 6 + 0.5, 0, 1)
+
+    def pulled_back(self, b: Builder, x: Value, bar: Value) -> Value:
+        inside = b.Where(x < 3, bar * (x / 3 + 0.5), bar)
+        return b.Where(x <= -3, b.constant(0, bar.dtype), inside)
 
 
 class Softsign(Op):
@@ -348,8 +400,8 @@ class Shrink(Op):
         return convert(result, from_numpy(input.dtype))
 
     def expand(self, b: Builder, input: Value) -> Value:
-        if not input.dtype.is_float:
-            wide = b.Cast(input, to=FLOAT64.number)
+        if not input.dtype.is_float or input.dtype.bits <= 16:
+            wide = b.Cast(input, to=(FLOAT32 if input.dtype.is_float else FLOAT64).number)
             return b.CastLike(b.Shrink(wide, bias=self.bias, lambd=self.lambd), input)
         zero = b.constant(0, input.dtype)
         below = b.Where(input < -self.lambd, input + self.bias, zero)

@@ -31,8 +31,9 @@ from intaglio.ops.elementwise import (
     broadcast_shape,
     check_kind,
     compute_wide,
+    map_sizes,
 )
-from intaglio.ops.indices import known_integers, resolve_axis, zeros_like
+from intaglio.ops.indices import known_integers, need_single, resolve_axis, zeros_like
 
 Gradients = Sequence[Value | None]
 
@@ -154,6 +155,10 @@ class Pow(Op):
     is_elementwise = True
     never_fails = True
     work = Work.LINEAR
+    symbolic: ClassVar[bool] = True
+
+    def dims(self, X: Value, Y: Value) -> Any:
+        return map_sizes(_power_of_size, X.dtype, X, Y)
 
     def infer(self, X: Value, Y: Value) -> Type:
         check_kind("Pow", X.dtype, NUMBERS)
@@ -174,8 +179,9 @@ class Pow(Op):
         X_bar = unbroadcast(b, bar * _power_slope(b, X, Y), X)
         if not Y.dtype.is_float:
             return X_bar, None
-        is_defined = X > 0  # the logarithm of the base exists
         zero, one = (b.constant(number, X.dtype) for number in (0, 1))
+        # the logarithm of the base exists, or is infinite like the power itself
+        is_defined = b.Or(X > 0, b.And(b.Equal(X, zero), Y < 0))
         slope = b.Where(is_defined, b.Log(b.Where(is_defined, X, one)), zero)
         return X_bar, unbroadcast(b, b.CastLike(bar * Z * slope, Y), Y)
 
@@ -193,6 +199,16 @@ def _float_power(X: Array, Y: Array) -> Any:
     """The power; NumPy takes the root for a single exponent of one half, which differs at -0 and minus infinity."""
     power = np.power(X, Y)
     return np.where(Y == 0.5, np.where(np.isneginf(X), np.inf, power + 0), power)
+
+
+LARGEST_EXPONENT = 8
+"""Powers of sizes up to this one are written as products."""
+
+
+def _power_of_size(base: Any, exponent: Any) -> Any:
+    if not isinstance(exponent, int) or not 0 <= exponent <= LARGEST_EXPONENT:
+        raise dims.UndecidableError(f"the power of a size by {exponent}")
+    return dims.product([base] * exponent)
 
 
 def _integer_power(X: Array, Y: Array) -> Array:
@@ -351,6 +367,7 @@ class Cumulative(Op, abstract=True):
         check_kind(self.name, x.dtype, NUMBERS)
         if axis.dtype.name not in ("int32", "int64"):
             raise ShapeError(f"axis must be int32 or int64, got {axis.dtype}")
+        need_single(axis)
         if axis.constant is not None and x.tensor.shape is not None:
             _axis_number(axis.constant, x.rank, ShapeError)
         return x.type

@@ -22,6 +22,7 @@ from intaglio.ops.gradient import unbroadcast
 from intaglio.ops.indices import check_indices, same_dtype
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, float_type, known_shape, like, require_equal, require_float, wide, wide_dtype
+from intaglio.ops.products import matrix_product
 
 
 def head_shape(value: Value, heads: int | None, attribute: str) -> Shape | None:
@@ -217,14 +218,14 @@ class Attention(Op):
         count = int(group_size(q.shape[1], k.shape[1]))
         root = widen(Q).dtype.type(np.sqrt(1 / np.sqrt(q.shape[3]) if self.scale is None else self.scale))
         keys = np.repeat(widen(k) * root, count, axis=1)
-        raw = np.matmul(widen(q) * root, keys.swapaxes(-1, -2))
+        raw = matrix_product(widen(q) * root, keys.swapaxes(-1, -2))
         mask, lengths = (None if x is None else x.shape for x in (attn_mask, nonpad_kv_seqlen))
         check_mask(raw.shape, mask, lengths)
         capped = raw if self.softcap == 0 else self.softcap * np.tanh(raw / raw.dtype.type(self.softcap))
         capped = capped.astype(raw.dtype)
         biased = self._masked(capped, attn_mask, past, nonpad_kv_seqlen)
         weight = guarded_softmax(biased, self._precision)
-        y = np.matmul(weight, np.repeat(widen(v), count, axis=1))
+        y = matrix_product(weight, np.repeat(widen(v), count, axis=1))
         stages = (raw, capped, biased, weight)
         y = y if Q.ndim == 4 else y.transpose(0, 2, 1, 3).reshape(*Q.shape[:2], y.shape[1] * y.shape[3])
         return like(y, Q), k, v, like(stages[self.qk_matmul_output_mode], Q)
@@ -318,10 +319,13 @@ class Attention(Op):
     def _softmax(self, b: Builder, biased: Value, bias: Value | None) -> Value:
         precision = self._precision
         x = biased if precision is None else wide(b, cast(b, biased, precision))
-        weight = b.Softmax(x, axis=-1)
-        if bias is not None:
+        if bias is None:
+            weight = b.Softmax(x, axis=-1)
+        else:
             is_empty = b.Equal(b.ReduceMax(bias, [-1]), b.constant(-np.inf, bias.dtype))
-            weight = b.Where(is_empty, b.constant(0, weight.dtype), weight)
+            zero = b.constant(0, x.dtype)
+            shown = b.Where(is_empty, zero, x)  # the softmax of -inf alone is NaN, and so is its gradient
+            weight = b.Where(is_empty, zero, b.Softmax(shown, axis=-1))
         weight = weight if precision is None else cast(b, weight, precision)
         return cast(b, weight, biased.dtype)
 
@@ -405,12 +409,12 @@ class AttentionGradient(Op):
         k, v = (np.repeat(widen(x), count, axis=1) for x in (K, V))
         attention = self.attention.changed(qk_matmul_output_mode=3)
         weight = attention.reference(widen(Q), widen(K), widen(V), attn_mask)[3]
-        weight_bar = np.matmul(y_bar, v.swapaxes(-1, -2))
+        weight_bar = matrix_product(y_bar, v.swapaxes(-1, -2))
         scores_bar = weight * (weight_bar - (weight * weight_bar).sum(axis=-1, keepdims=True))
         scale = q.dtype.type(1 / np.sqrt(Q.shape[3]) if self.scale is None else self.scale)
-        q_bar = np.matmul(scores_bar, k) * scale
-        k_bar = np.matmul(scores_bar.swapaxes(-1, -2), q) * scale
-        v_bar = np.matmul(weight.swapaxes(-1, -2), y_bar)
+        q_bar = matrix_product(scores_bar, k) * scale
+        k_bar = matrix_product(scores_bar.swapaxes(-1, -2), q) * scale
+        v_bar = matrix_product(weight.swapaxes(-1, -2), y_bar)
         grouped = [a.reshape(a.shape[0], K.shape[1], count, *a.shape[2:]).sum(axis=2) for a in (k_bar, v_bar)]
         return like(q_bar, Q), like(grouped[0], K), like(grouped[1], V)
 

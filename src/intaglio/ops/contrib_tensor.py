@@ -15,6 +15,7 @@ from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
 from intaglio.ops.contrib import DOMAIN
 from intaglio.ops.contrib_attention import length, places, scalar
+from intaglio.ops.gradient import root
 from intaglio.ops.indices import resolve_axis
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.linear import swap_last
@@ -128,7 +129,7 @@ class CDist(Op):
         if self.metric not in ("sqeuclidean", "euclidean"):
             raise ShapeError(f"the metric is {self.metric!r}, expected sqeuclidean or euclidean")
         total = b.ReduceSumSquare(b.Unsqueeze(A, [1]) - b.Unsqueeze(B, [0]), [2], keepdims=0)
-        return b.Sqrt(total) if self.metric == "euclidean" else total
+        return root(b, total) if self.metric == "euclidean" else total
 
 
 class Inverse(Op):

@@ -291,7 +291,7 @@ def settle(body: Graph, inner: Sequence[Value], initial: Sequence[Value], carrie
 
 
 def _own_symbol(value: Value, axis: int) -> dims.Expr:
-    return dims.symbol(f"{value.name}.round{axis}")
+    return dims.symbol(f"{value.name}:round{axis}")
 
 
 def _started(value: Value, initial: Value) -> Type:

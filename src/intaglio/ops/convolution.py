@@ -18,8 +18,10 @@ from intaglio.ir.requirements import need_at_most, need_multiple
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.indices import check_size, same_dtype
 from intaglio.ops.indices import wide as widen
+from intaglio.ops.open_windows import run_time_pads
 from intaglio.ops.operand import along, known_shape, like, require_equal, require_float
-from intaglio.ops.window import Window, pad_for_windows, resolve_transposed_windows, resolve_windows, slide
+from intaglio.ops.products import matrix_product
+from intaglio.ops.window import Window, extent, pad_for_windows, resolve_transposed_windows, resolve_windows, slide
 
 
 def check_kernel_shape(kernel_shape: Sequence[int] | None, found: Sequence[Dim]) -> None:
@@ -86,11 +88,30 @@ class Conv(_Convolution):
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         x, w = inputs[0], inputs[1]
         windows = self.windows(x.shape[2:], w.shape[2:])
+        if not are_covered(windows):
+            return NotImplemented
         bars = (
             windows_bar(b, x, w, output_bars[0], windows, self.group),
-            _weight_bar(b, x, output_bars[0], windows, self.group),
+            _weight_bar(b, x, w, output_bars[0], windows, self.group),
         )
         return bars if len(inputs) == 2 else (*bars, _bias_bar(b, output_bars[0]))
+
+    def smooth_form(self, b: Builder, X: Value, W: Value, B: Value | None = None) -> Value:
+        """The convolution of data whose pads are written out, as they depend on sizes that only the run knows."""
+        padded = run_time_pads(b, self, X, b.Shape(W, start=2)).pad(b, X)
+        named: dict[str, Any] = {"strides": self.strides, "dilations": self.dilations, "group": self.group}
+        return b.Conv(padded, W, B, **named)
+
+
+def are_covered(windows: Sequence[Window]) -> bool:
+    """Whether `windows_bar` takes windows: their pads are numbers, and over an open axis each reads some data."""
+    pads = [pad for window in windows for pad in (window.begin, window.end)]
+    reads = [w.begin == 0 or dims.compare(extent(w.kernel, w.dilation), w.begin) == 1 for w in windows]
+    return all(isinstance(pad, int) for pad in pads) and (_are_known(windows) or all(reads))
+
+
+def _are_known(windows: Sequence[Window]) -> bool:
+    return all(isinstance(size, int) for window in windows for size in (window.input, window.kernel))
 
 
 def _bias_bar(b: Builder, y_bar: Value) -> Value:
@@ -105,11 +126,12 @@ def windows_bar(b: Builder, x: Value, w: Value, y_bar: Value, windows: Sequence[
         "group": group,
     }
     has_all = all(window.output == size for window, size in zip(windows, y_bar.shape[2:], strict=True))
-    if has_all and all(isinstance(window.input, int) for window in windows):
+    if has_all and _are_known(windows):
         rest = tuple(int(_uncovered(window)) for window in windows)
         return b.ConvTranspose(y_bar, w, **attributes, pads=_pads(windows), output_padding=rest)
     pads = (*_pads(windows)[: len(windows)], *[0] * len(windows))
-    covered = b.ConvTranspose(y_bar, w, **attributes, pads=pads)
+    rest = tuple(window.stride - 1 for window in windows)  # without it, no windows at all would have a negative size
+    covered = b.ConvTranspose(y_bar, w, **attributes, pads=pads, output_padding=rest)
     behind = b.Shape(x, start=2) - b.Shape(covered, start=2)
     return b.Pad(covered, b.Concat(b.constant([0] * len(windows)), behind, axis=0), None, list(range(2, x.rank)))
 
@@ -127,20 +149,41 @@ def _pads(windows: Sequence[Window]) -> tuple[int, ...]:
     return plain
 
 
-def _weight_bar(b: Builder, x: Value, y_bar: Value, windows: Sequence[Window], group: int) -> Value:
+def _weight_bar(b: Builder, x: Value, w: Value, y_bar: Value, windows: Sequence[Window], group: int) -> Value:
     kernel = tuple(window.kernel for window in windows if isinstance(window.kernel, int))
-    if len(kernel) != len(windows):
-        raise UnsupportedError("its gradient needs kernels whose sizes are known before the run")
-    return b.apply(
-        ConvWeightGradient,
-        x,
-        y_bar,
-        kernel_shape=kernel,
-        strides=tuple(window.stride for window in windows),
-        dilations=tuple(window.dilation for window in windows),
-        pads=_pads(windows),
+    named: dict[str, Any] = {
+        "strides": tuple(window.stride for window in windows),
+        "dilations": tuple(window.dilation for window in windows),
+        "pads": _pads(windows),
+        "group": group,
+    }
+    if len(kernel) == len(windows):
+        return b.apply(ConvWeightGradient, x, y_bar, kernel_shape=kernel, **named)
+    return _weight_product(b, x, y_bar, b.Shape(w, start=2), **named)
+
+
+def _weight_product(
+    b: Builder, x: Value, y_bar: Value, kernel: Value, *, strides: Any, dilations: Any, pads: Any, group: int
+) -> Value:
+    """A Conv of x with y_bar in the place of kernels, batch and channels exchanged in each group.
+
+    Where there may be no window at all, y_bar gets one of zeros: kernels have at least one element.
+    """
+    axes = list(range(2, x.rank))
+    if not all(dims.compare(size, 0) == 1 for size in y_bar.shape[2:]):
+        count = len(axes)
+        y_bar = b.Pad(y_bar, b.constant([0] * count + [1] * count), None, axes)
+        pads = (*pads[:count], *(end + stride for end, stride in zip(pads[count:], strides, strict=True)))
+    found = b.Conv(
+        _exchanged(b, x, group, channels_first=True),
+        _exchanged(b, y_bar, group, channels_first=False),
+        strides=dilations,
+        dilations=strides,
+        pads=pads,
         group=group,
     )
+    cropped = b.Slice(found, [0] * len(axes), kernel, axes)  # a stride may leave a longer rest
+    return b.Transpose(cropped, perm=(1, 0, *axes))
 
 
 class ConvWeightGradient(Op):
@@ -190,25 +233,15 @@ class ConvWeightGradient(Op):
         for place in product(*(range(size) for size in self.kernel_shape)):
             axes = zip(windows, bars.shape[2:], place, strict=True)
             taken = tuple(_read_at(window, count, j) for window, count, j in axes)
-            result[(..., *place)] = np.matmul(by_group, _by_group(padded[(..., *taken)], group).transpose(0, 2, 1))
+            result[(..., *place)] = matrix_product(by_group, _by_group(padded[(..., *taken)], group).transpose(0, 2, 1))
         return like(result.reshape(group * shape[0], shape[1], *self.kernel_shape), X)
 
     def expand(self, b: Builder, X: Value, Y_bar: Value) -> Value:
-        """A Conv of X with Y_bar in the place of kernels, batch and channels exchanged in each group."""
         x, bars = X, Y_bar
         if self.channels_last:
             x, bars = (b.Transpose(v, perm=(0, v.rank - 1, *range(1, v.rank - 1))) for v in (X, Y_bar))
-        found = b.Conv(
-            _exchanged(b, x, self.group, channels_first=True),
-            _exchanged(b, bars, self.group, channels_first=False),
-            strides=self.dilations,
-            dilations=self.strides,
-            pads=self.pads,
-            group=self.group,
-        )
-        axes = list(range(2, X.rank))
-        cropped = b.Slice(found, [0] * len(axes), list(self.kernel_shape), axes)  # a stride may leave a longer rest
-        return b.Transpose(cropped, perm=(1, 0, *axes))
+        named: dict[str, Any] = {"strides": self.strides, "dilations": self.dilations, "pads": self.pads}
+        return _weight_product(b, x, bars, b.constant(np.array(self.kernel_shape, np.int64)), **named, group=self.group)
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         x, y_bar, w_bar = *inputs, output_bars[0]
@@ -268,7 +301,7 @@ def convolve(x: Array, w: Array, windows: Sequence[Window], group: int, fill: An
     size = int(np.prod(w.shape[1:], dtype=np.int64))
     rows = grouped.transpose(order).reshape(batch, group, int(np.prod(outputs, dtype=np.int64)), size)
     columns = w.reshape(group, w.shape[0] // group, size).transpose(0, 2, 1)
-    return np.matmul(rows, columns).transpose(0, 1, 3, 2).reshape(batch, w.shape[0], *outputs)
+    return matrix_product(rows, columns).transpose(0, 1, 3, 2).reshape(batch, w.shape[0], *outputs)
 
 
 class ConvTranspose(_Convolution):
@@ -307,7 +340,7 @@ class ConvTranspose(_Convolution):
         if x_bar.type != x.type:  # an output that was made larger holds more windows
             axes = list(range(2, x.rank))
             x_bar = b.Slice(x_bar, [0] * len(axes), b.Shape(x, start=2), axes)
-        bars = (x_bar, _weight_bar(b, y_bar, x, windows, self.group))
+        bars = (x_bar, _weight_bar(b, y_bar, w, x, windows, self.group))
         return bars if len(inputs) == 2 else (*bars, _bias_bar(b, y_bar))
 
 
@@ -319,7 +352,7 @@ def convolve_transposed(x: Array, w: Array, windows: Sequence[Window], group: in
     sizes = check_size((batch, group, w.shape[1], *(_full_size(window) for window in windows)), x.dtype)
     result = np.zeros(sizes, x.dtype)
     for place in product(*(range(int(window.kernel)) for window in windows)):
-        part = np.matmul(columns[(..., *place)].transpose(0, 2, 1), data)
+        part = matrix_product(columns[(..., *place)].transpose(0, 2, 1), data)
         target = tuple(_strided(window, j) for window, j in zip(windows, place, strict=True))
         result[(..., *target)] += part.reshape(batch, group, w.shape[1], *spatial)
     crop = tuple(slice(int(window.begin), int(window.begin) + int(window.output)) for window in windows)

@@ -6,6 +6,14 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Value
 
 
+def root(b: Builder, total: Value, power: int = 2) -> Value:
+    """A root of numbers that are at least 0, whose gradient at 0 is 0, as that of a norm is in PyTorch."""
+    zero, one = (b.constant(number, total.dtype) for number in (0, 1))
+    is_zero = b.Equal(total, zero)
+    above = b.Where(is_zero, one, total)
+    return b.Where(is_zero, zero, b.Sqrt(above) if power == 2 else above ** (1 / power))
+
+
 def unbroadcast(b: Builder, gradient: Value, like: Value) -> Value:
     """Sum a gradient over the axes along which `like` was broadcast, so that it has the shape of `like`.
 

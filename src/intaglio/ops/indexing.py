@@ -13,6 +13,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
+from intaglio.ir.requirements import need_equal
 from intaglio.ir.types import TensorType
 from intaglio.ops.indices import (
     check_indices,
@@ -20,6 +21,7 @@ from intaglio.ops.indices import (
     integers,
     need_integers,
     need_rank,
+    need_single,
     resolve_axis,
     same_dtype,
     sizes_of,
@@ -282,20 +284,23 @@ def _scatter_gradients(op: Op, b: Builder, inputs: Any, bar: Value, picked: Valu
 
 
 def _product_gradients(b: Builder, data: Value, updates: Value, bar: Value, scatter: Any, pick: Any) -> Gradients:
-    """Each factor's gradient is the product of all others, also where some are zero."""
+    """Each factor's gradient is the product of all others, also where some are zero.
+
+    A zero that is left among the others is a factor of its own, so that the second derivative is right too.
+    """
     zero, one = b.constant(0, data.dtype), b.constant(1, data.dtype)
     are_zero = [b.Equal(value, zero) for value in (data, updates)]
-    whole = [b.Where(mask, one, value) for mask, value in zip(are_zero, (data, updates), strict=True)]
-    product = scatter(whole[0], whole[1], "mul")
-    zeros = scatter(*(b.CastLike(mask, data) for mask in are_zero), "add")
+    factors = list(zip(are_zero, (data, updates), strict=True))
+    whole, gone = [b.Where(mask, one, value) for mask, value in factors], [b.Where(m, v, zero) for m, v in factors]
+    counts = [b.CastLike(mask, data) for mask in are_zero]
+    product, total, zeros = scatter(*whole, "mul"), scatter(*gone, "add"), scatter(*counts, "add")
 
-    def others(mask: Value, factor: Value, product: Value, zeros: Value) -> Value:
-        alone = b.Where(b.Equal(zeros, one), product, zero)
-        return b.Where(mask, alone, b.Where(b.Equal(zeros, zero), product / factor, zero))
+    def others(place: int, product: Value, total: Value, zeros: Value) -> Value:
+        left = zeros - counts[place]
+        lone = b.Where(b.Equal(left, one), total - gone[place], zero)
+        return product / whole[place] * b.Where(b.Equal(left, zero), one, lone)
 
-    of_data = others(are_zero[0], whole[0], product, zeros)
-    of_updates = others(are_zero[1], whole[1], pick(product), pick(zeros))
-    return bar * of_data, None, pick(bar) * of_updates
+    return bar * others(0, product, total, zeros), None, pick(bar) * others(1, pick(product), pick(total), pick(zeros))
 
 
 class TensorScatter(Op):
@@ -360,6 +365,9 @@ class OneHot(Op):
     def infer(self, indices: Value, depth: Value, values: Value) -> TensorType:
         need_rank(values, 1, 1)
         need_rank(depth, 0, 1)
+        need_single(depth)
+        if values.tensor.shape is not None:
+            need_equal(values.shape[0], 2, f"{values.name} has {values.shape[0]} elements, expected 2")
         sizes = sizes_of(depth)
         if sizes is None and depth.constant is not None:
             sizes = [int(depth.constant.reshape(-1)[0])]
@@ -370,6 +378,8 @@ class OneHot(Op):
         return values.tensor.with_shape((*indices.shape[:axis], size, *indices.shape[axis:]))
 
     def reference(self, indices: Array, depth: Array, values: Array) -> Array:
+        if values.size != 2:
+            raise OperatorError(f"values has {values.size} elements, expected 2")
         size = int(depth.reshape(()))
         axis = resolve_axis(self.axis, indices.ndim + 1)
         check_size((*indices.shape, size), values.dtype)

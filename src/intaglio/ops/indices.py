@@ -153,11 +153,12 @@ def need_rank(value: Value, low: int, high: int | None = None) -> None:
         raise ShapeError(f"{value.name} has rank {len(shape)}, expected {expected}")
 
 
-def need_single(value: Value | None) -> None:
-    """Raise where an operand that is read as one number has none or several."""
-    if value is not None:
-        length = list_length(value)
-        need_equal(length, 1, f"{value.name} has {length} elements, expected 1")
+def need_single(*values: Value | None) -> None:
+    """Raise where an operand that is read as one number has none or several; where its size is open, the run does."""
+    for value in values:
+        if value is not None and value.tensor.shape is not None:
+            length = list_length(value)
+            need_equal(length, 1, f"{value.name} has {length} elements, expected 1")
 
 
 def integers(array: Array) -> list[int]:

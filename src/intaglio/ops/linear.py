@@ -18,6 +18,7 @@ from intaglio.ops.gradient import unbroadcast
 from intaglio.ops.indices import same_dtype
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, known_shape, like, require_equal, wide
+from intaglio.ops.products import matrix_product
 
 
 def matmul_shape(left: Shape, right: Shape) -> Shape:
@@ -29,7 +30,7 @@ def matmul_shape(left: Shape, right: Shape) -> Shape:
 
 def multiply(left: Array, right: Array) -> Array:
     """The matrix product in the operands' type, narrow floats in single precision."""
-    return like(np.matmul(widen(left), widen(right)), left)
+    return like(matrix_product(widen(left), widen(right)), left)
 
 
 class MatMul(Op):
@@ -102,7 +103,7 @@ class Gemm(Op):
     def reference(self, A: Array, B: Array, C: Array | None = None) -> Array:
         left, right = widen(A.T if self.transA else A), widen(B.T if self.transB else B)
         scaled = self._scaled_dtype(from_numpy(left.dtype)).numpy
-        result = np.matmul(left, right).astype(scaled, copy=False)
+        result = matrix_product(left, right).astype(scaled, copy=False)
         if self.alpha != 1:
             result = result * scaled.type(self.alpha)
         if C is not None and self.beta != 0:

@@ -20,6 +20,7 @@ from intaglio.ops.control import Scan
 from intaglio.ops.indices import same_dtype
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import cast, known_shape, like, require_equal, require_float, require_shape, wide
+from intaglio.ops.products import matrix_product
 
 UPDATE_RULES = ("linear", "gated", "delta", "gated_delta")
 
@@ -245,11 +246,11 @@ class FlexAttention(Op):
         k, v = np.repeat(widen(K), count, axis=1), np.repeat(widen(V), count, axis=1)
         dtype = precision_of(from_numpy(Q.dtype), self.softmax_precision)
         scale = 1 / np.sqrt(Q.shape[3]) if self.scale is None else self.scale
-        scores = (np.matmul(widen(Q), k.swapaxes(-1, -2)) * k.dtype.type(scale)).astype(dtype.numpy)
+        scores = (matrix_product(widen(Q), k.swapaxes(-1, -2)) * k.dtype.type(scale)).astype(dtype.numpy)
         scores = scores if self.score_mod is None else run(self.score_mod, [scores])[0]
         weight = guarded_softmax(scores, dtype).astype(dtype.numpy)
         weight = weight if self.prob_mod is None else run(self.prob_mod, [weight])[0]
-        return like(np.matmul(widen(weight).astype(v.dtype), v), Q)
+        return like(matrix_product(widen(weight).astype(v.dtype), v), Q)
 
     def expand(self, b: Builder, Q: Value, K: Value, V: Value) -> Value:
         dtype = precision_of(Q.dtype, self.softmax_precision)
@@ -259,7 +260,9 @@ class FlexAttention(Op):
         scores = cast(b, b.MatMul(q, b.Transpose(keys, perm=(0, 1, 3, 2))) * scale, dtype)
         scores = scores if self.score_mod is None else inline(b, self.score_mod, [scores])[0]
         is_empty = b.Equal(b.ReduceMax(scores, [-1]), b.constant(-np.inf, dtype))
-        weight = b.Where(is_empty, b.constant(0, dtype), b.Softmax(scores, axis=-1))
+        zero = b.constant(0, dtype)
+        shown = b.Where(is_empty, zero, scores)  # the softmax of -inf alone is NaN, and so is its gradient
+        weight = b.Where(is_empty, zero, b.Softmax(shown, axis=-1))
         weight = weight if self.prob_mod is None else inline(b, self.prob_mod, [weight])[0]
         return cast(b, b.MatMul(cast(b, weight, q.dtype), values), Q.dtype)
 

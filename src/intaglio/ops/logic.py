@@ -226,7 +226,10 @@ class Clip(Op):
         return b.Identity(input) if result is input else result
 
     def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
-        """What lies within the range, ends included, gets the gradient; else the bound that it was limited to."""
+        """What lies within the range, ends included, gets the gradient; else the bound that it was limited to.
+
+        Where both bounds are equal, the lower one gets none, as in PyTorch.
+        """
         x, bar = inputs[0], output_bars[0]
         low, high = (inputs[place] if len(inputs) > place else None for place in (1, 2))
         nothing = b.constant(0, bar.dtype)
@@ -236,7 +239,8 @@ class Clip(Op):
         bars: list[Value | None] = [kept]
         if low is not None:
             is_below = b.Less(x, _scalar(b, low))
-            bars = [b.Where(is_below, nothing, kept), _limit_bar(b, b.Where(is_below, kept, nothing), low)]
+            lifted = kept if high is None else b.Where(b.Less(_scalar(b, low), _scalar(b, high)), kept, nothing)
+            bars = [b.Where(is_below, nothing, kept), _limit_bar(b, b.Where(is_below, lifted, nothing), low)]
         if high is not None and is_above is not None:
             bars += [None] * (2 - len(bars)) + [_limit_bar(b, b.Where(is_above, bar, nothing), high)]
         return (*bars, None, None)[: len(inputs)]

@@ -27,6 +27,7 @@ from intaglio.ops.indices import (
     list_length,
     need_integers,
     need_rank,
+    need_single,
     resolve_axes,
     resolve_axis,
     same_dtype,
@@ -313,6 +314,7 @@ class Pad(Op):
         self, data: Value, pads: Value, constant_value: Value | None = None, axes: Value | None = None
     ) -> TensorType:
         same_dtype(data, constant_value)
+        need_single(constant_value)
         if self.mode not in PAD_MODES:
             raise ShapeError(f"mode {self.mode!r} is none of {', '.join(PAD_MODES)}")
         shape, widths = data.tensor.shape, known(pads)
@@ -496,6 +498,7 @@ class Trilu(Op):
         need_rank(input, 2)
         if k is not None:
             need_integers(k)
+            need_single(k)
         return input.tensor
 
     def reference(self, input: Array, k: Array | None = None) -> Array:

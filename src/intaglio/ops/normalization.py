@@ -13,6 +13,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.requirements import need_multiple
 from intaglio.ir.types import TensorType
+from intaglio.ops.gradient import root
 from intaglio.ops.indices import resolve_axes, resolve_axis, same_dtype
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.operand import (
@@ -292,8 +293,10 @@ class LpNormalization(Op):
     def expand(self, b: Builder, input: Value) -> Value:
         x = wide(b, input)
         norm = b.ReduceL1(x, [self.axis]) if self.p == 1 else b.ReduceL2(x, [self.axis])
-        zero = b.constant(0, x.dtype)
-        return cast(b, b.Where(b.Equal(norm, zero), zero, x / norm), input.dtype)
+        zero, one = (b.constant(number, x.dtype) for number in (0, 1))
+        is_zero = b.Equal(norm, zero)
+        quotient = x / b.Where(is_zero, one, norm)  # 0 / 0 would have a gradient of NaN although it is not chosen
+        return cast(b, b.Where(is_zero, zero, quotient), input.dtype)
 
 
 class MeanVarianceNormalization(Op):
@@ -311,7 +314,7 @@ class MeanVarianceNormalization(Op):
 
     def expand(self, b: Builder, X: Value) -> Value:
         _, variance, deviation = moments(b, wide(b, X), list(self.axes))
-        return cast(b, deviation / (b.Sqrt(variance) + 1e-9), X.dtype)
+        return cast(b, deviation / (root(b, variance) + 1e-9), X.dtype)
 
 
 class LRN(Op):

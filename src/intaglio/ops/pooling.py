@@ -18,9 +18,11 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import Shape, TensorType
-from intaglio.ops.convolution import windows_bar
+from intaglio.ops.convolution import are_covered, windows_bar
+from intaglio.ops.gradient import root
 from intaglio.ops.indices import check_size, known, same_dtype
 from intaglio.ops.indices import wide as widen
+from intaglio.ops.open_windows import run_time_pads
 from intaglio.ops.operand import cast, ints, known_shape, like, require_equal, require_float, spatial_axes, wide
 from intaglio.ops.window import Window, pad_for_windows, pad_width, resolve_transposed_windows, resolve_windows, slide
 
@@ -190,13 +192,27 @@ class AveragePool(_Pool):
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> tuple[Value | None, ...]:
         x = inputs[0]
         windows = self.windows(x.shape[2:])
+        is_known = all(isinstance(size, int) for size in x.shape[2:])
+        if not is_known and (self.ceil_mode or not are_covered(windows)):
+            return NotImplemented
         if self.ceil_mode:
             pads = _pads_with_overhang(windows)
             windows = [replace(w, end=end) for w, end in zip(windows, pads[len(windows) :], strict=True)]
         kernel = b.constant(np.ones((1, 1, *self.kernel_shape)), x.dtype)
         share = b.Div(output_bars[0], self._counts(b, x, kernel))
         flat, bar = (b.Reshape(v, b.Concat(b.constant([-1, 1]), b.Shape(v, start=2), axis=0)) for v in (x, share))
-        return (b.Reshape(windows_bar(b, flat, kernel, bar, windows, 1), b.Shape(x)),)
+        return (b.Reshape(windows_bar(b, flat, kernel, bar, windows, 1), b.Shape(x), allowzero=1),)
+
+    def smooth_form(self, b: Builder, X: Value) -> Value:
+        """Means of data whose pads are written out, as they depend on sizes that only the run knows."""
+        pads = run_time_pads(b, self, X, b.constant(np.array(self.kernel_shape, np.int64)))
+        named: dict[str, Any] = {
+            "kernel_shape": self.kernel_shape,
+            "strides": self.strides,
+            "dilations": self.dilations,
+        }
+        share = b.AveragePool(pads.counted(b, X, bool(self.count_include_pad)), **named)
+        return b.AveragePool(pads.pad(b, X), **named) / share
 
     def _counts(self, b: Builder, x: Value, kernel: Value) -> Value:
         """How many elements each window's mean is of, in a shape that broadcasts."""
@@ -238,17 +254,18 @@ class LpPool(_Pool):
     def expand(self, b: Builder, X: Value) -> Value:
         x = wide(b, X)
         window: dict[str, Any] = {"auto_pad": self.auto_pad, "pads": self.pads}
-        if self.ceil_mode:
+        if self.ceil_mode and all(isinstance(size, int) for size in X.shape[2:]):
             window = {"pads": _pads_with_overhang(self.windows(X.shape[2:]))}
+        elif self.ceil_mode:
+            window = {}
+            x = run_time_pads(b, self, x, b.constant(np.array(self.kernel_shape, np.int64))).pad(b, x)
         window |= {"kernel_shape": self.kernel_shape, "strides": self.strides, "dilations": self.dilations}
         mean = b.AveragePool(b.Abs(x) ** self.p, count_include_pad=1, **window)
-        return cast(b, (mean * prod(self.kernel_shape)) ** (1 / self.p), X.dtype)
+        return cast(b, root(b, mean * prod(self.kernel_shape), self.p), X.dtype)
 
 
 def _pads_with_overhang(windows: Sequence[Window]) -> tuple[int, ...]:
     """Explicit pads with which no window of ceil mode hangs over; sizes must be known."""
-    if not all(isinstance(window.input, int) for window in windows):
-        raise ShapeError("the sizes of an image that is pooled in ceil mode must be known before the run")
     widths = [pad_width(window) for window in windows]
     return (*(begin for begin, _ in widths), *(end for _, end in widths))
 
@@ -282,7 +299,7 @@ class GlobalLpPool(_GlobalPool):
     def expand(self, b: Builder, X: Value) -> Value:
         x = wide(b, X)
         total = b.ReduceSum(b.Abs(x) ** self.p, spatial_axes(X), noop_with_empty_axes=1)
-        return cast(b, total ** (1 / self.p), X.dtype)
+        return cast(b, root(b, total, self.p), X.dtype)
 
 
 class MaxUnpool(Op):

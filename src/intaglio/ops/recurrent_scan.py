@@ -100,9 +100,19 @@ def _part(b: Builder, value: Value, direction: int) -> Value:
 def _start(b: Builder, state: Value | None, x: Value, R: Value, count: int, is_batch_first: bool) -> Value:
     """The initial states of all directions as [direction, batch, hidden]."""
     if state is not None:
-        return b.Transpose(state, perm=(1, 0, 2)) if is_batch_first else state
+        turned = b.Transpose(state, perm=(1, 0, 2)) if is_batch_first else state
+        return _renamed(b, _renamed(b, turned, 1, x, 1), 2, R, 2)
     shape = b.Concat(b.constant(np.array([count])), b.Shape(x, start=1, end=2), b.Shape(R, start=2), axis=0)
     return b.Expand(b.constant(0, x.dtype), shape)
+
+
+def _renamed(b: Builder, state: Value, axis: int, other: Value, other_axis: int) -> Value:
+    """A state whose axis is as long as another's, by its name too; a run in which it is not is refused."""
+    if state.shape[axis] == other.shape[other_axis]:
+        return state
+    sizes = [b.Shape(state, start=i, end=i + 1) for i in range(state.rank)]
+    sizes[axis] = b.Shape(other, start=other_axis, end=other_axis + 1)
+    return b.Reshape(state, b.Concat(*sizes, axis=0), allowzero=1)
 
 
 def _active(b: Builder, x: Value, lengths: Value) -> Value:

@@ -68,7 +68,7 @@ class Reduction(Op, abstract=True):
         is_empty = axes is None or known(axes) == []
         if self.keepdims or (is_empty and self.noop_with_empty_axes) or data is None:
             return reduced
-        return b.Reshape(reduced, [1] * data.rank) if axes is None or is_empty else b.Unsqueeze(reduced, axes)
+        return reduced if axes is None or is_empty else b.Unsqueeze(reduced, axes)  # a scalar fits any shape
 
 
 class _Primitive(Reduction, abstract=True):

@@ -357,7 +357,7 @@ class Resize(Op):
         if copies > 1 and np.array_equal(matrix, np.repeat(np.eye(step.size), copies, axis=1)):
             pair = b.constant(np.array([step.size, copies]))
             parts = b.Concat(b.Shape(bar, end=axis), pair, b.Shape(bar, start=axis + 1), axis=0)
-            return b.ReduceSum(b.Reshape(bar, parts), [axis + 1], keepdims=0)
+            return b.ReduceSum(b.Reshape(bar, parts, allowzero=1), [axis + 1], keepdims=0)
         return _contracted(b, bar, b.constant(matrix, bar.dtype), axis)
 
     def _matrix_in_run(self, b: Builder, x: Value, axis: int, parameters: list[Value | None]) -> Value:

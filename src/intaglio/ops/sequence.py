@@ -20,6 +20,7 @@ from intaglio.ops.indices import (
     integers,
     join_types,
     known_integers,
+    need_single,
     numbered_dtype,
     resolve_axis,
     zeros_like,
@@ -43,6 +44,8 @@ def element_of(value: Value) -> Type:
 
 def resolve_position(position: Array | None, count: int, last: int) -> int:
     """A position in a sequence counted from the front; raises where it is not within -count to last."""
+    if position is not None and position.size != 1:
+        raise OperatorError(f"position has {position.size} elements, expected 1")
     place = last if position is None else integers(position)[0]
     if not -count <= place <= last:
         raise OperatorError(f"position {place} is out of range for {count} elements: expected {-count} to {last}")
@@ -53,7 +56,7 @@ class SequenceAt(Op):
     """The element at `position`; a negative one counts from the end."""
 
     def infer(self, input_sequence: Value, position: Value) -> Type:
-        del position
+        need_single(position)
         return element_of(input_sequence)
 
     def reference(self, input_sequence: list[Any], position: Array) -> Any:
@@ -97,7 +100,7 @@ class SequenceErase(Op):
     """The sequence without the element at `position`, by default the last."""
 
     def infer(self, input_sequence: Value, position: Value | None = None) -> SequenceType:
-        del position
+        need_single(position)
         return sequence_type(input_sequence)
 
     def reference(self, input_sequence: list[Any], position: Array | None = None) -> list[Any]:
@@ -116,7 +119,7 @@ class SequenceInsert(Op):
     """The sequence with `tensor` put in before `position`, by default at the end."""
 
     def infer(self, input_sequence: Value, tensor: Value, position: Value | None = None) -> SequenceType:
-        del position
+        need_single(position)
         return SequenceType(join_types(sequence_type(input_sequence).element, tensor.type))
 
     def reference(self, input_sequence: list[Any], tensor: Any, position: Array | None = None) -> list[Any]:

@@ -30,6 +30,7 @@ from intaglio.ops.indices import (
     list_length,
     need_integers,
     need_rank,
+    need_single,
     numbered_dtype,
     resolve_axes,
     same_dtype,
@@ -373,6 +374,7 @@ class Range(Growing):
         dtype = same_dtype(start, limit, delta)
         for value in (start, limit, delta):
             need_rank(value, 0, 1)
+        need_single(start, limit, delta)
         if all(value.constant is not None for value in (start, limit, delta)):
             count = self._count(start.constant, limit.constant, delta.constant)
             return TensorType(dtype, (count,))

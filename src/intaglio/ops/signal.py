@@ -16,7 +16,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import OPERATORS, Array, Op
 from intaglio.ir.requirements import need_at_most, need_equal
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size, known, need_integers, numbered_dtype, resolve_axis
+from intaglio.ops.indices import check_size, known, need_integers, need_single, numbered_dtype, resolve_axis
 from intaglio.ops.indices import wide as widen
 from intaglio.ops.linear import swap_last
 from intaglio.ops.operand import cast, known_shape, like, require_equal, require_float
@@ -84,6 +84,7 @@ class DFT(Op):
 
     def infer(self, input: Value, dft_length: Value | None = None, axis: Value | None = None) -> TensorType:
         require_float(input)
+        need_single(dft_length, axis)
         shape = known_shape(input, least=2)
         place = -2 if axis is None else known_scalar(axis)
         if shape is None:
@@ -207,6 +208,7 @@ class STFT(Op):
     ) -> TensorType:
         require_float(signal, window)
         need_integers(frame_step)
+        need_single(frame_step, frame_length)
         given = known_shape(signal)
         shape = None if given is None else signal_sizes(given)
         batch: Dim = dims.fresh() if shape is None else shape[0]
@@ -282,6 +284,7 @@ class MelTriangles(Op):
         lower_edge_hertz: Value,
         upper_edge_hertz: Value,
     ) -> TensorType:
+        need_single(num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
         length, bins = known_scalar(dft_length), known_scalar(num_mel_bins)
         rows = dims.fresh() if length is None else dims.floordiv(length, 2) + 1
         return TensorType(FLOAT64, (rows, dims.fresh() if bins is None else bins))

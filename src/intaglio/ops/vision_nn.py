@@ -44,6 +44,7 @@ from intaglio.ops.operand import (
     wide,
     wide_dtype,
 )
+from intaglio.ops.products import matrix_product
 from intaglio.ops.window import Window, resolve_windows
 
 
@@ -159,7 +160,12 @@ class GridSample(Op):
         """Like `_place`, in operators."""
         count = cast(b, size, position.dtype)
         aligned = (position + 1) / 2 * (count - 1) if self.align_corners else ((position + 1) * count - 1) / 2
-        return aligned if self.mode == "cubic" else self._folded_value(b, aligned, size)
+        if self.mode == "cubic" or self.padding_mode == "zeros":
+            return aligned
+        folded, last = self._folded_value(b, aligned, size), cast(b, size - 1, position.dtype)
+        # places at and beyond the outer pixels do not depend on the grid, the outer pixels included: PyTorch's way
+        first = b.constant(0, position.dtype)
+        return b.Where(folded <= first, first, b.Where(folded >= last, last, folded))
 
     def _folded_value(self, b: Builder, place: Value, size: Value) -> Value:
         """Like `_folded`, in operators."""
@@ -292,7 +298,7 @@ class DeformConv(Op):
         depth = channels // self.group * patches.shape[2]
         grouped = patches.reshape(batch, self.group, depth, int(np.prod(outputs)))
         weights = widen(W).reshape(self.group, W.shape[0] // self.group, depth)
-        result = np.matmul(weights, grouped).reshape(batch, W.shape[0], *outputs)
+        result = matrix_product(weights, grouped).reshape(batch, W.shape[0], *outputs)
         return like(result if B is None else result + along(widen(B), X.ndim), X)
 
     def _patches(self, x: Array, windows: Sequence[Window], offset: Array, mask: Array | None) -> Array:

@@ -10,7 +10,7 @@ from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node
 from intaglio.ops.indices import known
 from intaglio.passes.driver import Result, rule
-from intaglio.passes.match import integers, produced, rank_of, same_type
+from intaglio.passes.match import axes_of, integers, produced, rank_of, same_type
 from intaglio.passes.shapes import is_of_same_size, reshape_target
 
 VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
@@ -29,6 +29,15 @@ def single_operand(b: Builder, node: Node) -> Result:
     """sum(x), max(x), min(x), mean(x), concat(x) -> x"""
     del b
     return node.input if len(node.inputs) == 1 else None
+
+
+@rule("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+def reduction_of_one(b: Builder, node: Node) -> Result:
+    """reduce(x, axes of size 1) -> x, or squeeze(x)"""
+    axes = axes_of(node)
+    if axes is None or any(node.input.shape[axis] != 1 for axis in axes):
+        return None
+    return node.input if node.op.keepdims else b.Squeeze(node.input, axes)
 
 
 @rule("Dropout")

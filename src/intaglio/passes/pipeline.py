@@ -23,6 +23,7 @@ from intaglio.passes import (
     layernorm,
     noops,
     quantized,
+    sequences,
     shapes,
 )
 from intaglio.passes.deadcode import remove_dead_code
@@ -69,6 +70,7 @@ PIPELINE: tuple[Pass, ...] = (
         "before patterns, which compare values by identity",
         function=merge_common_subexpressions,
     ),
+    _rewriting("sequences", sequences, "before loops: what reads tensors in the place of sequences can be compiled"),
     Pass("loops", "before patterns, which do not reach out of a body", function=simplify_loops),
     _rewriting("algebra", algebra, "before patterns, so that they meet one spelling of a formula"),
     _rewriting("fuse-batchnorm", batchnorm, "before activations, so that they stand behind the convolution"),

@@ -17,6 +17,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import MapType, SequenceType, TensorType
+from intaglio.ops.gradient import root
 from intaglio.ops.indices import check_size, integers, need_integers, need_rank, unify
 from intaglio.ops.ml.labels import Lookup
 from intaglio.ops.ml.scores import as_rows, label_list, row_values, rows_of
@@ -133,7 +134,7 @@ class Normalizer(Op):
             case "L1":
                 size = b.ReduceSum(b.Abs(data), axes)
             case _:
-                size = b.Sqrt(b.ReduceSum(data * data, axes))
+                size = root(b, b.ReduceSum(data * data, axes))
         return data / b.Where(b.Equal(size, 0.0), b.constant(1, FLOAT32), size)
 
 

@@ -169,7 +169,7 @@ def _describe(data: Any) -> str:
 def order_feeds(inputs: Sequence[Input], feeds: Mapping[str, Any]) -> list[Any]:
     """The fed values in the order of the inputs; raises InputError for unknown and missing names at once."""
     names = [value.name for value in inputs]
-    problems = [_unknown_name(name, names) for name in feeds if name not in names]
+    problems = [unknown_name(name, names) for name in feeds if name not in names]
     missing = [value.name for value in inputs if value.name not in feeds and value.default is None]
     if missing:
         problems.append(f"no value for {', '.join(repr(name) for name in missing)}")
@@ -178,7 +178,8 @@ def order_feeds(inputs: Sequence[Input], feeds: Mapping[str, Any]) -> list[Any]:
     return [as_input(v, feeds[v.name]) if v.name in feeds else v.default for v in inputs]
 
 
-def _unknown_name(name: str, names: Sequence[str]) -> str:
+def unknown_name(name: str, names: Sequence[str]) -> str:
+    """Says that no input has a name, with the nearest that one has."""
     import difflib
 
     near = difflib.get_close_matches(name, names, 1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from intaglio.autodiff.backward import input_like
 from intaglio.autodiff.recompute import Recompute, check_recompute, recompute_values
 from intaglio.autodiff.reverse import pull_back, remove_unread
 from intaglio.autodiff.sequences import zero_bar
@@ -25,6 +26,7 @@ from intaglio.runtime.engine.limits import settled
 from intaglio.runtime.model.loading import import_source, load
 from intaglio.runtime.model.model import Model
 from intaglio.runtime.model.state import State, StatefulModel, own_options
+from intaglio.runtime.model.traced import also_of_functions
 
 if TYPE_CHECKING:
     from intaglio.onnx.reader import Source
@@ -33,8 +35,9 @@ Names = str | Sequence[str] | None
 Parameters = Literal["inputs", "constants", "state"]
 
 
+@also_of_functions
 def grad(
-    model: Model | Source | Graph,
+    model: Model | Source | Graph | Callable[..., Any],
     of: str | None = None,
     wrt: Names = None,
     *,
@@ -45,10 +48,11 @@ def grad(
 ) -> Any:
     """A model that computes the gradients of a tensor by others, one output for each of `wrt`, in that order.
 
-    `model` is a Model, or what `load` reads. `of` names the tensor to differentiate, by default the model's only
-    output; where it has several elements, the gradient is that of their sum. `wrt` names inputs, weights or any other
-    tensors of the model, by default all inputs that are floating-point numbers. A gradient has the type of its tensor,
-    the name of it with `.gradient` behind, and is zero where `of` does not depend on it smoothly.
+    `model` is a Model, or what `load` reads; of a Python function of tensors, it is a function of arrays. `of` names
+    the tensor to differentiate, by default the model's only output; where it has several elements, the gradient is that
+    of their sum. `wrt` names inputs, weights or any other tensors of the model, by default all inputs that are
+    floating-point numbers. A gradient has the type of its tensor, the name of it with `.gradient` behind, and is zero
+    where `of` does not depend on it smoothly.
 
     The model has the inputs of the given one. With `parameters="inputs"`, the weights in `wrt` become inputs too,
     behind those, in the order of `wrt`; with `"state"` they are state of it, and it is a `StatefulModel`, whose
@@ -63,8 +67,9 @@ def grad(
     return work.model(work.named(wrt_values, bars, "gradient"))
 
 
+@also_of_functions
 def value_and_grad(
-    model: Model | Source | Graph,
+    model: Model | Source | Graph | Callable[..., Any],
     of: str | None = None,
     wrt: Names = None,
     *,
@@ -80,8 +85,9 @@ def value_and_grad(
     return work.model([of_value, *work.named(wrt_values, bars, "gradient")])
 
 
+@also_of_functions
 def vjp(
-    model: Model | Source | Graph,
+    model: Model | Source | Graph | Callable[..., Any],
     of: Names = None,
     wrt: Names = None,
     *,
@@ -96,12 +102,13 @@ def vjp(
     """
     work = _Work(model, parameters, recompute, straight_through, options)
     of_values, wrt_values = work.begin(of, wrt)
-    seeds = [(value, work.graph.add_input(f"{value.name}.bar", value.type)) for value in of_values]
+    seeds = [(value, input_like(work.builder, f"{value.name}.bar", value)) for value in of_values]
     return work.model(work.named(wrt_values, work.pull_back(seeds, wrt_values), "gradient"))
 
 
+@also_of_functions
 def jvp(
-    model: Model | Source | Graph,
+    model: Model | Source | Graph | Callable[..., Any],
     of: Names = None,
     wrt: Names = None,
     *,
@@ -117,7 +124,7 @@ def jvp(
     """
     work = _Work(model, parameters, recompute, straight_through, options)
     of_values, wrt_values = work.begin(of, wrt)
-    tangents = [work.graph.add_input(f"{value.name}.tangent", value.type) for value in wrt_values]
+    tangents = [input_like(work.builder, f"{value.name}.tangent", value) for value in wrt_values]
     weights = [work.zeros(value) for value in of_values]
     bars = work.pull_back(list(zip(of_values, weights, strict=True)), wrt_values)
     # The gradients are linear in the weights: their derivative by the weights is the Jacobian, whatever those are.
@@ -125,8 +132,9 @@ def jvp(
     return work.model(work.named(of_values, work.pull_back(seeds, weights), "tangent"))
 
 
+@also_of_functions
 def hessian_vector_product(
-    model: Model | Source | Graph,
+    model: Model | Source | Graph | Callable[..., Any],
     of: str | None = None,
     wrt: Names = None,
     *,
@@ -142,14 +150,15 @@ def hessian_vector_product(
     """
     work = _Work(model, parameters, recompute, straight_through, options)
     of_value, wrt_values = work.begin_one(of, wrt)
-    tangents = [work.graph.add_input(f"{value.name}.tangent", value.type) for value in wrt_values]
+    tangents = [input_like(work.builder, f"{value.name}.tangent", value) for value in wrt_values]
     bars = work.pull_back([(of_value, work.ones(of_value))], wrt_values)
     seeds = [(bar, tangent) for bar, tangent in zip(bars, tangents, strict=True) if bar is not None]
     return work.model(work.named(wrt_values, work.pull_back(seeds, wrt_values), "product"))
 
 
+@also_of_functions
 def jacobian(
-    model: Model | Source | Graph,
+    model: Model | Source | Graph | Callable[..., Any],
     of: str | None = None,
     wrt: Names = None,
     *,
@@ -195,7 +204,7 @@ class _Work:
 
     def __init__(
         self,
-        model: Model | Source | Graph,
+        model: Model | Source | Graph | Callable[..., Any],
         parameters: str,
         recompute: Recompute,
         straight_through: bool,
@@ -337,7 +346,7 @@ class _Work:
         return StatefulModel(model, State(self._state), {name: name for name in self._state}, {})
 
 
-def _source(model: Model | Source | Graph, options: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:
+def _source(model: Any, options: dict[str, Any]) -> tuple[Graph, dict[str, Any]]:
     """The graph of a model, and the options of the model that is made of it."""
     if not isinstance(model, Model):
         return import_source(model, settled(options.get("limits"))).graph, options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -35,6 +36,20 @@ from intaglio.ops.evaluate import describe
 from intaglio.passes import Report
 from intaglio.runtime.model.naming import Sizes, name_sizes
 from intaglio.targets.c.target import Target
+
+WIDTH = 160
+"""The columns that a line of text has at most."""
+
+
+def fold_lines(text: str) -> str:
+    """Text whose long lines go on in further lines, which are indented."""
+    return "\n".join(each for given in text.split("\n") for each in _fold(given))
+
+
+def _fold(given: str) -> list[str]:
+    if len(given) <= WIDTH:
+        return [given]
+    return textwrap.wrap(given, WIDTH, subsequent_indent=" " * 12, break_on_hyphens=False, expand_tabs=False)
 
 
 @dataclass(frozen=True)
@@ -113,7 +128,7 @@ class Explanation:
             reason = f"  ({call.reason})" if call.reason else ""
             lines.append(f"{index:4} {call.kind:6} {'  ' * call.depth}{call.title}{work}{reason}")
         lines += [f"where {name} = {text}" for name, text in self.sizes.items()]
-        return "\n".join([*lines, *([self.memory_summary] if self.memory_summary else []), *self.notes])
+        return fold_lines("\n".join([*lines, *([self.memory_summary] if self.memory_summary else []), *self.notes]))
 
     def _title(self) -> str:
         given = ", ".join(f"{name} = {size}" for name, size in self.dims.items())

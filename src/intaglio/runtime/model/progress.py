@@ -98,20 +98,15 @@ class _Log:
         print(f"intaglio: compiled {total} functions in {seconds:.1f} s", file=sys.stderr, flush=True)
 
 
-class _Bar:
-    """A bar below the cell of a notebook, which becomes one line at the end."""
+class NotebookCell:
+    """What is shown below the cell of a notebook; a later text takes the place of an earlier one."""
 
     def __init__(self, display: Any, html: Any) -> None:
         self._display, self._html = display, html
         self._handle: Any = None
 
-    def show(self, done: int, total: int, seconds: float) -> None:
-        self._put(f'<progress value="{done}" max="{total}"></progress> compiling, {done} of {total} functions')
-
-    def close(self, total: int, seconds: float) -> None:
-        self._put(f"compiled {total} functions in {seconds:.1f} s")
-
-    def _put(self, text: str) -> None:
+    def put(self, text: str) -> None:
+        """Show a text, as HTML."""
         shown = self._html(text)
         if self._handle is None:
             self._handle = self._display(shown, display_id=True)
@@ -119,9 +114,19 @@ class _Bar:
             self._handle.update(shown)
 
 
+class _Bar(NotebookCell):
+    """A bar below the cell of a notebook, which becomes one line at the end."""
+
+    def show(self, done: int, total: int, seconds: float) -> None:
+        self.put(f'<progress value="{done}" max="{total}"></progress> compiling, {done} of {total} functions')
+
+    def close(self, total: int, seconds: float) -> None:
+        self.put(f"compiled {total} functions in {seconds:.1f} s")
+
+
 def _display(is_wanted: bool) -> Display | None:
     """Where people look: a notebook, a terminal, or, where they want it, the standard error of any kind."""
-    if _is_notebook():
+    if is_notebook():
         from IPython.display import HTML, display  # pyright: ignore[reportMissingImports]
 
         return _Bar(display, HTML)
@@ -132,7 +137,7 @@ def _display(is_wanted: bool) -> Display | None:
     return _Log() if is_wanted else None
 
 
-def _is_notebook() -> bool:
+def is_notebook() -> bool:
     """Whether this process is the kernel of a notebook; looks only at what is imported already."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None

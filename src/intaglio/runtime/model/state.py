@@ -7,6 +7,7 @@ other, and then they change places. So nothing is copied, and a run that fails c
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from intaglio.runtime.model.memory import MemoryPlan
 
 Array = np.ndarray[Any, Any]
+
+FIXED = "intaglio.fixed"
+"""The metadata of a graph that names, as JSON, constants which whoever made the model does not train."""
+LOST_DROPOUT = "intaglio.lost_dropout"
+"""The metadata of a graph that names, as JSON, layers whose dropout is no node of it."""
 
 
 class State(Mapping[str, Array]):
@@ -92,8 +98,10 @@ class State(Mapping[str, Array]):
 
     def turn(self, names: Sequence[str]) -> None:
         """Make what was written to the spare arrays the state."""
+        front, back = dict(self._front), dict(self._back)
         for name in names:
-            self._front[name], self._back[name] = self._back[name], self._front[name]
+            front[name], back[name] = back[name], front[name]
+        self._front, self._back = front, back  # all at once: an interrupt finds the old state or the new one
 
     def state_dict(self) -> dict[str, Array]:
         """A copy of all tensors."""
@@ -293,6 +301,15 @@ def matching(names: Sequence[str], patterns: str | Sequence[str], what: str) -> 
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {_some(list(names))}"
             raise InputError(f"no {what} is named {pattern!r}; {hint}")
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in wanted)]
+
+
+def noted(graph: Graph, entry: str) -> list[str]:
+    """The names in an entry of a graph's metadata; none where it is missing or cannot be read."""
+    try:
+        found = json.loads(graph.metadata.get(entry, "[]"))
+    except ValueError:
+        return []
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []  # pyright: ignore
 
 
 def weight_names(graph: Graph) -> list[str]:

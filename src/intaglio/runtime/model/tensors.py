@@ -46,7 +46,8 @@ def tensor_of(array: Any) -> Any:
         return {key: tensor_of(item) for key, item in cast("dict[Any, Any]", array).items()}
     if not isinstance(array, (np.ndarray, np.generic)):
         return array
-    return _makers().get(array.dtype, _same)(np.asarray(array))
+    made = _makers().get(array.dtype, _same)(np.asarray(array))
+    return made if array.size or made is array else made.new_empty(array.shape)  # strides of 0, which PyTorch never has
 
 
 def tensors_of(arrays: Sequence[Any]) -> list[Any]:

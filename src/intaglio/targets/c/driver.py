@@ -103,11 +103,15 @@ class Driver:
         self.step = step
         self.is_marked = is_marked
         self.kernels = kernels
-        given = segment_symbols(step)
+        given = self.given_symbols()
         self.names = _Variables(given, step.late, self.threads)
         self.given = len(given)
         self.places = {id(action): place for place, action in enumerate(walk(step.actions))}
         self.releases = _releases(step.actions)
+
+    def given_symbols(self) -> list[str]:
+        """The sizes that are known before the segment runs."""
+        return list(segment_symbols(self.step))
 
     def text(self) -> str:
         """The helpers that expressions call, and the function."""

@@ -19,6 +19,7 @@ from intaglio.targets.plain.printing import plain_function
 
 FOR_VECTORS = frozenset(
     {"Attention", "ChannelsLast", "DynamicQuantizeLinear", "SquaredDistances", "CoupledChances", "BlockMatMul",
+     "ExpertMatMul", "BlockExpertMatMul",
      "RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "DropoutMask", "Multinomial",
      "LSTM", "GRU", "RNN", "DeformConv", "Conv", "ConvTranspose", "MatMul", "MatMulInteger",
      "ConvInteger", "ArgMax", "ArgMin"}

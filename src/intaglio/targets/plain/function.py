@@ -115,8 +115,9 @@ def function_call(
         Operand(view.buffer, view.offset, each.is_written) for view, each in zip(views, function.buffers, strict=True)
     ]
     output = node.outputs[0]
+    types = ", ".join(each.element for each in function.buffers)  # functions of equal text may differ in them
     return Call(
-        Kernel(function.name, f"/* {function.name} */\n{function.body}", function=function),
+        Kernel(function.name, f"/* {function.name}({types}) */\n{function.body}", function=function),
         operands,
         [(name, sizes[name]) for name in function.sizes],
         tasks=1,

@@ -211,7 +211,7 @@ int32_t run(const ig_call *call)
     (void)overflow;
     const int64_t n0 = call->dim[0]; /* n */
     (void)n0;
-    int64_t n1 = 0; /* loop.rounds */
+    int64_t n1 = 0; /* loop:rounds */
     (void)n1;
     void *p0 = 0; /* state */
     void *p1 = 0; /* tanh */

@@ -9,6 +9,7 @@ from intaglio.targets.c.rules import crop as crop
 from intaglio.targets.c.rules import deform as deform
 from intaglio.targets.c.rules import determinant as determinant
 from intaglio.targets.c.rules import dynamic_quantize as dynamic_quantize
+from intaglio.targets.c.rules import experts as experts
 from intaglio.targets.c.rules import features as features
 from intaglio.targets.c.rules import fold as fold
 from intaglio.targets.c.rules import fourier as fourier

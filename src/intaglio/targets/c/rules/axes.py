@@ -61,17 +61,17 @@ def reduction_order(context: Context, node: Node, epilogue: Epilogue) -> None:
     }
     found = [(name, f"row_extent[{axis}]") for axis, name in context.unbound(rows)]
     found += [(name, f"column_extent[{axis}]") for axis, name in context.unbound(columns)]
-    found += [(f"{rows.name}.step{place}", f"step[{place}]") for place in range(2 * runs)]
-    found += [(f"{shape.name}.size{place}", f"size[{place}]") for place in range(count)]
+    found += [(f"{rows.name}:step{place}", f"step[{place}]") for place in range(2 * runs)]
+    found += [(f"{shape.name}:size{place}", f"size[{place}]") for place in range(count)]
     lines = [mark, _filled(_RUNS, marks), *(f"value[{place}] = {text};" for place, (_, text) in enumerate(found))]
     most = _most(data, [rows.shape, rows.shape[:runs], columns.shape, (*columns.shape[: runs - 1], columns.shape[-1])])
     context.bind(node, [name for name, _ in found], "\n".join([*lines, "(void)size;"]), operands, extents, most)
-    view, steps = context.contiguous(data), [symbol(f"{rows.name}.step{place}") for place in range(2 * runs)]
+    view, steps = context.contiguous(data), [symbol(f"{rows.name}:step{place}") for place in range(2 * runs)]
     kept, reduced = steps[:runs], steps[runs:]
     context.views[rows] = View(view.buffer, view.offset, rows.shape, (*kept, *reduced[:-1], 1))
     context.views[columns] = View(view.buffer, view.offset, columns.shape, (*kept[:-1], *reduced, 1))
     written = Operand(context.allocate(shape).buffer, 0, True)
-    sizes = tuple(symbol(f"{shape.name}.size{place}") for place in range(count))
+    sizes = tuple(symbol(f"{shape.name}:size{place}") for place in range(count))
     context.emit(Fill(written, sizes, nodes=(node,), title=f"shape of the reduction of {data.name}"))
 
 

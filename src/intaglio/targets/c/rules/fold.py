@@ -49,7 +49,7 @@ def _windows(node: Node) -> tuple[Window, ...] | None:
 
 
 def _block_names(node: Node, count: int) -> list[str]:
-    return [f"{node.output.name}.block{axis}" for axis in range(count)]
+    return [f"{node.output.name}:block{axis}" for axis in range(count)]
 
 
 def _is_late(node: Node) -> bool:

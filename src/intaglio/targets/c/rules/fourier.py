@@ -164,7 +164,7 @@ def _late_lines(context: Context, node: Node) -> _Lines:
         bins="length / 2 + 1" if is_half and not is_inverse else "length",
     )
     lines = [f"value[{5 + i}] = {place} == at ? bins : given[{place}];" for i, (place, _) in enumerate(unbound)]
-    names = [f"{output.name}.{name}" for name in ("outer", "extent", "inner", "length", "bins")]
+    names = [f"{output.name}:{name}" for name in ("outer", "extent", "inner", "length", "bins")]
     context.bind(node, [*names, *(name for _, name in unbound)], "\n".join([body, *lines]), operands, sizes)
     outer, extent, inner, found, bins = (symbol(name) for name in names)
     length = length if isinstance(length, int) else found

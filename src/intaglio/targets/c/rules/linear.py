@@ -127,7 +127,7 @@ def _emit(
     a, _ = _operands(node)
     element = cast(Element, computed(a.dtype).name)
     operands = operands[0], _packed_once(context, node, operands, extents, element)
-    narrow = operands[1].layout == "packed" and is_narrow(machine(context), element, extents.n)
+    narrow = is_narrow(machine(context), element, extents.n)
     layouts = cast(Layout, operands[0].layout), operands[1].layout
     kernel = gemm(machine(context), element, *layouts, narrow=narrow, extents=extents.sides)
     if _fuses(node):
@@ -287,6 +287,13 @@ def _layout(view: View) -> Layout | None:
     return "columns" if view.strides[-2] == 1 or rows == 1 else None
 
 
+def _right_layout(view: View) -> Layout:
+    """The layout of a right operand; one column is taken as a column, which dot products need no copy of."""
+    rows, columns = view.shape[-2:]
+    is_column = columns == 1 and (view.strides[-2] == 1 or rows == 1)
+    return "columns" if is_column else _layout(view) or "rows"
+
+
 def _two_levels(
     context: Context, a: tuple[Value, View], b: tuple[Value, View], extents: Product
 ) -> tuple[Product, tuple[MatrixOperand, MatrixOperand]]:
@@ -298,9 +305,9 @@ def _two_levels(
         levels = levels_of(views[0].shape[:-2], [row_major(view.shape)[:-2] for view in views])
     levels = [(1, (0, 0))] * (2 - len(levels)) + levels
     (outer, outer_strides), (inner, inner_strides) = levels
+    layouts = _layout(views[0]) or "rows", _right_layout(views[1])
     left, right = (
-        _matrix_operand(view, _layout(view) or "rows", (outer_strides[i], inner_strides[i]))
-        for i, view in enumerate(views)
+        _matrix_operand(view, layouts[i], (outer_strides[i], inner_strides[i])) for i, view in enumerate(views)
     )
     return Product(extents.m, extents.n, extents.k, (outer, inner)), (left, right)
 

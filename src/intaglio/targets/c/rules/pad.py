@@ -52,7 +52,7 @@ def _late_frames(context: Context, node: Node) -> list[_Frame]:
     data, output = node.input, node.output
     count = len(_FIELDS) * data.rank
     unbound = context.unbound(output)
-    names = [f"{output.name}.{field}{axis}" for axis in range(data.rank) for field in _FIELDS]
+    names = [f"{output.name}:{field}{axis}" for axis in range(data.rank) for field in _FIELDS]
     operands = [("pads", memory_type(node.inputs[1].dtype), context.contiguous(node.inputs[1]))]  # pyright: ignore
     axes = node.optional(3)
     if axes is not None:

@@ -189,7 +189,7 @@ def _late_axes(context: Context, node: Node) -> list[_Axis]:
 
 def _with_taps(context: Context, node: Node, axes: list[_Axis], wanted: View) -> list[_Axis]:
     """The axes with symbols for their taps, which the driver finds behind the sizes."""
-    names = [f"{node.output.name}.taps{i}" for i in range(len(axes))]
+    names = [f"{node.output.name}:taps{i}" for i in range(len(axes))]
     lines = [f"value[{i}] = wanted[{len(axes) + i}];" for i in range(len(axes))]
     context.bind(node, names, "\n".join(lines), [("wanted", "int64_t", wanted)])
     return [replace(axis, taps=symbol(name)) for axis, name in zip(axes, names, strict=True)]

@@ -103,7 +103,7 @@ def bind_numbers(
     lines += [f"    value[{place}] = {name};" for place, name in enumerate(named)]
     lines += [f"    value[{len(named) + i}] = {formulas[axis]};" for i, axis in enumerate(axes)]
     lines += [f"    fault |= size{axis} != ({formulas[axis]});" for axis in formulas if axis not in unbound]
-    names = [f"{output.name}.{name}" for name in named]
+    names = [f"{output.name}:{name}" for name in named]
     operands = [_integer_operand(context, f"given_{name}", value) for name, value in named.items()]
     bound = [*names, *(unbound[axis] for axis in axes)]
     context.bind(node, bound, "\n".join([*lines, "}"]), operands, [*sizes, *known])
@@ -329,8 +329,8 @@ def slice_at_run_time(context: Context, node: Node, epilogue: Epilogue) -> None:
     steps = known_integers(node.inputs[4]) if "steps" in given else []
     is_fixed = steps is not None and ("axes" not in given or known_integers(node.inputs[3]) is not None)
     unbound = context.unbound(output)
-    names = [name for _, name in unbound] + [f"{output.name}.first{axis}" for axis in range(rank)]
-    names += [] if is_fixed else [f"{output.name}.step{axis}" for axis in range(rank)]
+    names = [name for _, name in unbound] + [f"{output.name}:first{axis}" for axis in range(rank)]
+    names += [] if is_fixed else [f"{output.name}:step{axis}" for axis in range(rank)]
     body = _SLICE.replace("$rank", str(rank))
     body = body.replace("$axis", "(int64_t)axes[i]" if "axes" in given else "i")
     body = body.replace("$step", "(int64_t)steps[i]" if "steps" in given else "1")
@@ -343,8 +343,8 @@ def slice_at_run_time(context: Context, node: Node, epilogue: Epilogue) -> None:
     context.bind(node, names, text, operands, [("count", count), *numbered("given", data.shape)], most)
     view = context.view(data)
     for axis in range(rank):
-        step: Dim = _fixed_step(node, axis, steps) if is_fixed else symbol(f"{output.name}.step{axis}")
-        view = view.window(axis, symbol(f"{output.name}.first{axis}"), step, output.shape[axis])
+        step: Dim = _fixed_step(node, axis, steps) if is_fixed else symbol(f"{output.name}:step{axis}")
+        view = view.window(axis, symbol(f"{output.name}:first{axis}"), step, output.shape[axis])
     context.views[output] = view
 
 

@@ -44,7 +44,7 @@ def _scan_parts(context: Context, node: Node) -> tuple[Dim, Dim, Dim]:
     if axis is not None:
         return three_parts(data.shape, axis)
     given = node.needed(1)
-    names = [f"{node.output.name}.{part}" for part in ("outer", "extent", "inner")]
+    names = [f"{node.output.name}:{part}" for part in ("outer", "extent", "inner")]
     extents: list[tuple[str, Size]] = [(f"given{i}", extent) for i, extent in enumerate(data.shape)]
     listed = ", ".join(name for name, _ in extents) or "0"
     body = _LATE_AXIS.replace("$rank", str(data.rank)).replace("$given", listed)

@@ -11,7 +11,8 @@ from intaglio.targets.c.structured.source import StructuredKernel, VectorTarget
 
 _GROUP = 8
 """Weights of one column in 32 bits."""
-_VECTORS = 2
+NIBBLE_VECTORS = 2
+"""Vectors in a row of a panel."""
 
 
 def nibble_gemm(target: VectorTarget, *, has_zero: bool) -> StructuredKernel:
@@ -19,9 +20,9 @@ def nibble_gemm(target: VectorTarget, *, has_zero: bool) -> StructuredKernel:
 
     The left operand stands at a_step * m + k.
     """
-    rows = 8 if target.vector_registers >= 32 else 4
+    rows = nibble_rows(target)
     columns = nibble_columns(target)
-    instance = kernel("nibble_gemm", HAS_ZERO=has_zero, ROWS=rows, VECTORS=_VECTORS)
+    instance = kernel("nibble_gemm", HAS_ZERO=has_zero, ROWS=rows, VECTORS=NIBBLE_VECTORS)
     return StructuredKernel(
         hint="nibble_gemm",
         source=instance.text,
@@ -33,9 +34,14 @@ def nibble_gemm(target: VectorTarget, *, has_zero: bool) -> StructuredKernel:
     )
 
 
+def nibble_rows(target: VectorTarget) -> int:
+    """Rows whose sums are in registers."""
+    return 8 if target.vector_registers >= 32 else 4
+
+
 def nibble_columns(target: VectorTarget) -> int:
     """Columns of a panel."""
-    return target.vector_bytes // 4 * _VECTORS
+    return target.vector_bytes // 4 * NIBBLE_VECTORS
 
 
 def pack_nibbles(packed: npt.NDArray[Any], target: VectorTarget) -> npt.NDArray[np.uint32]:
