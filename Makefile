@@ -5,7 +5,7 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup check lint types imports test libraries check-libraries check-onnx check-long check-targets sanitize sanitize-quick hunt conformance format bench clean
+.PHONY: setup check lint types imports test test-fast libraries check-libraries check-onnx check-long check-targets sanitize sanitize-quick hunt conformance format bench clean
 
 setup: $(INSTALLED)
 
@@ -27,8 +27,22 @@ types: setup
 imports: setup
 	$(BIN)/lint-imports
 
+# How many tests that use PyTorch pass at least: fewer mean that some were not run.
+TORCH_TESTS := 1700
+
 test: setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not targets"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not targets" --torch-tests $(TORCH_TESTS)
+
+# Most of the trust in a minute or two, once the cache is warm: the IR, passes, operators by samples, control flow, gradients
+# against PyTorch, the contract with torch.compile, losses and optimizers, exports, and the quick seeds of four kinds of the hunt.
+FAST := tests/ir tests/passes tests/onnx tests/tools tests/ops/test_agreement.py tests/ops/test_schemas.py \
+	tests/autodiff/test_torch_operators.py tests/autodiff/test_kinks.py tests/kernels/test_fusion.py \
+	tests/kernels/test_control.py tests/kernels/test_runtime_sizes.py tests/runtime/test_model.py tests/compat/test_session.py \
+	tests/hunt/test_hunt.py tests/hunt/rooms/test_exports.py tests/hunt/rooms/test_gradients.py tests/torch/test_contract.py \
+	tests/train/test_optimizers.py tests/train/test_losses.py tests/emit/test_languages.py tests/cli/test_run.py tests/test_semantics.py
+
+test-fast: setup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not targets" $(FAST)
 
 # Libraries that use ONNX Runtime, in an environment of their own that sees this one. They are installed without what
 # they depend on, which would bring other builds of torch and OpenCV; what they import is in the same list. silero-vad and
