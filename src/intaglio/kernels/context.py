@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +36,7 @@ from intaglio.kernels.refusal import Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.memory.constants import drop_pages, share
 from intaglio.processor import usable_cores
+from intaglio.workers import map_in_threads
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,10 @@ class Deferred:
 
 def make_constants(constants: list[Any]) -> list[Any]:
     """The constants with every deferred one made, on as many threads as there are cores; in the list itself too."""
-    with ThreadPoolExecutor(usable_cores(), thread_name_prefix="intaglio-pack") as executor:
-        futures = [executor.submit(item.made) if isinstance(item, Deferred) else item for item in constants]
-        constants[:] = [item.result() if isinstance(item, Future) else item for item in futures]
+    deferred = [place for place, item in enumerate(constants) if isinstance(item, Deferred)]
+    made = map_in_threads(Deferred.made, [constants[place] for place in deferred], usable_cores())
+    for place, array in zip(deferred, made, strict=True):
+        constants[place] = array
     return constants
 
 

@@ -14,9 +14,9 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from intaglio.errors import CompileError
 from intaglio.processor import usable_cores
@@ -25,10 +25,9 @@ from intaglio.targets.c.store import Store, temporary_store
 from intaglio.targets.c.target import Target
 from intaglio.targets.c.toolchain import NoCompilerError, RefusedError, StorageError
 from intaglio.targets.c.units import CFunction, Key, function_key, partition, symbol_of, unit_source
+from intaglio.workers import Job, Workers
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from intaglio.targets.c.compiler import Compiler, RunningCompilers
 
 SIZE_LIMIT_BYTES = 2 << 30
@@ -258,47 +257,41 @@ class Cache:
         The functions of a unit that the compiler refuses are compiled one by one. Raises RefusedError with those that
         it refuses even so, once all others are done.
         """
-        from concurrent.futures import FIRST_COMPLETED, Future, wait
-
         from intaglio.targets.c.compiler import RunningCompilers
 
         done, total, running = 0, len(functions), RunningCompilers()
         tell = progress or _ignore
         made: list[str] = []
         refused: list[tuple[CFunction, CompileError]] = []
-        jobs: dict[Future[str], dict[Key, CFunction]] = {}
-        with _threads() as executor:
+        jobs: dict[Job[str], dict[Key, CFunction]] = {}
+        with Workers[str](usable_cores()) as workers:
 
-            def submit(units: Iterable[dict[Key, CFunction]]) -> set[Future[str]]:
-                started: set[Future[str]] = set()
-                for unit in units:
-                    output = folder / f"{len(jobs)}.so"
-                    started.add(job := executor.submit(_compile_unit, store, unit, compiler, target, running, output))
-                    jobs[job] = unit
-                return started
+            def submit(unit: dict[Key, CFunction]) -> None:
+                output = folder / f"{len(jobs)}.so"
+                job = workers.submit(_compile_unit, store, unit, compiler, target, running, output)
+                jobs[job] = unit
 
             try:
-                waiting = submit(partition(functions, usable_cores()))
-                while waiting:
-                    finished, waiting = wait(waiting, TOLD_AGAIN, FIRST_COMPLETED)
-                    for job in finished:
-                        unit, error = jobs[job], job.exception()
+                for unit in partition(functions, usable_cores()):
+                    submit(unit)
+                while done < total:
+                    job = workers.finished(TOLD_AGAIN)
+                    if job is not None:
+                        unit, error = jobs[job], job.error
                         if error is None:
                             made.append(job.result())
                         elif isinstance(error, StorageError) or not isinstance(error, CompileError):
                             raise error
                         elif len(unit) > 1:
-                            waiting |= submit({key: function} for key, function in unit.items())
+                            for key, function in unit.items():
+                                submit({key: function})
                             continue
                         else:
                             _check_works(compiler, target, running, folder / "trial.so", error)
                             refused += [(function, error) for function in unit.values()]
                         done += len(unit)
-                        tell(done, total)
-                    if not finished:
-                        tell(done, total)
+                    tell(done, total)
             except BaseException:
-                executor.shutdown(wait=False, cancel_futures=True)
                 running.kill()
                 raise
         if refused:
@@ -368,26 +361,6 @@ def _check_works(
         raise refusal from None
 
 
-_ended: list[Any] = []
-"""Threads that ended. Python runs functions of its own where a thread is let go, and in the main thread one of these
-could swallow a Ctrl-C; so the threads of the next compilation let them go."""
-
-
-@contextlib.contextmanager
-def _threads() -> Generator[ThreadPoolExecutor]:
-    """Threads for all cores, which have ended afterwards."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    executor = ThreadPoolExecutor(usable_cores(), thread_name_prefix="intaglio-compile")
-    try:
-        with executor:
-            yield executor
-    finally:
-        threads: set[Any] = getattr(executor, "_threads", set())
-        _ended.append(set(threads))
-        threads.clear()  # an error that is raised may hold the executor until garbage is collected
-
-
 def _ignore(done: int, total: int) -> None:
     """What is told where nobody wants to know of progress."""
 
@@ -401,7 +374,6 @@ def _compile_unit(
     output: Path,
 ) -> str:
     """Compile some functions into a store; returns the unit. Runs in a thread of its own."""
-    _ended.clear()
     optimize = next(iter(functions.values())).optimize
     compiler.compile_unit(unit_source(functions), output, target, optimize, running)
     symbols = {key: symbol_of(function, key) for key, function in functions.items()}
