@@ -16,6 +16,7 @@ from intaglio.cli.completion import completion_script
 from intaglio.cli.conformance import conformance
 from intaglio.cli.demo import demo
 from intaglio.cli.doctor import doctor
+from intaglio.cli.draw import draw_model
 from intaglio.cli.explain import explain
 from intaglio.cli.export import export_model
 from intaglio.cli.info import info
@@ -53,6 +54,7 @@ SECTIONS = (
             ("What goes in and out, and what is it made of?", ("info", info)),
             ("Is the file valid, and what is wrong with it?", ("check", check)),
             ("Which kernels run, and where is memory used?", ("explain", explain)),
+            ("What does it look like?", ("draw", draw_model)),
         ),
     ),
     Section(

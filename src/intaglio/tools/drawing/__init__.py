@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.onnx.reader import Source
+from intaglio.onnx.writer import temporary_file
 from intaglio.tools.document import Document, read_document
 from intaglio.tools.drawing.boxes import Drawing
 from intaglio.tools.drawing.dot import dot_text
@@ -18,7 +19,7 @@ from intaglio.tools.drawing.nested import nested_layout
 from intaglio.tools.drawing.picture import Choices, picture
 from intaglio.tools.drawing.svg import svg_text
 
-__all__ = ["FORMATS", "Choices", "Drawing", "draw", "picture"]
+__all__ = ["FORMATS", "Choices", "Drawing", "draw", "format_of", "picture", "render"]
 
 FORMATS = ("svg", "dot", "png", "pdf")
 DOT_TIME_LIMIT_SECONDS = 300
@@ -44,23 +45,29 @@ def draw(
     to install them. Files that cannot be run are drawn too.
     """
     document = source if isinstance(source, Document) else read_document(source)
-    chosen = _format(path, format)
+    chosen = _checked(format) if format is not None else format_of(path)
     drawing = picture(document, Choices(shapes, weights, depth, fold))
-    data = _rendered(drawing, chosen, layout)
+    data = render(drawing, chosen, layout)
     if path is not None:
-        Path(path).write_bytes(data)
+        with temporary_file(Path(path)) as (file, keep):
+            file.write(data)
+            keep()
     return data
 
 
-def _format(path: str | os.PathLike[str] | None, format: str | None) -> str:
-    ending = Path(path).suffix[1:].lower() if path is not None else ""
-    chosen = format or ending or "svg"
-    if chosen not in FORMATS:
-        raise InputError(f"a picture cannot be {chosen!r}; there are {', '.join(FORMATS)}")
-    return chosen
+def format_of(path: str | os.PathLike[str] | None) -> str:
+    """The format that the ending of a path means, svg where there is none; raises InputError for an unknown one."""
+    return _checked((Path(path).suffix[1:].lower() if path is not None else "") or "svg")
 
 
-def _rendered(drawing: Drawing, format: str, layout: str) -> bytes:
+def _checked(format: str) -> str:
+    if format not in FORMATS:
+        raise InputError(f"a picture cannot be {format!r}; there are {', '.join(FORMATS)}")
+    return format
+
+
+def render(drawing: Drawing, format: str, layout: str = "layered") -> bytes:
+    """A drawing as a picture; raises UnsupportedError where the program or package for it is missing."""
     if layout not in ("layered", "dot"):
         raise InputError(f"there is no layout {layout!r}; there are 'layered' and 'dot'")
     if format == "dot":

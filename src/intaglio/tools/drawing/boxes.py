@@ -31,12 +31,12 @@ class Box:
 
     def leaves(self) -> Iterator[Box]:
         """The boxes that are drawn with nothing inside, this one included."""
-        waiting = [self]
+        waiting: list[Box] = [self]
         while waiting:
             box = waiting.pop()
             if not box.inside:
                 yield box
-            waiting += reversed(box.inside)
+            waiting += box.inside[::-1]
 
     def path(self) -> list[Box]:
         """The boxes around this one, the outermost first, and this one."""

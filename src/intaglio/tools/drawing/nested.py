@@ -20,7 +20,7 @@ BOLD = 1.12
 
 @dataclass(frozen=True)
 class Curve:
-    """A part of a line inside of one group, as points; `is_end` where it arrives at a leaf."""
+    """A part of a line inside of one group, as points; its label is at its begin. `is_end`: it arrives at a leaf."""
 
     points: list[Point]
     value: str
@@ -135,11 +135,21 @@ def _group(box: Box, lines: list[_Local], sized: dict[Box, _Sized], spacing: Spa
     result.entries = {value: layout.x[number["in", value]] + left - width / 2 for value in entries}
     result.exits = {value: layout.x[number["out", value]] + left - width / 2 for value in exits}
     result.place = Place(box, 0, 0, width, height, _members(box, layout, sized, left, top))
+    _label_once(lines)
     result.place.curves = [
         _curve(line, edge, shift, points, layout, sizes, (left, top, height))
         for line, edge, shift, points in zip(lines, edges, shifts, layout.points, strict=True)
     ]
     return result
+
+
+def _label_once(lines: list[_Local]) -> None:
+    """Keep one label for each value, where it leaves the leaf that makes it."""
+    labelled: set[str] = set()
+    for line in lines:
+        if line.source is None or line.source.inside or line.value in labelled:
+            line.label = ""
+        labelled.add(line.value)
 
 
 def _shift(line: _Local, sized: dict[Box, _Sized]) -> tuple[float, float]:

@@ -84,7 +84,10 @@ def _draw_graph(
     for info in graph.inputs:
         if info.name not in constants:
             scene.makers[info.name] = box.add(_end("input", info, types))
-    _draw_scope(scopes_of(graph), box, scene, 0)
+    for node in graph.nodes:
+        if _is_constant(node):
+            scene.constants.update(dict.fromkeys(node.outputs, _constant_text(node)))
+    _draw_scope(scopes_of([node for node in graph.nodes if not _is_constant(node)]), box, scene, 0)
     for info in graph.outputs:
         end = box.add(_end("output", info, types))
         scene.late.append(lambda name=info.name, end=end: _connect(scene, name, end))
@@ -141,9 +144,6 @@ def _draw_folded(scopes: list[Scope], box: Box, scene: _Scene) -> None:
 
 
 def _draw_node(node: Node, box: Box, scene: _Scene) -> None:
-    if node.operator == "Constant" and not node.inputs:
-        scene.constants.update(dict.fromkeys(node.outputs, _constant_text(node)))
-        return
     drawn = Box("operator", node.operator, number=node.number, theme=theme_of(node.shell.op_type), tip=_tip(node))
     drawn.lines = [*_attribute_lines(node), *(_weight_lines(node, scene) if scene.choices.weights else [])]
     bodies = [(attribute.name, body) for attribute in node.attributes for body in attribute.bodies()]
@@ -200,6 +200,10 @@ def _attribute_lines(node: Node) -> list[str]:
             text if name == "kernel_shape" else f"{name} {_NAMES.get(shell.i, text) if name == 'to' else text}"
         )
     return [short(", ".join(parts[:3]))] if parts else []
+
+
+def _is_constant(node: Node) -> bool:
+    return node.operator == "Constant" and not node.inputs
 
 
 def _constant_text(node: Node) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from intaglio.ir.origin import Origin
-from intaglio.tools.document import Graph, Node
+from intaglio.tools.document import Node
 
 Signature = tuple[object, ...]
 
@@ -27,10 +27,10 @@ class Scope:
                 yield member
 
 
-def scopes_of(graph: Graph) -> Scope:
+def scopes_of(nodes: Sequence[Node]) -> Scope:
     """The nodes of a graph as a tree of scopes; a scope that would read its own results is cut into parts."""
     root, known = Scope(""), dict[tuple[str, ...], Scope]()
-    for node in ordered(graph.nodes):
+    for node in ordered(nodes):
         scope, path = root, ()
         for name in _names(node):
             path = (*path, name)
@@ -173,33 +173,27 @@ def cycles(after: Sequence[set[int]]) -> set[int]:
 
 
 def signature(nodes: Sequence[Node]) -> Signature:
-    """What is equal for two blocks of the same operators, attributes and wiring."""
+    """What is equal for two blocks of the same operators, attributes and wiring inside; what comes in is one kind."""
     places = {name: place for place, node in enumerate(nodes) for name in node.shell.output if name}
-    return tuple(_signature(node, [places.get(name, -1) for name in node.shell.input]) for node in nodes)
+    return tuple((_kind(node), tuple([places.get(name, -1) for name in node.shell.input])) for node in nodes)
 
 
-def _signature(node: Node, wiring: list[int]) -> Signature:
-    attributes = () if node.operator == "Constant" else _attributes(node)
-    return node.operator, attributes, tuple(wiring), len(node.shell.output)
+def _kind(node: Node) -> Signature:
+    attributes = sorted(each.shell.SerializeToString(deterministic=True) for each in node.attributes)
+    return node.operator, tuple(attributes), len(node.shell.input), len(node.shell.output)
 
 
-def _attributes(node: Node) -> Signature:
-    return tuple(sorted(each.shell.SerializeToString(deterministic=True) for each in node.attributes))
+LEAST_BLOCK = 4
+LONGEST_BLOCK = 400
 
 
 def _repeated(nodes: list[Node]) -> Iterator[Node | Scope]:
     """Nodes with the blocks that follow one another several times as scopes."""
-    places = {name: place for place, node in enumerate(nodes) for name in node.shell.output if name}
-    kinds: dict[Signature, int] = {}
-    signs = [
-        kinds.setdefault(
-            _signature(node, [place - places[name] if name in places else 0 for name in node.shell.input]), len(kinds)
-        )
-        for place, node in enumerate(nodes)
-    ]
+    known: dict[Signature, int] = {}
+    kinds = [known.setdefault(_kind(node), len(known)) for node in nodes]
     place = number = 0
     while place < len(nodes):
-        period, times = _tandem(signs, place)
+        period, times = _tandem(nodes, kinds, place)
         if not period:
             yield nodes[place]
             place += 1
@@ -210,17 +204,17 @@ def _repeated(nodes: list[Node]) -> Iterator[Node | Scope]:
             place += period
 
 
-LEAST_BLOCK = 4
-LONGEST_BLOCK = 400
-
-
-def _tandem(signs: Sequence[int], start: int) -> tuple[int, int]:
+def _tandem(nodes: Sequence[Node], kinds: Sequence[int], start: int) -> tuple[int, int]:
     """The length of a block that begins here and follows itself, and how often it is there; (0, 0) for none."""
-    for period in range(LEAST_BLOCK, min(LONGEST_BLOCK, (len(signs) - start) // 2) + 1):
-        if signs[start] != signs[start + period] or signs[start + 1] != signs[start + period + 1]:
+    for period in range(LEAST_BLOCK, min(LONGEST_BLOCK, (len(kinds) - start) // 2) + 1):
+        if kinds[start] != kinds[start + period] or kinds[start + 1] != kinds[start + period + 1]:
             continue
-        times = 1
-        while signs[start : start + period] == signs[start + times * period : start + (times + 1) * period]:
+        times, block = 1, kinds[start : start + period]
+        first = None
+        while block == kinds[start + times * period : start + (times + 1) * period]:
+            first = first or signature(nodes[start : start + period])
+            if signature(nodes[start + times * period : start + (times + 1) * period]) != first:
+                break
             times += 1
         if times > 1:
             return period, times

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from intaglio.tools.drawing.layered import Point
 from intaglio.tools.drawing.nested import LINE_SIZE, MARGIN, PADDING, TITLE_SIZE, Curve, Place
-from intaglio.tools.drawing.theme import COLOURS, text_width
+from intaglio.tools.drawing.theme import COLOURS
 
 _GROUPS = ("#ffffff", "#f6f8fa", "#eef2f6", "#e7edf3", "#e0e7ee")
 _STYLE = (
@@ -55,7 +55,7 @@ def _inside(place: Place, x: float, y: float, depth: int) -> Iterator[str]:
     for inner in groups:
         yield from _group(inner, x + inner.x, y + inner.y, depth + 1)
     yield from (_line(curve, x, y) for curve in place.curves)
-    yield from (_label(curve, x, y) for curve in place.curves if curve.label and curve.is_end)
+    yield from (_label(curve, x, y) for curve in place.curves if curve.label)
     for inner in place.inside:
         if not inner.box.inside:
             yield _leaf(inner, x + inner.x, y + inner.y)
@@ -114,8 +114,6 @@ def path_of(points: list[Point]) -> str:
 
 
 def _label(curve: Curve, x: float, y: float) -> str:
-    """The type of a value beside the end of its line, where there is room for it above the box."""
-    end_x, end_y = curve.points[-1]
-    if curve.points[-1][1] < curve.points[0][1] or text_width(curve.label, 8) > 240:
-        return ""
-    return f'<text class="v" x="{x + end_x + 5:.1f}" y="{y + end_y - 7:.1f}">{clean(curve.label)}</text>'
+    """The type of a value beside the begin of its line."""
+    left, top = curve.points[0]
+    return f'<text class="v" x="{x + left + 5:.1f}" y="{y + top + 10:.1f}">{clean(curve.label)}</text>'
