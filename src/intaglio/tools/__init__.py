@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from intaglio.tools.document import Document, read_document, save_document
+    from intaglio.tools.drawing import draw
     from intaglio.tools.editing import Editor, edit
 
-__all__ = ["Document", "Editor", "edit", "read_document", "save_document"]
+__all__ = ["Document", "Editor", "draw", "edit", "read_document", "save_document"]
 
-_HOMES = {"Document": "document", "read_document": "document", "save_document": "document"}
+_HOMES = {"Document": "document", "read_document": "document", "save_document": "document", "draw": "drawing"}
 
 
 def __getattr__(name: str) -> Any:
