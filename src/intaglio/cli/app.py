@@ -23,6 +23,8 @@ from intaglio.cli.info import info
 from intaglio.cli.options import Parser, Section, UsageError, all_commands, build_parser
 from intaglio.cli.run import run
 from intaglio.cli.shells import ShellArgument
+from intaglio.cli.simplify import simplify_model
+from intaglio.cli.stats import stats_of_model
 from intaglio.cli.terminal import print_json, tell, tell_error
 from intaglio.cli.train import train
 from intaglio.errors import IntaglioError
@@ -55,7 +57,12 @@ SECTIONS = (
             ("Is the file valid, and what is wrong with it?", ("check", check)),
             ("Which kernels run, and where is memory used?", ("explain", explain)),
             ("What does it look like?", ("draw", draw_model)),
+            ("How many weights, multiplications and bytes?", ("stats", stats_of_model)),
         ),
+    ),
+    Section(
+        "Change",
+        (("How do I make it smaller, with the same answers?", ("simplify", simplify_model)),),
     ),
     Section(
         "Ship",

@@ -162,3 +162,13 @@ def _is_zero(value: Value | None, depth: int = 6) -> bool:
         return all(_is_zero(each, depth - 1) for each in node.inputs)
     is_moved = node.op.name in ("Slice", "Expand", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Tile", "Gather")
     return is_moved and _is_zero(node.inputs[0], depth - 1)
+
+
+@rule("Resize")
+def resize_by_one(b: Builder, node: Node) -> Result:
+    """resize(x, scales of 1) -> x"""
+    del b
+    scales = None if node.optional(2) is None else node.needed(2).constant
+    if scales is None or not scales.size or node.op.coordinate_transformation_mode == "tf_crop_and_resize":
+        return None
+    return node.input if bool((scales == 1).all()) and same_type(node.input, node.output) else None

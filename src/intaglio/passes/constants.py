@@ -14,6 +14,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array, Work
 from intaglio.ir.types import TensorType, Type
+from intaglio.ops.counting import amount
 from intaglio.ops.evaluate import run_node
 from intaglio.ops.shape import ConstantOfShape
 from intaglio.passes.driver import ANY, Refusal, Result, rule
@@ -124,11 +125,8 @@ def _multiplications(node: Node) -> int | None:
     """How many multiplications a product or a convolution takes."""
     if node.op.domain or node.op.name not in ("Conv", "Gemm", "MatMul") or not node.output.tensor.is_static:
         return None
-    results = math.prod(int(size) for size in node.output.shape)
-    if node.op.name == "Conv":
-        return results * math.prod(int(size) for size in node.needed(1).shape[1:])
-    depth = node.input.shape[0 if node.op.name == "Gemm" and node.op.transA else -1]
-    return results * int(depth)
+    macs = amount(node).macs
+    return macs if isinstance(macs, int) else None
 
 
 def size_in_bytes(type: Type) -> int | None:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from onnx import GraphProto, ModelProto, NodeProto
 
+from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Graph
-from intaglio.onnx.writer import stored_bytes
+from intaglio.onnx.wire import LARGE
+from intaglio.onnx.write_tensors import stored_size
+from intaglio.ops.counting import total
 from intaglio.tools.simplifying.written import Written
 
 
@@ -22,6 +25,10 @@ class Counts:
     """The elements of all constants."""
     bytes: int
     """The bytes of all constants and of the message around them."""
+    macs: str
+    """Multiplications with additions, as a formula of the open sizes."""
+    flops: str
+    """Operations."""
 
     @property
     def nodes(self) -> int:
@@ -29,34 +36,33 @@ class Counts:
         return sum(self.operators.values())
 
 
-def counts_of_message(message: ModelProto, graph: Graph) -> Counts:
-    """The size of a model as its file has it; `graph` is what was read from it."""
+def counts_of_message(message: ModelProto, graph: Graph, others: int) -> Counts:
+    """The size of a model as its file has it; `graph` is what was read from it, `others` the bytes outside of it."""
     nodes = [*_nodes(message.graph.node), *(each for f in message.functions for each in _nodes(f.node))]
-    return _counts(nodes, graph, message)
+    return _counts(nodes, graph, message.ByteSize() + others)
 
 
 def counts_of_graph(graph: Graph, result: Written) -> Counts:
     """The size of a model as it is written."""
-    message = result.bare
-    return _counts(_nodes(message.graph.node), graph, message)
+    arrays = [*(value.constant for value in graph.constants()), *(value.default for value in graph.inputs)]
+    held = [size for array in arrays if array is not None and (size := stored_size(array)) >= LARGE]
+    return _counts(_nodes(result.bare.graph.node), graph, result.bare.ByteSize() + sum(held))
 
 
-def _counts(nodes: Iterable[NodeProto], graph: Graph, message: ModelProto) -> Counts:
+def _counts(nodes: Iterable[NodeProto], graph: Graph, size: int) -> Counts:
     counted = Counter(_title(node) for node in nodes if node.op_type != "Constant")
-    size = stored_bytes(graph) + len(_without_tensors(message).SerializeToString())
     weights = sum(value.constant.size for value in graph.constants() if value.constant is not None)
-    return Counts(dict(counted.most_common()), weights, size)
+    work = total(graph)
+    return Counts(dict(counted.most_common()), weights, size, shown(work.macs), shown(work.flops))
+
+
+def shown(work: Dim) -> str:
+    """Work for people."""
+    return f"{work:,}" if isinstance(work, int) else str(work)
 
 
 def _title(node: NodeProto) -> str:
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
-
-
-def _without_tensors(message: ModelProto) -> ModelProto:
-    copy = ModelProto()
-    copy.graph.node.extend(message.graph.node)
-    copy.functions.extend(message.functions)
-    return copy
 
 
 def _nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:

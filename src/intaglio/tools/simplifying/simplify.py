@@ -79,10 +79,11 @@ def simplify(
     Raises InputError for a name that is not there, and UnsupportedError where an operator is not known.
     """
     source = as_source(model)
-    message = parse_model(source)[0]
+    message, _, cut = parse_model(source)
     imported = read_model(source, base_folder=base_folder)
     graph, notes = imported.graph, list(imported.info.warnings)
-    before = counts_of_message(message, graph)
+    others = sum(map(len, cut.values())) + sum(path.stat().st_size for path in imported.external_files)
+    before = counts_of_message(message, graph, others)
     opset = _opset(imported.info, notes)
     given = [value.name for value in graph.inputs]
     graph = set_sizes(graph, dims or {}, shapes or {})
