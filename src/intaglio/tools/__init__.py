@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from intaglio.tools.document import Document, read_document, save_document
     from intaglio.tools.drawing import draw
+    from intaglio.tools.dynamic import Dynamic, make_dynamic
     from intaglio.tools.editing import Editor, edit
     from intaglio.tools.simplifying import Simplified, simplify
     from intaglio.tools.statistics import Statistics, stats
 
 __all__ = [
-    "Document", "Editor", "Simplified", "Statistics", "draw", "edit", "read_document", "save_document", "simplify",
-    "stats",
+    "Document", "Dynamic", "Editor", "Simplified", "Statistics", "draw", "edit", "make_dynamic", "read_document",
+    "save_document", "simplify", "stats",
 ]  # fmt: skip
 
 _HOMES = {
     "Document": "document", "read_document": "document", "save_document": "document", "draw": "drawing",
     "Simplified": "simplifying", "simplify": "simplifying", "Statistics": "statistics", "stats": "statistics",
+    "Dynamic": "dynamic", "make_dynamic": "dynamic",
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
+from intaglio.ir.op import Rows
 from intaglio.ops.evaluate import describe
 
 Axis = Callable[[Value | None], int | None]
@@ -19,31 +20,9 @@ NO_ROWS = frozenset({"Shape", "Size"})
 REGROUPED = frozenset({"Reshape", "Flatten"})
 """Operators that may join the axis of the rows with those behind it, or split them again."""
 
-_ROWS_FIRST = frozenset({
-    "Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv", "MaxPool", "AveragePool", "LpPool",
-    "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "InstanceNormalization", "GroupNormalization",
-    "BatchNormalization", "LRN", "Attention", "MultiHeadAttention", "RotaryEmbedding", "DepthToSpace", "SpaceToDepth",
-    "GridSample",
-})  # fmt: skip
-"""Operators that take the first axis for the batch, and mix what lies along others."""
-
-_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 _UNTIL_THE_END = frozenset({"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"})
 _ANY_AXIS = frozenset({"Flatten", "OneHot", "QuantizeLinear", "DequantizeLinear", "Unsqueeze"})
 """Operators whose `axis` is none along which they compute."""
-
-
-_BY_AXES = frozenset({
-    "Shape", "Size", "Reshape", "Flatten", "Expand", "Tile", "Transpose", "Squeeze", "Unsqueeze", "Concat", "Split",
-    "Slice", "Pad", "Resize", "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "OneHot",
-    "MatMul", "Gemm", "Einsum", "MatMulInteger", "QLinearMatMul", "FusedMatMul", "FusedGemm", "MatMulNBits",
-    "ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceSumSquare", "ArgMax", "ArgMin", "TopK", "CumSum", "CumProd", "Softmax", "LogSoftmax",
-    "Hardmax", "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "LpNormalization",
-    "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", "Dropout", "DequantizeLinear", "SwiGLU", "Gelu",
-    "BiasGelu", "FastGelu", "QuickGelu", "Bernoulli", "RandomNormalLike", "RandomUniformLike",
-})  # fmt: skip
-"""Operators that keep rows apart where they do not compute along their axis, and whose results have no other."""
 
 
 class Hindrance(Exception):
@@ -64,11 +43,11 @@ def check_axes(node: Node, axis: Axis) -> None:
     places = [axis(value) for value in data_operands(node)]
     if all(place is None for place in places):
         return
-    if not (node.op.is_elementwise or node.op.name in _ROWS_FIRST | _RECURRENT | _BY_AXES):
+    if not node.op.is_elementwise and node.op.keeps_rows is Rows.MIXED:
         raise Hindrance(node, "is not known to keep rows apart")
-    if node.op.name in _ROWS_FIRST and places[0] not in (0, None):
+    if node.op.keeps_rows is Rows.FIRST and places[0] not in (0, None):
         raise Hindrance(node, "takes another axis for the batch")
-    if node.op.name in _RECURRENT and places[0] != (0 if node.op.layout else 1):
+    if node.op.keeps_rows is Rows.RECURRENT and places[0] != (0 if node.op.layout else 1):
         raise Hindrance(node, "takes another axis for the batch")
     if node.op.name.startswith("Scatter") and None in places:
         raise Hindrance(node, "writes into a fixed number of rows")
@@ -122,7 +101,7 @@ def paired_axes(node: Node, axis: Axis) -> Iterator[tuple[int, int, Dim]]:
 def _paired_axis(node: Node, position: int, value: Value, carrying: Value, place: int) -> int | None:
     if node.op.name == "Concat":
         return place
-    if node.op.name in _RECURRENT:
+    if node.op.keeps_rows is Rows.RECURRENT:
         state = 0 if node.op.layout else 1
         return {4: 0, 5: state, 6: state if node.op.name == "LSTM" else None}.get(position)
     behind = carrying.rank - place
