@@ -20,8 +20,10 @@ from intaglio.cli.draw import draw_model
 from intaglio.cli.explain import explain
 from intaglio.cli.export import export_model
 from intaglio.cli.info import info
+from intaglio.cli.make_dynamic import make_model_dynamic
 from intaglio.cli.options import Parser, Section, UsageError, all_commands, build_parser
 from intaglio.cli.run import run
+from intaglio.cli.set_dtype import set_model_dtype
 from intaglio.cli.shells import ShellArgument
 from intaglio.cli.simplify import simplify_model
 from intaglio.cli.stats import stats_of_model
@@ -62,7 +64,11 @@ SECTIONS = (
     ),
     Section(
         "Change",
-        (("How do I make it smaller, with the same answers?", ("simplify", simplify_model)),),
+        (
+            ("How do I make it smaller, with the same answers?", ("simplify", simplify_model)),
+            ("How do I open a batch that was exported fixed?", ("make-dynamic", make_model_dynamic)),
+            ("How do I get it in float16 or another type?", ("set-dtype", set_model_dtype)),
+        ),
     ),
     Section(
         "Ship",

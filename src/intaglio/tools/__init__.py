@@ -10,16 +10,17 @@ if TYPE_CHECKING:
     from intaglio.tools.editing import Editor, edit
     from intaglio.tools.simplifying import Simplified, simplify
     from intaglio.tools.statistics import Statistics, stats
+    from intaglio.tools.types import Converted, set_dtype
 
 __all__ = [
-    "Document", "Dynamic", "Editor", "Simplified", "Statistics", "draw", "edit", "make_dynamic", "read_document",
-    "save_document", "simplify", "stats",
+    "Converted", "Document", "Dynamic", "Editor", "Simplified", "Statistics", "draw", "edit", "make_dynamic",
+    "read_document", "save_document", "set_dtype", "simplify", "stats",
 ]  # fmt: skip
 
 _HOMES = {
     "Document": "document", "read_document": "document", "save_document": "document", "draw": "drawing",
     "Simplified": "simplifying", "simplify": "simplifying", "Statistics": "statistics", "stats": "statistics",
-    "Dynamic": "dynamic", "make_dynamic": "dynamic",
+    "Dynamic": "dynamic", "make_dynamic": "dynamic", "Converted": "types", "set_dtype": "types",
 }  # fmt: skip
 
 

@@ -24,7 +24,6 @@ from intaglio.runtime.model.sources import as_source
 from intaglio.tools.dynamic.proof import Proof, prove
 from intaglio.tools.simplifying.written import Written, written
 
-
 _FOLDING = ("dead-code", "fold-shapes", "fold-constants")
 FOLDING = (
     *(each for each in FOR_FILES if each.name in _FOLDING),
