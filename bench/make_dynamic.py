@@ -17,9 +17,9 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
-NAMES = _words("""unet.script deeplab.script shufflenet.script hf-resnet.script hf-mobilenet-v2.script hf-convnext.dynamo
-hf-vit.script hf-swin.script hf-segformer.script hf-mobilevit.script bert.script distilbert.script gpt2.script llama.dynamo
-t5.script whisper-encoder.script lstm-tagger.script detr.script""")
+NAMES = _words("""unet.script deeplab.script shufflenet.script hf-resnet.script hf-mobilenet-v2.script
+hf-convnext.dynamo hf-vit.script hf-swin.script hf-segformer.script hf-mobilevit.script bert.script distilbert.script
+gpt2.script llama.dynamo t5.script whisper-encoder.script lstm-tagger.script detr.script""")
 
 
 def main() -> int:

@@ -9,6 +9,8 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Rows
+from intaglio.ir.types import TensorType
+from intaglio.ops.einsum import parse_equation
 from intaglio.ops.evaluate import describe
 
 Axis = Callable[[Value | None], int | None]
@@ -53,6 +55,8 @@ def check_axes(node: Node, axis: Axis) -> None:
         raise Hindrance(node, "writes into a fixed number of rows")
     if node.op.name in ("GatherND", "ScatterND") and _indexes_rows(node, places[0]):
         raise Hindrance(node, "takes rows by their numbers")
+    if any(place in _contracted(node, position) for position, place in enumerate(places) if place is not None):
+        raise Hindrance(node, "adds up rows")
     along = _along(node)
     if along is None:
         return
@@ -64,6 +68,37 @@ def check_axes(node: Node, axis: Axis) -> None:
         first = along + value.rank if along < 0 else along
         if place == first or (place > first and node.op.name in _UNTIL_THE_END):
             raise Hindrance(node, "computes along the axis of the rows")
+
+
+PRODUCTS = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "FusedMatMul", "MatMulNBits"})
+"""Products of matrices, whose other axes are broadcast."""
+_RIGHT = {"QLinearMatMul": 3}
+"""Where the right operand of a product stands, if it is not the second."""
+
+
+def _contracted(node: Node, position: int) -> tuple[int, ...]:
+    """The axes of an operand along which a product adds up."""
+    value = node.inputs[position]
+    if value is None or not isinstance(value.type, TensorType) or value.type.shape is None:
+        return ()
+    rank, name = value.rank, node.op.name
+    if name in ("Gemm", "FusedGemm") and position < 2:
+        return (0 if node.op.transA else 1,) if position == 0 else (1 if node.op.transB else 0,)
+    if name == "Einsum":
+        return _summed_labels(node, position)
+    if name not in PRODUCTS or position not in (0, _RIGHT.get(name, 1)):
+        return ()
+    is_left = position == 0
+    is_turned = bool(getattr(node.op, "transA" if is_left else "transB", 0))
+    return (rank - 1 if is_left != is_turned else max(0, rank - 2),)
+
+
+def _summed_labels(node: Node, position: int) -> tuple[int, ...]:
+    """The axes of an operand of Einsum whose labels the result does not have, or another operand has elsewhere."""
+    ranks = [value.rank for value in node.inputs if value is not None]
+    equation = parse_equation(node.op.equation, ranks)
+    labels = equation.operands[position]
+    return tuple(axis for axis, label in enumerate(labels) if label not in equation.output or labels.count(label) > 1)
 
 
 def _indexes_rows(node: Node, place: int | None) -> bool:

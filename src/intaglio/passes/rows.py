@@ -13,7 +13,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import own_symbols
 from intaglio.ir.types import TensorType, Type
-from intaglio.passes.row_axes import NO_ROWS, REGROUPED, Hindrance, check_axes, data_operands
+from intaglio.passes.row_axes import NO_ROWS, PRODUCTS, REGROUPED, Hindrance, check_axes, data_operands
 
 SIZE_OPERANDS: dict[str, tuple[int, ...]] = {
     "Reshape": (1,), "Expand": (1,), "Tile": (1,), "ConstantOfShape": (0,), "Slice": (1, 2, 3, 4), "Resize": (2, 3),
@@ -102,10 +102,12 @@ class RowWalk:
         if len(axes) != 1:
             raise Hindrance(node, "puts rows along two axes" if axes else "has no axis of rows in its result")
         dim = value.shape[axes[0]]
-        if substituted(dim, self.name, 0) != 0:
+        if dim != dims.symbol(self.name) * substituted(dim, self.name, 1):
             raise Hindrance(node, f"has rows of other sizes in its result: {value!r}")
         if not carrying:
             return
+        if node.op.is_elementwise or node.op.name in PRODUCTS:
+            self._check_pairs(node, value, axes[0])
         if node.op.name in REGROUPED:
             self.lead[value] = self._new_lead(node, value, axes[0])
             return
@@ -114,6 +116,13 @@ class RowWalk:
         if not alike or any(lead != leads[0] for lead in leads):
             raise Hindrance(node, f"has other rows in its result than in its operands: {value!r}")
         self.lead[value] = leads[0]
+
+    def _check_pairs(self, node: Node, value: Value, axis: int) -> None:
+        """Raise Hindrance where broadcasting pairs the rows of an operand with something else than rows."""
+        for each in data_operands(node):
+            place = self.axis(each)
+            if each is not None and place is not None and each.rank - place != value.rank - axis:
+                raise Hindrance(node, f"pairs the rows of {each!r} with something else")
 
     def may_lose(self, node: Node, value: Value) -> bool:
         """Whether a result without rows is allowed."""
