@@ -15,6 +15,7 @@ from intaglio.cli.compile import compile_model
 from intaglio.cli.completion import completion_script
 from intaglio.cli.conformance import conformance
 from intaglio.cli.demo import demo
+from intaglio.cli.diff import diff_models
 from intaglio.cli.doctor import doctor
 from intaglio.cli.draw import draw_model
 from intaglio.cli.explain import explain
@@ -55,6 +56,7 @@ SECTIONS = (
             ("Is the file valid, and what is wrong with it?", ("check", check)),
             ("Which kernels run, and where is memory used?", ("explain", explain)),
             ("What does it look like?", ("draw", draw_model)),
+            ("How do the files of two models differ?", ("diff", diff_models)),
         ),
     ),
     Section(
