@@ -30,7 +30,7 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Call:
+class DimFunction:
     """An atom that is a function of dimensions.
 
     Of two: `floordiv`, `ceildiv`, `mod`, `min`, `max`, `broadcast`, `less` and `equal`; of three: `select`; of none:
@@ -65,7 +65,7 @@ class Call:
         return self._hash
 
 
-Atom: TypeAlias = Symbol | Call
+Atom: TypeAlias = Symbol | DimFunction
 Monomial: TypeAlias = tuple[Atom, ...]
 
 
@@ -211,7 +211,7 @@ def _term_text(monomial: Monomial, factor: int) -> str:
     return atoms if factor == 1 else f"-{atoms}" if factor == -1 else f"{factor}*{atoms}"
 
 
-def _atom(call: Call) -> Expr:
+def _atom(call: DimFunction) -> Expr:
     return Expr((((call,), 1),))
 
 
@@ -242,7 +242,7 @@ def floordiv(left: Dim, right: Dim) -> Dim:
         short = _known_quotient(left, right)
         if short is not None:
             return short
-    return _atom(Call("floordiv", (left, right)))
+    return _atom(DimFunction("floordiv", (left, right)))
 
 
 def _known_quotient(left: Dim, right: int) -> Dim | None:
@@ -254,7 +254,7 @@ def _known_quotient(left: Dim, right: int) -> Dim | None:
     if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1:
         return None
     inner = terms[0][0][0]
-    if not isinstance(inner, Call) or inner.function != "floordiv" or not isinstance(inner.right, int):
+    if not isinstance(inner, DimFunction) or inner.function != "floordiv" or not isinstance(inner.right, int):
         return None
     offset = left - _atom(inner)
     is_positive = inner.right > 0 and isinstance(offset, int)
@@ -306,7 +306,7 @@ def mod(left: Dim, right: Dim) -> Dim:
         return left % right
     if _exact_quotient(left, right) is not None:
         return 0
-    return _atom(Call("mod", (left, right)))
+    return _atom(DimFunction("mod", (left, right)))
 
 
 def ceildiv(left: Dim, right: Dim) -> Dim:
@@ -318,7 +318,7 @@ def ceildiv(left: Dim, right: Dim) -> Dim:
     if isinstance(right, int):
         return -floordiv(-left, right)
     quotient = _exact_quotient(left, right)
-    return _atom(Call("ceildiv", (left, right))) if quotient is None else quotient
+    return _atom(DimFunction("ceildiv", (left, right))) if quotient is None else quotient
 
 
 def pieces(total: Dim, size: Dim) -> Dim:
@@ -357,7 +357,7 @@ def _join(function: str, left: Dim, right: Dim) -> Dim:
         operands = [operand for operand in operands if not _is_surpassed(function, operand, operands)]
     result = operands[0]
     for operand in operands[1:]:
-        result = _atom(Call(function, (result, operand)))
+        result = _atom(DimFunction(function, (result, operand)))
     return result
 
 
@@ -372,7 +372,7 @@ def _is_surpassed(function: str, operand: Dim, operands: list[Dim]) -> bool:
 
 def _operands(function: str, value: Dim) -> set[Dim]:
     atom = lone_atom(value)
-    if isinstance(atom, Call) and atom.function == function:
+    if isinstance(atom, DimFunction) and atom.function == function:
         return _operands(function, atom.left) | _operands(function, atom.right)
     return {value}
 
@@ -406,13 +406,13 @@ def _is_cut(part: Dim, whole: Dim) -> bool:
     True
     """
     call = lone_atom(part)
-    if not isinstance(call, Call) or call.function != "min" or whole not in call.operands:
+    if not isinstance(call, DimFunction) or call.function != "min" or whole not in call.operands:
         return False
     lows = [bounds(operand)[0] for operand in call.operands if operand != whole]
     return all(low is not None and low >= 1 for low in lows)
 
 
-_THREADS = Call("threads", ())
+_THREADS = DimFunction("threads", ())
 THREADS = _atom(_THREADS)
 """The number of threads of a run, at least 1: what a model calls its sizes cannot be taken for it."""
 
@@ -426,7 +426,7 @@ def less(left: Dim, right: Dim) -> Dim:
     low, high = bounds(left - right)
     if high is not None and high < 0:
         return 1
-    return 0 if low is not None and low >= 0 else _atom(Call("less", (left, right)))
+    return 0 if low is not None and low >= 0 else _atom(DimFunction("less", (left, right)))
 
 
 def at_most(left: Dim, right: Dim) -> Dim:
@@ -442,7 +442,7 @@ def equal(left: Dim, right: Dim) -> Dim:
     if order is not None:
         return int(order == 0)
     first, second = sorted((left, right), key=str)
-    return _atom(Call("equal", (first, second)))
+    return _atom(DimFunction("equal", (first, second)))
 
 
 def select(condition: Dim, yes: Dim, no: Dim) -> Dim:
@@ -455,7 +455,7 @@ def select(condition: Dim, yes: Dim, no: Dim) -> Dim:
         return yes
     if isinstance(condition, int):
         return yes if condition else no
-    return _atom(Call("select", (condition, yes, no)))
+    return _atom(DimFunction("select", (condition, yes, no)))
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -661,7 +661,7 @@ def _rebuilt_atom(
 
 
 def _rebuilt_call(
-    call: Call, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim], broadcast: Callable[[Dim, Dim], Dim]
+    call: DimFunction, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim], broadcast: Callable[[Dim, Dim], Dim]
 ) -> Dim:
     if call.function == "select":  # what is not chosen need not have a value: it may divide by zero
         condition = _rebuilt(call.operands[0], atoms, memo, broadcast)
@@ -678,7 +678,7 @@ def contains(value: Dim, atom: Atom) -> bool:
     """Whether an atom stands somewhere in the dimension."""
     inner = (each for monomial, _ in _terms(value) for each in monomial)
     return any(
-        each == atom or (isinstance(each, Call) and any(contains(operand, atom) for operand in each.operands))
+        each == atom or (isinstance(each, DimFunction) and any(contains(operand, atom) for operand in each.operands))
         for each in inner
     )
 
@@ -710,7 +710,7 @@ def evaluate(value: Dim, bindings: Mapping[str, int], threads: int | None = None
         raise GraphError(f"the dimension {value} needs a value for {', '.join(missing)}") from None
 
 
-def _evaluated(value: Dim, bindings: Mapping[str, int], memo: dict[Call, int]) -> int:
+def _evaluated(value: Dim, bindings: Mapping[str, int], memo: dict[DimFunction, int]) -> int:
     if isinstance(value, int):
         return value
     total = 0
@@ -721,7 +721,7 @@ def _evaluated(value: Dim, bindings: Mapping[str, int], memo: dict[Call, int]) -
     return total
 
 
-def _evaluated_call(call: Call, bindings: Mapping[str, int], memo: dict[Call, int]) -> int:
+def _evaluated_call(call: DimFunction, bindings: Mapping[str, int], memo: dict[DimFunction, int]) -> int:
     if call in memo:
         return memo[call]
     if call.function == "select":
@@ -742,10 +742,10 @@ def symbols(value: Dim) -> frozenset[str]:
 
 
 def _atom_symbols(atom: Atom) -> frozenset[str]:
-    return frozenset((atom.name,)) if isinstance(atom, Symbol) else call_symbols(atom)
+    return frozenset((atom.name,)) if isinstance(atom, Symbol) else function_symbols(atom)
 
 
-def call_symbols(call: Call) -> frozenset[str]:
+def function_symbols(call: DimFunction) -> frozenset[str]:
     """The names of all symbols in a call."""
     return frozenset[str]().union(*map(symbols, call.operands))
 

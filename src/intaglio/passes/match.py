@@ -136,11 +136,11 @@ def _settled_atom(atom: dims.Atom) -> Dim:
         for cut, whole in (operands, operands[::-1]):
             if any(cut == dims.minimum(bound, whole) for bound in _cuts(cut)):
                 return whole
-    return dims.substitute(dims.Expr((((dims.Call(atom.function, operands),), 1),)), {})
+    return dims.substitute(dims.Expr((((dims.DimFunction(atom.function, operands),), 1),)), {})
 
 
 def _cuts(dim: Dim) -> list[int]:
     """The c of at least 1 where the dimension is min(c, n)."""
     atoms = dim.terms[0][0] if isinstance(dim, dims.Expr) and len(dim.terms) == 1 else ()
-    calls = [atom for atom in atoms if isinstance(atom, dims.Call) and atom.function == "min"]
+    calls = [atom for atom in atoms if isinstance(atom, dims.DimFunction) and atom.function == "min"]
     return [side for call in calls for side in (call.left, call.right) if isinstance(side, int) and side >= 1]

@@ -16,7 +16,7 @@ from intaglio.ir.dtype import INT64, UINT32
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import describe
-from intaglio.ops.operand import cast, wide
+from intaglio.ops.shared.operand import cast, wide
 from intaglio.record import Record
 from intaglio.runtime.model.state import FIXED, LOST_DROPOUT, matching, noted, weight_names
 from intaglio.train.inference import leave_training_mode

@@ -18,7 +18,7 @@ from intaglio.ir.clone import clone_with_values
 from intaglio.ir.dtype import FLOAT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
-from intaglio.ops.operand import cast
+from intaglio.ops.shared.operand import cast
 from intaglio.passes import recognise
 from intaglio.runtime.engine.limits import settled
 from intaglio.runtime.model.arrays import to_array

@@ -22,7 +22,7 @@ from intaglio.ir.types import TensorType
 from intaglio.kernels.lower import CLEANUP
 from intaglio.kernels.plan import Plan
 from intaglio.ops.evaluate import describe
-from intaglio.ops.indices import check_size
+from intaglio.ops.shared.indices import check_size
 from intaglio.passes import PIPELINE, simplify
 from intaglio.runtime.engine.program import name_of_shapes, name_of_values
 
@@ -153,7 +153,7 @@ def _check_sizes(node: Node) -> None:
 
 def parameter_positions(graph: Graph, plan: Plan) -> list[int]:
     """The places of the graph's inputs that host nodes read as parameters."""
-    wanted = {value.name for step in plan.host_steps for value in [*_parameters(step.node), *_decisive(step.node)]}
+    wanted = {value.name for step in plan.host_nodes for value in [*_parameters(step.node), *_decisive(step.node)]}
     return [place for place, value in enumerate(graph.inputs) if value.name in wanted and _is_small(value)]
 
 

@@ -5,27 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from intaglio.ir.dim import Atom, Dim, Expr, Symbol, call_symbols, lone_atom, product, symbols
-from intaglio.ir.dim import Call as DimCall
+from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, Symbol, function_symbols, lone_atom, product, symbols
 from intaglio.kernels.plan import (
     FAULT,
     OVERFLOW,
     Action,
     Allocate,
     Assign,
-    Bind,
     Branch,
     Call,
     Check,
     Described,
     Fill,
+    FindSizes,
     Grow,
     Kernel,
     Move,
-    NativeStep,
     Operand,
     Pair,
     Repeat,
+    Segment,
     Settle,
     Swap,
     operands_of,
@@ -39,12 +38,12 @@ _OVERFLOWS = "&overflow"
 _STOP_ON_OVERFLOW = ["if (overflow)", f"    return {OVERFLOW};"]
 
 
-def driver_source(step: NativeStep, kernels: Mapping[Kernel, int], *, is_marked: bool = False) -> str:
+def driver_source(segment: Segment, kernels: Mapping[Kernel, int], *, is_marked: bool = False) -> str:
     """The C text of a segment's driver; `kernels` gives each kernel's place in `call->kernel`.
 
     Where it `is_marked`, the compiler calls the place of the i-th action (in the order of `walk`) `action<i>`.
     """
-    return Driver(step, kernels, is_marked).text()
+    return Driver(segment, kernels, is_marked).text()
 
 
 class _Variables(dict[str, str]):
@@ -57,9 +56,9 @@ class _Variables(dict[str, str]):
         super().__init__((name, f"n{index}") for index, name in enumerate((*given, *late)))
         self.threads = threads
         self._late = set(late)
-        self._calls: dict[DimCall, tuple[str, str]] = {}
+        self._calls: dict[DimFunction, tuple[str, str]] = {}
 
-    def of(self, call: DimCall) -> str:
+    def of(self, call: DimFunction) -> str:
         """The variable of a function of sizes."""
         if call not in self._calls:
             text = _call_text(call, self, self.threads)  # which names those inside first
@@ -69,7 +68,7 @@ class _Variables(dict[str, str]):
     def declarations(self) -> Iterator[str]:
         """All sizes, those inside of others first; what is not known at the top is computed behind `changed`."""
         for call, (name, text) in self._calls.items():
-            if self._late.isdisjoint(call_symbols(call)):
+            if self._late.isdisjoint(function_symbols(call)):
                 yield f"const int64_t {name} = {text};"
             else:
                 yield f"int64_t {name} = 0;"
@@ -77,7 +76,7 @@ class _Variables(dict[str, str]):
     def settled(self, names: Sequence[str]) -> list[str]:
         """The statements that follow where symbols were given values."""
         changed = set(names)
-        calls = [each for call, each in self._calls.items() if not changed.isdisjoint(call_symbols(call))]
+        calls = [each for call, each in self._calls.items() if not changed.isdisjoint(function_symbols(call))]
         return checked([f"{name} = {text};" for name, text in calls])
 
     def is_late(self, dim: Expr) -> bool:
@@ -99,23 +98,23 @@ class Driver:
 
     threads = "call->threads"
 
-    def __init__(self, step: NativeStep, kernels: Mapping[Kernel, int], is_marked: bool = False) -> None:
-        self.step = step
+    def __init__(self, segment: Segment, kernels: Mapping[Kernel, int], is_marked: bool = False) -> None:
+        self.segment = segment
         self.is_marked = is_marked
         self.kernels = kernels
         given = self.given_symbols()
-        self.names = _Variables(given, step.late, self.threads)
+        self.names = _Variables(given, segment.late, self.threads)
         self.given = len(given)
-        self.places = {id(action): place for place, action in enumerate(walk(step.actions))}
-        self.releases = _releases(step.actions)
+        self.places = {id(action): place for place, action in enumerate(walk(segment.actions))}
+        self.releases = _releases(segment.actions)
 
     def given_symbols(self) -> list[str]:
         """The sizes that are known before the segment runs."""
-        return list(segment_symbols(self.step))
+        return list(segment_symbols(self.segment))
 
     def text(self) -> str:
         """The helpers that expressions call, and the function."""
-        body = indented([*self.checks(), *self._block(self.step.actions), *self.tail()])
+        body = indented([*self.checks(), *self._block(self.segment.actions), *self.tail()])
         lines = [*self.head(), *indented(list(self._declarations()))]  # which know what the body uses
         for line in body:
             lines += self._settled(line) if _SETTLE in line else [line]
@@ -129,7 +128,7 @@ class Driver:
                 constant = "const " if index < self.given else ""
                 yield f"{constant}int64_t {variable} = {value}; /* {comment(name)} */"
                 yield f"(void){variable};"
-        for buffer in (*late_buffers(self.step.actions), *_places(self.step.actions)):
+        for buffer in (*late_buffers(self.segment.actions), *_places(self.segment.actions)):
             yield f"void *{self.buffer(buffer)} = 0; /* {comment(buffer.name)} */"
         yield from self.names.declarations()
 
@@ -147,8 +146,8 @@ class Driver:
 
     def tail(self) -> list[str]:
         """What stands behind the actions."""
-        told = enumerate(self.step.late[: self.step.told])
-        sizes = f"((int64_t *)call->output[{len(self.step.outputs)}])"
+        told = enumerate(self.segment.late[: self.segment.told])
+        sizes = f"((int64_t *)call->output[{len(self.segment.outputs)}])"
         return [f"{sizes}[{place}] = {self.names[name]};" for place, name in told]
 
     def given_size(self, index: int) -> str:
@@ -212,7 +211,7 @@ class Driver:
                 return self.call(action)
             case Fill():
                 return checked(self._fill(action))
-            case Bind():
+            case FindSizes():
                 return self.bind(action)
             case Assign():
                 return self._assign(action)
@@ -270,7 +269,7 @@ class Driver:
             return [line]
         return [*_filled("const struct { int64_t ", names, "; } size = {"), *_filled("    ", values, ""), "};"]
 
-    def bind(self, bind: Bind) -> list[str]:
+    def bind(self, bind: FindSizes) -> list[str]:
         """The statements that find out sizes."""
         lines = [*heading(bind), "{"]
         lines.append(f"    int64_t fault = 0, value[{max(1, len(bind.symbols))}] = {{0}};")
@@ -569,7 +568,7 @@ def _rough_text(dim: Dim, names: Mapping[str, str]) -> str:
 
 
 def _rough_atom(atom: Atom, names: Mapping[str, str]) -> str:
-    if isinstance(atom, DimCall) and atom.function in ("floordiv", "ceildiv"):
+    if isinstance(atom, DimFunction) and atom.function in ("floordiv", "ceildiv"):
         left, right = (_rough_text(operand, names) for operand in atom.operands)
         return f"(({left}) / ({right}))"
     return f"(double){_atom_text(atom, names)}"
@@ -636,7 +635,7 @@ def _atom_text(atom: Atom, names: Mapping[str, str]) -> str:
     return names.of(atom) if isinstance(names, _Variables) else _call_text(atom, names)
 
 
-def _call_text(call: DimCall, names: Mapping[str, str], threads: str = Driver.threads) -> str:
+def _call_text(call: DimFunction, names: Mapping[str, str], threads: str = Driver.threads) -> str:
     operands = [dim_text(operand, names) for operand in call.operands]
     match call.function:
         case "threads":

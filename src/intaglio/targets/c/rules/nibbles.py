@@ -12,11 +12,11 @@ from intaglio.kernels.context import Context, as_array
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
-from intaglio.targets.c.backend import machine
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.linear import copied, folded
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.structured.nibbles import nibble_gemm, pack_blocks, pack_nibbles
+from intaglio.targets.c.target_rules import machine
 
 
 def _inputs(node: Node) -> tuple[Value, Value, Value, Value | None]:
