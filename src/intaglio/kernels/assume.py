@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
-from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, bounds, broadcast, contains, lone_atom, replace_atoms, symbols
+from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, bounds, broadcast, contains, lone_atom, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import every_value, rewrite_sizes
+from intaglio.ir.substitution import replace_atoms
 from intaglio.ir.types import TensorType
 from intaglio.kernels.elementwise import can_translate
 from intaglio.kernels.fused import reads

@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from intaglio.ir.dim import (
-    THREADS,
-    Atom,
-    Dim,
-    Expr,
-    Symbol,
-    ceildiv,
-    floordiv,
-    has_choice,
-    maximum,
-    minimum,
-    substitute,
-    symbols,
-)
+from intaglio.ir.dim import THREADS, Atom, Dim, Expr, Symbol, ceildiv, floordiv, has_choice, maximum, minimum, symbols
+from intaglio.ir.substitution import substitute
 from intaglio.kernels.lifetimes import lifetimes
 from intaglio.kernels.plan import Action, Assign, Call, FindSizes, Repeat, Segment, walk
 from intaglio.kernels.segment_sizes import late_buffers

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from intaglio.ir import dim as dims
+from intaglio.ir import substitution
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
@@ -136,7 +137,7 @@ def _settled_atom(atom: dims.Atom) -> Dim:
         for cut, whole in (operands, operands[::-1]):
             if any(cut == dims.minimum(bound, whole) for bound in _cuts(cut)):
                 return whole
-    return dims.substitute(dims.Expr((((dims.DimFunction(atom.function, operands),), 1),)), {})
+    return substitution.substitute(dims.Expr((((dims.DimFunction(atom.function, operands),), 1),)), {})
 
 
 def _cuts(dim: Dim) -> list[int]:

@@ -11,9 +11,10 @@ import numpy as np
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.build import Builder
 from intaglio.ir.clone import clone_with_values
-from intaglio.ir.dim import Dim, Symbol, evaluate, lone_atom, product, symbols
+from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
 from intaglio.ir.dtype import INT64, UINT32
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import describe
 from intaglio.ops.shared.operand import cast, wide

@@ -10,7 +10,6 @@ from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.engine.native import NativeEngine
 
 from ..conftest import single_node_model
-from .test_fused import DOMAIN, FLOAT_CASES, QUANTIZED_CASES
 from .test_attention import (
     BEAMS,
     BIAS,
@@ -22,6 +21,7 @@ from .test_attention import (
     SELF_CASES,
     TOKENS,
 )
+from .test_fused import DOMAIN, FLOAT_CASES, QUANTIZED_CASES
 from .test_tensor import CASES, quantized_layer, real, reordered, scale, whole
 
 HEAD_COUNTS = {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from intaglio.errors import ShapeError
-from intaglio.ir import dim
+from intaglio.ir import dim, substitution
 from intaglio.ops.shared.window import (
     Window,
     output_dim,
@@ -48,7 +48,7 @@ def test_symbolic_size_means_the_same(
 ) -> None:
     symbolic = output_dim(dim.symbol("N"), kernel, stride, dilation, begin, end, ceil_mode)
     plain = output_dim(size, kernel, stride, dilation, begin, end, ceil_mode)
-    assert dim.evaluate(symbolic, {"N": size}) == plain
+    assert substitution.evaluate(symbolic, {"N": size}) == plain
 
 
 @given(sizes, small, small, small, st.sampled_from(["SAME_UPPER", "SAME_LOWER", "VALID"]))
@@ -60,7 +60,7 @@ def test_automatic_pads(size: int, kernel: int, stride: int, dilation: int, auto
     assert output_dim(size, kernel, stride, dilation, begin, end) == -(-size // stride)
     assert 0 <= (end - begin if auto_pad == "SAME_UPPER" else begin - end) <= 1
     symbolic = resolve_pads(auto_pad, None, [dim.symbol("N")], [kernel], [stride], [dilation])
-    assert [dim.evaluate(pad, {"N": size}) for pad in symbolic[0]] == [begin, end]
+    assert [substitution.evaluate(pad, {"N": size}) for pad in symbolic[0]] == [begin, end]
 
 
 def test_same_pads_of_stride_one_need_no_size() -> None:

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dim import evaluate, symbols
+from intaglio.ir.dim import symbols
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.kernels.arena import layout
 from intaglio.kernels.plan import HostNode, Segment

@@ -23,7 +23,6 @@ from intaglio.ir.dim import (
     at_most,
     ceildiv,
     equal,
-    evaluate,
     floordiv,
     less,
     maximum,
@@ -31,16 +30,17 @@ from intaglio.ir.dim import (
     mod,
     pieces,
     select,
-    substitute,
     symbol,
 )
 from intaglio.ir.dtype import BOOL, FLOAT32, INT32, INT64, UINT8
 from intaglio.ir.graph import Graph
+from intaglio.ir.substitution import evaluate, substitute
 from intaglio.ir.types import TensorType
 from intaglio.kernels.plan import Call, Segment, walk
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.engine.native import NativeEngine
-from intaglio.targets.c.driver import HELPERS, comment, cost_text, dim_text
+from intaglio.targets.c.lines import comment
+from intaglio.targets.c.size_text import HELPERS, cost_text, dim_text
 from intaglio.targets.c.target import host_target
 
 HOSTILE = [

@@ -14,10 +14,10 @@ import pytest
 from intaglio.errors import UnsupportedError
 from intaglio.ir.build import Builder
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import evaluate as size_of
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from intaglio.ir.graph import Graph
+from intaglio.ir.substitution import evaluate as size_of
 from intaglio.ir.types import TensorType
 from intaglio.kernels.lower import lower
 from intaglio.kernels.plan import Call, Segment

@@ -35,17 +35,9 @@ from intaglio.kernels.plan import (
 )
 from intaglio.kernels.segment_sizes import given_dims
 from intaglio.kernels.view import Buffer
-from intaglio.targets.c.driver import (
-    HELPERS,
-    Driver,
-    checked,
-    comment,
-    cost_text,
-    dim_text,
-    heading,
-    indented,
-    size_text,
-)
+from intaglio.targets.c.driver import Driver, heading
+from intaglio.targets.c.lines import comment, indented
+from intaglio.targets.c.size_text import HELPERS, checked, cost_text, dim_text, size_text
 
 NO_ROOM, NO_MEMORY = 6, 7
 """What the entry function returns where an output is larger than the caller's memory for it, or the heap is full."""

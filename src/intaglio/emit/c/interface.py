@@ -14,7 +14,7 @@ from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array
 from intaglio.kernels.plan import FindSizes, walk
-from intaglio.targets.c.driver import comment
+from intaglio.targets.c.lines import comment
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from intaglio.emit.c.options import COptions
 from intaglio.emit.names import comment
 from intaglio.errors import UnsupportedError
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import Dim, substitute, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.substitution import substitute
 from intaglio.ir.types import TensorType
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from intaglio.ir.dim import Dim, ceildiv, maximum, substitute, symbols
+from intaglio.ir.dim import Dim, ceildiv, maximum, symbols
+from intaglio.ir.substitution import substitute
 from intaglio.kernels.arena import layout
 from intaglio.kernels.memory_demand import Bounds
 from intaglio.kernels.plan import Call, Grow, Segment, walk

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, replace_atoms
+from intaglio.ir.dim import Atom, Dim, DimFunction, Expr
 from intaglio.ir.graph import Value
+from intaglio.ir.substitution import replace_atoms
 from intaglio.ir.types import TensorType
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_time, current, most_bytes
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.kernels.faults import Fault, Faults, is_fault, is_raising, tell
 from intaglio.kernels.plan import (

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import GraphError
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.limits import current
 from intaglio.ir.requirements import Requirement
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType, Type
 from intaglio.record import Record
 from intaglio.runtime.engine.binding import bind

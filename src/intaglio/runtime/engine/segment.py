@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import LimitError
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.dtype import DType
 from intaglio.ir.limits import check_size, current, most_bytes
+from intaglio.ir.substitution import evaluate
 from intaglio.memory.arena import Layout
 from intaglio.record import Record
 from intaglio.runtime.engine.limits import check_addressable, check_plan, check_shape

@@ -15,9 +15,10 @@ from typing import Any, Generic, TypeVar
 from intaglio.errors import InputError, LimitError, OperatorError, ShapeError
 from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import Dim, evaluate, lone_atom, symbols
+from intaglio.ir.dim import Dim, lone_atom, symbols
 from intaglio.ir.dtype import STRING
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.kernels.lower import CLEANUP
 from intaglio.kernels.plan import Plan

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intaglio.errors import InputError, ShapeError
-from intaglio.ir.dim import Dim, evaluate, substitute, symbol, symbols
+from intaglio.ir.dim import Dim, symbol, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.html import line, table, titled
+from intaglio.ir.substitution import evaluate, substitute
 from intaglio.ir.types import TensorType
 from intaglio.kernels.arena import layout
 from intaglio.kernels.memory_demand import Bounds, buffers_of_run, scratch_of, spans_of_run

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, bounds, replace_atoms, substitute, symbol, symbols
+from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, bounds, symbol, symbols
+from intaglio.ir.substitution import replace_atoms, substitute
 from intaglio.ir.types import TensorType, Type
 from intaglio.record import Record
 

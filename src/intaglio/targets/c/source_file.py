@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from intaglio.kernels.plan import Call, Kernel, Plan, Segment, walk
-from intaglio.targets.c.driver import comment, driver_source
+from intaglio.targets.c.driver import driver_source
+from intaglio.targets.c.lines import comment
 from intaglio.targets.c.target import Target
 from intaglio.targets.c.toolchain import RUNTIME_FOLDER
 
