@@ -97,8 +97,7 @@ def _order_axes(node: Node) -> None:
         parts.append(builder.Reshape(part, [-1]))
     result = builder.Reshape(builder.Concat(*parts, axis=0), shape, allowzero=1)
     take_place(node.output, result)
-    node.outputs = ()
-    node.graph.remove(node)
+    node.graph.detach(node)
 
 
 def _drops_known_axes(node: Node) -> bool:

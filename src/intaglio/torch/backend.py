@@ -23,6 +23,7 @@ from intaglio import garbage
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.graph import Graph
 from intaglio.record import Record
+from intaglio.runtime.engine.engine import LOAD_OPTIONS
 from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.model import Model
 from intaglio.torch.background import BackgroundGraph, Pending
@@ -33,9 +34,6 @@ from intaglio.torch.runnable import Assembly, LateModel, ModelInstruction, Runna
 from intaglio.torch.strides import take_strides, tell_strides
 from intaglio.torch.translate import operator_name
 from intaglio.torch.views import seen_nodes
-
-LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "quick", "strict", "implementations", "limits")
-
 
 OWN_OPTIONS = ("fallback", "freeze", "eager", "background")
 

@@ -47,8 +47,7 @@ def with_weights(graph: Graph, initialize: Patterns | None, seed: int) -> Graph:
     inputs = {value.name: value for value in graph.inputs if isinstance(value.type, TensorType)}
     generator = np.random.default_rng(seed)
     for name in matching(list(inputs), initialize, "input"):
-        inputs[name].constant = initial_value(graph, inputs[name], generator)
-    graph.inputs = [value for value in graph.inputs if value.constant is None]
+        graph.close(inputs[name], initial_value(graph, inputs[name], generator))
     return graph
 
 
@@ -147,10 +146,7 @@ class Forward:
         self._train_dropouts()
 
     def _open(self, value: Value) -> Value:
-        if value.constant is not None:
-            value.constant = None
-            self.graph.inputs.append(value)
-        return value
+        return value if value.constant is None else self.graph.open(value)
 
     def _train_normalizations(self) -> None:
         """Batches are normalized by their own statistics, but for layers whose scale and bias are frozen."""

@@ -160,6 +160,4 @@ def _settle_defaults(graph: Graph, overridden: frozenset[str]) -> None:
     """Inputs that are not fed take their defaults as constants, so that they can be folded and packed."""
     for value in list(graph.inputs):
         if value.default is not None and value.name not in overridden:
-            constant = Value(value.name, value.type, constant=value.default)
-            value.replace_uses(constant)
-            graph.inputs.remove(value)
+            graph.close(value, value.default)

@@ -133,7 +133,7 @@ class Explanation:
     def _title(self) -> str:
         given = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
         return (
-            f"{self.engine} engine, target {self.target}, up to {self.threads} threads: {len(self.calls)} parts, "
+            f"{self.engine} engine, target {self.target}, up to {self.threads} threads: {len(self.calls)} steps, "
             f"{self.kernels} kernels, {self.segments} segments, {len(self.host_nodes)} host nodes"
             f"{', for ' + given if given else ''}"
         )
