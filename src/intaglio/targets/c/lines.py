@@ -21,17 +21,30 @@ def filled(start: str, items: Sequence[str], end: str) -> list[str]:
     return lines
 
 
-def folded_line(line: str) -> Iterator[str]:
-    """A line in pieces of at most so many columns, cut where spaces stand."""
+def folded_line(line: str, *, at_commas: bool = False) -> Iterator[str]:
+    """A line in pieces of at most so many columns, cut where spaces stand; behind commas, where there are such."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     while len(line) > WIDTH:
         place = line.rfind(" ", len(indent), WIDTH + 1)
+        if at_commas:
+            place = max(line.rfind(", ", WIDTH // 2, WIDTH) + 1, 0) or place
         cut = place if place >= 0 else line.rfind("(", len(indent), WIDTH) + 1 or line.find(" ", WIDTH)
         if cut <= 0 or line.lstrip().startswith("#"):
             break
         yield line[:cut]
         line = indent + line[cut:].lstrip()
     yield line
+
+
+def narrowed(text: str) -> str:
+    """A text whose lines keep to the width: function names that only a whole file knows have made some longer.
+
+    Lines of the preprocessor stay as they are.
+    """
+    lines = text.split("\n")
+    return "\n".join(
+        part for line in lines for part in (folded_line(line, at_commas=True) if not line.endswith("\\") else (line,))
+    )
 
 
 def indented(lines: Sequence[str]) -> list[str]:

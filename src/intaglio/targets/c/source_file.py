@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from intaglio.kernels.plan import Call, Kernel, Plan, Segment, walk
 from intaglio.targets.c.driver import driver_source
-from intaglio.targets.c.lines import comment
+from intaglio.targets.c.lines import comment, narrowed
 from intaglio.targets.c.target import Target
 from intaglio.targets.c.toolchain import RUNTIME_FOLDER
 
@@ -31,9 +31,10 @@ def source_file(title: str, plans: Sequence[Plan], target: Target) -> str:
         _head(title, plans, names, drivers),
         _settings(target),
         *_headers(kernels),
-        *(kernel_text(kernel, names[kernel]) for kernel in kernels),
-        *(_driver_text(plan, segment, name, names) for (plan, segment), name in zip(segments, drivers, strict=True)),
+        *(narrowed(kernel_text(kernel, names[kernel])) for kernel in kernels),
     ]
+    for (plan, segment), name in zip(segments, drivers, strict=True):
+        parts.append(narrowed(_driver_text(plan, segment, name, names)))
     return "\n".join(parts)
 
 
