@@ -16,8 +16,9 @@ from intaglio.cli.images import IMAGES, Norm, read_image
 from intaglio.cli.options import UsageError
 from intaglio.cli.terminal import STANDARD
 from intaglio.errors import InputError
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.model.arrays import as_input, unknown_name

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 
-from intaglio.ir.dim import Atom, Dim, Expr, Symbol
-from intaglio.ir.dim import Call as DimCall
+from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, Symbol
 
 MOST_THREADS = 2**16
 """No run has more threads."""
@@ -28,7 +27,7 @@ class _Bounds:
 
     def __init__(self) -> None:
         self.largest: _Polynomial = ()
-        self._known: dict[Dim | DimCall, _Polynomial] = {}
+        self._known: dict[Dim | DimFunction, _Polynomial] = {}
 
     def of(self, dim: Dim) -> _Polynomial:
         if dim not in self._known:
@@ -109,11 +108,11 @@ def magnitude(dims: Iterable[Dim]) -> Magnitude:
     >>> magnitude([symbol("n") * symbol("m") * 4 - 7, symbol("n") * 5])
     {('m', 'n'): 4, (): 7, ('n',): 5}
     """
-    known: dict[Dim | DimCall, Magnitude] = {}
+    known: dict[Dim | DimFunction, Magnitude] = {}
     return _largest([_magnitude(dim, known) for dim in dims])
 
 
-def _magnitude(dim: Dim, known: dict[Dim | DimCall, Magnitude]) -> Magnitude:
+def _magnitude(dim: Dim, known: dict[Dim | DimFunction, Magnitude]) -> Magnitude:
     if not isinstance(dim, Expr):
         return {(): abs(dim)}
     if dim not in known:
@@ -127,7 +126,7 @@ def _magnitude(dim: Dim, known: dict[Dim | DimCall, Magnitude]) -> Magnitude:
     return known[dim]
 
 
-def _atom_magnitude(atom: Atom, known: dict[Dim | DimCall, Magnitude]) -> Magnitude:
+def _atom_magnitude(atom: Atom, known: dict[Dim | DimFunction, Magnitude]) -> Magnitude:
     if isinstance(atom, Symbol):
         return {(atom.name,): 1}
     if atom not in known:
@@ -157,7 +156,7 @@ def _multiplied(left: Magnitude, right: Magnitude) -> Magnitude:
 
 def fits(dims: Iterable[Dim], bindings: Mapping[str, int]) -> bool:
     """Whether all parts of expressions fit 64 bits for these values of their symbols, in the order C computes them."""
-    known: dict[DimCall, int] = {}
+    known: dict[DimFunction, int] = {}
     try:
         for dim in dims:
             _value(dim, bindings, known)
@@ -166,7 +165,7 @@ def fits(dims: Iterable[Dim], bindings: Mapping[str, int]) -> bool:
     return True
 
 
-def _value(dim: Dim, bindings: Mapping[str, int], known: dict[DimCall, int]) -> int:
+def _value(dim: Dim, bindings: Mapping[str, int], known: dict[DimFunction, int]) -> int:
     if not isinstance(dim, Expr):
         return _checked(dim)
     total = 0
@@ -178,7 +177,7 @@ def _value(dim: Dim, bindings: Mapping[str, int], known: dict[DimCall, int]) -> 
     return total
 
 
-def _atom_value(atom: Atom, bindings: Mapping[str, int], known: dict[DimCall, int]) -> int:
+def _atom_value(atom: Atom, bindings: Mapping[str, int], known: dict[DimFunction, int]) -> int:
     if isinstance(atom, Symbol):
         return bindings[atom.name]
     if atom not in known:

@@ -9,7 +9,7 @@ from intaglio.emit.pythonic.block import (
     Printer,
     Site,
     Statement,
-    UnsayableError,
+    UnprintableError,
     Writer,
     indented,
     lines_of,
@@ -109,7 +109,7 @@ def _stack_arguments(site: Site, stack: str, element: Value) -> list[str]:
     for size in element.tensor.shape or ():
         try:
             shape.append(site.writer.size(size))
-        except UnsayableError:
+        except UnprintableError:
             shape.append("0")
     sizes = f"({', '.join(shape)}{',' if len(shape) == 1 else ''})"
     return [*_module(site), stack, sizes, site.dtype(element.dtype)]

@@ -10,7 +10,7 @@ from intaglio.emit.names import Names, identifier
 from intaglio.emit.pythonic.block import (
     INLINE,
     Statement,
-    UnsayableError,
+    UnprintableError,
     Writer,
     has_literal_shape,
     is_plain,
@@ -225,7 +225,7 @@ def constant_text(value: Value, writer: Writer) -> str:
     array = value.constant
     assert array is not None
     if isinstance(array, list):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UnsayableError(f"%{value.name} is a constant sequence")
+        raise UnprintableError(f"%{value.name} is a constant sequence")
     dtype_text(from_numpy(array.dtype))
     is_small = array.size <= INLINE and (array.dtype.kind in "iub" or array.ndim == 0)
     if is_small and is_plain(array) and has_literal_shape(array):

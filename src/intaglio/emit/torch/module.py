@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from intaglio.emit.export import Source, Wish, make_sayable, print_alone
+from intaglio.emit.export import ExportRequest, Source, make_printable, print_alone
 from intaglio.emit.names import comment
-from intaglio.emit.pythonic.block import INLINE, UnsayableError, Writer, needed, write_node
+from intaglio.emit.pythonic.block import INLINE, UnprintableError, Writer, needed, write_node
 from intaglio.emit.torch import layers, printers
 from intaglio.emit.torch.classes import Classes
 from intaglio.emit.torch.draft import Draft, Layer, TorchWriter, constant_text, new_names, scope_path, scope_types
@@ -39,18 +39,18 @@ class _DissolveError(Exception):
         self.path = path
 
 
-def write(wish: Wish) -> Source:
+def write(request: ExportRequest) -> Source:
     """The module, its weights and its README."""
-    graph = wish.graph
+    graph = request.graph
     find_attention(graph)
     remove_dead_code(graph, nothing_stays)
     find_linear_layers(graph)
-    make_sayable(graph, lambda node: _try(node, graph))
+    make_printable(graph, lambda node: _try(node, graph))
     find_linear_layers(graph)  # those that expansions are made of
     root = _Structure(graph).build()
     classes = Classes(root)
-    text = classes.source(wish.name, graph)
-    return Source({"model.py": text}, classes.weights, _readme(wish))
+    text = classes.source(request.name, graph)
+    return Source({"model.py": text}, classes.weights, _readme(request))
 
 
 def _try(node: Node, graph: Graph) -> None:
@@ -118,7 +118,7 @@ class _Structure:
             for item in group.items:
                 self._write(item, draft, writer)
             draft.outputs = [(writer.read(value), value) for value in outputs]
-        except UnsayableError:
+        except UnprintableError:
             if is_root:
                 raise
             raise _DissolveError(group.path) from None
@@ -183,11 +183,11 @@ def _is_free(node: Node, known: set[str]) -> bool:
     return True
 
 
-def _readme(wish: Wish) -> str:
-    graph = wish.graph
+def _readme(request: ExportRequest) -> str:
+    graph = request.graph
     taken = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in graph.inputs)
     given = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in graph.outputs)
-    return f"""# {wish.name}
+    return f"""# {request.name}
 
 A model as modules of PyTorch, written by Intaglio. `model.py` needs PyTorch and safetensors.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from intaglio.ir.dim import Atom, Call, Dim, Expr, Symbol
+from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, Symbol
 from intaglio.ir.dtype import DTYPES
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import MapType, SequenceType, TensorType, Type
@@ -148,7 +148,7 @@ class _Reader:
     def __init__(self, atoms: Sequence[Any]) -> None:
         self._atoms: list[Atom] = []
         for atom in atoms:
-            self._atoms.append(Symbol(atom) if isinstance(atom, str) else Call(atom[0], self.dims(atom[1:])))
+            self._atoms.append(Symbol(atom) if isinstance(atom, str) else DimFunction(atom[0], self.dims(atom[1:])))
 
     def dim(self, data: Any) -> Dim:
         if isinstance(data, int):

@@ -44,6 +44,10 @@ class Engine(Protocol):
         ...
 
 
+LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "quick", "strict", "implementations", "limits")
+"""The options of `load` that a model keeps, and that its copies and derivatives are loaded with."""
+
+
 class Options(Record):
     """How a model is run: what `load` was given."""
 
@@ -57,6 +61,11 @@ class Options(Record):
     limits: Limits = field(default_factory=lambda: settled(None))
     target: Target | None = None
     """What the code is generated for; None is this machine."""
+
+    def keywords(self) -> dict[str, Any]:
+        """The options as `load` takes them, by the names in `LOAD_OPTIONS`."""
+        special = {"quick": self.is_quick, "implementations": dict(self.implementations)}
+        return {name: special[name] if name in special else getattr(self, name) for name in LOAD_OPTIONS}
 
     @property
     def is_quick(self) -> bool:

@@ -18,7 +18,7 @@ from intaglio.runtime.engine.deadline import Deadline, sooner
 from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.program import Program
 from intaglio.runtime.model.arrays import as_input, order_feeds
-from intaglio.runtime.model.outputs import apart, check_targets, written
+from intaglio.runtime.model.outputs import check_targets, not_overlapping, written
 from intaglio.runtime.model.tensors import has_tensor, tensors_of
 from intaglio.runtime.model.variant import Variant
 from intaglio.targets.c.native import using_threads
@@ -229,7 +229,7 @@ class Model:
         unused = {item.name for item in self._inputs} - kept
         values = order_feeds(variant.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
         targets = None if out is None else check_targets(out, names, self._outputs)
-        into = None if targets is None else apart([targets.get(name) for name in computed], values)
+        into = None if targets is None else not_overlapping([targets.get(name) for name in computed], values)
         found = self._run(variant.engine, values, deadline, threads, into)
         shown = tensors_of(found) if has_tensor(feeds.values()) else found
         results = dict(zip(computed, shown, strict=True))
