@@ -27,6 +27,12 @@ class Value:
     file, and not among its weights.
     """
 
+    FIELDS = ("name", "type", "constant", "default", "is_literal", "contents")
+    """What a value is by itself: every copy has it, whether it was cloned or pickled."""
+
+    LINKS = ("producer", "uses")
+    """What ties a value to its graph: copies get their own."""
+
     __slots__ = ("_contents", "constant", "default", "is_literal", "name", "producer", "type", "uses")
     __array_ufunc__ = None  # so that `array + value` asks the value, not NumPy
 
@@ -39,6 +45,18 @@ class Value:
         self.is_literal = False
         self.uses: dict[tuple[Node | Graph, int], None] = {}
         self._contents: Array | None = None
+
+    def state(self) -> tuple[Any, ...]:
+        """The fields of the value, in the order of `FIELDS`."""
+        return self.name, self.type, self.constant, self.default, self.is_literal, self._contents
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any], producer: Node | None = None) -> Value:
+        """A value with the fields that `state` returned."""
+        name, type, constant, default, is_literal, contents = state
+        value = cls(name, type, producer, constant)
+        value.default, value.is_literal, value._contents = default, is_literal, contents
+        return value
 
     @property
     def tensor(self) -> TensorType:
@@ -169,6 +187,12 @@ def _apply(operator: str, *operands: Operand) -> Value:
 class Node:
     """An operator applied to values. `origin` tells which ONNX node it came from."""
 
+    FIELDS = ("op", "origin")
+    """What a node is by itself: every copy has it."""
+
+    LINKS = ("inputs", "outputs", "graph", "next", "previous")
+    """What ties a node to its graph: copies get their own."""
+
     __slots__ = ("_inputs", "graph", "next", "op", "origin", "outputs", "previous")
 
     def __init__(self, op: Op, inputs: Sequence[Value | None], origin: Origin | str = UNKNOWN) -> None:
@@ -290,7 +314,7 @@ class Graph:
 
     def __init__(self, name: str = "graph", outer: Graph | None = None) -> None:
         self.name = name
-        self.doc = ""
+        self.doc: str = ""
         self.metadata: dict[str, str] = {}
         self.inputs: list[Value] = []
         self._outputs: list[Value] = []

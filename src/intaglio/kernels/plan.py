@@ -275,6 +275,9 @@ class HostNode:
     inferred: Mapping[Value, tuple[Dim, ...]] = field(default_factory=dict[Value, tuple[Dim, ...]])
     """Shapes of results as the node's own rule gives them, where the plan assumes something else for their sizes."""
 
+    def __str__(self) -> str:
+        return f"{self.node.origin}: {self.refusal}"
+
 
 PlanPart = Segment | HostNode
 

@@ -222,8 +222,4 @@ def _graph_report(
 
 
 def _host_nodes(models: Sequence[Model]) -> list[str]:
-    found: list[str] = []
-    for model in models:
-        plan = getattr(model._main.engine, "plan", None)  # pyright: ignore[reportPrivateUsage]
-        found += [f"{step.node.origin}: {step.refusal}" for step in plan.host_nodes] if plan is not None else []
-    return found
+    return [reason for model in models for reason in model.host_reasons()]

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from intaglio.record import Record
-from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.engine.segment import PREPARED_LIMIT, Direct
 from intaglio.runtime.model.model import Model
 from intaglio.runtime.model.tensors import array_of, tensor_of
@@ -138,8 +137,7 @@ class ModelInstruction:
 
 def _direct(model: Model | LateModel, shapes: tuple[tuple[int, ...], ...]) -> Direct | None:
     made = model.plain if isinstance(model, LateModel) else model
-    engine = None if made is None else made._main.engine  # pyright: ignore[reportPrivateUsage]
-    return engine.direct(shapes) if isinstance(engine, NativeEngine) else None
+    return None if made is None else made.direct(shapes)
 
 
 class DirectCall:

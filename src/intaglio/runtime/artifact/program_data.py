@@ -107,7 +107,7 @@ def _hosts_data(hosts: Hosts) -> Data:
         for part in steps.parts
     ]
     found = {"parts": parts, "places": steps.places, "outputs": steps.outputs, "texts": steps.texts}
-    return found | {"graph": hosts.graph, "modules": list(hosts.modules)}
+    return found | {"graph": hosts.graph, "modules": list(hosts.modules), "reasons": list(hosts.reasons)}
 
 
 def program_from_data(data: Data) -> Program:
@@ -133,7 +133,8 @@ def program_from_data(data: Data) -> Program:
 def _hosts(data: Data) -> Hosts:
     parts = tuple([_step(*part) for part in data["parts"]])
     outputs = tuple([(place, bool(is_view)) for place, is_view in data["outputs"]])
-    return Hosts(Hosted(parts, data["places"], outputs, tuple(data["texts"])), data["graph"], tuple(data["modules"]))
+    hosted = Hosted(parts, data["places"], outputs, tuple(data["texts"]))
+    return Hosts(hosted, data["graph"], tuple(data["modules"]), tuple(data.get("reasons", ())))
 
 
 def _step(kind: str, read: Sequence[int], made: Sequence[int], more: Any) -> HostPart | NativePart:

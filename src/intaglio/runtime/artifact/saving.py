@@ -92,9 +92,9 @@ def _chooser(graph: Graph, engine: NativeEngine) -> Program | None:
 
 def _hosts(plan: Plan, hosted: HostedRun) -> Hosts:
     nodes = [host.node for host in plan.host_nodes]
-    return Hosts(
-        hosted.hosted, format_graph(host_graph(nodes)), tuple(sorted({type(node.op).__module__ for node in nodes}))
-    )
+    modules = tuple(sorted({type(node.op).__module__ for node in nodes}))
+    reasons = tuple(str(host) for host in plan.host_nodes)
+    return Hosts(hosted.hosted, format_graph(host_graph(nodes)), modules, reasons)
 
 
 def _port(value: Value) -> Port:

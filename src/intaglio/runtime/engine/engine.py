@@ -13,7 +13,8 @@ from intaglio.targets.c.target import Target
 
 if TYPE_CHECKING:
     from intaglio.runtime.engine.deadline import Deadline
-    from intaglio.runtime.engine.segment import Into
+    from intaglio.runtime.engine.repeated_runs import Shapes
+    from intaglio.runtime.engine.segment import Direct, Into
 
 EngineName = Literal["native", "reference"]
 Progress = Callable[[int, int], None]
@@ -37,6 +38,17 @@ class Engine(Protocol):
 
     def forget_sizes(self) -> None:
         """Keep no plan of memory for the sizes that were run before."""
+        ...
+
+    def host_reasons(self) -> list[str]:
+        """The nodes that the reference engine runs beside compiled ones, each with the reason."""
+        ...
+
+    def direct(self, shapes: Shapes) -> Direct | None:
+        """What runs the engine on addresses of contiguous memory, for inputs of shapes that were run before.
+
+        None where there was no such run, or where a run is more than one call of compiled code.
+        """
         ...
 
     def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:

@@ -323,6 +323,10 @@ class NativeEngine:
                 if isinstance(part, CompiledSegment):
                     part.forget_sizes()
 
+    def host_reasons(self) -> list[str]:
+        """The host nodes, each with the reason."""
+        return [str(host) for host in self.plan.host_nodes]
+
     def direct(self, shapes: Shapes) -> Direct | None:
         """What runs the engine on addresses of contiguous memory, for inputs of shapes that were run before.
 

@@ -24,8 +24,9 @@ from intaglio.record import Record
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.deadline import Deadline
 from intaglio.runtime.engine.hosted_runs import Hosted, HostedRun, Prepared
-from intaglio.runtime.engine.repeated_runs import RepeatedRuns
+from intaglio.runtime.engine.repeated_runs import RepeatedRuns, Shapes
 from intaglio.runtime.engine.segment import (
+    Direct,
     Frame,
     Into,
     LoadedSegment,
@@ -78,6 +79,8 @@ class Hosts(Record):
     steps: Hosted
     graph: str
     modules: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    """The place of each host node, and why it is not compiled."""
 
 
 class Program(Record):
@@ -193,6 +196,17 @@ class ProgramEngine:
         for engine in list(self._special.values()):
             if engine is not None:
                 engine.forget_sizes()
+
+    def host_reasons(self) -> list[str]:
+        """The host nodes, each with the reason; the engine of the graph knows it."""
+        if self._program.hosts is not None:
+            return list(self._program.hosts.reasons)
+        return [] if self._program.segments else self._whole().host_reasons()
+
+    def direct(self, shapes: Shapes) -> Direct | None:
+        """What runs the program on addresses; see `Engine.direct`."""
+        ready = None if self._hosted is not None else self._runs.kept(shapes)
+        return None if ready is None else self._segments[0].direct(ready, self._limit_ns)
 
     def _run(
         self, ready: Any, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None

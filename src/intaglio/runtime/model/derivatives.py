@@ -349,7 +349,7 @@ def _source(model: Any, options: dict[str, Any]) -> tuple[Graph, dict[str, Any]]
     """The graph of a model, and the options of the model that is made of it."""
     if not isinstance(model, Model):
         return import_source(model, settled(options.get("limits"))).graph, options
-    return model.graph(model) | options
+    return model.graph, model.options.keywords() | options
 
 
 def _is_float(value: Value) -> bool:

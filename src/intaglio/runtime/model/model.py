@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from intaglio.ir.graph import Graph
     from intaglio.onnx.reader import ModelProto
     from intaglio.passes import Report
-    from intaglio.runtime.engine.segment import Into
+    from intaglio.runtime.engine.repeated_runs import Shapes
+    from intaglio.runtime.engine.segment import Direct, Into
     from intaglio.runtime.model.blueprint import Blueprint
     from intaglio.runtime.model.explain import Explanation
     from intaglio.runtime.model.implementations import Choice
@@ -273,6 +274,17 @@ class Model:
         results = self._run(self._main.engine, values, None, None, into)
         pairs = zip(results, into, self._names, strict=True)
         return [result if target is None else written(name, result, target) for result, target, name in pairs]
+
+    def direct(self, shapes: Shapes) -> Direct | None:
+        """What runs the model's code on addresses of contiguous memory, for inputs of shapes that were run before.
+
+        None where there was no such run, or where a run is more than one call of compiled code.
+        """
+        return self._main.engine.direct(shapes)
+
+    def host_reasons(self) -> list[str]:
+        """The nodes that are not compiled, each with the reason; none for the reference engine."""
+        return self._main.engine.host_reasons()
 
     @property
     def fed(self) -> list[str]:
