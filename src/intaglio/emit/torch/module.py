@@ -145,7 +145,8 @@ class _Structure:
             child = self._draft(item, item.inputs, item.outputs)
         place = draft.add(item.path[len(draft.path) :], child)
         arguments = ", ".join(writer.read(value) for value in item.inputs)
-        results = ", ".join(writer.declare(value) for value in item.outputs)
+        assert writer.roles is not None
+        results = ", ".join(writer.declare(value, writer.roles.of_call(value)) for value in item.outputs)
         note = "" if len(item.outputs) != 1 else str(item.outputs[0].type)
         writer.add([f"{results} = self.{place}({arguments})"], item.outputs, note=note)
 

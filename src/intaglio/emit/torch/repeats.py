@@ -386,7 +386,7 @@ def _placed(pieces: Sequence[Piece]) -> tuple[dict[Node, Path], dict[Path, str]]
 
 def _stages(row: list[Piece]) -> Iterator[list[Piece]]:
     """Blocks of one family; where sizes change only now and then, cut there."""
-    for _, same in groupby(row, key=_family):
+    for _, same in groupby(row, key=lambda piece: frozenset(node.op.name for node in piece.layers)):
         family = list(same)
         stages = [list(part) for _, part in groupby(family, key=_size)]
         if 2 * len(stages) <= len(family) + 1:
@@ -402,21 +402,16 @@ def _size(piece: Piece) -> object:
 
 
 def _list_names(lists: Sequence[Sequence[Piece]]) -> list[str]:
-    words = [_list_word(row) for row in lists]
+    """`layers` or `stages`, or `stage1`, `stage2` and so on."""
+    words = ["layer" if "Layer" in class_of(row[0]) else "stage" for row in lists]
     counts, numbers = Counter(words), Counter[str]()
     found: list[str] = []
     for word, row in zip(words, lists, strict=True):
         numbers[word] += 1
-        single = word if len(row) > 1 or counts[word] > 1 else word.removesuffix("s")
-        found.append(single if counts[word] == 1 else f"{word.removesuffix('s')}{numbers[word]}")
+        whole = f"{word}s" if word == "layer" else "blocks"
+        single = whole if len(row) > 1 else word
+        found.append(single if counts[word] == 1 else f"{word}{numbers[word]}")
     return found
-
-
-def _list_word(row: Sequence[Piece]) -> str:
-    kind = class_of(row[0])
-    if "Layer" in kind:
-        return "layers"
-    return {"DenseLayer": "dense", "BranchBlock": "branches"}.get(kind, "stages" if len(row) > 1 else "stages")
 
 
 def class_of(piece: Piece) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from intaglio.emit.names import identifier
@@ -37,6 +37,9 @@ POINTWISE = _ACTIVATIONS | NORMS | {"Dropout", "FakeQuantize", "QuantizeLinear",
 
 PRODUCTS = frozenset("Conv ConvTranspose Linear QuantizedConv QuantizedLinear DynamicLinear".split())
 """Layers that multiply by their weights."""
+
+POOLS = frozenset(["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"])
+"""Layers that have no weights."""
 
 RECURRENT = frozenset(["LSTM", "GRU", "RNN"])
 """Layers that go along time."""
@@ -125,13 +128,40 @@ class Roles:
             if name == "Attention":
                 for place, word in enumerate(("query", "key", "value", "mask")):
                     self._mark_back(node.optional(place), word)
-            elif name == "Softmax" and any(user.op.name == "MatMul" for user in node.output.readers):
-                self._known.setdefault(node.output, "weights")
-                self._mark_scores(node.input)
+            elif name == "MatMul":
+                self._mark_attention(node)
             elif name in ("Sigmoid", "HardSigmoid") and _is_gate(node):
                 self._known.setdefault(node.output, "gate")
             elif name == "Add" and len(node.inputs) == 2:
                 self._mark_shortcut(node)
+            elif name == "Concat":
+                self._mark_branches(node)
+
+    def _mark_attention(self, node: Node) -> None:
+        """Attention that is written out: weights times values, where the weights are a softmax of scores."""
+        weights = node.needed(0)
+        chosen = weights.producer if weights.producer in self._nodes else None
+        while chosen is not None and chosen.op.name in ("Where", "Cast"):
+            self._known.setdefault(chosen.output, "weights")
+            ahead = next((each for each in reversed(chosen.inputs) if each is not None and each.constant is None), None)
+            chosen = None if ahead is None or ahead.producer not in self._nodes else ahead.producer
+        if chosen is not None and chosen.op.name == "Softmax":
+            self._known.setdefault(chosen.output, "weights")
+            self._known.setdefault(node.output, "attention")
+            self._mark_scores(chosen.input)
+            self._mark_back(node.needed(1), "value")
+
+    def _mark_branches(self, node: Node) -> None:
+        """Paths from one value that are joined again."""
+        for value in node.inputs:
+            while value is not None and value.constant is None and len(value.readers) == 1:
+                maker = value.producer
+                if maker not in self._nodes or maker is None or len(maker.outputs) > 1 or value in self._known:
+                    break
+                if maker.op.name not in PRODUCTS | POINTWISE | POOLS:
+                    break
+                self._known[value] = "branch"
+                value = main_operand(maker)
 
     def _mark_back(self, value: Value | None, word: str) -> None:
         """A role for a value and for what it was moved or scaled from, up to the layer that gives it."""
@@ -169,20 +199,24 @@ class Roles:
             value = ahead
 
     def _mark_shortcut(self, node: Node) -> None:
-        """A layer beside a deeper path to the same sum is a shortcut."""
+        """A layer beside a deeper path to the same sum is a shortcut; layers whose result is added again, an MLP."""
         for place in (0, 1):
             value, other = node.needed(place), node.needed(1 - place)
             short, deep = _layers_behind(value, self._nodes), _layers_behind(other, self._nodes)
-            if len(short) == 1 and len(deep) > 1 and _source(short[0]) is _source(deep[-1]):
-                self._mark_back_to(value, short[0])
+            if len(short) == 1 and len(deep) > 1 and short[0].needed(0) is deep[-1].needed(0):
+                self._mark_back_to(value, short[0], "shortcut")
                 return
+            is_linear = len(deep) == 2 and all(each.op.name == "Linear" for each in deep)
+            if is_linear and _normalised(deep[-1].needed(0)) is value and value.producer in self._nodes:
+                self._mark_back_to(other, deep[-1], "mlp")
 
-    def _mark_back_to(self, value: Value, end: Node) -> None:
+    def _mark_back_to(self, value: Value, end: Node, word: str) -> None:
         node = value.producer
         while node is not None and node is not end:
-            self._known.setdefault(node.output, "shortcut")
-            node = node.input.producer
-        self._known.setdefault(end.output, "shortcut")
+            self._known.setdefault(node.output, word)
+            ahead = main_operand(node)
+            node = None if ahead is None else ahead.producer
+        self._known.setdefault(end.output, word)
 
     def _input(self, value: Value, place: int) -> str:
         """What a parameter of the module is called."""
@@ -200,6 +234,12 @@ class Roles:
                 if user.op.name == "Add" and len(user.inputs) == 2 and _comes_from(user.needed(1 - position), "MatMul"):
                     return "mask"
         return own_name(value, is_root=False) or "other"
+
+    def of_call(self, value: Value) -> str:
+        """The name that a result of another module asks for."""
+        own = own_name(value, self._is_root)
+        self._known.setdefault(value, "hidden" if own is None else own)
+        return self._known[value]
 
     def of(self, value: Value) -> str:
         """The name that a value asks for."""
@@ -223,9 +263,10 @@ class Roles:
         main = main_operand(node)
         if name in ("Gather", "Embedding") and node.needed(0).constant is not None:
             return "embedding"
-        if name in MOVEMENT and main is not None:
-            return self._kept(main)
-        if name in _COMPARISONS:
+        if name in MOVEMENT:
+            first = node.needed(0)
+            return _purpose(first) if first.constant is not None else self._kept(first)
+        if name in _COMPARISONS or (name == "Where" and all(_is_constant(each) for each in node.inputs[1:])):
             return "mask"
         if name in RECURRENT:
             return ("hidden", "state", "cell")[place]
@@ -249,7 +290,7 @@ class Roles:
     def _kept(self, main: Value) -> str:
         """The role of an operand, where a result has the same one."""
         found = self.of(main)
-        return "hidden" if found in ("x", "largest") else found
+        return "hidden" if found in ("x", "largest", "joined") else found
 
     def _sum(self, node: Node) -> str:
         """Arithmetic on what layers gave is hidden; on other numbers it is named after the sign."""
@@ -264,8 +305,12 @@ class Roles:
 
 
 def main_operand(node: Node) -> Value | None:
-    """The first operand that is computed; of a Gather the table."""
+    """The first operand that is computed."""
     return next((value for value in node.inputs if value is not None and value.constant is None), None)
+
+
+def _is_constant(value: Value | None) -> bool:
+    return value is not None and value.constant is not None
 
 
 def _is_tensor(value: Value) -> bool:
@@ -280,21 +325,16 @@ def _is_gate(node: Node) -> bool:
     return any(user.op.name == "Mul" and node.input not in user.inputs for user in node.output.readers)
 
 
-def _comes_from(value: Value, operator: str) -> bool:
+def _comes_from(value: Value, operator: str, steps: int = 5) -> bool:
     """Whether a value is a result of an operator, but for what was added or multiplied since."""
-    for _ in range(6):
-        node = value.producer
-        if node is None:
-            return False
-        if node.op.name == operator:
-            return True
-        ahead = main_operand(node)
-        if node.op.name not in ("Add", "Mul", "Div", "Where", "Cast") or ahead is None:
-            return False
-        if node.op.name == "Where":
-            ahead = next((each for each in node.inputs[1:] if each is not None and each.constant is None), ahead)
-        value = ahead
-    return False
+    node = value.producer
+    if node is None or steps == 0:
+        return False
+    if node.op.name == operator:
+        return True
+    computed = [each for each in node.inputs if each is not None and each.constant is None]
+    is_light = node.op.name in ("Add", "Mul", "Div", "Where", "Cast")
+    return is_light and any(_comes_from(each, operator, steps - 1) for each in computed)
 
 
 def _layers_behind(value: Value, nodes: set[Node]) -> list[Node]:
@@ -306,15 +346,21 @@ def _layers_behind(value: Value, nodes: set[Node]) -> list[Node]:
             break
         if node.op.name in PRODUCTS:
             found.append(node)
-            if len(_source(node).readers) > 1:
+            if len(_normalised(node.needed(0)).readers) > 1:
                 break
         ahead = main_operand(node)
         node = None if ahead is None else ahead.producer
     return found
 
 
-def _source(node: Node) -> Value:
-    return node.needed(0)
+def _normalised(value: Value) -> Value:
+    """What a value is the normalised or moved form of, or itself."""
+    while value.producer is not None and value.producer.op.name in NORMS | MOVEMENT:
+        ahead = main_operand(value.producer)
+        if ahead is None:
+            break
+        value = ahead
+    return value
 
 
 def layer_names(nodes: Sequence[Node], roles: Mapping[Node, str]) -> dict[Node, str]:
@@ -384,19 +430,30 @@ def constant_name(value: Value, path: Sequence[str]) -> str:
     return _purpose(value)
 
 
+_PURPOSES = {
+    "Add": "bias",
+    "Sub": "shift",
+    "Mul": "scale",
+    "Div": "divisor",
+    "MatMul": "matrix",
+    "Linear": "matrix",
+    "Gather": "table",
+    "Conv": "kernel",
+    "Where": "fill",
+    "Concat": "token",
+    "Expand": "token",
+}
+
+
 def _purpose(value: Value) -> str:
+    """What a constant is for, by the first node that reads it."""
+    if value.dtype.name == "bool":
+        return "mask"
     for user, place in value.uses:
         if isinstance(user, Node):
-            if value.dtype.name == "bool":
-                return "mask"
-            word = {"Add": "bias", "Sub": "shift", "Mul": "scale", "Div": "divisor", "MatMul": "matrix",
-                    "Linear": "matrix", "Gather": "table", "Slice": "table", "Conv": "kernel", "Where": "fill",
-                    "Concat": "token", "Expand": "token"}.get(user.op.name)  # fmt: skip
+            if user.op.name == "Slice" and place == 0:
+                return "positions" if value.dtype.is_integer else "table"
+            word = _PURPOSES.get(user.op.name)
             if word is not None:
                 return word if (user.op.name, place) != ("Gather", 1) else "indices"
     return "constant"
-
-
-def unnamed(nodes: Iterable[Node]) -> list[Node]:
-    """Nodes of no module of their own."""
-    return [node for node in nodes if not node.origin.scopes]
