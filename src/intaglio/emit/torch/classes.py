@@ -12,7 +12,7 @@ import numpy as np
 
 from intaglio.emit.names import Names, class_name, comment
 from intaglio.emit.pythonic.block import WIDTH, indented, literal, quoted, wrapped
-from intaglio.emit.torch.draft import Attribute, Draft, Layer, Stored
+from intaglio.emit.torch.draft import Attribute, Draft, Layer, Stored, Text
 from intaglio.emit.torch.words import LIBRARY, RESERVED
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
@@ -43,6 +43,10 @@ _DEFAULTS: dict[str, Any] = {
     "bidirectional": False,
     "ceil_mode": False,
     "num_parameters": 1,
+    "axis": 1,
+    "dtype": Text("torch.int8"),
+    "input_dtype": Text("torch.int8"),
+    "output_dtype": Text("torch.int8"),
 }
 
 
@@ -69,6 +73,7 @@ class Classes:
         for template in self.templates:
             self._parametrise(template)
         self.weights: dict[str, Array] = {}
+        self._used: set[str] = set()
         self._gather(root, "")
 
     def _collect(self, draft: Draft) -> None:
@@ -151,6 +156,7 @@ class Classes:
             if isinstance(attribute, Draft):
                 self._gather(attribute, f"{prefix}{name}.")
             elif isinstance(attribute, Layer):
+                self._used |= {attribute.kind} & LIBRARY.names
                 self.weights |= {f"{prefix}{name}.{key}": array for key, array in attribute.tensors.items()}
             else:
                 self.weights[f"{prefix}{name}"] = attribute.array
@@ -158,7 +164,7 @@ class Classes:
     def source(self, title: str, graph: Graph) -> str:
         """The text of the module."""
         used = set[str]().union(*(draft.used for template in self.templates for draft in template.members))
-        functions = LIBRARY.source(used)
+        functions = LIBRARY.source(used | self._used)
         parts = [self._class(template) for template in self.templates]
         parts[-1] += self._pretrained()
         parts.append(_LOAD)
@@ -231,7 +237,8 @@ class Classes:
                 if not is_default(key, value)
             ]
             texts += _dtype_texts(attribute.dtype)
-            return f"nn.{attribute.kind}({', '.join(texts)})"
+            module = "" if attribute.kind in LIBRARY else "nn."
+            return f"{module}{attribute.kind}({', '.join(texts)})"
         if isinstance(attribute, Stored):
             kinds = _dtype_texts(from_numpy(attribute.array.dtype).name)
             empty = f"torch.zeros({', '.join([shown('shape', tuple(attribute.array.shape)), *kinds])})"
@@ -297,13 +304,13 @@ def _value_text(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         return literal(np.array(value, np.float64))
     if isinstance(value, str):
-        return quoted(value)
+        return str(value) if isinstance(value, Text) else quoted(value)
     return str(tuple(int(item) for item in value)) if isinstance(value, tuple) else str(value)
 
 
 def _type_name(values: Sequence[Any]) -> str:
     kinds = {type(value).__name__ if not isinstance(value, tuple) else "tuple[int, ...]" for value in values}
-    return " | ".join(sorted({"int64": "int"}.get(kind, kind) for kind in kinds))
+    return " | ".join(sorted({"int64": "int", "Text": "torch.dtype"}.get(kind, kind) for kind in kinds))
 
 
 def _annotation(type: Type) -> str:

@@ -75,9 +75,15 @@ METHODS = frozenset(
 """What every module of PyTorch has, so that no attribute may be called so."""
 
 
+class Text(str):
+    """An argument that is written as it is."""
+
+    __slots__ = ()
+
+
 @dataclass
 class Layer:
-    """A layer of torch.nn: its class, the arguments by name, and its tensors by their names in it."""
+    """A layer of torch.nn or of the library: its class, the arguments by name, and its tensors by their names in it."""
 
     kind: str
     arguments: dict[str, Any]
@@ -85,7 +91,7 @@ class Layer:
 
     @property
     def dtype(self) -> str:
-        """The element type of its weights; counters are of their own."""
+        """The element type of its floats; counters are of their own."""
         kinds = (from_numpy(array.dtype).name for array in self.tensors.values() if is_float_array(array))
         return next(kinds, "float32")
 

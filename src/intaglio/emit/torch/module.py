@@ -14,6 +14,7 @@ from intaglio.emit.torch.draft import Draft, Layer, TorchWriter, constant_text, 
 from intaglio.emit.torch.linear import find_linear_layers
 from intaglio.emit.torch.naming import Marks
 from intaglio.emit.torch.patterns import find_attention
+from intaglio.emit.torch.quantized import find_quantized_layers
 from intaglio.emit.torch.repeats import repeated_blocks
 from intaglio.emit.torch.roles import Roles, layer_names, layer_roles
 from intaglio.emit.torch.sequential import sequential_layer
@@ -47,6 +48,7 @@ def write(wish: Wish) -> Source:
     graph = wish.graph
     find_attention(graph)
     remove_dead_code(graph, nothing_stays)
+    find_quantized_layers(graph)
     find_linear_layers(graph)
     make_sayable(graph, lambda node: _try(node, graph))
     find_linear_layers(graph)  # those that expansions are made of

@@ -264,7 +264,7 @@ def _composed(pieces: list[Piece]) -> list[Piece]:
 
 def _family(piece: Piece) -> object:
     """What blocks that may stand in one list have in common."""
-    ends = [node.op.name for node in piece.nodes if node.op.name in ("Add", "Concat", "Attention")]
+    ends = [node.op.name for node in piece.nodes if node.op.name in ("Add", "QLinearAdd", "Concat", "Attention")]
     return piece.is_wide, ends[-1] if ends else "", frozenset(node.op.name for node in piece.layers)
 
 
@@ -418,12 +418,12 @@ def class_of(piece: Piece) -> str:
     """What a block is called by what is in it."""
     names = Counter(node.op.name for node in piece.nodes)
     products = sum(names[name] for name in PRODUCTS)
-    convolutions = names["Conv"] + names["QuantizedConv"]
+    convolutions = names["Conv"] + names["QLinearConv"]
     if names["Attention"] or (names["Softmax"] and names["MatMul"]):
         return "TransformerLayer" if products > 2 else "AttentionLayer"
     if any(names[name] for name in RECURRENT):
         return "RecurrentLayer"
-    end = next((node for node in reversed(piece.nodes) if node.op.name in ("Add", "Concat")), None)
+    end = next((node for node in reversed(piece.nodes) if node.op.name in ("Add", "QLinearAdd", "Concat")), None)
     if end is not None and end.op.name == "Concat":
         own = {value for node in piece.nodes for value in node.outputs}
         has_input = any(value is not None and value not in own and value.constant is None for value in end.inputs)

@@ -35,7 +35,8 @@ NORMS = frozenset(
 POINTWISE = _ACTIVATIONS | NORMS | {"Dropout", "FakeQuantize", "QuantizeLinear", "DequantizeLinear"}
 """Operators that follow a layer and belong to it."""
 
-PRODUCTS = frozenset("Conv ConvTranspose Linear QuantizedConv QuantizedLinear DynamicLinear".split())
+_CONVOLUTIONS = frozenset(["Conv", "ConvTranspose", "QLinearConv"])
+PRODUCTS = _CONVOLUTIONS | {"Linear", "QLinearMatMul", "QGemm", "DynamicLinear"}
 """Layers that multiply by their weights."""
 
 POOLS = frozenset(["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"])
@@ -207,7 +208,7 @@ class Roles:
                 self._mark_back_to(value, short[0], "shortcut")
                 return
             is_linear = len(deep) == 2 and all(each.op.name == "Linear" for each in deep)
-            if is_linear and _normalised(deep[-1].needed(0)) is value and value.producer in self._nodes:
+            if is_linear and value in _sources(deep[-1]) and value.producer in self._nodes:
                 self._mark_back_to(other, deep[-1], "mlp")
 
     def _mark_back_to(self, value: Value, end: Node, word: str) -> None:
@@ -265,6 +266,9 @@ class Roles:
             return "embedding"
         if name in MOVEMENT:
             first = node.needed(0)
+            index = node.needed(1).constant if name == "Gather" else None
+            if index is not None and index.ndim == 0:
+                return {0: "first", -1: "last"}.get(int(index), "selected")
             return _purpose(first) if first.constant is not None else self._kept(first)
         if name in _COMPARISONS or (name == "Where" and all(_is_constant(each) for each in node.inputs[1:])):
             return "mask"
@@ -346,21 +350,22 @@ def _layers_behind(value: Value, nodes: set[Node]) -> list[Node]:
             break
         if node.op.name in PRODUCTS:
             found.append(node)
-            if len(_normalised(node.needed(0)).readers) > 1:
+            if any(len(value.readers) > 1 for value in _sources(node)):
                 break
         ahead = main_operand(node)
         node = None if ahead is None else ahead.producer
     return found
 
 
-def _normalised(value: Value) -> Value:
-    """What a value is the normalised or moved form of, or itself."""
-    while value.producer is not None and value.producer.op.name in NORMS | MOVEMENT:
-        ahead = main_operand(value.producer)
+def _sources(node: Node) -> list[Value]:
+    """What a layer reads, and what that is the normalised or moved form of."""
+    found = [node.needed(0)]
+    while found[-1].producer is not None and found[-1].producer.op.name in NORMS | MOVEMENT:
+        ahead = main_operand(found[-1].producer)
         if ahead is None:
             break
-        value = ahead
-    return value
+        found.append(ahead)
+    return found
 
 
 def layer_names(nodes: Sequence[Node], roles: Mapping[Node, str]) -> dict[Node, str]:
@@ -378,7 +383,7 @@ def layer_names(nodes: Sequence[Node], roles: Mapping[Node, str]) -> dict[Node, 
 def _layer_word(node: Node) -> str | None:
     name, weight = node.op.name, node.optional(1)
     has_weight = weight is not None and weight.constant is not None
-    if name in ("Conv", "ConvTranspose", "QuantizedConv") and (has_weight or name == "QuantizedConv"):
+    if name in _CONVOLUTIONS and has_weight:
         groups = getattr(node.op, "group", 1)
         channels = node.needed(0).tensor.shape
         return "depthwise" if groups > 1 and channels is not None and channels[1] == groups else "conv"
@@ -391,7 +396,7 @@ def _layer_word(node: Node) -> str | None:
     if name == "Gather" and node.needed(0).constant is not None and node.needed(0).constant.ndim == 2:
         return "embedding"
     return {"PRelu": "prelu", "FakeQuantize": "quantize", "QuantizeLinear": "quantize",
-            "DequantizeLinear": "dequantize"}.get(name)  # fmt: skip
+            "DequantizeLinear": "dequantize", "QLinearAdd": "add"}.get(name)  # fmt: skip
 
 
 def layer_roles(nodes: Sequence[Node], roles: Roles) -> dict[Node, str]:
