@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -102,7 +103,8 @@ class Classes:
 
     def _give(self, name: str) -> str:
         """A name for a class, with a number at its end where others have it already."""
-        return self._names.give(name).replace("_", "")
+        given = self._names.give(name)
+        return given if name[-1].isdigit() else given.replace("_", "")
 
     def _key(self, draft: Draft) -> object:
         """What drafts of one class have in common: all but numbers, tensors and comments."""
@@ -265,7 +267,8 @@ class Classes:
             is_short = len(code) == 1 and len(code[0]) + len(note) + 12 <= 118
             lines += indented([f"{code[0]}  # {note}"] if note and is_short else code)
         result = ", ".join(text for text, _ in draft.outputs)
-        return _looped([*lines, f"    return {result or 'None'}"])
+        counts = Counter(name.partition(".")[0] for name in draft.attributes if "." in name)
+        return _looped([*lines, f"    return {result or 'None'}"], counts)
 
     def _pretrained(self) -> list[str]:
         if self.weights:
@@ -338,8 +341,11 @@ def _shapes(draft: Draft) -> list[str]:
 _CALL = re.compile(r"^(\s*)(\w+) = self\.(\w+)\[(\d+)\]\((\w+)((?:, \w+)*)\)(?:  #.*)?$")
 
 
-def _looped(lines: list[str]) -> list[str]:
-    """Calls of all items of a list one after the other, each with what the one before gave, as a loop."""
+def _looped(lines: list[str], counts: Mapping[str, int]) -> list[str]:
+    """Calls of all items of a list one after the other, each with what the one before gave, as a loop.
+
+    `counts` has the number of items of each list.
+    """
     found: list[str] = []
     place = 0
     while place < len(lines):
@@ -357,7 +363,9 @@ def _looped(lines: list[str]) -> list[str]:
         last_name = calls[-1][2] if calls else ""
         middle = {call[2] for call in calls[:-1]} - {last_name}
         is_loop = len(calls) > 1 and calls[0][4] == "0" and not any(_is_read(name, lines[end:]) for name in middle)
-        is_loop = is_loop and calls[0][5] not in calls[0][6].split(", ")
+        if is_loop:
+            changed = {calls[0][5], *(call[2] for call in calls)}
+            is_loop = len(calls) == counts.get(calls[0][3]) and changed.isdisjoint(calls[0][6].split(", "))
         if is_loop:
             margin, item = calls[0][1], calls[0][3].removesuffix("s") or "item"
             item = item if item != calls[0][3] else f"{item}_item"

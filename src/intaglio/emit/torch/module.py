@@ -18,7 +18,7 @@ from intaglio.emit.torch.quantized import find_quantized_layers
 from intaglio.emit.torch.repeats import repeated_blocks
 from intaglio.emit.torch.roles import Roles, layer_names, layer_roles
 from intaglio.emit.torch.sequential import sequential_layer
-from intaglio.emit.torch.structure import Group, Item, Path, all_groups, arrange, chain_of, hoist, is_container
+from intaglio.emit.torch.structure import Group, Item, Path, adopt, all_groups, arrange, chain_of, hoist, is_container
 from intaglio.emit.torch.weight_scopes import weight_paths
 from intaglio.emit.torch.words import LIBRARY, PRINTERS, language
 from intaglio.ir.dim import symbols
@@ -79,6 +79,8 @@ class _Structure:
         self.types: dict[Path, str] = {}
         if not any(self.paths.values()):
             self.paths, self.types = repeated_blocks(self.nodes, self.free)
+        else:
+            adopt(self.nodes, self.paths, self.free)
         hoist(self.nodes, self.paths, self.free)
         for node in self.nodes:
             self.types |= scope_types(node)

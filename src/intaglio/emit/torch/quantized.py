@@ -69,7 +69,7 @@ def _join_rounding(node: Node) -> None:
     if parameters[0].ndim and node.op.axis != before.op.axis:
         return
     inputs = [value for value in before.inputs if value is not None]
-    _replace(node, FakeQuantize(axis=node.op.axis), inputs)
+    _replace(node, FakeQuantize(axis=node.op.axis), inputs, node)
 
 
 def _parameters(node: Node) -> tuple[Array, Array] | None:
@@ -117,7 +117,8 @@ def _join_dynamic(node: Node) -> None:
     bias = None if add is None else next((value for value in add.inputs if value is not product.output), None)
     if add is not None and bias is not None and bias.constant is not None and bias.constant.shape == (columns,):
         end, inputs = add, [*inputs, bias]
-    _replace(end, DynamicLinear(), inputs)
+    made = [each for each in (node, cast, product, end) if each is not None]
+    _replace(end, DynamicLinear(), inputs, max(made, key=lambda each: len(each.origin.scopes)))
 
 
 def _weight_scale(product: Node, result: Value, dynamic_scale: Value) -> Value | None:
@@ -134,9 +135,9 @@ def _fits(value: Value, columns: int) -> bool:
     return constant is not None and (constant.size == 1 or constant.shape == (columns,)) and constant.ndim < 2
 
 
-def _replace(node: Node, op: Op, inputs: Sequence[Value]) -> None:
+def _replace(node: Node, op: Op, inputs: Sequence[Value], source: Node) -> None:
     assert node.graph is not None
-    (result,) = Builder(node.graph, before=node, origin=node.origin).add(op, inputs, 1, [node.output.name])
+    (result,) = Builder(node.graph, before=node, origin=source.origin).add(op, inputs, 1, [node.output.name])
     node.output.replace_uses(result)
     node.graph.remove(node)
 

@@ -100,7 +100,7 @@ def _attributes(node: Node) -> object:
     if next(op.subgraphs(), None) is not None:
         return id(node)
     chosen = [each.name for each in op.attributes() if each.name not in _SIZES]
-    return tuple((name, name != "group" and repr(getattr(op, name)) or op.group > 1) for name in chosen)
+    return tuple((name, (name != "group" and repr(getattr(op, name))) or op.group > 1) for name in chosen)
 
 
 def _is_chain(nodes: Sequence[Node], free: frozenset[Value]) -> bool:
@@ -289,7 +289,9 @@ def _runs(pieces: Sequence[Piece], period: int) -> Iterator[tuple[int, int]]:
     place = 0
     while place + 2 * period <= len(pieces):
         length = 0
-        while place + length + period < len(pieces) and _is_same(pieces[place + length], pieces[place + length + period]):
+        while place + length + period < len(pieces) and _is_same(
+            pieces[place + length], pieces[place + length + period]
+        ):
             length += 1
         if length >= period:
             count = length // period + 1
@@ -366,7 +368,9 @@ def _is_at_once(places: Sequence[int], length: int, least: int) -> bool:
 def _is_power(kinds: Sequence[object]) -> bool:
     """Whether a row is a shorter one several times."""
     length = len(kinds)
-    return any(length % part == 0 and tuple(kinds[:part]) * (length // part) == tuple(kinds) for part in range(1, length))
+    return any(
+        length % part == 0 and tuple(kinds[:part]) * (length // part) == tuple(kinds) for part in range(1, length)
+    )
 
 
 def _placed(pieces: Sequence[Piece]) -> tuple[dict[Node, Path], dict[Path, str]]:
@@ -433,7 +437,9 @@ def class_of(piece: Piece) -> str:
         return "InvertedResidual" if end is not None else "SeparableBlock"
     if end is not None and convolutions:
         has_shortcut = _has_shortcut(piece, end)
-        return ("Projection" if has_shortcut else "") + ("Bottleneck" if convolutions - has_shortcut > 2 else "ResidualBlock")
+        return ("Projection" if has_shortcut else "") + (
+            "Bottleneck" if convolutions - has_shortcut > 2 else "ResidualBlock"
+        )
     return "ConvBlock" if convolutions else "FeedForward" if products else "Block"
 
 

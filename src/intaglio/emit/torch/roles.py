@@ -18,17 +18,15 @@ from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
 
 MOVEMENT = frozenset(
-    "Reshape Transpose Flatten Squeeze Unsqueeze Cast Expand Slice Pad Identity Tile BitCast Gather Quantize".split()
+    ["Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Cast", "Expand", "Slice", "Pad", "Identity", "Tile", "BitCast", "Gather", "Quantize"]
 )
 """What a value was before these, it is behind them."""
 
 _ACTIVATIONS = frozenset(
-    "Relu LeakyRelu PRelu Sigmoid Tanh Elu Selu Celu Gelu Swish HardSwish HardSigmoid Softplus Mish Clip Softsign "
-    "ThresholdedRelu Erf".split()
+    ["Relu", "LeakyRelu", "PRelu", "Sigmoid", "Tanh", "Elu", "Selu", "Celu", "Gelu", "Swish", "HardSwish", "HardSigmoid", "Softplus", "Mish", "Clip", "Softsign", "ThresholdedRelu", "Erf"]
 )
 NORMS = frozenset(
-    "BatchNormalization LayerNormalization InstanceNormalization GroupNormalization RMSNormalization LRN "
-    "LpNormalization".split()
+    ["BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization", "LRN", "LpNormalization"]
 )
 """Normalisations, with weights or without."""
 
@@ -45,7 +43,7 @@ POOLS = frozenset(["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool
 RECURRENT = frozenset(["LSTM", "GRU", "RNN"])
 """Layers that go along time."""
 
-_COMPARISONS = frozenset("Equal Less LessOrEqual Greater GreaterOrEqual And Or Not Xor IsNaN IsInf".split())
+_COMPARISONS = frozenset(["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not", "Xor", "IsNaN", "IsInf"])
 _WORDS = {
     "Attention": "attention",
     "Gather": "embedding",
@@ -69,15 +67,11 @@ _WORDS = {
     "Size": "count",
     "CumSum": "sums",
     "Einsum": "product",
+    "ConstantOfShape": "filled",
 }
-_ARITHMETIC = {"Add": "total", "Sub": "difference", "Mul": "product", "Div": "ratio", "MatMul": "product"}
+_ARITHMETIC = frozenset(["Add", "Sub", "Mul", "Div", "MatMul"])
 _GENERIC = frozenset(
-    "v t x y z val value values tensor tmp temp out output outputs onnx node op result gpu cpu self blob data variable "
-    "input inputs arg args param getitem view clone contiguous copy to float int long detach default bias weight "
-    "addmm mm bmm convolution linear layer norm native batch no training scaled dot product silu embedding select "
-    "unbind chunk cat permute expand full ones zeros arange alias size div sub mul add matmul readvariableop biasadd "
-    "fusedbatchnormv3 const constant of shape nd w b n e h f g quantized quant dequantized dequantize quantize scale "
-    "scales zero point r s p c k d i j l m o q u".split()
+    ["v", "t", "x", "y", "z", "val", "value", "values", "tensor", "tmp", "temp", "out", "output", "outputs", "onnx", "node", "op", "result", "gpu", "cpu", "self", "blob", "data", "variable", "input", "inputs", "arg", "args", "param", "getitem", "view", "clone", "contiguous", "copy", "to", "float", "int", "long", "detach", "default", "bias", "weight", "addmm", "mm", "bmm", "convolution", "linear", "layer", "norm", "native", "batch", "no", "training", "scaled", "dot", "product", "silu", "embedding", "select", "unbind", "chunk", "cat", "permute", "expand", "full", "ones", "zeros", "arange", "alias", "size", "div", "sub", "mul", "add", "matmul", "readvariableop", "biasadd", "fusedbatchnormv3", "const", "constant", "of", "shape", "nd", "w", "b", "n", "e", "h", "f", "g", "quantized", "quant", "dequantized", "dequantize", "quantize", "scale", "scales", "zero", "point", "r", "s", "p", "c", "k", "d", "i", "j", "l", "m", "o", "q", "u"]
 )
 
 
@@ -103,11 +97,17 @@ def own_name(value: Value, is_root: bool) -> str | None:
     hint = re.sub(r"(_\d+)+$", "", value_hint(value))
     if is_root and value.producer is None:
         return hint
-    if is_root and value.is_output and not re.fullmatch(r"[a-z]{0,2}_?\d*", hint):
+    if is_root and value.is_output and not _is_numbered(value):
         return hint
     if not is_telling(hint) or (not is_root and (re.search(r"\d", hint) or "." in hint or value.is_output)):
         return None
     return hint
+
+
+def _is_numbered(value: Value) -> bool:
+    """Whether the name of a result says no more than which operator gave it, or its number."""
+    is_named = is_telling(value.name) or not re.search(r"\d", value.name)
+    return not is_named or value_hint(value) != value.name.rpartition("/")[2]
 
 
 class Roles:
@@ -134,7 +134,9 @@ class Roles:
             elif name in ("Sigmoid", "HardSigmoid") and _is_gate(node):
                 self._known.setdefault(node.output, "gate")
             elif name == "Add" and len(node.inputs) == 2:
-                self._mark_shortcut(node)
+                self._mark_shortcut(node.needed(0), node.needed(1))
+            elif name == "QLinearAdd":
+                self._mark_shortcut(node.needed(0), node.needed(3))
             elif name == "Concat":
                 self._mark_branches(node)
 
@@ -171,7 +173,7 @@ class Roles:
             if node is None or node not in self._nodes or len(node.outputs) > 1:
                 break
             self._known[value] = word
-            if node.op.name not in MOVEMENT and node.op.name not in ("Mul", "Div"):
+            if (node.op.name not in MOVEMENT and node.op.name not in ("Mul", "Div")) or _is_selection(node):
                 break
             value = main_operand(node)
         if value is not None and value not in self._known and value.producer is not None:
@@ -199,10 +201,9 @@ class Roles:
                 return
             value = ahead
 
-    def _mark_shortcut(self, node: Node) -> None:
+    def _mark_shortcut(self, left: Value, right: Value) -> None:
         """A layer beside a deeper path to the same sum is a shortcut; layers whose result is added again, an MLP."""
-        for place in (0, 1):
-            value, other = node.needed(place), node.needed(1 - place)
+        for value, other in ((left, right), (right, left)):
             short, deep = _layers_behind(value, self._nodes), _layers_behind(other, self._nodes)
             if len(short) == 1 and len(deep) > 1 and short[0].needed(0) is deep[-1].needed(0):
                 self._mark_back_to(value, short[0], "shortcut")
@@ -256,7 +257,7 @@ class Roles:
         if node is None:
             return "x"
         if self._is_root and value in self._outputs:
-            return {"Linear": "logits", "Gemm": "logits", "Softmax": "probabilities"}.get(node.op.name, "output")
+            return {"Linear": "logits", "Softmax": "probabilities"}.get(node.op.name, "output")
         return self._by_operator(node, node.outputs.index(value))
 
     def _by_operator(self, node: Node, place: int) -> str:
@@ -266,9 +267,8 @@ class Roles:
             return "embedding"
         if name in MOVEMENT:
             first = node.needed(0)
-            index = node.needed(1).constant if name == "Gather" else None
-            if index is not None and index.ndim == 0:
-                return {0: "first", -1: "last"}.get(int(index), "selected")
+            if _is_selection(node):
+                return {"0": "first", "-1": "last"}.get(str(node.needed(1).constant), "selected")
             return _purpose(first) if first.constant is not None else self._kept(first)
         if name in _COMPARISONS or (name == "Where" and all(_is_constant(each) for each in node.inputs[1:])):
             return "mask"
@@ -313,12 +313,19 @@ def main_operand(node: Node) -> Value | None:
     return next((value for value in node.inputs if value is not None and value.constant is None), None)
 
 
+def _is_selection(node: Node) -> bool:
+    """Whether a node takes one entry along an axis."""
+    index = node.needed(1).constant if node.op.name == "Gather" else None
+    return index is not None and index.ndim == 0
+
+
 def _is_constant(value: Value | None) -> bool:
     return value is not None and value.constant is not None
 
 
 def _is_tensor(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and value.type.dtype.is_float and bool(value.type.shape)
+    is_number = isinstance(value.type, TensorType) and (value.type.dtype.is_float or value.type.dtype.bits == 8)
+    return is_number and isinstance(value.type, TensorType) and bool(value.type.shape)
 
 
 def _is_image(value: Value) -> bool:
@@ -346,7 +353,7 @@ def _layers_behind(value: Value, nodes: set[Node]) -> list[Node]:
     found: list[Node] = []
     node = value.producer
     for _ in range(40):
-        if node is None or node not in nodes or node.op.name == "Add":
+        if node is None or node not in nodes or node.op.name in ("Add", "QLinearAdd"):
             break
         if node.op.name in PRODUCTS:
             found.append(node)
@@ -409,7 +416,7 @@ def layer_roles(nodes: Sequence[Node], roles: Roles) -> dict[Node, str]:
                 found[node] = word
             elif word == "shortcut":
                 found[node] = "shortcut"
-            elif all(_is_split_for_attention(user, roles) for user in node.output.readers) and node.output.readers:
+            elif _are_parts_of_attention(node.output, roles):
                 found[node] = "qkv"
             elif roles.of(node.needed(0)) == "attention":
                 found[node] = "out"
@@ -417,10 +424,12 @@ def layer_roles(nodes: Sequence[Node], roles: Roles) -> dict[Node, str]:
     return {node: word for node, word in found.items() if counts[word] == 1}
 
 
-def _is_split_for_attention(node: Node, roles: Roles) -> bool:
-    if node.op.name in ("Reshape", "Transpose", "Add"):
-        return bool(node.output.readers) and all(_is_split_for_attention(user, roles) for user in node.output.readers)
-    return node.op.name == "Split" and {roles.of(value) for value in node.outputs} == {"query", "key", "value"}
+def _are_parts_of_attention(value: Value, roles: Roles) -> bool:
+    """Whether queries, keys and values are parts of a value."""
+    users = value.readers
+    if len(users) == 1 and users[0].op.name in ("Reshape", "Transpose", "Add", "Squeeze"):
+        return _are_parts_of_attention(users[0].output, roles)
+    return {roles.of(each) for user in users for each in user.outputs} == {"query", "key", "value"}
 
 
 def constant_name(value: Value, path: Sequence[str]) -> str:
@@ -430,7 +439,7 @@ def constant_name(value: Value, path: Sequence[str]) -> str:
     if "." in hint and path:
         hint = hint.rpartition(".")[2]
     words = {word for word in re.split(r"[\W_\d]+", hint.lower()) if word}
-    if is_telling(hint) or words & {"weight", "bias", "scale", "step", "w", "b"} and not path:
+    if is_telling(hint) or (not path and words & {"weight", "bias", "scale", "step", "w", "b"}):
         return hint if not path else re.sub(r"\d+", "", hint).strip("_") or "constant"
     return _purpose(value)
 
