@@ -60,22 +60,29 @@ const Axis = struct {
 
     /// Where a resized element lies in the original axis.
     fn place(axis: Axis, options: Options, index: usize) f64 {
-        const x = asFloat(f64, index);
-        const size, const resized = .{ asFloat(f64, axis.size), asFloat(f64, axis.resized) };
-        const scale: f64 = @as(f32, @floatCast(axis.scale));
-        const centred = (if (axis.is_exact) (x + 0.5) * size / resized else (x + 0.5) / scale) - 0.5;
-        const found = switch (options.coordinates) {
-            .asymmetric => if (axis.is_exact) x * size / resized else x / scale,
-            .align_corners => if (axis.resized > 1) x * (size - 1) / (axis.length - 1) else 0,
+        if (options.kind != .nearest) return axis.placeIn(f32, options.coordinates, index);
+        const found = axis.placeIn(f64, options.coordinates, index);
+        return if (axis.is_exact and options.coordinates != .tf_crop_and_resize) found else @as(f32, @floatCast(found));
+    }
+
+    /// Interpolated places are of single precision, nearest ones of double: halves must come out exactly there.
+    fn placeIn(axis: Axis, comptime F: type, coordinates: Coordinates, index: usize) F {
+        const x = asFloat(F, index);
+        const size, const resized, const scale = .{ asFloat(F, axis.size), asFloat(F, axis.resized), asFloat(F, asFloat(f32, axis.scale)) };
+        const start, const end = .{ asFloat(F, axis.start), asFloat(F, axis.end) };
+        const is_exact = F == f64 and axis.is_exact;
+        const centred = (if (is_exact) (x + 0.5) * size / resized else (x + 0.5) / scale) - 0.5;
+        return switch (coordinates) {
+            .asymmetric => if (is_exact) x * size / resized else x / scale,
+            .align_corners => if (axis.resized > 1) x * (size - 1) / (asFloat(F, axis.length) - 1) else 0,
             .tf_crop_and_resize => if (axis.resized > 1)
-                axis.start * (size - 1) + x * (axis.end - axis.start) * (size - 1) / (resized - 1)
+                start * (size - 1) + x * (end - start) * (size - 1) / (resized - 1)
             else
-                0.5 * (axis.start + axis.end) * (size - 1),
+                0.5 * (start + end) * (size - 1),
             .pytorch_half_pixel => if (axis.resized > 1) centred else 0,
-            .half_pixel_symmetric => if (axis.is_exact) centred else size / 2 * (1 - resized / (scale * size)) + centred,
+            .half_pixel_symmetric => if (is_exact) centred else size / 2 * (1 - resized / (scale * size)) + centred,
             .half_pixel => centred,
         };
-        return if (axis.is_exact and options.coordinates != .tf_crop_and_resize) found else @as(f32, @floatCast(found));
     }
 };
 
