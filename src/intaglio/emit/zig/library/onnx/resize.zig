@@ -241,6 +241,7 @@ const Padding = enum { zeros, border, reflection };
 pub fn GridSample(c: *Context, comptime attribute: anytype, in: anytype, out: anytype) Error!void {
     const x, const grid = .{ in[0], in[1] };
     const T = Of(@TypeOf(x));
+    const F = if (Of(@TypeOf(grid)) == f64) f64 else f32;
     const sampler: Sampler = .{
         .kind = comptime std.meta.stringToEnum(Kind, get(attribute, "mode", @as([]const u8, "linear"))).?,
         .padding = comptime std.meta.stringToEnum(Padding, get(attribute, "padding_mode", @as([]const u8, "zeros"))).?,
@@ -255,7 +256,7 @@ pub fn GridSample(c: *Context, comptime attribute: anytype, in: anytype, out: an
     const places = try c.alloc(f64, count);
     for (0..x.shape[0]) |n| for (0..points) |point| {
         for (places, 0..) |*place, axis| {
-            place.* = sampler.placeOf(asFloat(f64, grid.data[(n * points + point) * count + count - 1 - axis]), axis);
+            place.* = sampler.placeOf(asFloat(F, grid.data[(n * points + point) * count + count - 1 - axis]), axis);
         }
         for (0..x.shape[1]) |channel| {
             const image = x.data[(n * x.shape[1] + channel) * plane ..][0..plane];
@@ -272,17 +273,17 @@ const Sampler = struct {
     is_aligned: bool,
     sizes: []const usize,
 
-    fn placeOf(s: Sampler, position: f64, axis: usize) f64 {
-        const size = asFloat(f64, s.sizes[axis]);
+    fn placeOf(s: Sampler, position: anytype, axis: usize) @TypeOf(position) {
+        const size = asFloat(@TypeOf(position), s.sizes[axis]);
         const place = if (s.is_aligned) (position + 1) / 2 * (size - 1) else ((position + 1) * size - 1) / 2;
         return if (s.kind == .cubic) place else s.fold(place, axis);
     }
 
-    fn fold(s: Sampler, place: f64, axis: usize) f64 {
-        const size = asFloat(f64, s.sizes[axis]);
+    fn fold(s: Sampler, place: anytype, axis: usize) @TypeOf(place) {
+        const size = asFloat(@TypeOf(place), s.sizes[axis]);
         return switch (s.padding) {
             .zeros => place,
-            .border => math.clamp(place, 0, size - 1),
+            .border => functions.bounded(place, 0, size - 1),
             .reflection => if (s.is_aligned) reflect(place, 0, size - 1) else reflect(place, -0.5, size - 0.5),
         };
     }
@@ -317,7 +318,7 @@ const Sampler = struct {
 };
 
 /// A place folded back into a range as often as needed.
-fn reflect(place: f64, low: f64, high: f64) f64 {
+fn reflect(place: anytype, low: @TypeOf(place), high: @TypeOf(place)) @TypeOf(place) {
     const span = high - low;
     if (span <= 0) return low;
     const rest = @mod(place - low, 2 * span);
