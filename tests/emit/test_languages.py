@@ -197,15 +197,40 @@ CASES = {
         y = RoiAlign <mode = "max", output_height = 2, output_width = 2> (x, r, b) }""",
         [np.where(np.arange(16).reshape(1, 1, 4, 4) == 5, np.nan, drawn(1, 1, 4, 4)).astype(np.float32)],
     ),
-    "sizes of bytes that are only checked": Case(
-        """g (uint8[2, 3, 5] x) => (y) <int64[3] s = {2, 3, 4}> {
-        y = Resize <antialias = 1, mode = "linear"> (x, , , s) }""",
-        [np.arange(30, dtype=np.uint8).reshape(2, 3, 5)],
+    "sizes that are only checked": Case(
+        "g (int32[n, 1, m] x) => (y) <int64[3] s = {8, 1, 2}> { y = Expand (x, s) }",
+        [np.arange(16, dtype=np.int32).reshape(8, 1, 2)],
     ),
     "a mask of one axis": Case(
         """g (float[2, 1, 3, 4] q, float[2, 1, 4, 5] k, float[2, 1, 5, 4] v, float[5] m) => (y) {
         s = MatMul (q, k) a = Add (s, m) p = Softmax (a) y = MatMul (p, v) }""",
         [drawn(2, 1, 3, 4), drawn(2, 1, 4, 5), drawn(2, 1, 5, 4), drawn(5)],
+    ),
+    "rows of no round, whose sizes change from round to round": Case(
+        """g (float[a, b] x, int64 n) => (y, r) {
+        y, r = Loop (n, , x) <body = b (int64 i, bool k, float[p, q] v) => (bool j, float[s, t] w, float[u, z] e) {
+            j = Identity (k) w = Concat <axis = 0> (v, v) e = Concat <axis = 1> (v, v) }> }""",
+        [drawn(2, 3), np.array(0)],
+        {"zig": "rows that no round gave have sizes of 0"},
+    ),
+    "rows of no round, whose rank a branch decides": Case(
+        """g (float[a, b] x, bool f, int64 n) => (y, r) <int64[1] o = {0}, float h = {0.5}> {
+        c = If (f) <then_branch = t () => (d) { d = Unsqueeze (x, o) }, else_branch = e () => (d) { d = Neg (x) }>
+        y, r = Loop (n, , c) <body = b (int64 i, bool k, float[] v) => (bool j, w, e) {
+            j = Identity (k) w = Neg (v) m = Cast <to = 1> (i) a = Add (v, m) e = Mul (a, h) }> }""",
+        [drawn(2, 3), np.array(True), np.array(0)],
+        {
+            **dict.fromkeys(("c:readable", "c:fast", "wasm"), "ranks must be known"),
+            "zig": "rows that no round gave have no axes where their rank is open",
+        },
+    ),
+    "slices of nothing": Case(
+        """g (float[a, b] x, float[a] s) => (y, r) {
+        y, r = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1],
+            body = b (float[p] v, float[q] c) => (float[p] w, float[o] e) {
+            w = Add (v, c) e = Concat <axis = 0> (c, c) }> (s, x) }""",
+        [drawn(3, 0), drawn(3)],
+        {"zig": "rows that no round gave have sizes of 0"},
     ),
     "large matrices of open sizes": Case(
         "g (int8[a, b] x, int8[b, c] w, int8 z) => (y) { y = MatMulInteger (x, w, , z) }",
@@ -307,6 +332,20 @@ def test_zig(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_webassembly(name: str) -> None:
     check("wasm", CASES[name])
+
+
+@pytest.mark.parametrize("language", ["python", "torch"])
+def test_a_first_round_that_fails_leaves_no_rows(language: str) -> None:
+    if language == "torch":
+        pytest.importorskip("torch", reason="exported PyTorch code needs PyTorch")
+    text = """g (float[a, b] x, bool f, int64 n) => (r) <int64[1] o = {0}> {
+        c = If (f) <then_branch = t () => (d) { d = Unsqueeze (x, o) }, else_branch = e () => (d) { d = Neg (x) }>
+        r = Loop (n, ) <body = b (int64 i, bool k) => (bool j, e) {
+            j = Identity (k) e = Gather <axis = 1> (c, i) }> }"""
+    rows = results(language, Case(text, [drawn(0, 3), np.array(True), np.array(0)]))[0]
+    assert (rows.dtype, rows.size) == (np.float32, 0)
+    rows = results(language, Case(text, [drawn(2, 3), np.array(True), np.array(2)]))[0]
+    np.testing.assert_array_equal(rows, drawn(2, 3)[:, None])
 
 
 @pytest.mark.parametrize(("language", "options"), [("torch", {}), ("onnx", {"opset": 17})])

@@ -344,7 +344,7 @@ def _looped(lines: list[str]) -> list[str]:
 
 
 def _imports(code: str) -> list[str]:
-    standard = [name for name in ("itertools", "math") if re.search(rf"\b{name}\.", code)]
+    standard = [name for name in ("contextlib", "itertools", "math") if re.search(rf"\b{name}\.", code)]
     lines = [
         "from __future__ import annotations",
         "",

@@ -206,7 +206,7 @@ def stack_rows(rows: list[Tensor], shape: tuple[int, ...], dtype: torch.dtype, a
     """Tensors as one with an axis more; without any, an empty tensor of their shape."""
     if rows:
         return torch.stack(rows, dim=axis)
-    sizes = list(shape)
+    sizes = [max(size, 0) for size in shape]
     sizes.insert(axis % (len(sizes) + 1), 0)
     return torch.zeros(sizes, dtype=dtype)
 
