@@ -224,6 +224,14 @@ CASES = {
             "zig": "rows that no round gave have no axes where their rank is open",
         },
     ),
+    "parts of an empty axis": Case(
+        """g (float[2, n] x) => (a, b, c) <int64 three = {3}, int64[1] none = {0}> {
+        s = SplitToSequence <axis = 1> (x, three) a = SequenceLength (s)
+        t = SplitToSequence <axis = 1> (x) b = SequenceLength (t)
+        u = SplitToSequence <axis = 1> (x, none) c = SequenceLength (u) }""",
+        [drawn(2, 0)],
+        dict.fromkeys(("c:readable", "c:fast", "wasm"), "sequences have no words in C"),
+    ),
     "slices of nothing": Case(
         """g (float[a, b] x, float[a] s) => (y, r) {
         y, r = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1],

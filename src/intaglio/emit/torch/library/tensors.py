@@ -213,6 +213,8 @@ def stack_rows(rows: list[Tensor], shape: tuple[int, ...], dtype: torch.dtype, a
 
 def split_to_list(x: Tensor, sizes: Any, axis: int, keep: bool) -> list[Tensor]:
     """Parts of x along an axis: of the given sizes, of one size, or single slices."""
+    if not x.shape[axis] and not isinstance(sizes, list):
+        return []
     parts = list(torch.split(x, 1 if sizes is None else sizes, dim=axis))
     return parts if keep else [part.squeeze(axis) for part in parts]
 
