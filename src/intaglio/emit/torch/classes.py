@@ -386,7 +386,7 @@ def _is_read(name: str, lines: Sequence[str]) -> bool:
 
 
 def _imports(code: str) -> list[str]:
-    standard = [name for name in ("itertools", "math") if re.search(rf"\b{name}\.", code)]
+    standard = [name for name in ("contextlib", "itertools", "math") if re.search(rf"\b{name}\.", code)]
     lines = [
         "from __future__ import annotations",
         "",

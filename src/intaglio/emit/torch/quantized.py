@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from intaglio.emit.python.words import has_defaults
-from intaglio.emit.pythonic.block import Site, UnsayableError
+from intaglio.emit.pythonic.block import Site, UnprintableError
 from intaglio.emit.torch.draft import Text, TorchWriter
 from intaglio.emit.torch.words import PRINTERS, checked, dtype_text, says
 from intaglio.ir.build import Builder
@@ -145,7 +145,7 @@ def _replace(node: Node, op: Op, inputs: Sequence[Value], source: Node) -> None:
 def _hold(site: Site, kind: str, arguments: dict[str, Any], tensors: dict[str, Array], *operands: int) -> str:
     """The call of a layer of the library that the module then holds."""
     if not isinstance(site.writer, TorchWriter):
-        raise UnsayableError("no module to hold the layer")
+        raise UnprintableError("no module to hold the layer")
     name = site.writer.draft.add_layer(site.node, kind, arguments, tensors)
     return f"self.{name}({', '.join(site.x(place) for place in operands or (0,))})"
 
@@ -167,7 +167,7 @@ def print_rounding(site: Site) -> str:
     else:
         found = _parameters(site.node)
     if found is None or (name == "QuantizeLinear" and site.value(0).dtype != FLOAT32):
-        raise UnsayableError("a scale that is no constant, one of blocks, or a wide type")
+        raise UnprintableError("a scale that is no constant, one of blocks, or a wide type")
     scale, zero_point = found
     arguments: dict[str, Any] = {} if scale.ndim == 0 else {"channels": scale.size, "axis": site.op.axis}
     arguments["dtype"] = _dtype(from_numpy(zero_point.dtype))
@@ -208,7 +208,7 @@ def _per_channel(value: Value | None, count: int) -> Array:
 
 
 def _layer(site: Site, operands: Sequence[int], weight: Array) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The types and tensors that quantized layers share; raises UnsayableError where one is no constant.
+    """The types and tensors that quantized layers share; raises UnprintableError where one is no constant.
 
     `operands` are the places of the input's scale and zero point, those of the weights, of the output, and the bias.
     """
@@ -216,18 +216,18 @@ def _layer(site: Site, operands: Sequence[int], weight: Array) -> tuple[dict[str
     scale, zero, weight_scale, weight_zero, output_scale, output_zero, bias = values
     for value in (scale, zero, output_scale, output_zero):
         if value is None or value.constant is None or value.constant.size != 1:
-            raise UnsayableError("a scale or a zero point that is no constant, or several of them")
+            raise UnprintableError("a scale or a zero point that is no constant, or several of them")
     channels = weight.shape[0]
     for value in (weight_scale, weight_zero):
         if value is None or not _fits(value, channels):
-            raise UnsayableError("numbers of the weights that are no constants")
+            raise UnprintableError("numbers of the weights that are no constants")
     if bias is not None and (bias.constant is None or bias.dtype != INT32 or bias.constant.shape != (channels,)):
-        raise UnsayableError("a bias that is no constant")
+        raise UnprintableError("a bias that is no constant")
     given = [value for value in (scale, zero, output_scale, output_zero) if value is not None]
     if any(value.dtype != FLOAT32 for value in (given[0], given[2])) or any(
         value.dtype not in _BYTES for value in (given[1], given[3])
     ):
-        raise UnsayableError("scales of other types than float32")
+        raise UnprintableError("scales of other types than float32")
     numbers = [value.constant.reshape(()) for value in given if value.constant is not None]
     tensors = {
         "weight": np.ascontiguousarray(weight),
@@ -248,7 +248,7 @@ def _layer(site: Site, operands: Sequence[int], weight: Array) -> tuple[dict[str
 def _weights(site: Site, place: int, rank: int) -> Array:
     value = site.value(place)
     if value.constant is None or value.constant.ndim != rank or value.dtype not in _BYTES:
-        raise UnsayableError("weights that are no constants")
+        raise UnprintableError("weights that are no constants")
     return value.constant
 
 
@@ -256,14 +256,14 @@ def _weights(site: Site, place: int, rank: int) -> Array:
 def _conv(site: Site) -> str:
     weight, image = _weights(site, 3, 4), site.value(0)
     if image.tensor.shape is None:
-        raise UnsayableError("an image of unknown rank")
+        raise UnprintableError("an image of unknown rank")
     windows = Conv(**site.op.convolution()).windows(image.shape[2:], weight.shape[2:])
     begins, ends = [w.begin for w in windows], [w.end for w in windows]
     if begins != ends or any(not isinstance(pad, int) for pad in begins) or 0 in (site.node.output.tensor.shape or ()):
-        raise UnsayableError("a margin that is not the same on both sides")
+        raise UnprintableError("a margin that is not the same on both sides")
     types, tensors = _layer(site, (1, 2, 4, 5, 6, 7, 8), weight)
     if tensors["weight_scale"].dtype != np.float32:
-        raise UnsayableError("scales of other types than float32")
+        raise UnprintableError("scales of other types than float32")
     arguments = {
         "in_channels": weight.shape[1] * site.op.group,
         "out_channels": weight.shape[0],
@@ -285,7 +285,7 @@ def _plain(numbers: Sequence[Any]) -> Any:
 def _matmul(site: Site) -> str:
     weight = _weights(site, 3, 2)
     if site.rank() < 2:
-        raise UnsayableError("a product with a vector")
+        raise UnprintableError("a product with a vector")
     types, tensors = _layer(site, (1, 2, 4, 5, 6, 7, 8), weight.T)
     return _linear(site, types, tensors)
 
@@ -294,7 +294,7 @@ def _matmul(site: Site) -> str:
 def _gemm(site: Site) -> str:
     weight = _weights(site, 3, 2)
     if site.op.alpha != 1 or site.op.transA or not site.has(7):
-        raise UnsayableError("a factor, a transposed operand, or a result of floats")
+        raise UnprintableError("a factor, a transposed operand, or a result of floats")
     types, tensors = _layer(site, (1, 2, 4, 5, 7, 8, 6), weight if site.op.transB else weight.T)
     return _linear(site, types, tensors)
 
@@ -313,8 +313,8 @@ def _add(site: Site) -> str:
         value = site.node.optional(place)
         wanted = FLOAT32 if name.endswith("scale") else kind
         if value is None or value.constant is None or value.constant.size != 1 or value.dtype != wanted:
-            raise UnsayableError("a scale or a zero point that is no constant")
+            raise UnprintableError("a scale or a zero point that is no constant")
         tensors[name] = value.constant.reshape(())
     if kind not in _BYTES:
-        raise UnsayableError("sums of other than bytes")
+        raise UnprintableError("sums of other than bytes")
     return _hold(site, "QuantizedAdd", {"dtype": _dtype(kind)}, tensors, 0, 3)

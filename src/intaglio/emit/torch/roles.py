@@ -18,15 +18,57 @@ from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
 
 MOVEMENT = frozenset(
-    ["Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Cast", "Expand", "Slice", "Pad", "Identity", "Tile", "BitCast", "Gather", "Quantize"]
+    [
+        "Reshape",
+        "Transpose",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Cast",
+        "Expand",
+        "Slice",
+        "Pad",
+        "Identity",
+        "Tile",
+        "BitCast",
+        "Gather",
+        "Quantize",
+    ]
 )
 """What a value was before these, it is behind them."""
 
 _ACTIVATIONS = frozenset(
-    ["Relu", "LeakyRelu", "PRelu", "Sigmoid", "Tanh", "Elu", "Selu", "Celu", "Gelu", "Swish", "HardSwish", "HardSigmoid", "Softplus", "Mish", "Clip", "Softsign", "ThresholdedRelu", "Erf"]
+    [
+        "Relu",
+        "LeakyRelu",
+        "PRelu",
+        "Sigmoid",
+        "Tanh",
+        "Elu",
+        "Selu",
+        "Celu",
+        "Gelu",
+        "Swish",
+        "HardSwish",
+        "HardSigmoid",
+        "Softplus",
+        "Mish",
+        "Clip",
+        "Softsign",
+        "ThresholdedRelu",
+        "Erf",
+    ]
 )
 NORMS = frozenset(
-    ["BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization", "LRN", "LpNormalization"]
+    [
+        "BatchNormalization",
+        "LayerNormalization",
+        "InstanceNormalization",
+        "GroupNormalization",
+        "RMSNormalization",
+        "LRN",
+        "LpNormalization",
+    ]
 )
 """Normalisations, with weights or without."""
 
@@ -43,7 +85,9 @@ POOLS = frozenset(["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool
 RECURRENT = frozenset(["LSTM", "GRU", "RNN"])
 """Layers that go along time."""
 
-_COMPARISONS = frozenset(["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not", "Xor", "IsNaN", "IsInf"])
+_COMPARISONS = frozenset(
+    ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not", "Xor", "IsNaN", "IsInf"]
+)
 _WORDS = {
     "Attention": "attention",
     "Gather": "embedding",
@@ -71,7 +115,120 @@ _WORDS = {
 }
 _ARITHMETIC = frozenset(["Add", "Sub", "Mul", "Div", "MatMul"])
 _GENERIC = frozenset(
-    ["v", "t", "x", "y", "z", "val", "value", "values", "tensor", "tmp", "temp", "out", "output", "outputs", "onnx", "node", "op", "result", "gpu", "cpu", "self", "blob", "data", "variable", "input", "inputs", "arg", "args", "param", "getitem", "view", "clone", "contiguous", "copy", "to", "float", "int", "long", "detach", "default", "bias", "weight", "addmm", "mm", "bmm", "convolution", "linear", "layer", "norm", "native", "batch", "no", "training", "scaled", "dot", "product", "silu", "embedding", "select", "unbind", "chunk", "cat", "permute", "expand", "full", "ones", "zeros", "arange", "alias", "size", "div", "sub", "mul", "add", "matmul", "readvariableop", "biasadd", "fusedbatchnormv3", "const", "constant", "of", "shape", "nd", "w", "b", "n", "e", "h", "f", "g", "quantized", "quant", "dequantized", "dequantize", "quantize", "scale", "scales", "zero", "point", "r", "s", "p", "c", "k", "d", "i", "j", "l", "m", "o", "q", "u"]
+    [
+        "v",
+        "t",
+        "x",
+        "y",
+        "z",
+        "val",
+        "value",
+        "values",
+        "tensor",
+        "tmp",
+        "temp",
+        "out",
+        "output",
+        "outputs",
+        "onnx",
+        "node",
+        "op",
+        "result",
+        "gpu",
+        "cpu",
+        "self",
+        "blob",
+        "data",
+        "variable",
+        "input",
+        "inputs",
+        "arg",
+        "args",
+        "param",
+        "getitem",
+        "view",
+        "clone",
+        "contiguous",
+        "copy",
+        "to",
+        "float",
+        "int",
+        "long",
+        "detach",
+        "default",
+        "bias",
+        "weight",
+        "addmm",
+        "mm",
+        "bmm",
+        "convolution",
+        "linear",
+        "layer",
+        "norm",
+        "native",
+        "batch",
+        "no",
+        "training",
+        "scaled",
+        "dot",
+        "product",
+        "silu",
+        "embedding",
+        "select",
+        "unbind",
+        "chunk",
+        "cat",
+        "permute",
+        "expand",
+        "full",
+        "ones",
+        "zeros",
+        "arange",
+        "alias",
+        "size",
+        "div",
+        "sub",
+        "mul",
+        "add",
+        "matmul",
+        "readvariableop",
+        "biasadd",
+        "fusedbatchnormv3",
+        "const",
+        "constant",
+        "of",
+        "shape",
+        "nd",
+        "w",
+        "b",
+        "n",
+        "e",
+        "h",
+        "f",
+        "g",
+        "quantized",
+        "quant",
+        "dequantized",
+        "dequantize",
+        "quantize",
+        "scale",
+        "scales",
+        "zero",
+        "point",
+        "r",
+        "s",
+        "p",
+        "c",
+        "k",
+        "d",
+        "i",
+        "j",
+        "l",
+        "m",
+        "o",
+        "q",
+        "u",
+    ]
 )
 
 
