@@ -19,7 +19,7 @@ Model: TypeAlias = Source | Document
 
 @dataclass(frozen=True)
 class Changed:
-    """A changed model. `report` says what was done, as JSON can spell it; `editor` has the commands, if there are any."""
+    """A changed model. `report` says what was done, as JSON can spell it; `editor` has the commands, if any."""
 
     document: Document
     report: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import onnx.parser
 import onnx.printer
-from onnx import TensorProto
+from onnx import ModelProto, TensorProto
 
 from intaglio.errors import InputError, LoadError
 from intaglio.ir.dtype import NUMBERED
@@ -119,11 +119,22 @@ def written_text(document: Document, form: Form, *, weights: bool = False) -> tu
     message = shown.message()
     text = onnx.printer.to_text(message)
     try:
-        is_same = onnx.parser.parse_model(text) == message
+        is_same = _normal(onnx.parser.parse_model(text)) == _normal(message)
         notes = [] if is_same else ["ONNX's text form does not hold all of this model; JSON does"]
     except Exception as error:  # the parser raises what it likes for names that the printer does not quote
         notes = [f"ONNX's text form cannot be read back: {str(error).splitlines()[0]}; JSON can"]
     return (text + "\n").encode("utf-8", "surrogateescape"), notes
+
+
+def _normal(message: ModelProto) -> ModelProto:
+    """The same model with the data of all tensors as raw bytes, so that equal numbers are equal messages."""
+    document = Document.read(message)
+    weights = Weights(document)
+    for tensor in document.tensors():
+        if tensor.data_location != TensorProto.EXTERNAL and tensor.data_type != TensorProto.STRING:
+            name, dtype, dims, data = tensor.name, tensor.data_type, list(tensor.dims), bytes(weights.data(tensor))
+            tensor.CopyFrom(TensorProto(name=name, data_type=dtype, dims=dims, raw_data=data))
+    return document.message()
 
 
 def _write_weights(document: Document, path: Path, form: Form) -> list[str]:
