@@ -236,5 +236,6 @@ def test_scripts_of_any_commands_replay(name: str, tmp_path: Path) -> None:
         editor, states = play(model, seed, 8)
         script = editor.save_script(tmp_path / f"change{seed}.py")[0]
         assert intaglio.tools.replay(script, path).message() == states[-1]
-    subprocess.run([sys.executable, script, path, tmp_path / "out.onnx"], check=True)
-    assert onnx.load_model(tmp_path / "out.onnx") == states[-1]
+    if name == "bodies":  # the script is a program of its own, too
+        subprocess.run([sys.executable, script, path, tmp_path / "out.onnx"], check=True)
+        assert onnx.load_model(tmp_path / "out.onnx") == states[-1]
