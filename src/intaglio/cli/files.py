@@ -100,16 +100,16 @@ def _write_bytes(data: bytes, target: str) -> list[str]:
 
 def inputs(files: Sequence[str]) -> list[str]:
     """The files that are named, patterns replaced by what fits them; raises InputError where nothing does."""
-    found: dict[str, None] = {}
+    found: list[str] = []
     for name in files:
         if name == STANDARD or not glob.has_magic(name) or os.path.exists(name):
-            found[name] = None
+            found.append(name)
             continue
         matches = sorted(glob.glob(name, recursive=True))
         if not matches:
             raise InputError(f"no file fits the pattern {name!r}")
-        found.update(dict.fromkeys(matches))
-    return list(found)
+        found += matches
+    return found
 
 
 def jobs(
@@ -127,7 +127,7 @@ def jobs(
     """
     if output is None and not in_place and len(files) == 2:
         files, output = files[:1], files[1]
-    sources = inputs(files)
+    sources = list(dict.fromkeys(inputs(files)))
     if in_place:
         if output is not None or STANDARD in sources:
             raise UsageError("--in-place writes over the model that was read: give no other output, and a file")
