@@ -11,6 +11,7 @@ from typing import Any
 from intaglio.cli.build import build_model
 from intaglio.cli.cache import CACHE
 from intaglio.cli.check import check
+from intaglio.cli.compare import compare
 from intaglio.cli.compile import compile_model
 from intaglio.cli.completion import completion_script
 from intaglio.cli.conformance import conformance
@@ -44,6 +45,7 @@ COMMANDS: tuple[tuple[str, Function] | Group, ...] = (
     ("check", check),
     ("compile", compile_model),
     ("explain", explain),
+    ("compare", compare),
     ("train", train),
     ("export", export_model),
     ("build", build_model),

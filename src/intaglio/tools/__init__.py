@@ -4,12 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from intaglio.tools.comparing import Comparison, compare
     from intaglio.tools.document import Document, read_document, save_document
     from intaglio.tools.editing import Editor, edit
 
-__all__ = ["Document", "Editor", "edit", "read_document", "save_document"]
+__all__ = ["Comparison", "Document", "Editor", "compare", "edit", "read_document", "save_document"]
 
-_HOMES = {"Document": "document", "read_document": "document", "save_document": "document"}
+_HOMES = {
+    "Document": "document",
+    "read_document": "document",
+    "save_document": "document",
+    "Comparison": "comparing",
+    "compare": "comparing",
+}
 
 
 def __getattr__(name: str) -> Any:
