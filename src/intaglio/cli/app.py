@@ -21,6 +21,7 @@ from intaglio.cli.explain import explain
 from intaglio.cli.export import export_model
 from intaglio.cli.info import info
 from intaglio.cli.options import Parser, Section, UsageError, all_commands, build_parser
+from intaglio.cli.reduce import reduce
 from intaglio.cli.run import run
 from intaglio.cli.shells import ShellArgument
 from intaglio.cli.terminal import print_json, tell, tell_error
@@ -58,7 +59,10 @@ SECTIONS = (
     ),
     Section(
         "Find faults",
-        (("Does it compute what others compute, and where does it begin to differ?", ("compare", compare)),),
+        (
+            ("Does it compute what others compute, and where does it begin to differ?", ("compare", compare)),
+            ("What is the smallest part of it that fails?", ("reduce", reduce)),
+        ),
     ),
     Section(
         "Ship",

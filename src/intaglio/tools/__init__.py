@@ -7,8 +7,19 @@ if TYPE_CHECKING:
     from intaglio.tools.comparing import Comparison, compare
     from intaglio.tools.document import Document, read_document, save_document
     from intaglio.tools.editing import Editor, edit
+    from intaglio.tools.reducing import Reduction, reduce
 
-__all__ = ["Comparison", "Document", "Editor", "compare", "edit", "read_document", "save_document"]
+__all__ = [
+    "Comparison",
+    "Document",
+    "Editor",
+    "Reduction",
+    "compare",
+    "edit",
+    "read_document",
+    "reduce",
+    "save_document",
+]
 
 _HOMES = {
     "Document": "document",
@@ -16,6 +27,8 @@ _HOMES = {
     "save_document": "document",
     "Comparison": "comparing",
     "compare": "comparing",
+    "Reduction": "reducing",
+    "reduce": "reducing",
 }
 
 

@@ -56,8 +56,11 @@ def bisect(work: Work, first: str | None, weights: Sequence[str] = ()) -> Bisect
             "the reference engine without passes differs as well: no pass and no kernel is to blame, but the model, "
             "the other side, or what Intaglio takes an operator to mean",
         )
+    plainly = replace(work.loading, engine="reference")
+    if not log.trial("the reference engine", plainly):
+        return _guilty_pass(log, plainly)
     if log.trial("without passes", replace(work.loading, simplify=False)):
-        return _guilty_pass(log)
+        return _guilty_pass(log, work.loading)
     for title, kind, loading in (
         ("on one thread", "threads", replace(work.loading, threads=1)),
         ("exact", "rounding", replace(work.loading, exact=True)),
@@ -67,20 +70,19 @@ def bisect(work: Work, first: str | None, weights: Sequence[str] = ()) -> Bisect
     return _guilty_kernel(log, first)
 
 
-def _guilty_pass(log: _Log) -> Bisection:
+def _guilty_pass(log: _Log, base: Loading) -> Bisection:
     names = [each.name for each in pipeline.PIPELINE if each.name not in log.work.loading.disable]
-    guilty = _fewest(log, names)
+    guilty = _fewest(log, base, names)
     if not guilty:
         return log.found("unknown", [], "the outputs agree without passes, and no set of passes to leave out was found")
-    rules = _guilty_rules(log, guilty)
+    rules = _guilty_rules(log, base, guilty)
     title = f"the pass {guilty[0]}" if len(guilty) == 1 else f"the passes {', '.join(guilty)}"
     by = f", by its rule {rules[0]}" if len(rules) == 1 else f", by its rules {', '.join(rules)}" if rules else ""
     return log.found("pass", [*guilty, *rules], f"{title}{by}: without it the outputs agree")
 
 
-def _fewest(log: _Log, names: list[str]) -> list[str]:
+def _fewest(log: _Log, base: Loading, names: list[str]) -> list[str]:
     """The passes that must be left out: one, where one will do, else as few as can be found by leaving others in."""
-    base = log.work.loading
     for name in names:
         if log.trial(f"without {name}", replace(base, disable=(*base.disable, name))):
             return [name]
@@ -94,7 +96,7 @@ def _fewest(log: _Log, names: list[str]) -> list[str]:
     return left_out
 
 
-def _guilty_rules(log: _Log, guilty: list[str]) -> list[str]:
+def _guilty_rules(log: _Log, base: Loading, guilty: list[str]) -> list[str]:
     """The rules without which the guilty passes do no harm; none where that cannot be told."""
     work, found = log.work, list[str]()
     applied = {} if work.model.report is None else work.model.report.applied
@@ -103,14 +105,14 @@ def _guilty_rules(log: _Log, guilty: list[str]) -> list[str]:
         if each.name not in guilty or len(used) < 2:
             found += used if each.name in guilty else []
             continue
-        found += [rule for rule in sorted(used) if _agrees_without(log, each, rule)]
+        found += [rule for rule in sorted(used) if _agrees_without(log, base, each, rule)]
     return found
 
 
-def _agrees_without(log: _Log, guilty: Pass, rule: str) -> bool:
+def _agrees_without(log: _Log, loading: Loading, guilty: Pass, rule: str) -> bool:
     kept = tuple(each for each in guilty.rules if each.name != rule)
     changed = [replace(each, rules=kept) if each is guilty else each for each in pipeline.PIPELINE]
-    graph, loading = clone(log.work.model.graph), log.work.loading
+    graph = clone(log.work.model.graph)
     try:
         pipeline.simplify(graph, pipeline=changed, disable=loading.disable, exact=loading.exact)
         is_equal = log.work.judge(replace(loading, simplify=False, disable=()).load(graph))
@@ -188,10 +190,11 @@ def _agrees_alone(work: Work, recorder: Recorder, place: int) -> bool:
 
 def _fused_with(model: Model, work: Work, first: str | None) -> list[str]:
     """The nodes that one kernel computes together with the one that makes a tensor."""
-    node = next((node for node, name in work.order if name == first), None)
+    place, node = next(
+        ((place, node) for place, node in enumerate(work.document.graph.nodes) if first in node.shell.output), (0, None)
+    )
     if node is None or model.options.engine != "native":
         return []
-    for call in model.explain().calls:
-        if len(call.nodes) > 1 and any(node.name and node.name in path for path in call.nodes):
-            return list(call.nodes)
-    return []
+    path = f"{node.name or f'#{place}'} ({node.shell.op_type})"
+    kernels = [call.nodes for call in model.explain().calls if len(call.nodes) > 1]
+    return next((list(nodes) for nodes in kernels if any(each.endswith(f" at {path}") for each in nodes)), [])
