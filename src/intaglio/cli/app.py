@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from intaglio.cli.bench import bench
 from intaglio.cli.build import build_model
 from intaglio.cli.cache import CACHE
 from intaglio.cli.check import check
@@ -20,6 +21,8 @@ from intaglio.cli.doctor import doctor
 from intaglio.cli.explain import explain
 from intaglio.cli.export import export_model
 from intaglio.cli.info import info
+from intaglio.cli.inspect import inspect
+from intaglio.cli.lint import lint
 from intaglio.cli.options import Parser, Section, UsageError, all_commands, build_parser
 from intaglio.cli.reduce import reduce
 from intaglio.cli.run import run
@@ -45,6 +48,7 @@ SECTIONS = (
         "Run",
         (
             ("What does it answer, and how fast?", ("run", run)),
+            ("How fast is it, beside other runtimes?", ("bench", bench)),
             ("Does it work here at all, without a model of mine?", ("demo", demo)),
             ("How do I train it on my data?", ("train", train)),
         ),
@@ -55,6 +59,7 @@ SECTIONS = (
             ("What goes in and out, and what is it made of?", ("info", info)),
             ("Is the file valid, and what is wrong with it?", ("check", check)),
             ("Which kernels run, and where is memory used?", ("explain", explain)),
+            ("What numbers are in its weights, or in a run?", ("inspect", inspect)),
         ),
     ),
     Section(
@@ -62,6 +67,7 @@ SECTIONS = (
         (
             ("Does it compute what others compute, and where does it begin to differ?", ("compare", compare)),
             ("What is the smallest part of it that fails?", ("reduce", reduce)),
+            ("What will be slow, unsafe or different elsewhere?", ("lint", lint)),
         ),
     ),
     Section(

@@ -25,7 +25,7 @@ from intaglio.tools.comparing import Comparison, Difference, NodeReport
 from intaglio.tools.comparing import compare as compare_models
 from intaglio.tools.comparing.results import Bisection, Operand
 from intaglio.tools.comparing.tolerances import parse_tolerances
-from intaglio.tools.comparing.work import CHUNK_BYTES
+from intaglio.tools.cutting.chunks import CHUNK_BYTES
 
 AgainstOption = Annotated[
     str,

@@ -7,15 +7,24 @@ if TYPE_CHECKING:
     from intaglio.tools.comparing import Comparison, compare
     from intaglio.tools.document import Document, read_document, save_document
     from intaglio.tools.editing import Editor, edit
+    from intaglio.tools.inspecting import Inspection, inspect
+    from intaglio.tools.linting import Findings, lint
     from intaglio.tools.reducing import Reduction, reduce
+    from intaglio.tools.timing import Timing, bench
 
 __all__ = [
     "Comparison",
     "Document",
     "Editor",
+    "Findings",
+    "Inspection",
     "Reduction",
+    "Timing",
+    "bench",
     "compare",
     "edit",
+    "inspect",
+    "lint",
     "read_document",
     "reduce",
     "save_document",
@@ -29,6 +38,12 @@ _HOMES = {
     "compare": "comparing",
     "Reduction": "reducing",
     "reduce": "reducing",
+    "Findings": "linting",
+    "lint": "linting",
+    "Inspection": "inspecting",
+    "inspect": "inspecting",
+    "Timing": "timing",
+    "bench": "timing",
 }
 
 

@@ -11,7 +11,8 @@ from intaglio.tools.comparing.bisect import bisect
 from intaglio.tools.comparing.loading import Loading
 from intaglio.tools.comparing.results import Comparison
 from intaglio.tools.comparing.tolerances import Tolerances, make_tolerances
-from intaglio.tools.comparing.work import CHUNK_BYTES, Progress, Work
+from intaglio.tools.comparing.work import Progress, Work
+from intaglio.tools.cutting.chunks import CHUNK_BYTES
 from intaglio.tools.document import Document
 
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from intaglio.errors import InputError
-from intaglio.ir.dim import evaluate, symbols
 from intaglio.ir.dtype import from_numpy
-from intaglio.ir.graph import Graph
-from intaglio.ir.types import TensorType, Type
 from intaglio.onnx.external import ExternalData
 from intaglio.onnx.reader import Source
-from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.model.model import Model
 from intaglio.runtime.model.random_inputs import make_feeds
 from intaglio.tools.comparing.loading import PLAIN, Loading
@@ -24,13 +20,9 @@ from intaglio.tools.comparing.measures import Difference, compare_values, worse
 from intaglio.tools.comparing.results import Comparison, NodeReport, Operand
 from intaglio.tools.comparing.subjects import IntaglioSubject, StoredSubject, Subject, open_subject
 from intaglio.tools.comparing.tolerances import Tolerances
+from intaglio.tools.cutting.chunks import chunked
 from intaglio.tools.cutting.cut import reads_of, weight_array
-from intaglio.tools.document import Document, Node, read_document
-
-CHUNK_BYTES = 256 << 20
-"""Tensors of about so many bytes are asked for at a time."""
-UNKNOWN_BYTES = 1 << 20
-"""What a tensor counts whose size is not known before the run."""
+from intaglio.tools.document import Document, read_document
 
 Progress = Callable[[str, int, int], None]
 """Is told what is done, and how many of how many."""
@@ -120,7 +112,7 @@ class Work:
     def compare_tensors(self, found: Comparison, memory: int, stops: bool) -> None:
         """Compare tensors in the order of the file; with `stops` up to the part in which the first one differs."""
         subject = IntaglioSubject(self.model)
-        chunks = list(self._chunks(memory))
+        chunks = list(chunked(self.model.graph, (name for _, name in self.order), self.samples[0], memory))
         for number, names in enumerate(chunks):
             self.tell("tensors", number, len(chunks))
             worst: dict[str, Difference] = {}
@@ -137,20 +129,6 @@ class Work:
             found.first = self.report(wrong, {each.name: each for each in found.tensors})
         if wrong is None and not found.tensors:
             found.notes.append(f"{self.other.title} gives no tensors in between, so no node can be named")
-
-    def _chunks(self, memory: int) -> Iterator[list[str]]:
-        """The names of all tensors, in parts of about so many bytes."""
-        sizes = _tensor_bytes(self.model.graph, self.samples[0])
-        part, held = list[str](), 0
-        for _, name in self.order:
-            size = sizes.get(name, UNKNOWN_BYTES)
-            if part and held + size > memory:
-                yield part
-                part, held = [], 0
-            part.append(name)
-            held += size
-        if part:
-            yield part
 
     def _first_alone(self, found: Comparison) -> Difference | None:
         """The first tensor that differs where nothing else is asked for: what is fused stays fused so."""
@@ -236,28 +214,3 @@ def _operand(name: str, value: Any, known: Difference | None) -> Operand:
     finite = numbers[np.isfinite(numbers)]
     least, largest = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
     return Operand(name, dtype.name, array.shape, least, largest, array.size - finite.size, is_equal)
-
-
-def _tensor_bytes(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, int]:
-    """What the tensors of a graph take for these inputs, as far as that is known before the run."""
-    bindings: dict[str, int] = {}
-    for value in graph.inputs:
-        if isinstance(value.type, TensorType) and isinstance(feeds.get(value.name), np.ndarray):
-            bind(value.type.shape, feeds[value.name].shape, bindings, f"input {value.name!r}")
-    return {value.name: _bytes(value.type, bindings) for value in graph.values()}
-
-
-def _bytes(type: Type, bindings: Mapping[str, int]) -> int:
-    if not isinstance(type, TensorType) or type.shape is None:
-        return UNKNOWN_BYTES
-    if any(name not in bindings for dim in type.shape for name in symbols(dim)):
-        return UNKNOWN_BYTES
-    count = 1
-    for dim in type.shape:
-        count *= max(0, evaluate(dim, dict(bindings)))
-    return count * type.dtype.itemsize
-
-
-def node_of(document: Document, name: str) -> Node | None:
-    """The node of a model's own graph that makes a tensor."""
-    return next((node for node in document.graph.nodes if name in node.shell.output), None)
