@@ -17,7 +17,9 @@ from intaglio.cli.compile import compile_model
 from intaglio.cli.completion import completion_script
 from intaglio.cli.conformance import conformance
 from intaglio.cli.demo import demo
+from intaglio.cli.diff import diff_models
 from intaglio.cli.doctor import doctor
+from intaglio.cli.draw import draw_model
 from intaglio.cli.explain import explain
 from intaglio.cli.export import export_model
 from intaglio.cli.info import info
@@ -60,6 +62,8 @@ SECTIONS = (
             ("Is the file valid, and what is wrong with it?", ("check", check)),
             ("Which kernels run, and where is memory used?", ("explain", explain)),
             ("What numbers are in its weights, or in a run?", ("inspect", inspect)),
+            ("What does it look like?", ("draw", draw_model)),
+            ("How do the files of two models differ?", ("diff", diff_models)),
         ),
     ),
     Section(

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from intaglio.tools.comparing import Comparison, compare
+    from intaglio.tools.diffing import Difference, diff
     from intaglio.tools.document import Document, read_document, save_document
+    from intaglio.tools.drawing import draw
     from intaglio.tools.editing import Editor, edit
     from intaglio.tools.inspecting import Inspection, inspect
     from intaglio.tools.linting import Findings, lint
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Comparison",
+    "Difference",
     "Document",
     "Editor",
     "Findings",
@@ -22,6 +25,8 @@ __all__ = [
     "Timing",
     "bench",
     "compare",
+    "diff",
+    "draw",
     "edit",
     "inspect",
     "lint",
@@ -36,6 +41,9 @@ _HOMES = {
     "save_document": "document",
     "Comparison": "comparing",
     "compare": "comparing",
+    "Difference": "diffing",
+    "diff": "diffing",
+    "draw": "drawing",
     "Reduction": "reducing",
     "reduce": "reducing",
     "Findings": "linting",
