@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from intaglio.cli.add_outputs import add_more_outputs
+from intaglio.cli.bench import bench
 from intaglio.cli.build import build_model
 from intaglio.cli.cache import CACHE
 from intaglio.cli.check import check
+from intaglio.cli.compare import compare
 from intaglio.cli.compile import compile_model
 from intaglio.cli.completion import completion_script
 from intaglio.cli.conformance import conformance
@@ -28,10 +30,13 @@ from intaglio.cli.externalize import externalize_weights, internalize_weights
 from intaglio.cli.extract import extract_part
 from intaglio.cli.info import info
 from intaglio.cli.inline import inline_functions
+from intaglio.cli.inspect import inspect
 from intaglio.cli.layout import set_layout
+from intaglio.cli.lint import lint
 from intaglio.cli.merge import merge_models
 from intaglio.cli.options import Parser, Section, UsageError, all_commands, build_parser
 from intaglio.cli.prune import prune_model
+from intaglio.cli.reduce import reduce
 from intaglio.cli.rename import rename_model
 from intaglio.cli.run import run
 from intaglio.cli.set_opset import set_operator_set
@@ -59,6 +64,7 @@ SECTIONS = (
         "Run",
         (
             ("What does it answer, and how fast?", ("run", run)),
+            ("How fast is it, beside other runtimes?", ("bench", bench)),
             ("Does it work here at all, without a model of mine?", ("demo", demo)),
             ("How do I train it on my data?", ("train", train)),
         ),
@@ -69,6 +75,7 @@ SECTIONS = (
             ("What goes in and out, and what is it made of?", ("info", info)),
             ("Is the file valid, and what is wrong with it?", ("check", check)),
             ("Which kernels run, and where is memory used?", ("explain", explain)),
+            ("What numbers are in its weights, or in a run?", ("inspect", inspect)),
             ("What does it look like?", ("draw", draw_model)),
             ("How do the files of two models differ?", ("diff", diff_models)),
         ),
@@ -97,6 +104,14 @@ SECTIONS = (
             ("How do I put weights into a file of their own?", ("externalize", externalize_weights)),
             ("How do I put them back into the model?", ("internalize", internalize_weights)),
             ("How do I get it as text or JSON, or its weights?", ("convert", convert_model)),
+        ),
+    ),
+    Section(
+        "Find faults",
+        (
+            ("Does it compute what others compute, and where does it begin to differ?", ("compare", compare)),
+            ("What is the smallest part of it that fails?", ("reduce", reduce)),
+            ("What will be slow, unsafe or different elsewhere?", ("lint", lint)),
         ),
     ),
     Section(

@@ -4,10 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from intaglio.tools.comparing import Comparison, compare
     from intaglio.tools.diffing import Difference, diff
     from intaglio.tools.document import Document, document_from_json, document_to_json, read_document, save_document
     from intaglio.tools.drawing import draw
     from intaglio.tools.editing import Editor, edit
+    from intaglio.tools.inspecting import Inspection, inspect
+    from intaglio.tools.linting import Findings, lint
+    from intaglio.tools.reducing import Reduction, reduce
+    from intaglio.tools.timing import Timing, bench
     from intaglio.tools.verbs import (
         Changed,
         add_outputs,
@@ -30,10 +35,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Changed",
+    "Comparison",
     "Difference",
     "Document",
     "Editor",
+    "Findings",
+    "Inspection",
+    "Reduction",
+    "Timing",
     "add_outputs",
+    "bench",
+    "compare",
     "convert",
     "dedupe",
     "diff",
@@ -44,11 +56,14 @@ __all__ = [
     "externalize",
     "extract",
     "inline",
+    "inspect",
     "internalize",
     "layout",
+    "lint",
     "merge",
     "prune",
     "read_document",
+    "reduce",
     "rename",
     "replay",
     "restore",
@@ -59,6 +74,10 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "comparing": (
+        "Comparison",
+        "compare",
+    ),
     "diffing": (
         "Difference",
         "diff",
@@ -74,6 +93,22 @@ _ROOMS = {
     "editing": (
         "Editor",
         "edit",
+    ),
+    "inspecting": (
+        "Inspection",
+        "inspect",
+    ),
+    "linting": (
+        "Findings",
+        "lint",
+    ),
+    "reducing": (
+        "Reduction",
+        "reduce",
+    ),
+    "timing": (
+        "Timing",
+        "bench",
     ),
     "verbs": (
         "Changed",
