@@ -42,6 +42,8 @@ from intaglio.cli.run import run
 from intaglio.cli.set_opset import set_operator_set
 from intaglio.cli.set_shape import set_shapes
 from intaglio.cli.shells import ShellArgument
+from intaglio.cli.simplify import simplify_model
+from intaglio.cli.stats import stats_of_model
 from intaglio.cli.strip import restore_weights, strip_weights
 from intaglio.cli.terminal import print_json, tell, tell_error
 from intaglio.cli.train import train
@@ -78,6 +80,7 @@ SECTIONS = (
             ("What numbers are in its weights, or in a run?", ("inspect", inspect)),
             ("What does it look like?", ("draw", draw_model)),
             ("How do the files of two models differ?", ("diff", diff_models)),
+            ("How many weights, multiplications and bytes?", ("stats", stats_of_model)),
         ),
     ),
     Section(
@@ -97,6 +100,7 @@ SECTIONS = (
     Section(
         "Shrink and store",
         (
+            ("How do I make it smaller, with the same answers?", ("simplify", simplify_model)),
             ("How do I drop what no output needs?", ("prune", prune_model)),
             ("How do I drop what is there twice?", ("dedupe", dedupe_model)),
             ("How do I show a model without its weights?", ("strip", strip_weights)),
@@ -113,6 +117,10 @@ SECTIONS = (
             ("What is the smallest part of it that fails?", ("reduce", reduce)),
             ("What will be slow, unsafe or different elsewhere?", ("lint", lint)),
         ),
+    ),
+    Section(
+        "Change",
+        (("How do I make it smaller, with the same answers?", ("simplify", simplify_model)),),
     ),
     Section(
         "Ship",

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from intaglio.tools.inspecting import Inspection, inspect
     from intaglio.tools.linting import Findings, lint
     from intaglio.tools.reducing import Reduction, reduce
+    from intaglio.tools.simplifying import Simplified, simplify
+    from intaglio.tools.statistics import Statistics, stats
     from intaglio.tools.timing import Timing, bench
     from intaglio.tools.verbs import (
         Changed,
@@ -42,6 +44,8 @@ __all__ = [
     "Findings",
     "Inspection",
     "Reduction",
+    "Simplified",
+    "Statistics",
     "Timing",
     "add_outputs",
     "bench",
@@ -70,6 +74,8 @@ __all__ = [
     "save_document",
     "set_opset",
     "set_shape",
+    "simplify",
+    "stats",
     "strip",
 ]
 
@@ -105,6 +111,14 @@ _ROOMS = {
     "reducing": (
         "Reduction",
         "reduce",
+    ),
+    "simplifying": (
+        "Simplified",
+        "simplify",
+    ),
+    "statistics": (
+        "Statistics",
+        "stats",
     ),
     "timing": (
         "Timing",
