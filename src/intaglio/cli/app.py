@@ -119,10 +119,6 @@ SECTIONS = (
         ),
     ),
     Section(
-        "Change",
-        (("How do I make it smaller, with the same answers?", ("simplify", simplify_model)),),
-    ),
-    Section(
         "Ship",
         (
             ("How do I compile it ahead, or into one file?", ("compile", compile_model)),

@@ -10,13 +10,13 @@ import numpy as np
 from intaglio.emit.python.words import has_defaults
 from intaglio.emit.pythonic.block import Site, UnprintableError
 from intaglio.emit.torch.draft import Text, TorchWriter
-from intaglio.emit.torch.words import PRINTERS, checked, dtype_text, says
+from intaglio.emit.torch.words import PRINTERS, checked, dtype_text, prints
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32, INT8, INT32, UINT8, DType, from_numpy
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType, Type
-from intaglio.ops.contrib import DOMAIN
+from intaglio.ops.contrib.fused import DOMAIN
 from intaglio.ops.convolution import Conv
 from intaglio.passes.deadcode import remove_dead_code
 from intaglio.passes.driver import nothing_stays
@@ -154,7 +154,7 @@ def _dtype(dtype: DType) -> Text:
     return Text(dtype_text(dtype))
 
 
-@says("QuantizeLinear", "DequantizeLinear")
+@prints("QuantizeLinear", "DequantizeLinear")
 def print_rounding(site: Site) -> str:
     """`Quantize`, `Dequantize` or `FakeQuantize`."""
     name = site.op.name
@@ -177,7 +177,7 @@ def print_rounding(site: Site) -> str:
 PRINTERS[FakeQuantize.domain, "FakeQuantize"] = checked(print_rounding)
 
 
-@says("DynamicQuantizeLinear")
+@prints("DynamicQuantizeLinear")
 def _dynamic_quantize(site: Site) -> str:
     return site.call("dynamic_quantize", site.x(0))
 
@@ -252,7 +252,7 @@ def _weights(site: Site, place: int, rank: int) -> Array:
     return value.constant
 
 
-@says("QLinearConv")
+@prints("QLinearConv")
 def _conv(site: Site) -> str:
     weight, image = _weights(site, 3, 4), site.value(0)
     if image.tensor.shape is None:
@@ -281,7 +281,7 @@ def _plain(numbers: Sequence[Any]) -> Any:
     return numbers[0] if len(set(numbers)) == 1 else tuple(numbers)
 
 
-@says("QLinearMatMul")
+@prints("QLinearMatMul")
 def _matmul(site: Site) -> str:
     weight = _weights(site, 3, 2)
     if site.rank() < 2:
@@ -290,7 +290,7 @@ def _matmul(site: Site) -> str:
     return _linear(site, types, tensors)
 
 
-@says("QGemm", domain=DOMAIN)
+@prints("QGemm", domain=DOMAIN)
 def _gemm(site: Site) -> str:
     weight = _weights(site, 3, 2)
     if site.op.alpha != 1 or site.op.transA or not site.has(7):
@@ -304,7 +304,7 @@ def _linear(site: Site, types: dict[str, Any], tensors: dict[str, Array]) -> str
     return _hold(site, "QuantizedLinear", {"in_features": columns, "out_features": rows, **types}, tensors)
 
 
-@says("QLinearAdd", domain=DOMAIN)
+@prints("QLinearAdd", domain=DOMAIN)
 def _add(site: Site) -> str:
     names = ("left_scale", "left_zero_point", "right_scale", "right_zero_point", "scale", "zero_point")
     tensors: dict[str, Array] = {}
