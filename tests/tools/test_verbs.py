@@ -432,3 +432,40 @@ def test_scripts_replay_and_run_nothing(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=words):
             tools.replay(line, path)
+
+
+OLDER = {
+    "shape": ("float[2, N, 4] x", "int64[2] y", "y = Shape <start = 1> (x)", 17),
+    "end": ("float[2, N, 4] x", "int64[1] y", "y = Shape <start = -2, end = -1> (x)", 17),
+    "or equal": ("float[6] x, float[6] z", "bool[6] y", "y = GreaterOrEqual (x, z)", 13),
+    "split": ("float[6] x", "float[3] y, float[3] z", "y, z = Split <num_outputs = 2> (x)", 18),
+    "resize": (
+        "float[1, 2, 3, 4] x",
+        "float[1, 2, 6, 8] y",
+        's = Constant <value = float[4] {1, 1, 2, 2}> () y = Resize <mode = "linear"> (x, , s)',
+        17,
+    ),
+    "gelu": ("float[6] x", "float[6] y", "y = Gelu (x)", 20),
+    "norm": (
+        "float[2, 4] x",
+        "float[2, 4] y",
+        "s = Constant <value = float[4] {1, 2, 3, 4}> () y = LayerNormalization (x, s)",
+        17,
+    ),
+}
+
+
+@pytest.mark.parametrize("version", [11, 12, 13, 14, 16, 17])
+@pytest.mark.parametrize("name", OLDER)
+def test_operators_that_are_newer_are_said_in_older_ones(name: str, version: int) -> None:
+    inputs, outputs, nodes, opset = OLDER[name]
+    text = f'<ir_version: 8, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs}) {{ {nodes} }}'
+    model = onnx.parser.parse_model(text)
+    feed = made_up(model)
+    if name == "or equal":
+        feed["x"][:3], feed["z"][2:4] = feed["z"][:3], np.nan
+    message = tools.set_opset(model, version).message()
+    assert message.opset_import[0].version == version
+    expected = judged(model, feed)
+    for key, value in judged(message, feed).items():
+        np.testing.assert_allclose(value, expected[key], rtol=1e-6, atol=1e-6)
