@@ -11,6 +11,7 @@ import onnx
 import onnx.parser
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx.backend.test.loader import load_model_tests
 from tests.tools.edited_models import MODELS, assert_same, convolution, judged, made_up, parsed
 
 import intaglio.tools as tools
@@ -469,3 +470,53 @@ def test_operators_that_are_newer_are_said_in_older_ones(name: str, version: int
     expected = judged(model, feed)
     for key, value in judged(message, feed).items():
         np.testing.assert_allclose(value, expected[key], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_official_models_in_other_operator_sets() -> None:
+    """Where ONNX Runtime gives the stored answers, it gives them in every operator set that can say the model."""
+    counts = {"same": 0, "refused": 0}
+    for case in load_model_tests(kind="node"):
+        feed, stored = _stored(case)
+        if not feed or not _is_near(case.model, feed, stored):
+            continue
+        for version in (9, 11, 13, 17, 21, 23):
+            try:
+                message = tools.set_opset(case.model, version).message()
+            except (InputError, UnsupportedError):
+                counts["refused"] += 1
+                continue
+            assert _is_near(message, feed, stored), (case.name, version)
+            counts["same"] += 1
+    print(counts)
+    assert counts["same"] > 5000
+
+
+def _stored(case: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The inputs and outputs that a test stores, where all of them are arrays."""
+    inputs, outputs = case.data_sets[0] if case.data_sets else ([], [])
+    if not all(isinstance(each, np.ndarray) for each in (*inputs, *outputs)):
+        return {}, []
+    return dict(zip((info.name for info in case.model.graph.input), inputs, strict=False)), list(outputs)
+
+
+def _is_near(model: ModelProto, feed: dict[str, Any], stored: list[Any]) -> bool:
+    """Whether ONNX Runtime runs a model and gives the stored answers."""
+    try:
+        found = judged(model, feed, check=False)
+    except Exception as error:  # ONNX Runtime lacks many kernels, and each of its errors is a class of its own
+        return "NOT_IMPLEMENTED" in str(error) and not stored
+    pairs = [(np.asarray(one), np.asarray(two)) for one, two in zip(found.values(), stored, strict=False)]
+    return all(_equal(one, two) for one, two in pairs)
+
+
+def _equal(one: np.ndarray, two: np.ndarray) -> bool:
+    if one.dtype.kind in "OSUb":
+        return np.array_equal(one.astype(str), two.astype(str))
+    if one.shape != two.shape:
+        return False
+    rough = 1e-2 if one.dtype.itemsize < 4 and one.dtype.kind not in "iu" else 1e-3
+    return bool(
+        np.allclose(one.astype(np.complex128), two.astype(np.complex128), rtol=rough, atol=rough, equal_nan=True)
+    )

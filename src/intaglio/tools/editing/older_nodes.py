@@ -112,6 +112,25 @@ def _resize(node: Node, old: int, version: int, types: Types) -> GraphProto | No
     return writer.graph
 
 
+_CONSTANTS: dict[str, tuple[str, Any]] = {
+    "value_float": ("f", np.float32), "value_floats": ("floats", np.float32), "value_int": ("i", np.int64),
+    "value_ints": ("ints", np.int64), "value_string": ("s", object), "value_strings": ("strings", object),
+}  # fmt: skip
+
+
+def _constant(node: Node, old: int, version: int, types: Types) -> GraphProto | None:
+    """Numbers and texts are tensors, too."""
+    found = [attribute for attribute in node.attributes if attribute.name in _CONSTANTS]
+    if len(found) != 1 or found[0].shell.ref_attr_name:
+        return None
+    field, dtype = _CONSTANTS[found[0].name]
+    value = getattr(found[0].shell, field)
+    array = np.array(list(value) if field.endswith("s") and field != "s" else value, dtype)
+    new = _without(node, found[0].name)
+    new.attribute.append(helper.make_attribute("value", numpy_helper.from_array(array)))
+    return _alone(node, new)
+
+
 def _without(node: Node, name: str) -> NodeProto:
     new = node.message()
     kept = [attribute for attribute in new.attribute if attribute.name != name]
@@ -127,6 +146,7 @@ def _alone(node: Node, new: NodeProto) -> GraphProto:
 
 
 _RULES: dict[str, Callable[[Node, int, int, Types], GraphProto | None]] = {
+    "Constant": _constant,
     "Split": _split,
     "Shape": _shape,
     "GreaterOrEqual": _or_equal,
