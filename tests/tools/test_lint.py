@@ -157,6 +157,12 @@ def test_every_rule_has_a_case() -> None:
         assert each.remedy
 
 
+def test_the_page_lists_every_rule() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "linting.md").read_text(encoding="utf-8")
+    rows = [f"| `{each.id}` | {each.severity} | {each.what} | {each.remedy} |" for each in RULES.values()]
+    assert "\n".join(rows) in text
+
+
 @pytest.mark.parametrize("id", CASES)
 def test_a_rule(id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_rules, "INLINE_LIMIT", 1000)

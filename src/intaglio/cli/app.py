@@ -113,7 +113,7 @@ SECTIONS = (
     Section(
         "Find faults",
         (
-            ("Does it compute what others compute, and where does it begin to differ?", ("compare", compare)),
+            ("Where does it begin to differ from others?", ("compare", compare)),
             ("What is the smallest part of it that fails?", ("reduce", reduce)),
             ("What will be slow, unsafe or different elsewhere?", ("lint", lint)),
         ),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from intaglio.cli.arguments import parse_dims, read_inputs
-from intaglio.cli.compare import AtolOption, RtolOption, SamplesOption, SeedOption
+from intaglio.cli.compare import AtolOption, RtolOption, SamplesOption, SeedOption, quiet_counter
 from intaglio.cli.options import Argument, Option, UsageError
 from intaglio.cli.run import DimOption, InputOption
 from intaglio.cli.session import DisableOption, ExactOption, source_of
@@ -80,7 +80,7 @@ def reduce(
     source = source_of(model)
     given = read_inputs(load(source, engine="reference", simplify=False), inputs) if inputs else None
     with counting() as begin:
-        lines = begin("reducing (tries/nodes)")
+        told = quiet_counter(begin)
         found = reduce_model(
             source,
             check,
@@ -97,7 +97,7 @@ def reduce(
             disable=tuple(disable or ()),
             exact=exact,
             time_limit=time_limit,
-            progress=lambda what, done, nodes: lines(done, nodes),
+            progress=lambda what, done, nodes: told("reducing (tries/nodes)", done, nodes),
         )
     files = [str(path) for path in found.save(output)]
     if not found.is_complete:

@@ -86,7 +86,7 @@ def _make(type: Type, value: Value, bindings: dict[str, int], generator: np.rand
     if isinstance(type, TensorType):
         if type.shape is None:
             raise InputError(f"input {value.name!r} has no known rank, so nothing can be made up: give it")
-        shape = [_extent(dim, axis, len(type.shape), bindings) for axis, dim in enumerate(type.shape)]
+        shape = [_size(dim, axis, len(type.shape), bindings) for axis, dim in enumerate(type.shape)]
         return random_array(type.dtype, shape, generator, index_limit(value))
     if isinstance(type, MapType):
         raise InputError(f"input {value.name!r} is {type}, which can be given in Python only")
@@ -94,7 +94,7 @@ def _make(type: Type, value: Value, bindings: dict[str, int], generator: np.rand
     return [made] if isinstance(type, SequenceType) else made
 
 
-def _extent(dim: Dim, axis: int, rank: int, bindings: dict[str, int]) -> int:
+def _size(dim: Dim, axis: int, rank: int, bindings: dict[str, int]) -> int:
     for name in symbols(dim):
         bindings.setdefault(name, 1 if axis == 0 else LARGE_SIDE if rank >= 4 and axis >= rank - 2 else MIDDLE_SIDE)
     return max(0, evaluate(dim, bindings))

@@ -193,10 +193,10 @@ class _Sums:
             return
         with np.errstate(all="ignore"):
             apart = np.abs(left - right)
-            is_wrong = ~(apart <= self.atol + self.rtol * np.abs(right))
+            finite = np.isfinite(left) & np.isfinite(right)
+            is_near = finite & (apart <= self.atol + self.rtol * np.abs(right))
             is_same = (left == right) | (np.isnan(left) & np.isnan(right))
-        self._note(start, is_wrong & ~is_same)
-        finite = np.isfinite(left) & np.isfinite(right)
+        self._note(start, ~(is_near | is_same))
         self._add_finite(right[finite], left[finite], apart[finite])
 
     def _add_integers(self, start: int, right: Array, left: Array) -> None:

@@ -24,7 +24,8 @@ class Recorder:
         self.model = load(document.message(), engine="reference", simplify=False, base_folder=document.folder)
         self.feeds = dict(feeds)
         self._kept: dict[str, Any] = {}
-        self._types = {value.name: value.type for value in self.model.graph.values()}
+        graph = self.model.graph
+        self._types = {value.name: value.type for value in (*graph.constants(), *graph.values())}
 
     def get(self, names: Iterable[str]) -> dict[str, Any]:
         """The arrays of these tensors; those that have no name in the graph are left out."""

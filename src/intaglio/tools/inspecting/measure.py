@@ -15,7 +15,7 @@ from intaglio.ir.dtype import DType, from_numpy
 PART = 1 << 20
 """So many elements are looked at at a time."""
 FINE = 1 << 16
-"""Quantiles of larger tensors are found in a histogram of so many bins, and are within one bin of the truth."""
+"""Quantiles of larger tensors are the middles of bins of a histogram of so many."""
 QUANTILES = (0.001, 0.01, 0.25, 0.5, 0.75, 0.99, 0.999)
 BARS = "▁▂▃▄▅▆▇█"
 
