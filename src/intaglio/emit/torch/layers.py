@@ -436,8 +436,9 @@ def _average_pool(site: Site) -> str:
     windows, numbers, ceil_mode = _pool_arguments(site)
     named = _plain_pool(site, windows)
     margin = bool(site.op.count_include_pad)
-    is_refused = len(windows) == 3 and any(w.begin for w in windows)  # PyTorch forgets the margin of small images
-    if named is None or is_refused or any(w.dilation != 1 for w in windows) or (ceil_mode and margin):
+    # PyTorch forgets the margin of small images.
+    is_forgotten = named is not None and len(windows) == 3 and any(w.begin for w in windows)
+    if named is None or is_forgotten or any(w.dilation != 1 for w in windows) or (ceil_mode and margin):
         flags = ["ceil_mode=True"] if ceil_mode else []
         return site.call("average_pool", site.x(0), *numbers, *flags, count_margin=True if margin else None)
     flag = "" if margin or not any(w.begin for w in windows) else ", count_include_pad=False"
