@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from intaglio.ir.graph import Node
-from intaglio.kernels.plan import Call, HostNode, Plan, walk
+from intaglio.kernels.plan import Call, HostNode, Kernel, Plan, walk
 from intaglio.record import Record
 from intaglio.targets.c.source_file import function_names
 
@@ -59,7 +59,7 @@ def _lineage(nodes: Sequence[Node], code: tuple[CodePlace, ...], is_hosted: bool
     return Lineage(origin.path, origin.operator, tuple(node.id for node in nodes), code, is_hosted)
 
 
-def _actions(plan: Plan, names: dict[object, str]) -> Iterator[tuple[Sequence[Node], str]]:
+def _actions(plan: Plan, names: Mapping[Kernel, str]) -> Iterator[tuple[Sequence[Node], str]]:
     """The nodes that each action of a plan serves, and the function that it calls; a host node is an action too."""
     for part in plan.parts:
         if isinstance(part, HostNode):
