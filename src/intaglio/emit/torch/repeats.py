@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 
-from intaglio.emit.torch.roles import NORMS, POINTWISE, PRODUCTS, RECURRENT
 from intaglio.emit.torch.structure import Path, operands
+from intaglio.emit.torch.vocabulary import NORMS, POINTWISE, PRODUCTS, RECURRENT
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
 
@@ -104,9 +104,7 @@ def _attributes(node: Node) -> object:
 
 
 def _is_chain(nodes: Sequence[Node], free: frozenset[Value]) -> bool:
-    return all(
-        set(operands(after, free)) <= set(before.outputs) for before, after in zip(nodes, nodes[1:], strict=False)
-    )
+    return all(set(operands(after, free)) <= set(before.outputs) for before, after in pairwise(nodes))
 
 
 class _Cuts:
@@ -145,7 +143,7 @@ class _Cuts:
             spans = self._spans(begin, end, dropped)
             edges = self._edges(begin, end, spans, width)
             if len(edges) > 2:
-                waiting += [(a, b, width) for a, b in zip(edges, edges[1:], strict=False)][::-1]
+                waiting += [(a, b, width) for a, b in pairwise(edges)][::-1]
                 continue
             if end - begin > LARGEST and self._left > 0 and spans:
                 self._left -= 1
@@ -270,7 +268,7 @@ def _family(piece: Piece) -> object:
 
 def _rows_of_wide(pieces: list[Piece]) -> list[Piece]:
     """Rows of different pieces, paths among them, that come again at once, such as attention and what follows it."""
-    alone = {a.kind for a, b in zip(pieces, pieces[1:], strict=False) if a.kind == b.kind and a.is_wide}
+    alone = {a.kind for a, b in pairwise(pieces) if a.kind == b.kind and a.is_wide}
     for period in range(2, LONGEST_PERIOD + 1):
         runs = list(_runs(pieces, period))
         for begin, count in reversed(runs):
@@ -359,7 +357,7 @@ def _best_row(pieces: Sequence[Piece]) -> tuple[tuple[object, ...], int] | None:
 def _is_at_once(places: Sequence[int], length: int, least: int) -> bool:
     """Whether so many of them follow one another."""
     row = best = 1
-    for before, after in zip(places, places[1:], strict=False):
+    for before, after in pairwise(places):
         row = row + 1 if after == before + length else 1
         best = max(best, row)
     return best >= least
