@@ -78,6 +78,10 @@ class Roles:
         self._plan(nodes)
         for place, value in enumerate(inputs):
             self._known[value] = self._input(value, place)
+        self._planned = frozenset(self._known)
+        for node in nodes:
+            for value in node.outputs:
+                self.of(value)
 
     def _plan(self, nodes: Sequence[Node]) -> None:
         """Roles that what comes behind a value gives it."""
@@ -196,8 +200,8 @@ class Roles:
 
     def of_call(self, value: Value) -> str:
         """The name that a result of another module asks for."""
-        own = own_name(value, self._is_root)
-        self._known.setdefault(value, "hidden" if own is None else own)
+        if value not in self._planned:
+            self._known[value] = own_name(value, self._is_root) or "hidden"
         return self._known[value]
 
     def of(self, value: Value) -> str:
