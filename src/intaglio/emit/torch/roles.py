@@ -54,27 +54,28 @@ def own_name(value: Value, is_root: bool) -> str | None:
     hint = re.sub(r"(_\d+)+$", "", value_hint(value))
     if is_root and value.producer is None:
         return hint
-    if is_root and value.is_output and not _is_numbered(value):
-        return hint
     if not is_telling(hint) or (not is_root and (re.search(r"\d", hint) or "." in hint or value.is_output)):
         return None
     return hint
 
 
-def _is_numbered(value: Value) -> bool:
-    """Whether the name of a result says no more than which operator gave it, or its number."""
-    is_named = is_telling(value.name) or not re.search(r"\d", value.name)
-    return not is_named or value_hint(value) != value.name.rpartition("/")[2]
+def result_name(name: str) -> str | None:
+    """What of the name of a model's result is worth keeping: all but numbers and operators with numbers."""
+    last = name.rstrip("/").rpartition("/")[2].removesuffix("_output_0").removesuffix(":0")
+    plain = re.sub(r"(_\d+)+$", "", last)
+    return plain if plain and len(last) <= 40 and (is_telling(last) or not re.search(r"\d", last)) else None
 
 
 class Roles:
     """The names that values of one module ask for."""
 
-    def __init__(self, nodes: Sequence[Node], inputs: Sequence[Value], outputs: Sequence[Value], is_root: bool) -> None:
+    def __init__(self, nodes: Sequence[Node], inputs: Sequence[Value], results: Mapping[Value, str] | None) -> None:
+        """`results` are the outputs of the model with their names in its file; None for a module within it."""
         self._nodes = set(nodes)
-        self._is_root = is_root
-        self._outputs = set(outputs)
-        self._known: dict[Value, str] = {}
+        self._is_root = results is not None
+        self._outputs = set(results or ())
+        names = {value: result_name(name) for value, name in (results or {}).items()}
+        self._known = {value: name for value, name in names.items() if name is not None and value.producer is not None}
         self._plan(nodes)
         for place, value in enumerate(inputs):
             self._known[value] = self._input(value, place)
