@@ -18,9 +18,10 @@ from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 
 from . import counted, generators, operators
+from .bytes_level import in_bytes
 from .expectation import difference
 from .hunting import variants_of
-from .judging import Finding, Variant, examine
+from .judging import Expected, Finding, Variant, examine
 from .known import distrusted
 from .minimise import Minimiser
 from .minimise import test_of as written_test
@@ -165,6 +166,32 @@ def test_a_value_that_a_product_reads_and_a_sum_too() -> None:
     for threads in (1, 2):
         assert_agrees(RESIDUAL, WEIGHTS, FEEDS, Variant(threads=threads))
     assert_agrees(RESIDUAL, WEIGHTS, FEEDS, None)
+
+
+BLOCKS = """
+<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+agraph (float[M, 40] x) => (y) {
+    y = com.microsoft.MatMulNBits <K = 40, N = 3, bits = 8, block_size = 32, accuracy_level = 4> (x, w, s)
+}
+"""
+
+
+def test_bytes_are_allowed_by_their_formula_alone() -> None:
+    random = np.random.default_rng(1)
+    packed = random.integers(0, 256, (3, 2, 32)).astype(np.uint8)
+    constants = {"w": packed, "s": np.full(6, 0.25, np.float32)}
+    x = random.standard_normal((4, 40)).astype(np.float32)
+    problem = written_problem(BLOCKS, constants, [{"x": x}])
+    assert not examine(problem, [Variant(), Variant(exact=True), Variant(engine="reference")]).findings
+    rounded = in_bytes(problem.model)
+    assert rounded is not None
+    wanted = Expected(read_model(problem.model).graph, {"x": x}, read_model(rounded).graph)
+    assert wanted.rounded is not None
+    in_floats, allowed = wanted.plain["y"], wanted.rounded.plain["y"]
+    assert not wanted.difference("y", in_floats)
+    assert not wanted.difference("y", allowed)
+    assert wanted.difference("y", allowed, is_exact=True)
+    assert wanted.difference("y", (in_floats + allowed) / 2)
 
 
 class Imagined(Minimiser):

@@ -313,19 +313,25 @@ class MatMulNBits(Op):
         if min(self.K, self.N, self.block_size) < 1:
             raise ShapeError(f"K={self.K}, N={self.N} and block_size={self.block_size} must be at least 1")
         dtype = wide_dtype(A.dtype)
-        op = BlockMatMul(K=self.K, N=self.N, bits=self.bits, block_size=self.block_size)
+        op = BlockMatMul(
+            K=self.K, N=self.N, bits=self.bits, block_size=self.block_size, accuracy_level=self.accuracy_level
+        )
         (product,) = b.add(op, [cast(b, A, dtype), B, scales, zero_points, g_idx])
         return cast(b, product if bias is None else product + cast(b, bias, dtype), A.dtype)
 
 
 class BlockMatMul(Op):
-    """What is left of MatMulNBits without its bias, in a type as wide as single precision."""
+    """What is left of MatMulNBits without its bias, in a type as wide as single precision.
+
+    With an `accuracy_level` of 4 a compiled product may round A to bytes in blocks; the meaning stays the float one.
+    """
 
     domain: ClassVar[str] = "intaglio"
     K: int
     N: int
     bits: int
     block_size: int
+    accuracy_level: int = 0
 
     def expand(
         self,

@@ -176,6 +176,11 @@ class _Printer:
         width = sum(max(1, MASKS[kind_of(each.type)] // 32) for each in self.plan.reductions)
         return 8 if width == 1 else 4 if width == 2 else 2
 
+    @property
+    def chains(self) -> int:
+        """How many sums of one vector of columns are made side by side: each waits for itself alone."""
+        return min(4, self.vectors)
+
     def _parameters(self) -> list[str]:
         return [f"{self._element(index)} *p{index}" for index in range(len(self.kernel.parameters))]
 
@@ -250,18 +255,24 @@ class _Printer:
         ]
         for each, kind, total in totals:
             lines.append(f"        ig_{kind} part_{total}[{self.vectors}];")
-            lines += _for_vectors("        ", [f"part_{total}[v] = {nothing(each)};"])
+            lines += _unrolled("        ", self.vectors, [f"part_{total}[v] = {nothing(each)};"])
         body = self._values(self.plan.before, lambda index: self._walk_offset(index, last))
         for each, kind, total in totals:
             part = f"part_{total}[v]"
             source = self.variables.register(each.value).text
             body.append(f"{part} = {combine(COMBINE[each.function], kind, part, source)};")
         lines += [
-            f"        for (int64_t w{last} = first; w{last} < stop; w{last}++) {{",
+            "        int64_t next = first;",
+            f"        for (; vectors == 1 && next + {self.chains} <= stop; next += {self.chains}) {{",
+            *_unrolled("            ", self.chains, [f"const int64_t w{last} = next + v;", *body]),
+            "        }",
+            f"        for (int64_t w{last} = next; w{last} < stop; w{last}++) {{",
             *_for_vectors("            ", body),
+            "        }",
         ]
-        lines.append("        }")
         for each, kind, total in totals:
+            joined = combine(COMBINE[each.function], kind, f"part_{total}[0]", f"part_{total}[v]")
+            lines += _unrolled("        ", self.chains, [f"if (vectors == 1 && v > 0) part_{total}[0] = {joined};"])
             whole = combine(COMBINE[each.function], kind, f"{total}[v]", f"part_{total}[v]")
             lines += _for_vectors("        ", [f"{total}[v] = {whole};"])
         return [*lines, "    }"]
@@ -314,5 +325,9 @@ class _Printer:
 
 
 def _for_vectors(indent: str, body: list[str]) -> list[str]:
-    head = [f"{indent}IG_UNROLL", f"{indent}for (int v = 0; v < vectors; v++) {{"]
+    return _unrolled(indent, "vectors", body)
+
+
+def _unrolled(indent: str, count: int | str, body: list[str]) -> list[str]:
+    head = [f"{indent}IG_UNROLL", f"{indent}for (int v = 0; v < {count}; v++) {{"]
     return [*head, *(f"{indent}    {line}" for line in body), f"{indent}}}"]
