@@ -340,6 +340,15 @@ def _has_several(sizes: Sequence[Dim]) -> bool:
     return any(isinstance(size, int) and size != 1 for size in sizes)
 
 
+@prints("LRN")
+def _local_response_norm(site: Site) -> str:
+    op, node = site.op, site.node
+    if site.value(0).dtype != FLOAT32:
+        raise UnprintableError("numbers of the attributes in another type than float32")
+    numbers = [short(node, op.alpha / op.size), repr(float(np.float32(op.beta))), short(node, op.bias)]
+    return site.call("local_response_norm", site.x(0), str(op.size), *numbers)
+
+
 @prints("Softmax", "LogSoftmax")
 def _softmax(site: Site) -> str:
     function = "softmax" if site.op.name == "Softmax" else "log_softmax"
