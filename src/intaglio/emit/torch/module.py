@@ -52,7 +52,7 @@ def write(request: ExportRequest) -> Source:
     find_linear_layers(graph)
     make_printable(graph, lambda node: _try(node, graph))
     find_linear_layers(graph)  # those that expansions are made of
-    root = _Structure(graph, wish.outputs).build()
+    root = _Structure(graph, request.outputs).build()
     classes = Classes(root)
     text = classes.source(request.name, graph)
     return Source({"model.py": text}, classes.weights, _readme(request))
