@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from intaglio.errors import GraphError, IntaglioError
 from intaglio.ir.build import Builder, infer_node
-from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.graph import Graph, Node, Value, replace_use
 from intaglio.ir.limits import check_time
 from intaglio.ir.op import OPERATORS, Op
 from intaglio.ir.origin import Origin
@@ -316,7 +316,7 @@ def replace_value(graph: Graph, old: Value, new: Value) -> bool:
         return True
     others = [(user, position) for user, position in old.uses if user is not graph]
     for user, position in others:
-        user.set_input(position, new)
+        replace_use(user, position, new)
     producer = old.producer
     if producer is None or producer.op.name == "Identity" or producer.graph is not graph:
         return bool(others)

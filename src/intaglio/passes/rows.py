@@ -12,6 +12,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import own_symbols
+from intaglio.ir.substitution import substitute
 from intaglio.ir.types import TensorType, Type
 from intaglio.passes.row_axes import NO_ROWS, PRODUCTS, REGROUPED, Hindrance, check_axes, data_operands
 
@@ -148,7 +149,7 @@ class RowWalk:
 
 def substituted(dim: Dim, name: str, size: int) -> Dim:
     """A size with a number of rows."""
-    return dims.substitute(dim, {name: size})
+    return substitute(dim, {name: size})
 
 
 def open_symbols(graph: Graph, axis: int = 0) -> Sequence[str]:

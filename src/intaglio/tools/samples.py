@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import InputError
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import SequenceType, TensorType, Type
 from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.random_inputs import index_limit, random_array

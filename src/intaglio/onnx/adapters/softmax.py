@@ -7,7 +7,7 @@ from collections.abc import Callable
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Value
 from intaglio.onnx.adapters import adapts
-from intaglio.ops.indices import resolve_axis
+from intaglio.ops.shared.indices import resolve_axis
 
 
 def _flattened(operator: str) -> Callable[..., Value]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from intaglio.errors import GraphError, InputError
-from intaglio.ir.dim import Dim, lone_atom, substitute, symbols
+from intaglio.ir.dim import Dim, lone_atom, symbols
 from intaglio.ir.graph import Graph
 from intaglio.ir.resize import rewrite_sizes, type_symbols
+from intaglio.ir.substitution import substitute
 from intaglio.ir.types import TensorType
 from intaglio.passes.driver import infer_graph
 

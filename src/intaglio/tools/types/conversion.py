@@ -10,7 +10,7 @@ from intaglio.emit.onnx.older import is_written
 from intaglio.errors import IntaglioError
 from intaglio.ir.build import Builder, infer_node
 from intaglio.ir.dtype import DType
-from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.graph import Graph, Node, Value, replace_use
 from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.types import TensorType
 from intaglio.onnx.writer import OWN_DOMAIN
@@ -170,7 +170,7 @@ class Conversion:
             found = self.graph.constant(self._narrowed(value.constant, dtype), value.name)
         elif found is None:
             after = None if value.producer is None else value.producer.next
-            before = after if value.producer is not None else next(self.graph.nodes, None)
+            before = after if value.producer is not None else next(iter(self.graph.nodes), None)
             builder = Builder(self.graph, before or node, node.origin.renamed(f"{value.name} as {dtype.name}"))
             found = builder.Cast(value, to=dtype.number)
         self._casts[value, dtype] = found
@@ -203,7 +203,7 @@ class Conversion:
         inner |= {body for each in list(inner) if isinstance(each, Node) for _, body in each.op.subgraphs()}
         for user, position in list(old.uses):
             if user in inner:
-                user.set_input(position, new)
+                replace_use(user, position, new)
 
     def _restore(self, outputs: Sequence[Value]) -> None:
         """Give the outputs their types and names again."""
