@@ -428,13 +428,13 @@ class _Reader:
         place, name = self.start, self.word("a dimension")
         if not self.accept("("):
             return dims.symbol(name)
-        if name not in dims._FUNCTIONS:
+        if name not in dims.FUNCTIONS:
             self.error(f"there is no function {name!r} of dimensions", place)
         arguments = self.nested(lambda: self.listing(self.dim, ")"))
         if len(arguments) != 2:
             self.error(f"{name} takes two dimensions", place)
         try:
-            return dims._FUNCTIONS[name](*arguments)
+            return dims.FUNCTIONS[name](*arguments)
         except ShapeError as error:
             self.error(str(error), place)
 

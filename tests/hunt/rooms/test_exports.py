@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from tests.emit.models import parse
 
@@ -33,7 +34,7 @@ def test_nothing_is_wrong_in_zig_and_webassembly(seed: int) -> None:
 
 
 def test_a_wrong_export_is_a_finding() -> None:
-    feeds = [{"x": exports.np.arange(3, dtype=exports.np.float32)}]
+    feeds = [{"x": np.arange(3, dtype=np.float32)}]
     piece = exports.Piece(Problem(parse("g (float[3] x) => (y) { y = Neg (x) }"), feeds))
     right = exports._findings("python", lambda arrays: [-arrays[0]], ["x"], [piece])
     wrong = exports._findings("python", lambda arrays: [-arrays[0] + 1e-3], ["x"], [piece])
@@ -44,7 +45,7 @@ def test_a_wrong_export_is_a_finding() -> None:
 
 
 def test_long_sums_may_be_taken_one_by_one() -> None:
-    x = exports.np.random.default_rng(0).uniform(0, 1, 9000)
+    x = np.random.default_rng(0).uniform(0, 1, 9000)
     piece = exports.Piece(Problem(parse("g (double[n] x) => (y) { y = ReduceSum (x) }"), [{"x": x}]))
 
     def found(language: str, factor: float) -> list[Finding]:
@@ -53,6 +54,24 @@ def test_long_sums_may_be_taken_one_by_one() -> None:
     assert found("c:fast", 1 + 1e-14)
     assert not found("c:readable", 1 + 1e-14)
     assert found("c:readable", 1 + 1e-12)
+
+
+def test_pytorch_may_sample_what_is_not_finite_otherwise() -> None:
+    text = "g (float[1, 1, 1, 2] x, float[1, 1, 2, 2] p) => (y) { y = GridSample (x, p) }"
+    feeds = {"x": np.ones((1, 1, 1, 2), np.float32), "p": np.full((1, 1, 2, 2), 0.25, np.float32)}
+    feeds["p"][0, 0, 0, 0] = np.nan
+    piece = exports.Piece(Problem(parse(text), [feeds]))
+    right = piece.expected[0].plain["y"]
+    assert np.isnan(right).sum() == 1
+
+    def found(language: str, *numbers: float) -> list[Finding]:
+        result = np.array(numbers, np.float32).reshape(1, 1, 1, 2)
+        return exports._findings(language, lambda arrays: [result], ["x", "p"], [piece])
+
+    last = float(right[0, 0, 0, 1])
+    assert not found("torch", 1, last)
+    assert found("python", 1, last)
+    assert found("torch", 1, last + 0.01)
 
 
 def test_refusals_of_languages_are_no_findings_and_others_are() -> None:

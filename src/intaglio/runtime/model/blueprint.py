@@ -20,7 +20,7 @@ from intaglio.runtime.engine.engine import Engine, Options, Progress
 from intaglio.runtime.engine.limits import check_weights
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.engine.reference import ReferenceEngine
-from intaglio.runtime.engine.weights import Held, drop_files, share_weights, signature
+from intaglio.runtime.engine.weights import HeldGraph, drop_files, share_weights, signature
 from intaglio.runtime.model.explain import (
     Explanation,
     explain_plan,
@@ -47,7 +47,7 @@ class Blueprint:
         """The engine for these outputs, where inputs with defaults are fed only if they are overridden."""
         graph, report, choices = self._simplify(names, overridden)
         make = None if self.options.implementations else lambda: self._simplify(names, overridden)[0]
-        held, inputs = Held(graph, make), signature(graph)
+        held, inputs = HeldGraph(graph, make), signature(graph)
         drop_files(self.graph)
         trim()
         del graph
@@ -85,7 +85,7 @@ class Blueprint:
             raise InputError(f"the model has no tensor {', '.join(map(repr, unknown))}{hint}")
         return [known[name] for name in names]
 
-    def _make_engine(self, held: Held, progress: Progress | None) -> Engine:
+    def _make_engine(self, held: HeldGraph, progress: Progress | None) -> Engine:
         if self.options.engine == "reference":
             return ReferenceEngine(held.get())
         engine = NativeEngine(held, self.options.threads, self.options.target, exact=self.options.exact)
@@ -95,9 +95,9 @@ class Blueprint:
         return engine
 
     def _refuse_host(self, engine: NativeEngine) -> None:
-        if self.options.strict and engine.plan.host_steps:
+        if self.options.strict and engine.plan.host_nodes:
             reasons = "\n".join(
-                f"  {step.node.op.name} at {step.node.origin}: {step.refusal}" for step in engine.plan.host_steps
+                f"  {step.node.op.name} at {step.node.origin}: {step.refusal}" for step in engine.plan.host_nodes
             )
             raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
 
@@ -160,6 +160,4 @@ def _settle_defaults(graph: Graph, overridden: frozenset[str]) -> None:
     """Inputs that are not fed take their defaults as constants, so that they can be folded and packed."""
     for value in list(graph.inputs):
         if value.default is not None and value.name not in overridden:
-            constant = Value(value.name, value.type, constant=value.default)
-            value.replace_uses(constant)
-            graph.inputs.remove(value)
+            graph.close(value, value.default)

@@ -8,9 +8,10 @@ from typing import Any, cast
 import numpy as np
 
 from intaglio.errors import InputError
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import MapType, SequenceType, TensorType, Type
 from intaglio.runtime.engine.binding import bind
 
@@ -28,7 +29,7 @@ def index_limit(value: Value) -> int | None:
         current = waiting.pop()
         for node in current.readers:
             if node.op.name in _INDEXING and len(node.inputs) > 1 and node.inputs[1] is current:
-                limits += _extent(node)
+                limits += _gathered_extent(node)
             elif current in node.inputs[: _passed_on(node)] and node.outputs[0] not in seen:
                 seen.add(node.outputs[0])
                 waiting.append(node.outputs[0])
@@ -40,7 +41,7 @@ def _passed_on(node: Node) -> int:
     return 1 if node.op.name == "Cast" else node.op.chooses_from
 
 
-def _extent(node: Node) -> list[int]:
+def _gathered_extent(node: Node) -> list[int]:
     data = node.inputs[0]
     if data is None or not isinstance(data.type, TensorType) or not data.type.shape:
         return []

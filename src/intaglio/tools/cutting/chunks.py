@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dim import evaluate, symbols
+from intaglio.ir.dim import symbols
 from intaglio.ir.graph import Graph
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType, Type
 from intaglio.runtime.engine.binding import bind
 

@@ -24,7 +24,7 @@ from intaglio.tools.document.parts import copied
 from intaglio.tools.document.weights import Weights, stored_bytes
 from intaglio.tools.editing.base import OVERRIDABLE, Commands
 from intaglio.tools.editing.journal import command
-from intaglio.tools.editing.meaning import change, changed_nodes
+from intaglio.tools.editing.meaning import change, changed_nodes, has_sizes
 from intaglio.tools.editing.selection import FreshNames, call_key, constants_of
 from intaglio.tools.editing.types import types_by_graph
 
@@ -33,6 +33,9 @@ SMALL = 2**16
 
 SHOWN = 20
 """A message lists at most so many nodes."""
+
+NUMBERED_PARTS = 18
+"""Since this version a Split into equal parts says how many there are."""
 
 Constants = dict[str, TensorProto]
 
@@ -123,6 +126,8 @@ class OpsetCommands(Commands):
             raise UnsupportedError("a node with bodies is not written anew")
         if domain:
             raise UnsupportedError("only nodes of ai.onnx are written anew")
+        if node.shell.op_type == "Split" and not has_sizes(node):
+            return _equal_parts(node, version, types)
         single = ModelProto(ir_version=8, opset_import=self.document.shell.opset_import)
         single.graph.name = "node"
         single.graph.node.append(node.message())
@@ -175,6 +180,25 @@ class OpsetCommands(Commands):
         if gone:
             self.refill(graph.initializers, [each for each in graph.initializers if each.name not in gone])
             self.refill(graph.infos, [each for each in graph.infos if each.name not in gone])
+
+
+def _equal_parts(node: Node, version: int, types: Mapping[str, ValueInfoProto]) -> GraphProto:
+    """A Split into equal parts: since version 18 it says how many, before it did not, and the last had to be equal."""
+    written = GraphProto(output=[ValueInfoProto(name=name) for name in node.outputs if name])
+    new = node.message()
+    kept = [attribute for attribute in new.attribute if attribute.name != "num_outputs"]
+    del new.attribute[:]
+    new.attribute.extend(kept)
+    if version >= NUMBERED_PARTS:
+        new.attribute.append(helper.make_attribute("num_outputs", len(node.outputs)))
+    else:
+        axis = next((attribute.i for attribute in new.attribute if attribute.name == "axis"), 0)
+        dims = types[node.inputs[0]].type.tensor_type.shape.dim if node.inputs[0] in types else []
+        size = dims[axis].dim_value if -len(dims) <= axis < len(dims) else 0
+        if not size or size % len(node.outputs):
+            raise UnsupportedError("the size that it splits is not known to be a multiple of the number of its parts")
+    written.node.append(new)
+    return written
 
 
 def _plain(tensor: TensorProto, weights: Weights) -> TensorProto:

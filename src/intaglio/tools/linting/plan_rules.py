@@ -10,7 +10,7 @@ from intaglio.tools.linting.subject import Subject
 def host_nodes(subject: Subject) -> Found:
     """Nodes that are not compiled: the slow reference runs them."""
     if subject.engine is not None:
-        for step in subject.engine.plan.host_steps:
+        for step in subject.engine.plan.host_nodes:
             yield str(step.node.origin) or step.node.op.name, str(step.refusal)
 
 
