@@ -260,6 +260,11 @@ CASES = {
         y = AveragePool <kernel_shape = [5, 5, 2], pads = [2, 2, 0, 2, 2, 0]> (x) }""",
         [drawn(1, 2, 4, 4, 4)],
     ),
+    "a margin that open sizes decide": Case(
+        """g (float[1, 2, a, b, c] x) => (y) {
+        y = AveragePool <kernel_shape = [2, 2, 2], strides = [2, 2, 2], auto_pad = "SAME_UPPER"> (x) }""",
+        [drawn(1, 2, 3, 4, 5)],
+    ),
     "statistics of one element": Case(
         """g (float[n, 2, h] x) => (y, z) <float[2] w = {0.3, 0.7}, float[2] b = {0.1, 0.2}> {
         y = InstanceNormalization (x, w, b) z = GroupNormalization <num_groups = 2> (x, w, b) }""",

@@ -77,7 +77,8 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.count:
         for kind, counts in counted.add(chosen.folder).items():
-            print(f"{kind}: {counts['cases']} cases, {counts['findings']} findings")
+            engines = "".join(f", {count} by the {name} engine" for name, count in counts.get("engines", {}).items())
+            print(f"{kind}: {counts['cases']} cases{engines}, {counts['findings']} findings")
         return 0
     if chosen.compiled is not None:
         os.environ["HUNT_COMPILED"] = str(chosen.compiled)

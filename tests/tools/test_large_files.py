@@ -111,7 +111,7 @@ def generated() -> Iterator[tuple[str, ModelProto]]:
 
     makers = [small.mlp, small.lstm, cnn.mobilenet_v2, cnn.resnet50, transformer.vit_b16, transformer.bert_base]
     yield from ((maker.__name__, maker()) for maker in makers)
-    kinds = {"network": 12, "sklearn": 8, "boosted": 4, "llm": 3, "encoder": 3, "quantised": 3}
+    kinds = {"network": 6, "sklearn": 4, "boosted": 2, "llm": 1, "encoder": 2, "quantised": 1}
     for specimen in SPECIMENS:
         if kinds.get(specimen.kind, 0) <= 0 or specimen.is_large:
             continue
@@ -141,4 +141,4 @@ def test_generated_models_are_written_as_they_were(tmp_path: Path) -> None:
         assert editor.document.message() == message, name
         count += 1
     print(f"{count} models")
-    assert count >= 20
+    assert count >= 14

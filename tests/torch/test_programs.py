@@ -199,3 +199,12 @@ def test_dropout_of_nothing_is_its_argument() -> None:
     x = torch.randn(0, 5).t()
     with torch.no_grad():
         assert compiled(lambda x: F.dropout(x, 0.9))(x) is x
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_functions_at_the_ends_of_their_range(engine: str) -> None:
+    def program(x: Any) -> Any:
+        return torch.lgamma(x), torch.polygamma(1, x.abs()), torch.cumprod(x, 0)
+
+    x = torch.tensor([2.0, -1e-30, 1e38, -3e38, 1e-20, -1e-10, 1e30, -3.00001, float("inf")])
+    torch.testing.assert_close(compiled(program, engine)(x), program(x), rtol=1e-5, atol=1e-30, equal_nan=True)

@@ -59,6 +59,14 @@ class Value:
         return value
 
     @property
+    def id(self) -> str:
+        """What identifies the value in its model: its name, which nothing else there has.
+
+        Copies, pickles and texts keep it, and so does a value that takes the place of another.
+        """
+        return self.name
+
+    @property
     def tensor(self) -> TensorType:
         """The type of a value that must be a tensor; raises GraphError where it is not."""
         if not isinstance(self.type, TensorType):
@@ -206,6 +214,11 @@ class Node:
         for position, value in enumerate(inputs):
             self._inputs.append(None)
             self.set_input(position, value)
+
+    @property
+    def id(self) -> str:
+        """What identifies the node in its model: the name of its first output; empty where it has none."""
+        return self.outputs[0].name if self.outputs else ""
 
     @property
     def is_recomputed(self) -> bool:

@@ -215,9 +215,10 @@ class _Reader:
             targets.append(self.target())
         self.expect("=")
         place, name, type = targets[0]
-        if len(targets) == 1 and type is not None and self.token in ("{", "base64", "stored"):
+        if len(targets) == 1 and type is not None and self.token in ("{", "base64", "stored", "literal"):
+            is_literal = self.accept("literal")
             array = self.array(type)
-            self.define(graph, name, type, place, array)
+            self.define(graph, name, type, place, array).is_literal = bool(is_literal)
         elif len(targets) == 1 and type is not None and self.accept("outer"):
             self.define(graph, name, type, place)
         else:

@@ -50,7 +50,7 @@ CANCELLING = _names(
 """Functions of the form x * (1 + f(x)) or f(x) + 1: what is rounded in them is as large as the operand, or as 1."""
 
 
-TWO_WAYS = _names("gelu gelu_backward hardtanh_backward")
+TWO_WAYS = _names("gelu gelu_backward hardtanh_backward logit_backward")
 """Functions for which eager has two answers where numbers are not finite: one of its code for vectors, one of its code
 for single elements, which it takes for the last elements of a tensor and for those that do not lie side by side.
 `gelu(inf)` is NaN in the one and infinity in the other, the gradient of `hardtanh(nan)` 0 in the one and 1 in the

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 from tests.emit.models import parse
 
 from ..judging import Finding
@@ -72,6 +74,22 @@ def test_pytorch_may_sample_what_is_not_finite_otherwise() -> None:
     assert not found("torch", 1, last)
     assert found("python", 1, last)
     assert found("torch", 1, last + 0.01)
+
+
+def test_only_our_kernels_may_round_rows_to_bytes() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+    g (float[2, 32] x) => (y) {
+        y = com.microsoft.MatMulNBits <K = 32, N = 3, bits = 8, block_size = 32, accuracy_level = 4> (x, w, s) }"""
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.integers(0, 256, (3, 1, 32), np.uint8), "s": np.full(3, 0.01, np.float32)}
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    piece = exports.Piece(Problem(model, [{"x": rng.standard_normal((2, 32)).astype(np.float32)}]))
+    rounded = piece.expected[0].rounded
+    assert rounded is not None
+    for language, is_found in (("c:fast", False), ("wasm", False), ("c:readable", True), ("python", True)):
+        found = exports._findings(language, lambda arrays: [rounded.plain["y"]], ["x"], [piece])
+        assert bool(found) == is_found
 
 
 def test_refusals_of_languages_are_no_findings_and_others_are() -> None:

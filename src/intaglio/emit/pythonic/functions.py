@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class Library:
-    """The functions and classes of some modules, each with the others that it calls; the modules are read and not imported."""
+    """The functions and classes of some modules, each with those that it uses; modules are read and not imported."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         self._modules = modules

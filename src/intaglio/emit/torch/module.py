@@ -52,7 +52,7 @@ def write(request: ExportRequest) -> Source:
     find_linear_layers(graph)
     make_printable(graph, lambda node: _try(node, graph))
     find_linear_layers(graph)  # those that expansions are made of
-    root = _Structure(graph).build()
+    root = _Structure(graph, request.outputs).build()
     classes = Classes(root)
     text = classes.source(request.name, graph)
     return Source({"model.py": text}, classes.weights, _readme(request))
@@ -67,8 +67,9 @@ def _try(node: Node, graph: Graph) -> None:
 class _Structure:
     """Makes drafts of modules from a graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, results: Sequence[str]) -> None:
         self.graph = graph
+        self.results = dict(zip(graph.outputs, results, strict=True))
         known = {name for value in graph.inputs for name in _symbols(value)}
         self.nodes = [node for node in graph.nodes if not _is_free(node, known)]
         kept = set(self.nodes)
@@ -117,7 +118,7 @@ class _Structure:
         marks = Marks()
         writer = TorchWriter(language(constant_text), marks)
         writer.draft, is_root = draft, not group.path
-        writer.roles = roles = Roles(group.nodes, inputs, outputs, is_root)
+        writer.roles = roles = Roles(group.nodes, inputs, self.results if is_root else None)
         own = [item for item in group.items if isinstance(item, Node)]
         draft.layer_names = layer_names(own, layer_roles(own, roles))
         for value in inputs:

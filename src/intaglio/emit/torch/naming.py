@@ -16,6 +16,7 @@ from intaglio.emit.torch.words import LIBRARY, RESERVED
 
 _MARK = re.compile(r"\bat__(\d+)__\b")
 _WORD = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
+_CALLED = re.compile(r" = self\.\w+(?:\[\d+\])?\(at__(\d+)__\b")
 _ASSIGNED = re.compile(r"(\w+(?:, \w+)*) = (.*)", re.DOTALL)
 
 _UNUSABLE = frozenset(dir(builtins)) | RESERVED
@@ -77,9 +78,18 @@ class Naming:
             targets = _targets(places[place])
             for mark in marks:
                 if mark not in self._names:
-                    name = _available(plain(identifier(wishes[mark])), place, mark in targets, free)
+                    wish = plain(identifier(wishes[mark]))
+                    kept = self._kept(wish, texts[place]) if mark in targets else None
+                    name = kept if kept in free and free[kept] <= place else None
+                    name = name or _available(wish, place, mark in targets, free)
                     self._names[mark] = name
                     free[name] = max(ends[mark], place + 1) if mark in targets else ends[mark]
+
+    def _kept(self, wish: str, text: str) -> str:
+        """The name of what a module is called with, where its result asks for the same; else nothing."""
+        call = _CALLED.search(text)
+        given = "" if call is None else self._names.get(int(call[1]), "")
+        return given if re.fullmatch(rf"{wish}(_\d+)?", given) else ""
 
     def text(self, text: str) -> str:
         """A text with names in place of marks."""

@@ -12,7 +12,7 @@ from intaglio.emit.pythonic.block import Site, UnprintableError
 from intaglio.emit.torch.draft import Text, TorchWriter
 from intaglio.emit.torch.words import PRINTERS, checked, dtype_text, prints
 from intaglio.ir.build import Builder
-from intaglio.ir.dtype import FLOAT32, INT8, INT32, UINT8, DType, from_numpy
+from intaglio.ir.dtype import FLOAT32, FLOAT64, INT8, INT32, UINT8, DType, from_numpy
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType, Type
@@ -50,10 +50,24 @@ def find_quantized_layers(graph: Graph) -> None:
         for _, body in node.op.subgraphs():
             find_quantized_layers(body)
         if node.op.domain == "" and node.op.name == "DequantizeLinear":
-            _join_rounding(node)
+            if node.input.constant is not None:
+                _take_out(node)
+            else:
+                _join_rounding(node)
         elif node.op.domain == "" and node.op.name == "MatMulInteger":
             _join_dynamic(node)
     remove_dead_code(graph, nothing_stays)
+
+
+def _take_out(node: Node) -> None:
+    """Weights that are stored as integers are floats in PyTorch's layers, which train them."""
+    values = [value for value in node.inputs if value is not None]
+    arrays = [value.constant for value in values if value.constant is not None]
+    if len(arrays) < len(values) or node.output.dtype not in (FLOAT32, FLOAT64):
+        return
+    assert node.graph is not None
+    node.output.replace_uses(node.graph.constant(node.op.reference(*arrays), node.input.name))
+    node.graph.remove(node)
 
 
 def _join_rounding(node: Node) -> None:

@@ -7,13 +7,15 @@ come again, are blocks; blocks that follow one another are numbered parts of one
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import TypeAlias
 
-from intaglio.emit.torch.roles import NORMS, POINTWISE, PRODUCTS, RECURRENT
 from intaglio.emit.torch.structure import Path, operands
+from intaglio.emit.torch.vocabulary import NORMS, POINTWISE, PRODUCTS, RECURRENT
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
 
@@ -36,12 +38,11 @@ class Piece:
 
     nodes: list[Node]
     free: frozenset[Value]
-    kind: object = None
+    kind: int = 0
     is_block: bool = False
-    name: str = field(default="")
 
     def __post_init__(self) -> None:
-        self.kind = kind_of(self.nodes, self.free)
+        self.kind = hash(kind_of(self.nodes, self.free))
 
     @property
     def layers(self) -> list[Node]:
@@ -104,9 +105,24 @@ def _attributes(node: Node) -> object:
 
 
 def _is_chain(nodes: Sequence[Node], free: frozenset[Value]) -> bool:
-    return all(
-        set(operands(after, free)) <= set(before.outputs) for before, after in zip(nodes, nodes[1:], strict=False)
-    )
+    return all(set(operands(after, free)) <= set(before.outputs) for before, after in pairwise(nodes))
+
+
+Span: TypeAlias = tuple[int, int, Value]
+"""The first and the last place at which a value lives, and the value."""
+
+
+def _shared_out(edges: Sequence[int], spans: Sequence[Span]) -> list[list[Span]]:
+    """The spans within each part between edges, cut to it."""
+    found: list[list[Span]] = [[] for _ in edges[1:]]
+    for first, last, value in spans:
+        place = bisect_right(edges, first) - 1
+        while place < len(found) and edges[place] < last:
+            begin, end = max(first, edges[place]), min(last, edges[place + 1] - 1)
+            if begin < end:
+                found[place].append((begin, end, value))
+            place += 1
+    return found
 
 
 class _Cuts:
@@ -130,45 +146,43 @@ class _Cuts:
     def parts(self) -> list[list[Node]]:
         """The pieces; nodes that prepare what lives for long come out of the middle of others."""
         dropped: set[Value] = set()
-        list(self._split(0, len(self._nodes), dropped))
+        list(self._split(dropped))
         aside = _aside(dropped, self._places, self._free)
         if aside:
             self._nodes = [node for node in self._nodes if node not in aside]
             self._index()
             self._left = DROPPED
-        return list(self._split(0, len(self._nodes), dropped))
+        return list(self._split(dropped))
 
-    def _split(self, begin: int, end: int, dropped: set[Value]) -> Iterator[list[Node]]:
-        waiting = [(begin, end, 1)]
+    def _split(self, dropped: set[Value]) -> Iterator[list[Node]]:
+        waiting = [(0, len(self._nodes), 1, self._spans(dropped))]
         while waiting:
-            begin, end, width = waiting.pop()
-            spans = self._spans(begin, end, dropped)
+            begin, end, width, spans = waiting.pop()
             edges = self._edges(begin, end, spans, width)
             if len(edges) > 2:
-                waiting += [(a, b, width) for a, b in zip(edges, edges[1:], strict=False)][::-1]
-                continue
-            if end - begin > LARGEST and self._left > 0 and spans:
+                parts = _shared_out(edges, spans)
+                waiting += [(a, b, width, part) for (a, b), part in zip(pairwise(edges), parts, strict=True)][::-1]
+            elif end - begin > LARGEST and self._left > 0 and spans:
                 self._left -= 1
-                length, _, longest = max(((b - a, -a, value) for a, b, value in spans), key=lambda item: item[:2])
-                if length > LARGEST // 2 or width > 2:
-                    dropped.add(longest)
-                    waiting.append((begin, end, 1))
+                longest = max(spans, key=lambda span: (span[1] - span[0], -span[0]))
+                if longest[1] - longest[0] > LARGEST // 2 or width > 2:
+                    dropped.add(longest[2])
+                    waiting.append((begin, end, 1, [span for span in spans if span[2] is not longest[2]]))
                 else:
-                    waiting.append((begin, end, width + 1))
-                continue
-            yield self._nodes[begin:end]
+                    waiting.append((begin, end, width + 1, spans))
+            else:
+                yield self._nodes[begin:end]
 
-    def _spans(self, begin: int, end: int, dropped: set[Value]) -> list[tuple[int, int, Value]]:
-        """From where to where each value lives, within a range."""
-        found: list[tuple[int, int, Value]] = []
+    def _spans(self, dropped: set[Value]) -> list[Span]:
+        """From where to where each value lives."""
+        found: list[Span] = []
         for value, last in self._ends.items():
-            first = self._places[value.producer] if value.producer is not None else begin
-            if value not in dropped and first < end - 1 and last > begin and max(first, begin) < last:
-                found.append((max(first, begin), min(last, end - 1), value))
+            if value not in dropped and value.producer is not None:
+                found.append((self._places[value.producer], last, value))
         return found
 
     @staticmethod
-    def _edges(begin: int, end: int, spans: Sequence[tuple[int, int, Value]], width: int) -> list[int]:
+    def _edges(begin: int, end: int, spans: Sequence[Span], width: int) -> list[int]:
         counts = [0] * (end - begin + 1)
         for first, last, _ in spans:
             counts[first - begin] += 1
@@ -238,10 +252,10 @@ def _with_ends(pieces: Sequence[Piece]) -> list[Piece]:
 
 def _followers(pieces: Sequence[Piece], place: int) -> tuple[object, ...]:
     found: list[object] = []
-    for piece in pieces[place + 1 :]:
-        if not _follows(piece):
+    for after in range(place + 1, len(pieces)):
+        if not _follows(pieces[after]):
             break
-        found.append(piece.last.op.name)
+        found.append(pieces[after].last.op.name)
     return tuple(found)
 
 
@@ -270,7 +284,7 @@ def _family(piece: Piece) -> object:
 
 def _rows_of_wide(pieces: list[Piece]) -> list[Piece]:
     """Rows of different pieces, paths among them, that come again at once, such as attention and what follows it."""
-    alone = {a.kind for a, b in zip(pieces, pieces[1:], strict=False) if a.kind == b.kind and a.is_wide}
+    alone = {a.kind for a, b in pairwise(pieces) if a.kind == b.kind and a.is_wide}
     for period in range(2, LONGEST_PERIOD + 1):
         runs = list(_runs(pieces, period))
         for begin, count in reversed(runs):
@@ -359,7 +373,7 @@ def _best_row(pieces: Sequence[Piece]) -> tuple[tuple[object, ...], int] | None:
 def _is_at_once(places: Sequence[int], length: int, least: int) -> bool:
     """Whether so many of them follow one another."""
     row = best = 1
-    for before, after in zip(places, places[1:], strict=False):
+    for before, after in pairwise(places):
         row = row + 1 if after == before + length else 1
         best = max(best, row)
     return best >= least

@@ -13,223 +13,23 @@ from functools import cache
 
 from intaglio.emit.names import identifier
 from intaglio.emit.pythonic.block import snake, value_hint
+from intaglio.emit.torch.vocabulary import (
+    ARITHMETIC,
+    COMPARISONS,
+    CONVOLUTIONS,
+    GENERIC,
+    MOVEMENT,
+    NORMS,
+    POINTWISE,
+    POOLS,
+    PRODUCTS,
+    PURPOSES,
+    RECURRENT,
+    WORDS,
+)
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
-
-MOVEMENT = frozenset(
-    [
-        "Reshape",
-        "Transpose",
-        "Flatten",
-        "Squeeze",
-        "Unsqueeze",
-        "Cast",
-        "Expand",
-        "Slice",
-        "Pad",
-        "Identity",
-        "Tile",
-        "BitCast",
-        "Gather",
-        "Quantize",
-    ]
-)
-"""What a value was before these, it is behind them."""
-
-_ACTIVATIONS = frozenset(
-    [
-        "Relu",
-        "LeakyRelu",
-        "PRelu",
-        "Sigmoid",
-        "Tanh",
-        "Elu",
-        "Selu",
-        "Celu",
-        "Gelu",
-        "Swish",
-        "HardSwish",
-        "HardSigmoid",
-        "Softplus",
-        "Mish",
-        "Clip",
-        "Softsign",
-        "ThresholdedRelu",
-        "Erf",
-    ]
-)
-NORMS = frozenset(
-    [
-        "BatchNormalization",
-        "LayerNormalization",
-        "InstanceNormalization",
-        "GroupNormalization",
-        "RMSNormalization",
-        "LRN",
-        "LpNormalization",
-    ]
-)
-"""Normalisations, with weights or without."""
-
-POINTWISE = _ACTIVATIONS | NORMS | {"Dropout", "FakeQuantize", "QuantizeLinear", "DequantizeLinear"}
-"""Operators that follow a layer and belong to it."""
-
-_CONVOLUTIONS = frozenset(["Conv", "ConvTranspose", "QLinearConv"])
-PRODUCTS = _CONVOLUTIONS | {"Linear", "QLinearMatMul", "QGemm", "DynamicLinear"}
-"""Layers that multiply by their weights."""
-
-POOLS = frozenset(["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"])
-"""Layers that have no weights."""
-
-RECURRENT = frozenset(["LSTM", "GRU", "RNN"])
-"""Layers that go along time."""
-
-_COMPARISONS = frozenset(
-    ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not", "Xor", "IsNaN", "IsInf"]
-)
-_WORDS = {
-    "Attention": "attention",
-    "Gather": "embedding",
-    "Range": "positions",
-    "Concat": "joined",
-    "ArgMax": "indices",
-    "ArgMin": "indices",
-    "NonZero": "indices",
-    "NonMaxSuppression": "indices",
-    "OneHot": "one_hot",
-    "GlobalAveragePool": "pooled",
-    "GlobalMaxPool": "pooled",
-    "ReduceMean": "mean",
-    "ReduceSum": "total",
-    "ReduceMax": "largest",
-    "ReduceMin": "smallest",
-    "ReduceL2": "length",
-    "Where": "chosen",
-    "Resize": "resized",
-    "Shape": "sizes",
-    "Size": "count",
-    "CumSum": "sums",
-    "Einsum": "product",
-    "ConstantOfShape": "filled",
-}
-_ARITHMETIC = frozenset(["Add", "Sub", "Mul", "Div", "MatMul"])
-_GENERIC = frozenset(
-    [
-        "v",
-        "t",
-        "x",
-        "y",
-        "z",
-        "val",
-        "value",
-        "values",
-        "tensor",
-        "tmp",
-        "temp",
-        "out",
-        "output",
-        "outputs",
-        "onnx",
-        "node",
-        "op",
-        "result",
-        "gpu",
-        "cpu",
-        "self",
-        "blob",
-        "data",
-        "variable",
-        "input",
-        "inputs",
-        "arg",
-        "args",
-        "param",
-        "getitem",
-        "view",
-        "clone",
-        "contiguous",
-        "copy",
-        "to",
-        "float",
-        "int",
-        "long",
-        "detach",
-        "default",
-        "bias",
-        "weight",
-        "addmm",
-        "mm",
-        "bmm",
-        "convolution",
-        "linear",
-        "layer",
-        "norm",
-        "native",
-        "batch",
-        "no",
-        "training",
-        "scaled",
-        "dot",
-        "product",
-        "silu",
-        "embedding",
-        "select",
-        "unbind",
-        "chunk",
-        "cat",
-        "permute",
-        "expand",
-        "full",
-        "ones",
-        "zeros",
-        "arange",
-        "alias",
-        "size",
-        "div",
-        "sub",
-        "mul",
-        "add",
-        "matmul",
-        "readvariableop",
-        "biasadd",
-        "fusedbatchnormv3",
-        "const",
-        "constant",
-        "of",
-        "shape",
-        "nd",
-        "w",
-        "b",
-        "n",
-        "e",
-        "h",
-        "f",
-        "g",
-        "quantized",
-        "quant",
-        "dequantized",
-        "dequantize",
-        "quantize",
-        "scale",
-        "scales",
-        "zero",
-        "point",
-        "r",
-        "s",
-        "p",
-        "c",
-        "k",
-        "d",
-        "i",
-        "j",
-        "l",
-        "m",
-        "o",
-        "q",
-        "u",
-    ]
-)
 
 
 @cache
@@ -246,7 +46,7 @@ def is_telling(name: str) -> bool:
     """
     words = [word for word in re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()) if word]
     known = _operator_words()
-    return any(word not in _GENERIC and word not in known and len(word) > 1 for word in words) and len(name) <= 40
+    return any(word not in GENERIC and word not in known and len(word) > 1 for word in words) and len(name) <= 40
 
 
 def own_name(value: Value, is_root: bool) -> str | None:
@@ -254,30 +54,35 @@ def own_name(value: Value, is_root: bool) -> str | None:
     hint = re.sub(r"(_\d+)+$", "", value_hint(value))
     if is_root and value.producer is None:
         return hint
-    if is_root and value.is_output and not _is_numbered(value):
-        return hint
     if not is_telling(hint) or (not is_root and (re.search(r"\d", hint) or "." in hint or value.is_output)):
         return None
     return hint
 
 
-def _is_numbered(value: Value) -> bool:
-    """Whether the name of a result says no more than which operator gave it, or its number."""
-    is_named = is_telling(value.name) or not re.search(r"\d", value.name)
-    return not is_named or value_hint(value) != value.name.rpartition("/")[2]
+def result_name(name: str) -> str | None:
+    """What of the name of a model's result is worth keeping: all but numbers and operators with numbers."""
+    last = name.rstrip("/").rpartition("/")[2].removesuffix("_output_0").removesuffix(":0")
+    plain = re.sub(r"(_\d+)+$", "", last)
+    return plain if plain and len(last) <= 40 and (is_telling(last) or not re.search(r"\d", last)) else None
 
 
 class Roles:
     """The names that values of one module ask for."""
 
-    def __init__(self, nodes: Sequence[Node], inputs: Sequence[Value], outputs: Sequence[Value], is_root: bool) -> None:
+    def __init__(self, nodes: Sequence[Node], inputs: Sequence[Value], results: Mapping[Value, str] | None) -> None:
+        """`results` are the outputs of the model with their names in its file; None for a module within it."""
         self._nodes = set(nodes)
-        self._is_root = is_root
-        self._outputs = set(outputs)
-        self._known: dict[Value, str] = {}
+        self._is_root = results is not None
+        self._outputs = set(results or ())
+        names = {value: result_name(name) for value, name in (results or {}).items()}
+        self._known = {value: name for value, name in names.items() if name is not None and value.producer is not None}
         self._plan(nodes)
         for place, value in enumerate(inputs):
             self._known[value] = self._input(value, place)
+        self._planned = frozenset(self._known)
+        for node in nodes:
+            for value in node.outputs:
+                self.of(value)
 
     def _plan(self, nodes: Sequence[Node]) -> None:
         """Roles that what comes behind a value gives it."""
@@ -316,7 +121,7 @@ class Roles:
         for value in node.inputs:
             while value is not None and value.constant is None and len(value.readers) == 1:
                 maker = value.producer
-                if maker not in self._nodes or maker is None or len(maker.outputs) > 1 or value in self._known:
+                if maker is None or maker not in self._nodes or len(maker.outputs) > 1 or value in self._known:
                     break
                 if maker.op.name not in PRODUCTS | POINTWISE | POOLS:
                     break
@@ -365,7 +170,7 @@ class Roles:
             if len(short) == 1 and len(deep) > 1 and short[0].needed(0) is deep[-1].needed(0):
                 self._mark_back_to(value, short[0], "shortcut")
                 return
-            is_linear = len(deep) == 2 and all(each.op.name == "Linear" for each in deep)
+            is_linear = len(deep) == 2 and all(each.op.name not in CONVOLUTIONS for each in deep)
             if is_linear and value in _sources(deep[-1]) and value.producer in self._nodes:
                 self._mark_back_to(other, deep[-1], "mlp")
 
@@ -396,8 +201,8 @@ class Roles:
 
     def of_call(self, value: Value) -> str:
         """The name that a result of another module asks for."""
-        own = own_name(value, self._is_root)
-        self._known.setdefault(value, "hidden" if own is None else own)
+        if value not in self._planned:
+            self._known[value] = own_name(value, self._is_root) or "hidden"
         return self._known[value]
 
     def of(self, value: Value) -> str:
@@ -427,7 +232,7 @@ class Roles:
             if _is_selection(node):
                 return {"0": "first", "-1": "last"}.get(str(node.needed(1).constant), "selected")
             return _purpose(first) if first.constant is not None else self._kept(first)
-        if name in _COMPARISONS or (name == "Where" and all(_is_constant(each) for each in node.inputs[1:])):
+        if name in COMPARISONS or (name == "Where" and all(_is_constant(each) for each in node.inputs[1:])):
             return "mask"
         if name in RECURRENT:
             return ("hidden", "state", "cell")[place]
@@ -439,9 +244,9 @@ class Roles:
             return "part"
         if name == "ReduceMean" and main is not None and _is_image(main):
             return "pooled"
-        if name in _WORDS:
-            return _WORDS[name]
-        if name in _ARITHMETIC:
+        if name in WORDS:
+            return WORDS[name]
+        if name in ARITHMETIC:
             return self._sum(node)
         if name in POINTWISE and main is not None:
             kept = self._kept(main)
@@ -547,7 +352,7 @@ def layer_names(nodes: Sequence[Node], roles: Mapping[Node, str]) -> dict[Node, 
 def _layer_word(node: Node) -> str | None:
     name, weight = node.op.name, node.optional(1)
     has_weight = weight is not None and weight.constant is not None
-    if name in _CONVOLUTIONS and has_weight:
+    if name in CONVOLUTIONS and has_weight:
         groups = getattr(node.op, "group", 1)
         channels = node.needed(0).tensor.shape
         return "depthwise" if groups > 1 and channels is not None and channels[1] == groups else "conv"
@@ -557,7 +362,8 @@ def _layer_word(node: Node) -> str | None:
         return "norm"
     if name in RECURRENT and has_weight:
         return name.lower()
-    if name == "Gather" and node.needed(0).constant is not None and node.needed(0).constant.ndim == 2:
+    table = node.needed(0).constant if name == "Gather" else None
+    if table is not None and table.ndim == 2:
         return "embedding"
     return {"PRelu": "prelu", "FakeQuantize": "quantize", "QuantizeLinear": "quantize",
             "DequantizeLinear": "dequantize", "QLinearAdd": "add"}.get(name)  # fmt: skip
@@ -601,21 +407,6 @@ def constant_name(value: Value, path: Sequence[str]) -> str:
     return _purpose(value)
 
 
-_PURPOSES = {
-    "Add": "bias",
-    "Sub": "shift",
-    "Mul": "scale",
-    "Div": "divisor",
-    "MatMul": "matrix",
-    "Linear": "matrix",
-    "Gather": "table",
-    "Conv": "kernel",
-    "Where": "fill",
-    "Concat": "token",
-    "Expand": "token",
-}
-
-
 def _purpose(value: Value) -> str:
     """What a constant is for, by the first node that reads it."""
     if value.dtype.name == "bool":
@@ -624,7 +415,7 @@ def _purpose(value: Value) -> str:
         if isinstance(user, Node):
             if user.op.name == "Slice" and place == 0:
                 return "positions" if value.dtype.is_integer else "table"
-            word = _PURPOSES.get(user.op.name)
+            word = PURPOSES.get(user.op.name)
             if word is not None:
                 return word if (user.op.name, place) != ("Gather", 1) else "indices"
     return "constant"

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import takewhile
 from typing import TypeAlias
 
-from intaglio.emit.torch.roles import PRODUCTS, RECURRENT
+from intaglio.emit.torch.vocabulary import PRODUCTS, RECURRENT
 from intaglio.ir.graph import Graph, Node, Value
 
 Path: TypeAlias = tuple[str, ...]

@@ -29,6 +29,7 @@ from intaglio.runtime.model.explain import (
     sizes_of_plan,
 )
 from intaglio.runtime.model.implementations import Choice, choose, refusals
+from intaglio.runtime.model.lineage import Lineage, lineage_of
 from intaglio.runtime.model.memory import MemoryPlan, memory_of_graph, memory_of_plan
 from intaglio.runtime.model.variant import Variant
 
@@ -131,6 +132,12 @@ class Blueprint:
         if not isinstance(main.engine, NativeEngine):
             raise CompileError("the model runs on the reference engine, for which no C is generated")
         return main.engine.source_file(self.graph.name)
+
+    def lineage(self, main: Variant) -> list[Lineage]:
+        """What became of each node of the file in a variant's code."""
+        source = self.c_source(main)
+        assert isinstance(main.engine, NativeEngine)
+        return lineage_of(main.engine.plan, source)
 
     def save_compiled(self, main: Variant, info: ModelInfo, path: str | os.PathLike[str]) -> int:
         """Write a variant with its machine code to a file; returns its size."""

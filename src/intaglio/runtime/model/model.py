@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from intaglio.runtime.model.blueprint import Blueprint
     from intaglio.runtime.model.explain import Explanation
     from intaglio.runtime.model.implementations import Choice
+    from intaglio.runtime.model.lineage import Lineage
     from intaglio.runtime.model.memory import MemoryPlan
 
 VARIANT_LIMIT = 8
@@ -337,6 +338,14 @@ class Model:
     def c_source(self) -> str:
         """The generated C of the model as one file that compiles alone: the kernels, and the drivers that call them."""
         return self._blueprint.c_source(self._whole())
+
+    def lineage(self) -> list[Lineage]:
+        """What became of each node of the file: the nodes that run for it, and their C functions with their lines.
+
+        Lines are those of `c_source`. Nodes of which nothing is left, because they were folded or nobody reads them,
+        are not in it. Raises CompileError for a model on the reference engine.
+        """
+        return self._blueprint.lineage(self._whole())
 
     def to_onnx(self, opset: int | None = None) -> ModelProto:
         """The model as an ONNX message, as it was before simplification.

@@ -67,6 +67,14 @@ def has_sizes(node: Node) -> bool:
     return node.attribute("split") is not None or (len(node.inputs) > 1 and bool(node.inputs[1]))
 
 
+def misfit(node: Node, version: int, types: Mapping[str, ValueInfoProto]) -> str | None:
+    """Why a version of ONNX's own operator set does not take a node as it is; None where it does."""
+    if node.shell.domain not in ("", "ai.onnx"):
+        return None
+    schema = find_schema("", node.shell.op_type, version)
+    return f"version {version} has no {node.operator}" if schema is None else _misfit(node, schema, types)
+
+
 def _misfit(node: Node, schema: Any, types: Mapping[str, ValueInfoProto]) -> str | None:
     version = f"version {schema.since_version} of {schema.name}"
     given = {attribute.name for attribute in node.attributes}

@@ -61,6 +61,7 @@ class Quantize(Quantized):
     """Floats as integers of few bits."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """Bytes for floats."""
         scale, zero_point = self.parameters_for(x)
         return quantize(x, scale, zero_point)
 
@@ -69,6 +70,7 @@ class Dequantize(Quantized):
     """Integers of few bits as the floats that they stand for."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """Floats for bytes."""
         scale, zero_point = self.parameters_for(x)
         return dequantize(x, scale, zero_point)
 
@@ -77,6 +79,7 @@ class FakeQuantize(Quantized):
     """Floats rounded to what integers of few bits can stand for; gradients pass as if they were not rounded."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """x, rounded."""
         scale, zero_point = self.parameters_for(x)
         rounded = dequantize(quantize(x, scale, zero_point), scale, zero_point)
         if not x.requires_grad:
@@ -104,6 +107,7 @@ class QuantizedAdd(nn.Module):
             self.register_buffer(f"{name}zero_point", torch.zeros((), dtype=dtype))
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """The sum."""
         first = (left.to(torch.int32) - self.left_zero_point).to(torch.float32)
         second = (right.to(torch.int32) - self.right_zero_point).to(torch.float32)
         total = first * (self.left_scale / self.scale) + second * (self.right_scale / self.scale)
@@ -158,6 +162,7 @@ class QuantizedLinear(QuantizedLayer):
         super().__init__((out_features, in_features), bias, dtype, input_dtype, output_dtype)
 
     def forward(self, x: Tensor) -> Tensor:
+        """The product with the weights, quantized again."""
         numbers = x.to(torch.int32) - self.input_zero_point
         weight = self.weight.to(torch.int32) - self.weight_zero_point[:, None]
         return self.quantized(integer_product(numbers, weight), (-1,))
@@ -185,6 +190,7 @@ class QuantizedConv2d(QuantizedLayer):
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
 
     def forward(self, x: Tensor) -> Tensor:
+        """The convolution with the kernels, quantized again."""
         numbers = (x.to(torch.int32) - self.input_zero_point).to(torch.float64)
         weight = (self.weight.to(torch.int32) - self.weight_zero_point.reshape(-1, 1, 1, 1)).to(torch.float64)
         product = functional.conv2d(numbers, weight, None, self.stride, self.padding, self.dilation, self.groups)
@@ -206,6 +212,7 @@ class DynamicQuantizedLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_features)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
+        """The product with the weights, in floats."""
         numbers, scale, zero_point = dynamic_quantize(x)
         weight = self.weight.to(torch.int32) - self.weight_zero_point[:, None]
         product = integer_product(numbers.to(torch.int32) - zero_point, weight)
