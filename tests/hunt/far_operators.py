@@ -180,7 +180,10 @@ def _nibbles_broad(c: Dice, operator: str) -> Case:
     zeros = c.random.integers(0, 256, width * -(-blocks // 2)).astype(np.uint8) if c.flag() else None
     lead = (c.size((2, 3)),) if c.chance(0.3) else ()
     data = c.array("float32", (*lead, rows, depth), False)
-    return Case(operator, [data, packed, scales, zeros], {"K": depth, "N": width, "bits": 4, "block_size": block})
+    level = {"accuracy_level": 4} if c.chance(0.5) else {}
+    return Case(
+        operator, [data, packed, scales, zeros], {"K": depth, "N": width, "bits": 4, "block_size": block, **level}
+    )
 
 
 @own("Gemm@few")

@@ -598,13 +598,16 @@ def _concat_many(c: Dice, operator: str) -> Case:
 
 @own("MatMulNBits", domain="com.microsoft")
 def _nbits(c: Dice, operator: str) -> Case:
-    m, k, n, block = c.of((1, 2, 5, 17)), c.of((32, 64, 100)), c.of((1, 8, 17, 32)), c.of((16, 32))
-    blocks = -(-k // block)
-    packed = c.random.integers(0, 256, (n, blocks, block // 2)).astype(np.uint8)
+    m, k, n, block = c.of((1, 2, 5, 17)), c.of((32, 64, 100)), c.of((1, 8, 17, 32)), c.of((16, 32, 64))
+    blocks, bits = -(-k // block), c.of((4, 4, 8))
+    packed = c.random.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8)
     scales = c.array("float32", (n * blocks,), False, 0.01, 0.2)
-    zeros = c.random.integers(0, 256, n * -(-blocks // 2)).astype(np.uint8) if c.flag() else None
+    zeros = c.random.integers(0, 256, n * -(-blocks * bits // 8)).astype(np.uint8) if c.flag() else None
+    if bits == 4 and c.chance(0.2):
+        zeros = c.array("float32", (n, blocks), False, 0, 15)
     data = c.array("float32", (m, k), False)
-    return Case(operator, [data, packed, scales, zeros], {"K": k, "N": n, "bits": 4, "block_size": block})
+    level = {"accuracy_level": 4} if c.chance(0.5) else {}
+    return Case(operator, [data, packed, scales, zeros], {"K": k, "N": n, "bits": bits, "block_size": block, **level})
 
 
 @own("Inverse", domain="com.microsoft")

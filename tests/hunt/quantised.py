@@ -259,7 +259,7 @@ def nibble_matmul(g: Grower) -> list[str]:
     scales = random.uniform(0.002, 0.05, width * blocks).astype(np.float32)
     zeros = [random.integers(0, 256, width * -(-blocks // 2)).astype(np.uint8)] if g.dice.flag() else []
     made = g.draft.one("MatMulNBits", name, *map(g.draft.constant, (packed, scales, *zeros)), domain="com.microsoft",
-                       K=depth, N=width, bits=4, block_size=block)  # fmt: skip
+                       K=depth, N=width, bits=4, block_size=block, accuracy_level=g.dice.of((0, 4)))  # fmt: skip
     return g.keep(made)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 
 from . import counted, generators, operators
+from .bytes_level import in_bytes
 from .expectation import difference
-from .hunting import variants_of
-from .judging import Finding, Variant, examine
+from .hunting import Record, variants_of
+from .judging import Expected, Finding, Variant, Verdict, examine
 from .known import distrusted
 from .minimise import Minimiser
 from .minimise import test_of as written_test
@@ -167,6 +169,32 @@ def test_a_value_that_a_product_reads_and_a_sum_too() -> None:
     assert_agrees(RESIDUAL, WEIGHTS, FEEDS, None)
 
 
+BLOCKS = """
+<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+agraph (float[M, 40] x) => (y) {
+    y = com.microsoft.MatMulNBits <K = 40, N = 3, bits = 8, block_size = 32, accuracy_level = 4> (x, w, s)
+}
+"""
+
+
+def test_bytes_are_allowed_by_their_formula_alone() -> None:
+    random = np.random.default_rng(1)
+    packed = random.integers(0, 256, (3, 2, 32)).astype(np.uint8)
+    constants = {"w": packed, "s": np.full(6, 0.25, np.float32)}
+    x = random.standard_normal((4, 40)).astype(np.float32)
+    problem = written_problem(BLOCKS, constants, [{"x": x}])
+    assert not examine(problem, [Variant(), Variant(exact=True), Variant(engine="reference")]).findings
+    rounded = in_bytes(problem.model)
+    assert rounded is not None
+    wanted = Expected(read_model(problem.model).graph, {"x": x}, read_model(rounded).graph)
+    assert wanted.rounded is not None
+    in_floats, allowed = wanted.plain["y"], wanted.rounded.plain["y"]
+    assert not wanted.difference("y", in_floats)
+    assert not wanted.difference("y", allowed)
+    assert wanted.difference("y", allowed, is_exact=True)
+    assert wanted.difference("y", (in_floats + allowed) / 2)
+
+
 class Imagined(Minimiser):
     """A fault that every model has in which a product reads what Relu gives."""
 
@@ -229,3 +257,13 @@ def test_counts_add_up_over_runs(tmp_path: Path) -> None:
         assert counts == {"chains": {"cases": 54, "findings": 2, "seeds": [[3, 4], [9, 9]]}}
     (record / "chains.done").write_text("5 10 1.5 0\n")
     assert counted.add(record, file)["chains"] == {"cases": 64, "findings": 2, "seeds": [[3, 5], [9, 9]]}
+
+
+def test_cases_are_counted_by_engine(tmp_path: Path) -> None:
+    verdict = Verdict(judges=Counter({"eager": 20, "native engine": 6, "reference engine": 14}))
+    Record(tmp_path).keep("torch", 3, 20, 1.5, verdict)
+    with (tmp_path / "torch.done").open("a") as file:
+        file.write("4 20 1.5 1 native=7 reference=13\n")
+    counts = counted.add(tmp_path, tmp_path / "counted.json")["torch"]
+    assert (counts["cases"], counts["findings"]) == (40, 1)
+    assert counts["engines"] == {"native": 13, "reference": 27}

@@ -289,3 +289,118 @@ def test_weights_of_four_bits(k: int, n: int, block: int, has_zero: bool, target
     for m in (1, 2, 3, 9, 20):
         a = generator.standard_normal((m, k)).astype(np.float32)
         np.testing.assert_allclose(found.run({"a": a})["y"], reference.run({"a": a})["y"], rtol=1e-5, atol=1e-5)
+
+
+def in_bytes(a: Array, block: int) -> Array:
+    """What level 4 leaves of a row: whole multiples of a 127th of the greatest magnitude of each block."""
+    rows, depth = a.shape
+    padded = np.zeros((rows, -(-depth // block) * block), np.float32)
+    padded[:, :depth] = a
+    blocks = padded.reshape(rows, -1, block)
+    scale = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
+    with np.errstate(divide="ignore"):
+        inverse = np.where(scale > 0, np.float32(1) / scale, np.float32(0))
+    numbers = np.rint(blocks * inverse).astype(np.int8)
+    return (numbers * scale.astype(np.float64)).reshape(rows, -1)[:, :depth]
+
+
+def weights_of(constants: dict[str, Array], bits: int, k: int) -> Array:
+    """The weights [N, K] in double precision, from their bytes."""
+    packed, n = constants["b"], constants["b"].shape[0]
+    parts = packed[..., None] if bits == 8 else np.stack([packed & 15, packed >> 4], -1)
+    numbers = parts.reshape(n, packed.shape[1], -1).astype(np.float64)
+    zero: Any = 1 << (bits - 1)
+    if "z" in constants:
+        z = constants["z"].reshape(n, -1)
+        z = np.stack([z & 15, z >> 4], -1).reshape(n, -1) if z.dtype == np.uint8 and bits == 4 else z
+        zero = z[:, : packed.shape[1], None].astype(np.float64)
+    scaled = (numbers - zero) * constants["s"].reshape(n, -1, 1).astype(np.float64)
+    return scaled.reshape(n, -1)[:, :k]
+
+
+def block_product(k: int, n: int, block: int, bits: int, zeros: str) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """MatMulNBits at accuracy level 4, with zero points that are absent, packed or floats."""
+    generator, blocks = np.random.default_rng(k), -(-k // block)
+    constants: dict[str, Array] = {
+        "b": generator.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8),
+        "s": generator.uniform(0.001, 0.02, n * blocks).astype(np.float32),
+    }
+    if zeros == "packed":
+        constants["z"] = generator.integers(0, 256, n * -(-blocks * bits // 8)).astype(np.uint8)
+    elif zeros == "floats":
+        constants["z"] = generator.uniform(0, 1 << bits, (n, blocks)).astype(np.float32)
+    names = ["a", "b", "s", *(["z"] if zeros else [])]
+    proto = model("MatMulNBits", {"a": (np.float32, ("M", k))}, names, constants, np.float32, domain="com.microsoft",
+                  K=k, N=n, bits=bits, block_size=block, accuracy_level=4)  # fmt: skip
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return proto, constants
+
+
+PRODUCTS = [
+    (64, 32, 32, 4, ""), (100, 70, 16, 4, "packed"), (301, 33, 128, 4, "floats"), (513, 7, 256, 4, "packed"),
+    (64, 40, 64, 8, ""), (100, 70, 16, 8, "packed"), (301, 33, 256, 8, "floats"), (1, 1, 16, 4, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("k", "n", "block", "bits", "zeros"), PRODUCTS)
+def test_products_of_bytes_at_accuracy_level_4(k: int, n: int, block: int, bits: int, zeros: str, target: str) -> None:
+    """The result is that of rounded rows, to a few roundings of the sum of magnitudes."""
+    proto, constants = block_product(k, n, block, bits, zeros)
+    found, weights = native(proto, "block_byte_gemm"), weights_of(constants, bits, k)
+    for m in (1, 2, 5, 13):
+        a = np.random.default_rng(m).standard_normal((m, k)).astype(np.float32)
+        got, kept = found.run({"a": a})["y"], in_bytes(a, block)
+        sizes = np.abs(kept) @ np.abs(weights.T)
+        zero_sizes = sizes.max() if zeros == "floats" else 0  # a sum and what a zero point takes off may cancel
+        assert np.all(np.abs(got - kept @ weights.T) <= 4e-6 * (sizes + zero_sizes) + 1e-30)
+        # each number is off by at most half a step of its block, and a rounding of the number itself
+        scales = np.repeat(np.abs(_whole_blocks(a, block)).max(-1), block, axis=-1)[:, :k] / 127
+        limit = (scales * (0.5 + 1e-4)) @ np.abs(weights.T) + 4e-6 * (sizes + zero_sizes)
+        assert np.all(np.abs(got - a.astype(np.float64) @ weights.T) <= limit + 1e-30)
+
+
+def _whole_blocks(a: Array, block: int) -> Array:
+    padded = np.zeros((len(a), -(-a.shape[1] // block) * block), a.dtype)
+    padded[:, : a.shape[1]] = a
+    return padded.reshape(len(a), -1, block)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_accuracy_level_4_rounds_as_onnx_runtime_does(bits: int) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    for zeros in ("", "packed"):
+        proto, constants = block_product(320, 48, 32, bits, zeros)
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        found, weights = native(proto, "block_byte_gemm"), weights_of(constants, bits, 320)
+        for m in (1, 7):
+            a = np.random.default_rng(m).standard_normal((m, 320)).astype(np.float32)
+            got, theirs = found.run({"a": a})["y"], session.run(None, {"a": a})[0]
+            steps = np.abs(_whole_blocks(a, 32)).max(-1).repeat(32, axis=-1) / 127
+            # both round to the nearest step; ONNX Runtime may keep floats on processors for which it has no such kernel
+            assert np.all(np.abs(got - theirs) <= (steps * 0.51) @ np.abs(weights.T))
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_exact_keeps_floats_at_accuracy_level_4(bits: int, target: str) -> None:
+    proto, constants = block_product(100, 40, 16, bits, "packed")
+    found = load(proto, engine="native", strict=True, exact=True)
+    assert has_kernel(found, "nibble_gemm")
+    assert not has_kernel(found, "block_byte_gemm")
+    weights = weights_of(constants, bits, 100)
+    a = np.random.default_rng(0).standard_normal((3, 100)).astype(np.float32)
+    limit = 4e-6 * np.abs(a) @ np.abs(weights.T)
+    assert np.all(np.abs(found.run({"a": a})["y"] - a.astype(np.float64) @ weights.T) <= limit)
+
+
+def test_accuracy_level_4_of_numbers_that_are_no_bytes(target: str) -> None:
+    """Blocks of zeros and of the least numbers are zero; what is not finite makes its row NaN and no other."""
+    proto, constants = block_product(64, 20, 32, 4, "packed")
+    found = native(proto, "block_byte_gemm")
+    a = np.zeros((6, 64), np.float32)
+    a[1, :32], a[2], a[3, 40], a[4, 3], a[5] = 1.5, 1e-36, np.nan, -np.inf, 3e38
+    got = found.run({"a": a})["y"]
+    assert np.all(got[0] == 0)
+    assert np.all(np.abs(got[2]) < 1e-30)
+    assert np.all(np.isnan(got[3:5]))
+    weights = weights_of(constants, 4, 64)
+    np.testing.assert_allclose(got[1], a[1] @ weights.T, rtol=1e-4, atol=1e-5)

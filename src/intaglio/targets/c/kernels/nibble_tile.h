@@ -1,5 +1,8 @@
-/* Sums of floats by weights of four bits, which are taken out of their form in registers. */
-/* Whether blocks have zero points; else all are 8. */
+/* Sums of floats by weights of four or eight bits, which are taken out of their form in registers. */
+#ifndef BITS
+#define BITS 4
+#endif
+/* Whether blocks have zero points; else all are the middle of the weights' range. */
 #ifndef HAS_ZERO
 #define HAS_ZERO 0
 #endif
@@ -12,19 +15,20 @@
 #endif
 #define COLUMNS (IG_LANES * VECTORS)
 /* Weights of one column in 32 bits. */
-#define GROUP 8
+#define GROUP (32 / BITS)
+#define MIDDLE (1 << (BITS - 1))
 #define RESULT ig_f32
 #include "epilogue.h"
 
-/* Lane by lane, the number in the lowest four bits less 8 (or as it is where zero points follow). */
+/* Lane by lane, the number in the lowest bits less the middle (or as it is where zero points follow). */
 IG_INLINE ig_f32 IG_FUNCTION_number(ig_u32 bits)
 {
-#if IG_AVX512
+#if IG_AVX512 && BITS == 4
     const ig_f32 table = HAS_ZERO ? (ig_f32){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
                                   : (ig_f32){-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
     return __builtin_ia32_permvarsf512_mask(table, (ig_i32)bits, table, (uint16_t)-1);
 #else
-    return ig_cast_i32_f32((ig_i32)(bits & 15) - (HAS_ZERO ? 0 : 8));
+    return ig_cast_i32_f32((ig_i32)(bits & ((1 << BITS) - 1)) - (HAS_ZERO ? 0 : MIDDLE));
 #endif
 }
 
@@ -56,7 +60,7 @@ IG_INLINE void IG_FUNCTION_sum(const int rows, const int unroll, const float *a,
             IG_UNROLL for (int j = 0; j < GROUP; j++) {
                 ig_f32 weight[VECTORS];
                 IG_UNROLL for (int v = 0; v < VECTORS; v++) {
-                    weight[v] = IG_FUNCTION_number(bits[v] >> (4 * j));
+                    weight[v] = IG_FUNCTION_number(bits[v] >> (BITS * j));
                     weight[v] = HAS_ZERO ? weight[v] - shift[v] : weight[v];
                     weight[v] = scales_sums ? weight[v] : weight[v] * step[v];
                 }
@@ -69,7 +73,7 @@ IG_INLINE void IG_FUNCTION_sum(const int rows, const int unroll, const float *a,
         }
         for (int64_t j = 0; k < last; k++, j++) {
             IG_UNROLL for (int v = 0; v < VECTORS; v++) {
-                const ig_f32 number = IG_FUNCTION_number(ig_load_u32(w + v * IG_LANES) >> (uint32_t)(4 * j));
+                const ig_f32 number = IG_FUNCTION_number(ig_load_u32(w + v * IG_LANES) >> (uint32_t)(BITS * j));
                 const ig_f32 shifted = HAS_ZERO ? number - shift[v] : number;
                 const ig_f32 weight = scales_sums ? shifted : shifted * step[v];
                 IG_UNROLL for (int r = 0; r < rows; r++)

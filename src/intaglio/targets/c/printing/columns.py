@@ -19,8 +19,8 @@ from intaglio.kernels.language import (
     Load,
     LoopKernel,
     Reduce,
-    Step,
     Store,
+    Stride,
     names_in,
     nanoseconds,
     reads_of,
@@ -57,11 +57,11 @@ class _Columns:
         """The extents of the reduced loops."""
         return tuple(self.given[loop.name] for loop in self.kernel.reduced)
 
-    def kept_steps(self, index: int) -> tuple[Step, ...]:
+    def kept_steps(self, index: int) -> tuple[Stride, ...]:
         """The steps of a parameter along the kept loops."""
         return self.kernel.parameters[index].steps[: len(self.kept)]
 
-    def walk_steps(self, index: int) -> tuple[Step, ...]:
+    def walk_steps(self, index: int) -> tuple[Stride, ...]:
         """The steps of a parameter along the reduced loops."""
         return self.kernel.parameters[index].steps[len(self.kept) :]
 
@@ -140,7 +140,7 @@ class _Columns:
             sizes += [(f"walk_stride{index}_{loop}", self._stride(step)) for loop, step in enumerate(walk) if step != 0]
         return sizes
 
-    def _stride(self, step: Step) -> Dim:
+    def _stride(self, step: Stride) -> Dim:
         return self.given[step] if isinstance(step, str) else step
 
     def call(self) -> Call:
@@ -175,6 +175,11 @@ class _Printer:
         """How many vectors of columns are summed at once: as many as leave registers free."""
         width = sum(max(1, MASKS[kind_of(each.type)] // 32) for each in self.plan.reductions)
         return 8 if width == 1 else 4 if width == 2 else 2
+
+    @property
+    def chains(self) -> int:
+        """How many sums of one vector of columns are made side by side: each waits for itself alone."""
+        return min(4, self.vectors)
 
     def _parameters(self) -> list[str]:
         return [f"{self._element(index)} *p{index}" for index in range(len(self.kernel.parameters))]
@@ -250,18 +255,24 @@ class _Printer:
         ]
         for each, kind, total in totals:
             lines.append(f"        ig_{kind} part_{total}[{self.vectors}];")
-            lines += _for_vectors("        ", [f"part_{total}[v] = {nothing(each)};"])
+            lines += _unrolled("        ", self.vectors, [f"part_{total}[v] = {nothing(each)};"])
         body = self._values(self.plan.before, lambda index: self._walk_offset(index, last))
         for each, kind, total in totals:
             part = f"part_{total}[v]"
             source = self.variables.register(each.value).text
             body.append(f"{part} = {combine(COMBINE[each.function], kind, part, source)};")
         lines += [
-            f"        for (int64_t w{last} = first; w{last} < stop; w{last}++) {{",
+            "        int64_t next = first;",
+            f"        for (; vectors == 1 && next + {self.chains} <= stop; next += {self.chains}) {{",
+            *_unrolled("            ", self.chains, [f"const int64_t w{last} = next + v;", *body]),
+            "        }",
+            f"        for (int64_t w{last} = next; w{last} < stop; w{last}++) {{",
             *_for_vectors("            ", body),
+            "        }",
         ]
-        lines.append("        }")
         for each, kind, total in totals:
+            joined = combine(COMBINE[each.function], kind, f"part_{total}[0]", f"part_{total}[v]")
+            lines += _unrolled("        ", self.chains, [f"if (vectors == 1 && v > 0) part_{total}[0] = {joined};"])
             whole = combine(COMBINE[each.function], kind, f"{total}[v]", f"part_{total}[v]")
             lines += _for_vectors("        ", [f"{total}[v] = {whole};"])
         return [*lines, "    }"]
@@ -314,5 +325,9 @@ class _Printer:
 
 
 def _for_vectors(indent: str, body: list[str]) -> list[str]:
-    head = [f"{indent}IG_UNROLL", f"{indent}for (int v = 0; v < vectors; v++) {{"]
+    return _unrolled(indent, "vectors", body)
+
+
+def _unrolled(indent: str, count: int | str, body: list[str]) -> list[str]:
+    head = [f"{indent}IG_UNROLL", f"{indent}for (int v = 0; v < {count}; v++) {{"]
     return [*head, *(f"{indent}    {line}" for line in body), f"{indent}}}"]

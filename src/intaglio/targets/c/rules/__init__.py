@@ -34,6 +34,7 @@ from intaglio.targets.c.rules import sampling as sampling
 from intaglio.targets.c.rules import scan as scan
 from intaglio.targets.c.rules import scatter as scatter
 from intaglio.targets.c.rules import selection as selection
+from intaglio.targets.c.rules import softmax as softmax
 from intaglio.targets.c.rules import trees as trees
 from intaglio.targets.c.rules import unpool as unpool
 from intaglio.targets.c.rules import weight_gradient as weight_gradient

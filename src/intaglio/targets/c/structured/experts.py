@@ -18,7 +18,7 @@ def expert_gemm(target: VectorTarget) -> StructuredKernel:
 def expert_nibble_gemm(target: VectorTarget, *, has_zero: bool) -> StructuredKernel:
     """The same by weights as `pack_nibbles` makes them, with scales and zero points of blocks; see `nibble_gemm`."""
     rows, columns = nibble_rows(target), nibble_columns(target)
-    instance = kernel("expert_nibble_gemm", HAS_ZERO=has_zero, ROWS=rows, VECTORS=NIBBLE_VECTORS)
+    instance = kernel("expert_nibble_gemm", HAS_ZERO=has_zero, BITS=4, ROWS=rows, VECTORS=NIBBLE_VECTORS)
     return _experts(target, instance, "expert_nibble_gemm", rows, columns)
 
 
