@@ -104,25 +104,27 @@ Magnitude = dict[tuple[str, ...], int]
 def magnitude(dims: Iterable[Dim]) -> Magnitude:
     """What all parts of expressions are at most, in magnitude, where each size counts as 1 at least.
 
-    >>> from intaglio.ir.dim import symbol
+    >>> from intaglio.ir.dim import less, symbol
     >>> magnitude([symbol("n") * symbol("m") * 4 - 7, symbol("n") * 5])
     {('m', 'n'): 4, (): 7, ('n',): 5}
+    >>> magnitude([less(symbol("n") * 3, 9) * symbol("m")])
+    {('m',): 1, ('n',): 3, (): 9}
     """
     known: dict[Dim | DimFunction, Magnitude] = {}
-    return _largest([_magnitude(dim, known) for dim in dims])
+    results = [_magnitude(dim, known) for dim in dims]
+    return _largest([*results, *(known[part] for part in known)])
 
 
 def _magnitude(dim: Dim, known: dict[Dim | DimFunction, Magnitude]) -> Magnitude:
-    if not isinstance(dim, Expr):
-        return {(): abs(dim)}
     if dim not in known:
-        total = known[dim] = dict[tuple[str, ...], int]()
-        for monomial, factor in dim.terms:
+        total: Magnitude = {} if isinstance(dim, Expr) else {(): abs(dim)}
+        for monomial, factor in dim.terms if isinstance(dim, Expr) else ():
             term: Magnitude = {(): abs(factor)}
             for atom in monomial:
                 term = _multiplied(term, _atom_magnitude(atom, known))
             for names, share in term.items():
                 total[names] = total.get(names, 0) + share
+        known[dim] = total
     return known[dim]
 
 
@@ -130,11 +132,22 @@ def _atom_magnitude(atom: Atom, known: dict[Dim | DimFunction, Magnitude]) -> Ma
     if isinstance(atom, Symbol):
         return {(atom.name,): 1}
     if atom not in known:
-        operands = [_magnitude(operand, known) for operand in atom.operands]
-        constant = {"threads": MOST_THREADS, "less": 1, "equal": 1, "floordiv": 1, "ceildiv": 1}.get(atom.function, 0)
-        known[atom] = _largest(operands)
-        known[atom][()] = known[atom].get((), 0) + constant
+        known[atom] = _call_magnitude(atom.function, [_magnitude(operand, known) for operand in atom.operands])
     return known[atom]
+
+
+def _call_magnitude(function: str, operands: Sequence[Magnitude]) -> Magnitude:
+    match function:
+        case "threads":
+            return {(): MOST_THREADS}
+        case "less" | "equal":
+            return {(): 1}
+        case "select":
+            return _largest(operands[1:])
+        case "floordiv" | "ceildiv":
+            return {**operands[0], (): operands[0].get((), 0) + 1}
+        case _:
+            return _largest(operands)
 
 
 def _largest(polynomials: Iterable[Magnitude]) -> Magnitude:

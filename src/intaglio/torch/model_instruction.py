@@ -111,7 +111,7 @@ class ModelInstruction:
         found = self.model(*arrays)
         for result, array in zip(self.results, found if self.count > 1 else (found,), strict=True):
             tensor = tensor_of(np.asarray(array, order="C"))  # the reference gives arrays in any order
-            slots[result.slot] = tensor if result.order is None else tensor.permute(_inverse(result.order))
+            slots[result.slot] = _own(tensor if result.order is None else tensor.permute(_inverse(result.order)))
         self._again = self._direct_call(tuple([array.shape for array in arrays]), slots)
 
     def _direct_call(self, shapes: tuple[tuple[int, ...], ...], slots: Sequence[Any]) -> DirectCall | None:
@@ -189,6 +189,11 @@ class _Form:
 
     def __init__(self, slot: int, tensor: torch.Tensor) -> None:
         self.slot, self.shape, self.strides, self.dtype = slot, tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    """A result that is no view to autograd, which lets nobody write to views that a graph returns."""
+    return tensor.detach() if tensor._is_view() else tensor
 
 
 def _size_array(size: int) -> Any:

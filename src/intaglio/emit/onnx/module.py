@@ -38,7 +38,7 @@ def write(request: ExportRequest) -> Source:
     def finish(model: ModelProto) -> None:
         if opset is not None:
             write_older(model, opset)
-        _write_shapes(graph, model)
+        write_shapes(graph, model)
 
     def save(folder: Path) -> list[str]:
         save_model(graph, folder / "model.onnx", external_data=request.options.get("external_data"), finish=finish)
@@ -63,7 +63,7 @@ def keeps_functions(request: ExportRequest) -> bool:
 def write_as_it_is(request: ExportRequest) -> Source:
     """The model with its functions, and the shapes of the values outside of them."""
     model = _message(request.given)
-    _write_shapes(request.graph, model)
+    write_shapes(request.graph, model)
     limit = request.options.get("external_data")
 
     def save(folder: Path) -> list[str]:
@@ -105,7 +105,7 @@ def _constants(function: FunctionProto) -> Iterator[TensorProto]:
     return (attribute.t for node in function.node for attribute in node.attribute if attribute.HasField("t"))
 
 
-def _write_shapes(graph: Graph, model: ModelProto) -> None:
+def write_shapes(graph: Graph, model: ModelProto) -> None:
     """The types of all values between inputs and outputs, as far as they are known and not there yet."""
     known = {value.name for value in (*model.graph.output, *model.graph.value_info)}
     made = {name for node in model.graph.node for name in node.output}

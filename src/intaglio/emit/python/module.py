@@ -144,7 +144,8 @@ def _docstring(taken: Sequence[str], given: str) -> list[str]:
 
 def _imports(code: str) -> list[str]:
     """The imports that the code needs."""
-    standard = [name for name in ("functools", "itertools", "json", "math", "re") if re.search(rf"\b{name}\.", code)]
+    modules = ("contextlib", "functools", "itertools", "json", "math", "re")
+    standard = [name for name in modules if re.search(rf"\b{name}\.", code)]
     lines = [f"import {name}" for name in standard]
     lines += ["from pathlib import Path", "from typing import Any", ""]
     return [*lines, *(["import ml_dtypes"] if "ml_dtypes." in code else []), "import numpy as np"]

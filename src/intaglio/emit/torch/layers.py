@@ -340,6 +340,15 @@ def _has_several(sizes: Sequence[Dim]) -> bool:
     return any(isinstance(size, int) and size != 1 for size in sizes)
 
 
+@prints("LRN")
+def _local_response_norm(site: Site) -> str:
+    op, node = site.op, site.node
+    if site.value(0).dtype != FLOAT32:
+        raise UnprintableError("numbers of the attributes in another type than float32")
+    numbers = [short(node, op.alpha / op.size), repr(float(np.float32(op.beta))), short(node, op.bias)]
+    return site.call("local_response_norm", site.x(0), str(op.size), *numbers)
+
+
 @prints("Softmax", "LogSoftmax")
 def _softmax(site: Site) -> str:
     function = "softmax" if site.op.name == "Softmax" else "log_softmax"
@@ -436,8 +445,9 @@ def _average_pool(site: Site) -> str:
     windows, numbers, ceil_mode = _pool_arguments(site)
     named = _plain_pool(site, windows)
     margin = bool(site.op.count_include_pad)
-    is_refused = len(windows) == 3 and any(w.begin for w in windows)  # PyTorch forgets the margin of small images
-    if named is None or is_refused or any(w.dilation != 1 for w in windows) or (ceil_mode and margin):
+    # PyTorch forgets the margin of small images.
+    is_forgotten = named is not None and len(windows) == 3 and any(w.begin for w in windows)
+    if named is None or is_forgotten or any(w.dilation != 1 for w in windows) or (ceil_mode and margin):
         flags = ["ceil_mode=True"] if ceil_mode else []
         return site.call("average_pool", site.x(0), *numbers, *flags, count_margin=True if margin else None)
     flag = "" if margin or not any(w.begin for w in windows) else ", count_include_pad=False"

@@ -11,7 +11,7 @@ from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Value
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 
-LIBRARY = Library([f"intaglio.emit.torch.library.{name}" for name in ("tensors", "layers")])
+LIBRARY = Library([f"intaglio.emit.torch.library.{name}" for name in ("tensors", "layers", "quantized")])
 PRINTERS: dict[tuple[str, str], Printer] = {}
 
 RESERVED = frozenset(

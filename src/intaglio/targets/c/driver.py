@@ -237,7 +237,9 @@ class Driver:
     def bind(self, bind: FindSizes) -> list[str]:
         """The statements that find out sizes."""
         lines = [*heading(bind), "{"]
-        lines.append(f"    int64_t fault = 0, value[{max(1, len(bind.symbols))}] = {{0}};")
+        has_values = bool(bind.symbols) or "value[" in bind.body
+        values = f", value[{max(1, len(bind.symbols))}] = {{0}}" if has_values else ""
+        lines.append(f"    int64_t fault = 0{values};")
         for name, element, operand in bind.operands:
             lines.append(f"    const {element} *const {name} = (const void *){self.pointer(operand)};")
         lines += [f"    int64_t {name} = {size_text(size, self.names)};" for name, size in bind.sizes]

@@ -6,7 +6,7 @@ from typing import Any
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir import dim as dims
-from intaglio.ir.dtype import BOOL, FLOAT32, INT32, INT64, DType
+from intaglio.ir.dtype import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 from intaglio.ir.graph import Value
 from intaglio.torch.aten.call import DEFAULT, AtenCall
 from intaglio.torch.aten.table import COMPLEX, aten
@@ -189,8 +189,9 @@ def cumsum(c: AtenCall, x: Value, dim: int, *, dtype: Any = None) -> Value:
 
 @aten("cumprod")
 def cumprod(c: AtenCall, x: Value, dim: int, *, dtype: Any = None) -> Value:
-    """Running products along an axis."""
-    wide = c.cast(x, opmath(c.dtype()))
+    """Running products along an axis, in double precision as in eager: they may leave the range on their way."""
+    kind = opmath(c.dtype())
+    wide = c.cast(x, FLOAT64 if kind.is_float else kind)
     return c.cast(c.b.CumProd(wide, c.number(c.axis(dim, x.rank), INT64)) if x.rank else wide)
 
 

@@ -74,7 +74,7 @@ def lgamma(d: _Double, x: Value) -> Value:
         total = total + b.Div(d.n(each), z + place)
     t = z + 7.5
     right = (z + 0.5) * b.Log(t) - t + b.Log(total) + math.log(math.sqrt(2 * math.pi))
-    sine = b.Abs(b.Sin((x - b.Floor(x)) * math.pi))
+    sine = b.Abs(b.Sin((x - b.Round(x)) * math.pi))  # of the distance to the nearest pole, which is not rounded
     found = d.where(is_left, b.Log(d.n(math.pi) / d.where(d.equal(sine, 0), 1, sine)) - right, right)
     is_pole = b.And(d.less(x, 0.5), d.equal(b.Floor(x), x))
     found = d.where(b.Or(d.equal(x, 1), d.equal(x, 2)), 0, found)
@@ -193,7 +193,7 @@ def _trigamma(c: AtenCall, d: _Double, x: Value, wide: Value) -> Value:
     b = c.b
     is_left = d.less(wide, 0.5)
     z = d.where(is_left, -wide + 1, wide)
-    right = _zeta(d, z * 0 + 2, z)
+    right = d.where(b.IsInf(z), 0, _zeta(d, z * 0 + 2, z))
     angle = c.cast(b.Mul(x, c.number(math.pi, x.dtype)), FLOAT64)
     sine = b.Sin(angle)
     return d.where(is_left, b.Div(d.n(math.pi**2), sine * sine) - right, right)
