@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from typing import Any
 
 import numpy as np
 
-from intaglio.errors import LimitError, OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, RunTimeoutError, ShapeError
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Graph, Node, Value
@@ -216,7 +217,7 @@ class NativeEngine:
         if self._is_single and self._runs is not None:
             prepared = self._runs.find(inputs)
             if prepared is not None and all(array.flags.c_contiguous for array in inputs):
-                return self._run_single(prepared, inputs, deadline, into)
+                return self._run_within(prepared, inputs, deadline, into)
         bindings: dict[str, int] = {}
         for value, array in zip(self._inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
@@ -336,29 +337,60 @@ class NativeEngine:
         kept = self._runs.kept(shapes) if is_one and self._runs is not None else None
         return None if kept is None else kept[0][0].direct(kept[0][1], self._limit_ns)
 
-    def _run_hosted(self, prepared: Prepared, inputs: Sequence[Any]) -> list[Any] | None:
-        """All parts without checks, for sizes seen before."""
+    def prepare(self, shapes: Shapes) -> None:
+        """Keep the segments as they are prepared for these sizes; nothing where runs need more than that."""
+        if self._runs is None or self._runs.kept(shapes) is not None:
+            return
+        bindings: dict[str, int] = {}
+        for value, shape in zip(self._inputs, shapes, strict=True):
+            if isinstance(value.type, TensorType):
+                bind(value.type.shape, shape, bindings, f"input {value.name!r}")
+        try:
+            self._check_assumptions(bindings)
+            parts = [part for part in self.parts if isinstance(part, CompiledSegment)]
+            if self._hosted is not None:
+                self._runs.keep_for(shapes, self._hosted.prepare(parts, bindings))
+            else:
+                self._runs.keep_for(shapes, [(part, _ready(part, bindings)) for part in parts])
+        except (_AssumptionError, SizeOverflowError, SizeFaultError):  # a run of these sizes makes a plan of its own
+            return
+
+    def _run_hosted(self, prepared: Prepared, inputs: Sequence[Any], time: int, into: Into | None) -> list[Any] | None:
+        """All parts without checks, for sizes seen before; None where a deadline or places for outputs are given."""
+        if time or into is not None:
+            return None
         hosted = self._hosted
         assert hosted is not None
         outputs = hosted.run(inputs, prepared, self._limit_ns)
         self.host_runs += 0 if outputs is None else hosted.host_nodes
         return outputs
 
-    def _run_single(
+    def _run_within(
         self,
         prepared: list[tuple[CompiledSegment, Ready]],
         inputs: Sequence[Any],
-        deadline: Deadline | None = None,
-        into: Into | None = None,
+        deadline: Deadline | None,
+        into: Into | None,
+    ) -> list[Any]:
+        try:
+            return self._run_single(prepared, inputs, 0 if deadline is None else deadline.remaining(), into)
+        except RunTimeoutError:
+            raise (deadline or Deadline(self.limits.time or 0, 0)).error() from None
+
+    def _run_single(
+        self, prepared: list[tuple[CompiledSegment, Ready]], inputs: Sequence[Any], time: int, into: Into | None
     ) -> list[Any]:
         """One segment, shapes seen before: allocate and call."""
         part, ready = prepared[0]
-        time = self._limit_ns if deadline is None else deadline.remaining()
+        start = monotonic_ns() if time else 0
+        if time == 0 or 0 < self._limit_ns < time:
+            time = self._limit_ns
         try:
             status, outputs = part.call(ready, inputs, time, (), into)
         except MemoryError as error:
             raise _refusal(error, part.segment) from None
         if status:
+            deadline = Deadline.of_run(start, time) if start else None
             try:
                 self._raise(status, part.segment, inputs, deadline)
             except _AssumptionError:
