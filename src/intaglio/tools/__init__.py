@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from intaglio.tools.diffing import Difference, diff
     from intaglio.tools.document import Document, document_from_json, document_to_json, read_document, save_document
     from intaglio.tools.drawing import draw
+    from intaglio.tools.dynamic import Dynamic, make_dynamic
     from intaglio.tools.editing import Editor, edit
     from intaglio.tools.inspecting import Inspection, inspect
     from intaglio.tools.linting import Findings, lint
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from intaglio.tools.simplifying import Simplified, simplify
     from intaglio.tools.statistics import Statistics, stats
     from intaglio.tools.timing import Timing, bench
+    from intaglio.tools.types import Converted, set_dtype
     from intaglio.tools.verbs import (
         Changed,
         add_outputs,
@@ -38,8 +40,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Changed",
     "Comparison",
+    "Converted",
     "Difference",
     "Document",
+    "Dynamic",
     "Editor",
     "Findings",
     "Inspection",
@@ -64,6 +68,7 @@ __all__ = [
     "internalize",
     "layout",
     "lint",
+    "make_dynamic",
     "merge",
     "prune",
     "read_document",
@@ -72,6 +77,7 @@ __all__ = [
     "replay",
     "restore",
     "save_document",
+    "set_dtype",
     "set_opset",
     "set_shape",
     "simplify",
@@ -96,6 +102,10 @@ _ROOMS = {
         "save_document",
     ),
     "drawing": ("draw",),
+    "dynamic": (
+        "Dynamic",
+        "make_dynamic",
+    ),
     "editing": (
         "Editor",
         "edit",
@@ -123,6 +133,10 @@ _ROOMS = {
     "timing": (
         "Timing",
         "bench",
+    ),
+    "types": (
+        "Converted",
+        "set_dtype",
     ),
     "verbs": (
         "Changed",
