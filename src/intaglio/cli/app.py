@@ -15,11 +15,13 @@ from intaglio.cli.compile import compile_model
 from intaglio.cli.completion import completion_script
 from intaglio.cli.conformance import conformance
 from intaglio.cli.demo import demo
+from intaglio.cli.diff import diff_models
 from intaglio.cli.doctor import doctor
+from intaglio.cli.draw import draw_model
 from intaglio.cli.explain import explain
 from intaglio.cli.export import export_model
 from intaglio.cli.info import info
-from intaglio.cli.options import Function, Group, Parser, UsageError, build_parser
+from intaglio.cli.options import Parser, Section, UsageError, all_commands, build_parser
 from intaglio.cli.run import run
 from intaglio.cli.shells import ShellArgument
 from intaglio.cli.terminal import print_json, tell, tell_error
@@ -38,27 +40,52 @@ def completion(shell: ShellArgument) -> None:
     print(completion_script(shell, COMMANDS))
 
 
-COMMANDS: tuple[tuple[str, Function] | Group, ...] = (
-    ("run", run),
-    ("info", info),
-    ("check", check),
-    ("compile", compile_model),
-    ("explain", explain),
-    ("train", train),
-    ("export", export_model),
-    ("build", build_model),
-    ("demo", demo),
-    ("doctor", doctor),
-    ("conformance", conformance),
-    CACHE,
-    ("completion", completion),
+SECTIONS = (
+    Section(
+        "Run",
+        (
+            ("What does it answer, and how fast?", ("run", run)),
+            ("Does it work here at all, without a model of mine?", ("demo", demo)),
+            ("How do I train it on my data?", ("train", train)),
+        ),
+    ),
+    Section(
+        "Look",
+        (
+            ("What goes in and out, and what is it made of?", ("info", info)),
+            ("Is the file valid, and what is wrong with it?", ("check", check)),
+            ("Which kernels run, and where is memory used?", ("explain", explain)),
+            ("What does it look like?", ("draw", draw_model)),
+            ("How do the files of two models differ?", ("diff", diff_models)),
+        ),
+    ),
+    Section(
+        "Ship",
+        (
+            ("How do I compile it ahead, or into one file?", ("compile", compile_model)),
+            ("How do I get it as source code, or as another ONNX file?", ("export", export_model)),
+            ("How do I get it as a library for C?", ("build", build_model)),
+        ),
+    ),
+    Section(
+        "This program",
+        (
+            ("What does this machine have, and what is missing?", ("doctor", doctor)),
+            ("Does it pass ONNX's own tests?", ("conformance", conformance)),
+            ("What is in the cache, and how do I clear it?", CACHE),
+            ("How does my shell complete commands?", ("completion", completion)),
+        ),
+    ),
 )
+"""The commands by what people want, each with the question that it answers; `--help` prints them so."""
+
+COMMANDS = all_commands(SECTIONS)
 
 
 def make_parser() -> Parser:
     """The parser of the command line."""
     parser = build_parser(
-        "intaglio", "Cuts ONNX models into native code: run, check, explain, compile, train and export them.", COMMANDS
+        "intaglio", "Cuts ONNX models into native code: run, look at, change, train and export them.", SECTIONS
     )
     parser.add_argument("--version", action="version", version=f"intaglio {__version__}")
     return parser

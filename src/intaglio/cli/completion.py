@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from intaglio.cli.options import Argument, Function, Group, declared_parameters, option_names, plain_kind
+from intaglio.cli.options import (
+    Argument,
+    Command,
+    Function,
+    Group,
+    command_help,
+    command_name,
+    declared_parameters,
+    option_names,
+    plain_kind,
+)
 from intaglio.cli.shells import Shell
 
-Commands = Sequence[tuple[str, Function] | Group]
+Commands = Sequence[Command]
 
 
 @dataclass(frozen=True)
@@ -34,20 +43,16 @@ def completion_script(shell: Shell, commands: Commands) -> str:
 
 def _pages(commands: Commands, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[_Word]]]:
     """The words that may follow each command, `()` being none."""
-    yield before, [_Word((_name(each),), _help(each)) for each in commands] + [_Word(("--help", "-h"), "Show this.")]
+    yield (
+        before,
+        [_Word((command_name(each),), command_help(each).partition("\n")[0]) for each in commands]
+        + [_Word(("--help", "-h"), "Show this.")],
+    )
     for each in commands:
         if isinstance(each, Group):
             yield from _pages(each.commands, (*before, each.name))
         else:
             yield (*before, each[0]), [*_words(each[1]), _Word(("--help", "-h"), "Show this.")]
-
-
-def _name(command: tuple[str, Function] | Group) -> str:
-    return command.name if isinstance(command, Group) else command[0]
-
-
-def _help(command: tuple[str, Function] | Group) -> str:
-    return command.help if isinstance(command, Group) else (inspect.getdoc(command[1]) or "").partition("\n")[0]
 
 
 def _words(function: Function) -> Iterator[_Word]:

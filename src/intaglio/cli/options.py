@@ -4,7 +4,8 @@
             repeat: Annotated[int, Option("--repeat", help="How often.", least=1)] = 1) -> None:
 
 The type of a parameter says how its text is read: a flag for a truth value, a choice for an enumeration, a list for
-what may be repeated. The parser is the standard library's.
+what may be repeated. An argument with a default may be left out; one that is a list takes all that are given, wherever
+they stand between options. The parser is the standard library's.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ class UsageError(InputError):
 
 @dataclass(frozen=True)
 class Argument:
-    """A parameter that is given by its position."""
+    """A parameter that is given by its position.
+
+    One with a default may be left out, and one that is a list takes one or more; only the last can be such a one.
+    """
 
     metavar: str
     help: str
@@ -69,6 +73,7 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """What was given; raises UsageError for what no command takes, with the nearest option."""
         found, unknown = self.parse_known_args(args, namespace)
+        unknown = _gathered(found, unknown)
         if unknown:
             parser: Parser = getattr(found, "parser", self)
             hints = [_nearest(text.partition("=")[0], parser._option_string_actions) for text in unknown]
@@ -83,6 +88,20 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
 
 
+def _gathered(found: argparse.Namespace, unknown: list[str]) -> list[str]:
+    """Give arguments that stand behind an option to the last argument of the command; returns what it does not take."""
+    name, is_list = getattr(found, "gatherer", (None, False))
+    words = [text for text in unknown if text == "-" or not text.startswith("-")]
+    if name is None or len(words) < len(unknown):
+        return unknown
+    if is_list:
+        setattr(found, name, [*getattr(found, name), *words])
+        return []
+    if words and getattr(found, name) is None:
+        setattr(found, name, words.pop(0))
+    return words
+
+
 def _nearest(text: str, names: Iterable[str]) -> str:
     """A hint with the name that is most like a text; empty where none is."""
     near = difflib.get_close_matches(text, list(names), 1)
@@ -95,6 +114,12 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str, **settings: Any) -> None:
         super().__init__(prog, max_help_position=32, **settings)
 
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        """An argument that is a list says itself in which form it is given, such as `IN [OUT]`."""
+        if action.nargs == "+" and isinstance(action.metavar, str):
+            return action.metavar
+        return super()._format_args(action, default_metavar)
+
 
 @dataclass(frozen=True)
 class Group:
@@ -105,22 +130,64 @@ class Group:
     commands: Sequence[tuple[str, Function]]
 
 
-def build_parser(name: str, description: str, commands: Sequence[tuple[str, Function] | Group]) -> Parser:
+Command = tuple[str, Function] | Group
+"""A command by its name, or several under one name."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Commands for people who want the same kind of thing, each with the question that it answers."""
+
+    title: str
+    entries: Sequence[tuple[str, Command]]
+
+
+def all_commands(sections: Iterable[Section]) -> tuple[Command, ...]:
+    """The commands of all sections."""
+    return tuple(command for section in sections for _, command in section.entries)
+
+
+def command_name(command: Command) -> str:
+    """The name that a command is called by."""
+    return command.name if isinstance(command, Group) else command[0]
+
+
+def command_help(command: Command) -> str:
+    """What a command does, the first line being a summary."""
+    return command.help if isinstance(command, Group) else inspect.getdoc(command[1]) or ""
+
+
+def build_parser(name: str, description: str, sections: Sequence[Section]) -> Parser:
     """A parser for commands; what it finds has the function as `function`, and the names of its parameters."""
     parser = Parser(prog=name, description=description)
-    _add_commands(parser, commands)
+    _add_commands(parser, all_commands(sections), is_listed=False)
+    parser.epilog = questions(sections)
     return parser
 
 
-def _add_commands(parser: Parser, commands: Sequence[tuple[str, Function] | Group]) -> None:
-    inner = parser.add_subparsers(title="commands", metavar="COMMAND")
+def questions(sections: Iterable[Section]) -> str:
+    """The table of questions, each with the command that answers it."""
+    sections = list(sections)
+    width = max(len(question) for section in sections for question, _ in section.entries)
+    lines: list[str] = []
+    for section in sections:
+        lines += ["", f"{section.title}:"]
+        lines += [f"  {question:<{width}}  {command_name(command)}" for question, command in section.entries]
+    return "\n".join(lines[1:])
+
+
+def _add_commands(parser: Parser, commands: Sequence[Command], is_listed: bool = True) -> None:
+    """Give a parser its commands, with their help where the parser shall list them itself."""
+    more = None if is_listed else f"`{parser.prog} COMMAND --help` shows what a command takes."
+    inner = parser.add_subparsers(title="commands", metavar="COMMAND", help=more)
     for command in commands:
+        name, text = command_name(command), command_help(command)
+        shown: dict[str, Any] = {"help": text.partition("\n")[0]} if is_listed else {}
+        made = inner.add_parser(name, description=text, **shown)
         if isinstance(command, Group):
-            _add_commands(inner.add_parser(command.name, help=command.help, description=command.help), command.commands)
-            continue
-        name, function = command
-        text = inspect.getdoc(function) or ""
-        _add_parameters(inner.add_parser(name, help=text.partition("\n")[0], description=text), function)
+            _add_commands(made, command.commands)
+        else:
+            _add_parameters(made, command[1])
 
 
 def declared_parameters(function: Function) -> Iterator[tuple[inspect.Parameter, Any, Argument | Option]]:
@@ -138,10 +205,20 @@ def _add_parameters(parser: Parser, function: Function) -> None:
         if not isinstance(declared, Argument):
             _add_option(parser, parameter.name, kind, declared, parameter.default)
             continue
-        choices = list(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else None
-        read = _choice(kind) if choices else str
-        parser.add_argument(parameter.name, metavar=declared.metavar, help=declared.help, type=read, choices=choices)
+        _add_argument(parser, parameter, kind, declared)
     parser.set_defaults(function=function, parameters=names, parser=parser)
+
+
+def _add_argument(parser: Parser, parameter: inspect.Parameter, kind: Any, declared: Argument) -> None:
+    plain, is_list = plain_kind(kind)
+    settings: dict[str, Any] = {"metavar": declared.metavar, "help": declared.help, "type": str}
+    if isinstance(plain, type) and issubclass(plain, StrEnum):
+        settings |= {"type": _choice(plain), "choices": list(plain)}
+    is_optional = parameter.default is not inspect.Parameter.empty
+    if is_list or is_optional:
+        settings |= {"nargs": "+" if is_list else "?", "default": parameter.default if is_optional else None}
+        parser.set_defaults(gatherer=(parameter.name, is_list))
+    parser.add_argument(parameter.name, **settings)
 
 
 def option_names(option: Option) -> list[str]:

@@ -57,10 +57,31 @@ def check_model(
         return [Problem(error, "")]
 
 
+def check_message(
+    model: ModelProto, cut: Mapping[int, memoryview], *, base_folder: str | os.PathLike[str] | None = None
+) -> list[Problem]:
+    """As `check_model`, of a message without its large tensors; `cut` has their bytes by the initializer's position."""
+    try:
+        return _read_parsed(_checked(model, "the model", memoryview(b""), None), None, cut, base_folder, ReadLimits())[
+            1
+        ]
+    except IntaglioError as error:
+        return [Problem(error, "")]
+
+
 def _read(
     source: Source, base_folder: str | os.PathLike[str] | None, limits: ReadLimits
 ) -> tuple[Imported | None, list[Problem]]:
-    model, path, cut = parse_model(source)
+    return _read_parsed(*parse_model(source), base_folder, limits)
+
+
+def _read_parsed(
+    model: ModelProto,
+    path: Path | None,
+    cut: Mapping[int, memoryview],
+    base_folder: str | os.PathLike[str] | None,
+    limits: ReadLimits,
+) -> tuple[Imported | None, list[Problem]]:
     folder = base_folder if base_folder is not None else path.parent if path is not None else None
     opsets, problems = _opset_imports(model)
     functions = FunctionTable(model)

@@ -4,12 +4,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from intaglio.tools.diffing import Difference, diff
     from intaglio.tools.document import Document, read_document, save_document
+    from intaglio.tools.drawing import draw
     from intaglio.tools.editing import Editor, edit
 
-__all__ = ["Document", "Editor", "edit", "read_document", "save_document"]
+__all__ = ["Difference", "Document", "Editor", "diff", "draw", "edit", "read_document", "save_document"]
 
-_HOMES = {"Document": "document", "read_document": "document", "save_document": "document"}
+_HOMES = {
+    "Difference": "diffing",
+    "Document": "document",
+    "diff": "diffing",
+    "draw": "drawing",
+    "read_document": "document",
+    "save_document": "document",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ message has, fields that this version of `onnx` does not know included, is writt
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -220,7 +221,9 @@ class Document:
     folder: Path | None = None
     """Where external data is; None for a model that is not a file."""
     held: dict[str, memoryview] = field(default_factory=dict[str, memoryview])
-    """The bytes of large weights that are in the file itself, by the location that stands for them in memory."""
+    """The bytes of large weights that go into the file itself, by the location that stands for them in memory."""
+    origins: dict[str, tuple[Path | None, str]] = field(default_factory=dict[str, tuple[Path | None, str]])
+    """Files of external data that are elsewhere than in `folder`: the folder and the name there, by location."""
 
     @classmethod
     def read(cls, message: ModelProto) -> Document:
@@ -230,6 +233,13 @@ class Document:
         functions = [Function.read(each, numbers) for each in message.functions]
         shell = shell_of(message, "graph", "functions")
         return cls(shell, graph, functions, numbers, message.HasField("graph"))
+
+    def copy(self) -> Document:
+        """A document of its own that equals this one. It shares what large weights are mapped from."""
+        new = Document.read(self.bare_message())
+        new.path, new.folder, new.has_graph = self.path, self.folder, self.has_graph
+        new.held, new.origins = dict(self.held), dict(self.origins)
+        return new
 
     def message(self) -> ModelProto:
         """The whole as one message with all weights that are in the file; external data stays external."""
@@ -257,6 +267,12 @@ class Document:
             return None
         return self.held.get(tensor.external_data[0].value)
 
+    def hold(self, data: memoryview) -> str:
+        """Keep the bytes of a weight that shall go into the file; returns the location that stands for them."""
+        location = f"\0{secrets.token_hex(16)}/{len(self.held)}"
+        self.held[location] = data
+        return location
+
     def tensors(self) -> Iterator[TensorProto]:
         """All tensors of the file: initializers and those in attributes, dense ones and parts of sparse ones."""
         graphs = [*self.graph.all_graphs(), *_graphs_of(each.nodes for each in self.functions)]
@@ -268,6 +284,14 @@ class Document:
         nodes += [node for function in self.functions for node in function.nodes]
         for attribute in itertools.chain.from_iterable(node.attributes for node in nodes):
             yield from attribute_tensors(attribute.shell)
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Every node, those of bodies and functions included."""
+        yield from self.graph.all_nodes()
+        for function in self.functions:
+            yield from function.nodes
+        for graph in _graphs_of(each.nodes for each in self.functions):
+            yield from graph.nodes
 
     def opset(self, domain: str = "") -> int | None:
         """The version of an operator set that the file imports."""
@@ -290,6 +314,17 @@ def attribute_tensors(attribute: AttributeProto) -> Iterator[TensorProto]:
     sparse = [*attribute.sparse_tensors, *([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else [])]
     for each in sparse:
         yield from (each.values, each.indices)
+
+
+def held_tensor(tensor: TensorProto, location: str) -> TensorProto:
+    """A copy of a tensor whose data is what a document holds under a location."""
+    new = TensorProto()
+    new.CopyFrom(tensor)
+    for name in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "external_data"):
+        new.ClearField(name)
+    new.data_location = TensorProto.EXTERNAL
+    new.external_data.add(key="location", value=location)
+    return new
 
 
 def put_bytes(tensor: TensorProto, data: Any) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from onnx import ModelProto, TensorProto
 
 from intaglio.onnx.reader import Source, parse_message
+from intaglio.runtime.engine.guard import guard_files
 from intaglio.tools.document.parts import Document
 
 
@@ -18,6 +19,7 @@ def read_document(source: Source, *, base_folder: str | os.PathLike[str] | None 
     Weights of 64 KiB and more that are stored in the file stay in the mapped file. External data is not opened; it is
     looked for beside the file, or in `base_folder`, when somebody asks for it.
     """
+    guard_files()
     message, path, cut = parse_message(source)
     held = hold(message, cut)
     document = Document.read(message)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
+import numpy as np
 from onnx import TensorProto
 
 from intaglio.errors import ExternalDataError, InputError, LimitError
 from intaglio.onnx.external import ExternalData
+from intaglio.onnx.mapped import ModelFile
 from intaglio.onnx.wire import Piece, joined_model
 from intaglio.onnx.writer import MESSAGE_LIMIT, check_target, temporary_file
 from intaglio.tools.document.parts import Document
+from intaglio.tools.document.weights import CHUNK, external_location
 
-CHUNK = 1 << 20
-"""So many bytes are compared or written at a time."""
+STRIPPED = "stripped-weights/"
+"""With this begin the locations of weights that were taken out of a document; there are no such files."""
 
 
 def save_document(document: Document, path: str | os.PathLike[str]) -> list[Path]:
@@ -38,7 +43,7 @@ def save_document(document: Document, path: str | os.PathLike[str]) -> list[Path
         _write(content, place)
     with temporary_file(target) as (file, keep):
         for piece in pieces:
-            file.write(piece)
+            write_content(file, memoryview(piece))
         keep()
     return [target, *(place for _, place in copies)]
 
@@ -61,26 +66,27 @@ def document_pieces(document: Document) -> list[Piece]:
 
 
 def external_locations(document: Document) -> list[str]:
-    """The files that the tensors of a document name, each once."""
+    """The files that the tensors of a document name, each once; weights that were taken out name none."""
     found: dict[str, None] = {}
     for tensor in document.tensors():
-        if tensor.data_location == TensorProto.EXTERNAL and document.held_bytes(tensor) is None:
-            found.update((entry.value, None) for entry in tensor.external_data if entry.key == "location")
+        location = external_location(tensor)
+        is_file = tensor.data_location == TensorProto.EXTERNAL and document.held_bytes(tensor) is None
+        if is_file and location is not None and not location.startswith(STRIPPED):
+            found[location] = None
     return list(found)
 
 
 def _external_copies(document: Document, folder: Path) -> list[tuple[memoryview, Path]]:
     """Which files must be written beside the document, and what they hold. Files that are missing are warned of."""
-    locations = external_locations(document)
-    if not locations or (document.folder is not None and folder.resolve() == document.folder.resolve()):
-        return []
-    if document.folder is None:
-        raise InputError(f"the model's weights are in {locations[0]!r}, and it has no folder: give `base_folder`")
-    data = ExternalData(document.folder)
     copies: list[tuple[memoryview, Path]] = []
-    for location in locations:
+    for location in external_locations(document):
+        source, name = document.origins.get(location, (document.folder, location))
+        if source is None:
+            raise InputError(f"the model's weights are in {location!r}, and it has no folder: give `base_folder`")
+        if (source / name).resolve() == (folder / location).resolve():
+            continue
         try:
-            copies.append((data.whole(location), folder / location))
+            copies.append((ExternalData(source).whole(name), folder / location))
         except ExternalDataError as error:
             warnings.warn(f"not copied: {error}", UserWarning, stacklevel=4)
     return [(content, place) for content, place in copies if not _is_there(content, place)]
@@ -92,19 +98,45 @@ def _is_there(content: memoryview, place: Path) -> bool:
         return False
     with place.open("rb") as file:
         has_size = os.fstat(file.fileno()).st_size == len(content)
-        if has_size and all(memoryview(file.read(len(part))) == part for part in _parts(content)):
+        if has_size and all(memoryview(file.read(len(part))) == part for part in parts_of(content)):
             return True
     raise InputError(f"{str(place)!r} exists and is another file than the model's; remove it or save elsewhere")
 
 
-def _parts(content: memoryview) -> Iterator[memoryview]:
-    return (content[start : start + CHUNK] for start in range(0, len(content), CHUNK))
+def parts_of(content: memoryview) -> Iterator[memoryview]:
+    """Some bytes in pieces; those of a mapped file are given back to the system one by one, so few are in memory."""
+    mapped = content.obj if isinstance(content.obj, ModelFile) else None
+    start = 0 if mapped is None else _address(content) - _address(memoryview(mapped))
+    for place in range(0, len(content), CHUNK):
+        part = content[place : place + CHUNK]
+        yield part
+        if mapped is not None:
+            first = -(-(start + place) // mmap.PAGESIZE) * mmap.PAGESIZE
+            pages = (start + place + len(part) - first) // mmap.PAGESIZE * mmap.PAGESIZE
+            if pages > 0:
+                mapped.madvise(mmap.MADV_DONTNEED, first, pages)
+
+
+def _address(content: memoryview) -> int:
+    return np.frombuffer(content, np.uint8).ctypes.data
+
+
+def write_content(file: BinaryIO, content: memoryview) -> None:
+    """Write bytes to a file piece by piece; pieces of zeros become holes, where the file system has them."""
+    is_hole = False
+    for part in parts_of(content):
+        is_hole = len(part) == CHUNK and not np.frombuffer(part, np.uint8).any()
+        if is_hole:
+            file.seek(len(part), os.SEEK_CUR)
+        else:
+            file.write(part)
+    if is_hole:
+        file.truncate()
 
 
 def _write(content: memoryview, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     check_target(place)
     with temporary_file(place) as (file, keep):
-        for part in _parts(content):
-            file.write(part)
+        write_content(file, content)
         keep()

@@ -88,3 +88,20 @@ class Rewritten:
     def revert(self) -> None:
         """Give the object its old shell."""
         self.owner.shell = self.before
+
+
+@dataclass(frozen=True)
+class Refilled:
+    """A list that holds other items from now on; it stays the same list."""
+
+    items: list[Any]
+    before: list[Any]
+    after: list[Any]
+
+    def apply(self) -> None:
+        """Put the new items in."""
+        self.items[:] = self.after
+
+    def revert(self) -> None:
+        """Put the old items back."""
+        self.items[:] = self.before

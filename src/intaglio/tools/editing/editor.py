@@ -12,14 +12,19 @@ from onnx import AttributeProto, NodeProto, TensorProto, TensorShapeProto, Value
 
 from intaglio.errors import InputError
 from intaglio.ir.dtype import DTYPES
-from intaglio.onnx.reader import Source, check_model
+from intaglio.onnx.reader import Source, check_message
 from intaglio.onnx.scope import Problem
 from intaglio.onnx.write_tensors import TensorWriter
 from intaglio.tools.document import Attribute, Document, Graph, Node, read_document, save_document
 from intaglio.tools.document.parts import copied
+from intaglio.tools.document.weights import bare_parts
 from intaglio.tools.editing.changes import Inserted, Removed, Replaced, Rewritten
+from intaglio.tools.editing.inline_commands import InlineCommands
 from intaglio.tools.editing.journal import Journal, command
+from intaglio.tools.editing.merge_commands import MergeCommands
 from intaglio.tools.editing.names import defined, did_you_mean, find_node, graph_of, nodes_of, reach, readers
+from intaglio.tools.editing.part_commands import PartCommands
+from intaglio.tools.editing.types import type_text, value_types
 
 Size = int | str | None
 """A dimension: a number, a name, or None where nothing is known of it."""
@@ -27,23 +32,37 @@ Key = int | str
 """How a node is named: by its number, or by its name where no other node has it."""
 
 
-def edit(source: Source | Document, *, base_folder: str | os.PathLike[str] | None = None) -> Editor:
-    """Open an ONNX file to change it. Files that cannot be run are opened too."""
-    if isinstance(source, Document):
-        return Editor(source)
-    return Editor(read_document(source, base_folder=base_folder))
+def edit(
+    source: Source | Document, *, base_folder: str | os.PathLike[str] | None = None, strict: bool = False
+) -> Editor:
+    """Open an ONNX file to change it. Files that cannot be run are opened too.
+
+    With `strict`, a command that leaves a fault which was not there before raises InputError and does nothing.
+    """
+    document = source if isinstance(source, Document) else read_document(source, base_folder=base_folder)
+    return Editor(document, strict=strict)
 
 
-class Editor:
+class Editor(PartCommands, MergeCommands, InlineCommands):
     """Changes a document by commands, each of which can be undone.
 
     A command either does all that it says or raises InputError and does nothing. The graph may be broken in between:
     `faults()` lists everything that is wrong with it at the moment.
     """
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, *, strict: bool = False) -> None:
         self.document = document
         self.journal = Journal()
+        if strict:
+            self.journal.check = self._check_faults
+            self._known_faults = {str(fault) for fault in self.faults()}
+
+    def _check_faults(self) -> None:
+        faults = {str(fault) for fault in self.faults()}
+        new = sorted(faults - self._known_faults)
+        if new:
+            raise InputError("\n".join(["the change would break the model:", *(f"  {text}" for text in new[:20])]))
+        self._known_faults = faults
 
     def undo(self) -> str:
         """Take the last command back; returns its name. Raises InputError where there is none."""
@@ -55,7 +74,15 @@ class Editor:
 
     def faults(self) -> list[Problem]:
         """Everything that stops the model from being read at the moment, types that do not fit included."""
-        return check_model(self.document.message(), base_folder=self.document.folder)
+        message, cut = bare_parts(self.document)
+        return check_message(message, cut, base_folder=self.document.folder)
+
+    def types(self) -> dict[str, str]:
+        """The types of the values of the model's graph, stated or inferred, such as `float32[N, 3]`.
+
+        Results of operators that nobody knows have none.
+        """
+        return {name: type_text(info) for name, info in value_types(self.document).items()}
 
     def save(self, path: str | os.PathLike[str]) -> list[Path]:
         """Write the file as it is now; returns the files that were written."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import os
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
+from onnx import ModelProto
 
 from intaglio.errors import InputError
+from intaglio.tools.document import Document
 from intaglio.tools.editing.changes import Change
 
 SHORT_ARRAY = 64
 """Arrays of at most so many elements stand in the script itself."""
+
+SHORT_MODEL = 2000
+"""Models of at most so many bytes stand in the script itself."""
 
 
 @dataclass
@@ -32,6 +38,8 @@ class Journal:
     def __init__(self) -> None:
         self.done: list[Entry] = []
         self.undone: list[Entry] = []
+        self.check: Callable[[], None] | None = None
+        """What is called at the end of every command, and raises where the command shall be taken back."""
         self._open: Entry | None = None
 
     @contextmanager
@@ -43,6 +51,8 @@ class Journal:
         self._open = entry
         try:
             yield entry
+            if self.check is not None:
+                self.check()
         except BaseException:
             for change in reversed(entry.changes):
                 change.revert()
@@ -107,13 +117,29 @@ def _spelled(value: Any, arrays: dict[str, Any] | None) -> str:
         name = f"array_{len(arrays)}"
         arrays[name] = array
         return f"arrays[{name!r}]"
-    if isinstance(value, dict):
+    if isinstance(value, os.PathLike):
+        return repr(os.fspath(value))
+    if isinstance(value, (bytes, bytearray, memoryview, ModelProto, Document)):
+        return _spelled_model(value, arrays)
+    if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key!r}: {_spelled(item, arrays)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_spelled(item, arrays) for item in value) + "]"
     if isinstance(value, float) and not np.isfinite(value):
         return f"float({str(value)!r})"
     return repr(value)
+
+
+def _spelled_model(value: Any, arrays: dict[str, Any] | None) -> str:
+    """A model as an argument: its path where it is a file, else its bytes."""
+    if isinstance(value, Document):
+        if value.path is not None:
+            return repr(str(value.path))
+        value = value.message()
+    data = value.SerializeToString(deterministic=True) if isinstance(value, ModelProto) else bytes(value)
+    if len(data) <= SHORT_MODEL:
+        return repr(data)
+    return f"{_spelled(np.frombuffer(data, np.uint8), arrays)}.tobytes()"
 
 
 class HasJournal(Protocol):
