@@ -22,6 +22,7 @@ from intaglio.cli.explain import explain
 from intaglio.cli.export import export_model
 from intaglio.cli.info import info
 from intaglio.cli.options import Parser, Section, UsageError, all_commands, build_parser
+from intaglio.cli.profile import profile_model
 from intaglio.cli.run import run
 from intaglio.cli.shells import ShellArgument
 from intaglio.cli.terminal import print_json, tell, tell_error
@@ -55,6 +56,7 @@ SECTIONS = (
             ("What goes in and out, and what is it made of?", ("info", info)),
             ("Is the file valid, and what is wrong with it?", ("check", check)),
             ("Which kernels run, and where is memory used?", ("explain", explain)),
+            ("Where does the time of a run go?", ("profile", profile_model)),
             ("What does it look like?", ("draw", draw_model)),
             ("How do the files of two models differ?", ("diff", diff_models)),
         ),

@@ -8,15 +8,31 @@ if TYPE_CHECKING:
     from intaglio.tools.document import Document, read_document, save_document
     from intaglio.tools.drawing import draw
     from intaglio.tools.editing import Editor, edit
+    from intaglio.tools.profiling import Profile, profile, read_profile
 
-__all__ = ["Difference", "Document", "Editor", "diff", "draw", "edit", "read_document", "save_document"]
+__all__ = [
+    "Difference",
+    "Document",
+    "Editor",
+    "Profile",
+    "diff",
+    "draw",
+    "edit",
+    "profile",
+    "read_document",
+    "read_profile",
+    "save_document",
+]
 
 _HOMES = {
     "Difference": "diffing",
     "Document": "document",
+    "Profile": "profiling",
     "diff": "diffing",
     "draw": "drawing",
+    "profile": "profiling",
     "read_document": "document",
+    "read_profile": "profiling",
     "save_document": "document",
 }
 

@@ -1,0 +1,141 @@
+"""`model.count()`: what the runs inside of a block did, how often, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from intaglio.errors import UnsupportedError
+from intaglio.ir.dim import Dim, evaluate
+from intaglio.ir.graph import Node
+from intaglio.ir.types import TensorType
+from intaglio.kernels.plan import Bind, Call, Fill, walk
+from intaglio.ops.evaluate import describe
+from intaglio.runtime.engine.binding import bind
+from intaglio.runtime.engine.compiled import CompiledStep
+from intaglio.runtime.engine.counting import Counting, Span, Timed
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.model.variant import Variant
+
+BETWEEN = "between kernels"
+"""The title of what drivers do themselves: sizes, decisions, memory."""
+
+
+@dataclass(frozen=True)
+class CountedRow:
+    """One thing that runs did: a kernel, a shape or a size that a driver found, a host node, or what is between.
+
+    `seconds` are those of all `calls` together, and `waited` the part in which the calling thread waited for others.
+    `flops` and `bytes` are those of one call; None where they depend on data, or are not known. `live` is what the
+    arena holds meanwhile. The time of a row that `is_inside` belongs to the body of a host node, whose own row is
+    without it.
+    """
+
+    kind: str
+    title: str
+    calls: int
+    seconds: float
+    waited: float = 0.0
+    kernel: str = ""
+    nodes: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    flops: int | None = None
+    bytes: int | None = None
+    live: int | None = None
+    is_inside: bool = False
+
+
+@dataclass
+class Counts:
+    """What was counted; filled when the block ends."""
+
+    rows: tuple[CountedRow, ...] = ()
+    spans: tuple[Span, ...] = field(default=(), repr=False)
+    """When each thing began and ended, as far as there was room for it; `row` is a place in `rows`."""
+
+    @property
+    def seconds(self) -> float:
+        """The time of all rows together."""
+        return sum(row.seconds for row in self.rows)
+
+
+@contextmanager
+def counting(main: Variant, feeds: Mapping[str, Any], most_spans: int) -> Generator[Counts]:
+    """Count what an engine does, with the sizes of these inputs."""
+    engine = main.engine
+    if not isinstance(engine, NativeEngine):
+        raise UnsupportedError("only runs of the native engine are counted, and this model has the reference engine")
+    counts, counter = Counts(), Counting(engine, most_spans)
+    try:
+        yield counts
+    finally:
+        counter.end()
+        sizes, live = _sizes(main, feeds), _live_bytes(engine, _sizes(main, feeds))
+        counts.rows = tuple(_row(timed, sizes, live) for timed in counter.rows())
+        counts.spans = tuple(counter.spans())
+
+
+def _sizes(main: Variant, feeds: Mapping[str, Any]) -> dict[str, int]:
+    """What the named dimensions are with these inputs."""
+    bindings: dict[str, int] = {}
+    for value in main.inputs:
+        array = feeds.get(value.name)
+        if isinstance(value.type, TensorType) and hasattr(array, "shape"):
+            bind(value.type.shape, tuple(array.shape), bindings, f"input {value.name!r}")
+    return bindings
+
+
+def _row(timed: Timed, sizes: Mapping[str, int], live: Mapping[int, int]) -> CountedRow:
+    if timed.host is not None:
+        return _described("host", _title([timed.host.node]), [timed.host.node], timed)
+    action = timed.action
+    if action is None:
+        return CountedRow("driver", BETWEEN, timed.count, timed.seconds, is_inside=timed.is_inside)
+    kind = "kernel" if isinstance(action, Call) else "shape" if isinstance(action, Fill) else "size"
+    title = action.title or _title(action.nodes)
+    found = _described(kind, title, action.nodes, timed, live=live.get(id(action)))
+    if not isinstance(action, Call):
+        return found
+    buffers = dict.fromkeys(operand.buffer for operand in action.operands)
+    moved: Dim = sum((buffer.bytes for buffer in buffers), 0)
+    return _described(
+        kind, title, action.nodes, timed,
+        kernel=action.kernel.hint, flops=_known(action.flops, sizes), bytes=_known(moved, sizes),
+        live=live.get(id(action)),
+    )  # fmt: skip
+
+
+def _described(kind: str, title: str, nodes: Sequence[Node], timed: Timed, **more: Any) -> CountedRow:
+    return CountedRow(
+        kind, title, timed.count, timed.seconds, timed.waited,
+        nodes=tuple(dict.fromkeys(describe(node) for node in nodes)),
+        operators=tuple(dict.fromkeys(node.op.name for node in nodes)), is_inside=timed.is_inside, **more,
+    )  # fmt: skip
+
+
+def _title(nodes: Sequence[Node]) -> str:
+    return " + ".join(describe(node) for node in nodes) or BETWEEN
+
+
+def _known(size: Dim, sizes: Mapping[str, int]) -> int | None:
+    try:
+        return evaluate(size, sizes)
+    except KeyError:  # a size that the run finds out
+        return None
+
+
+def _live_bytes(engine: NativeEngine, sizes: dict[str, int]) -> dict[int, int]:
+    """What the arena holds during each action, by the action's identity."""
+    found: dict[int, int] = {}
+    for step in (step for each in engine.all_engines() for step in each.steps):
+        if not isinstance(step, CompiledStep):
+            continue
+        layout = step.frame.layout
+        rooms = [_known(room.bytes, sizes) or 0 for room in step.frame.arena]
+        blocks = [(layout.first[i], layout.last[i], rooms[holder]) for i, holder in enumerate(layout.holders)]
+        for moment, action in enumerate(walk(step.step.actions)):
+            if isinstance(action, (Call, Fill, Bind)):
+                found[id(action)] = sum(size for first, last, size in blocks if first <= moment <= last)
+    return found
