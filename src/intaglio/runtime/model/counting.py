@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from intaglio.errors import UnsupportedError
+from intaglio.errors import GraphError, UnsupportedError
 from intaglio.ir.dim import Dim, evaluate
 from intaglio.ir.graph import Node
 from intaglio.ir.types import TensorType
@@ -122,7 +122,7 @@ def _title(nodes: Sequence[Node]) -> str:
 def _known(size: Dim, sizes: Mapping[str, int]) -> int | None:
     try:
         return evaluate(size, sizes)
-    except KeyError:  # a size that the run finds out
+    except GraphError:  # a size that the run finds out
         return None
 
 
