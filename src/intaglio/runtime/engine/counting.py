@@ -27,8 +27,9 @@ class Timed(Record):
     """What was done, how often, and the seconds that it took.
 
     Of `action`, `host` and neither, which is what a segment's driver does between its actions, one is so. `waited` is
-    the part of the time that the calling thread waited for others. A row `inside` of a host node, as those of bodies
-    of control flow are, is a part of that node's time too, which is given without it.
+    the part of the time that the calling thread waited for others, and `best` the shortest single time. A row that
+    `is_inside` of a host node, as those of bodies of control flow are, is a part of that node's time too, which is
+    given without it.
     """
 
     action: Action | None
@@ -36,6 +37,7 @@ class Timed(Record):
     count: int
     seconds: float
     waited: float = 0.0
+    best: float = 0.0
     is_inside: bool = False
 
 
@@ -43,15 +45,15 @@ class HostTimes:
     """The times of an engine's host nodes, which the engine notes itself."""
 
     def __init__(self, most_events: int) -> None:
-        self.total: dict[int, tuple[int, int]] = {}
+        self.total: dict[int, tuple[int, int, int]] = {}
         self.spans: list[tuple[int, int, int]] = []
         self._most_events = most_events
 
     def note(self, step: HostStep, begin: int) -> None:
         """Add the time since `begin` to that of a host node."""
         end = time.monotonic_ns()
-        count, total = self.total.get(id(step), (0, 0))
-        self.total[id(step)] = count + 1, total + end - begin
+        count, total, best = self.total.get(id(step), (0, 0, end - begin))
+        self.total[id(step)] = count + 1, total + end - begin, min(best, end - begin)
         if len(self.spans) < self._most_events:
             self.spans.append((id(step), begin, end))
 
@@ -120,9 +122,9 @@ class Counting:
             is_inside = id(each) in self._inside
             for step in each.steps:
                 if isinstance(step, HostStep):
-                    count, total = _times(hosts[id(each)], step)
+                    count, total, best = _times(hosts[id(each)], step)
                     seconds = max(0.0, total / 1e9 - self._body_seconds(each, step))
-                    yield (id(step), 0), Timed(None, step, count, seconds, 0.0, is_inside)
+                    yield (id(step), 0), Timed(None, step, count, seconds, 0.0, min(best / 1e9, seconds), is_inside)
                 else:
                     yield from self._segment_rows(step, counters[id(step)], is_inside)
 
@@ -131,13 +133,14 @@ class Counting:
     ) -> Iterator[tuple[tuple[int, int], Timed]]:
         scale, rest = self._seconds_per_tick, counters.whole().ticks
         for place, action in enumerate(walk(step.step.actions)):
-            count, ticks, waited = counters.action(place)
+            count, ticks, waited, best = counters.action(place)
             rest -= ticks
             if count:
-                yield (id(step), place), Timed(action, None, count, ticks * scale, waited * scale, is_inside)
+                times = (each * scale for each in (ticks, waited, best))
+                yield (id(step), place), Timed(action, None, count, *times, is_inside=is_inside)
         whole = counters.whole()
         if whole.count:
-            yield (id(step), -1), Timed(None, None, whole.count, rest * scale, 0.0, is_inside)
+            yield (id(step), -1), Timed(None, None, whole.count, rest * scale, is_inside=is_inside)
 
     def _body_seconds(self, engine: NativeEngine, step: HostStep) -> float:
         """What the compiled bodies of a host node took."""
@@ -147,5 +150,5 @@ class Counting:
         return ticks * self._seconds_per_tick
 
 
-def _times(times: HostTimes | None, step: HostStep) -> tuple[int, int]:
-    return (0, 0) if times is None else times.total.get(id(step), (0, 0))
+def _times(times: HostTimes | None, step: HostStep) -> tuple[int, int, int]:
+    return (0, 0, 0) if times is None else times.total.get(id(step), (0, 0, 0))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from intaglio.errors import GraphError, UnsupportedError
 from intaglio.ir.dim import Dim, evaluate
 from intaglio.ir.graph import Node
 from intaglio.ir.types import TensorType
-from intaglio.kernels.plan import Bind, Call, Fill, walk
+from intaglio.kernels.plan import Action, Bind, Call, Fill, operands_of, walk
 from intaglio.ops.evaluate import describe
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.compiled import CompiledStep
@@ -27,7 +27,8 @@ BETWEEN = "between kernels"
 class CountedRow:
     """One thing that runs did: a kernel, a shape or a size that a driver found, a host node, or what is between.
 
-    `seconds` are those of all `calls` together, and `waited` the part in which the calling thread waited for others.
+    `seconds` are those of all `calls` together, `waited` the part in which the calling thread waited for others, and
+    `best` those of the shortest call; that is 0 where it is not known.
     `flops` and `bytes` are those of one call; None where they depend on data, or are not known. `live` is what the
     arena holds meanwhile. The time of a row that `is_inside` belongs to the body of a host node, whose own row is
     without it.
@@ -38,6 +39,7 @@ class CountedRow:
     calls: int
     seconds: float
     waited: float = 0.0
+    best: float = 0.0
     kernel: str = ""
     nodes: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
@@ -72,8 +74,9 @@ def counting(main: Variant, feeds: Mapping[str, Any], most_spans: int) -> Genera
         yield counts
     finally:
         counter.end()
-        sizes, live = _sizes(main, feeds), _live_bytes(engine, _sizes(main, feeds))
-        counts.rows = tuple(_row(timed, sizes, live) for timed in counter.rows())
+        sizes = _sizes(main, feeds)
+        memory = _memory(engine, sizes)
+        counts.rows = tuple(_row(timed, sizes, memory) for timed in counter.rows())
         counts.spans = tuple(counter.spans())
 
 
@@ -81,13 +84,13 @@ def _sizes(main: Variant, feeds: Mapping[str, Any]) -> dict[str, int]:
     """What the named dimensions are with these inputs."""
     bindings: dict[str, int] = {}
     for value in main.inputs:
-        array = feeds.get(value.name)
-        if isinstance(value.type, TensorType) and hasattr(array, "shape"):
-            bind(value.type.shape, tuple(array.shape), bindings, f"input {value.name!r}")
+        shape = getattr(feeds.get(value.name), "shape", None)
+        if isinstance(value.type, TensorType) and shape is not None:
+            bind(value.type.shape, tuple(shape), bindings, f"input {value.name!r}")
     return bindings
 
 
-def _row(timed: Timed, sizes: Mapping[str, int], live: Mapping[int, int]) -> CountedRow:
+def _row(timed: Timed, sizes: Mapping[str, int], memory: Mapping[int, _Memory]) -> CountedRow:
     if timed.host is not None:
         return _described("host", _title([timed.host.node]), [timed.host.node], timed)
     action = timed.action
@@ -95,21 +98,17 @@ def _row(timed: Timed, sizes: Mapping[str, int], live: Mapping[int, int]) -> Cou
         return CountedRow("driver", BETWEEN, timed.count, timed.seconds, is_inside=timed.is_inside)
     kind = "kernel" if isinstance(action, Call) else "shape" if isinstance(action, Fill) else "size"
     title = action.title or _title(action.nodes)
-    found = _described(kind, title, action.nodes, timed, live=live.get(id(action)))
+    around = memory.get(id(action))
+    live = None if around is None else around.live
     if not isinstance(action, Call):
-        return found
-    buffers = dict.fromkeys(operand.buffer for operand in action.operands)
-    moved: Dim = sum((buffer.bytes for buffer in buffers), 0)
-    return _described(
-        kind, title, action.nodes, timed,
-        kernel=action.kernel.hint, flops=_known(action.flops, sizes), bytes=_known(moved, sizes),
-        live=live.get(id(action)),
-    )  # fmt: skip
+        return _described(kind, title, action.nodes, timed, live=live)
+    flops, moved = _known(action.flops, sizes), None if around is None else around.moved
+    return _described(kind, title, action.nodes, timed, kernel=action.kernel.hint, flops=flops, bytes=moved, live=live)
 
 
 def _described(kind: str, title: str, nodes: Sequence[Node], timed: Timed, **more: Any) -> CountedRow:
     return CountedRow(
-        kind, title, timed.count, timed.seconds, timed.waited,
+        kind, title, timed.count, timed.seconds, timed.waited, timed.best,
         nodes=tuple(dict.fromkeys(describe(node) for node in nodes)),
         operators=tuple(dict.fromkeys(node.op.name for node in nodes)), is_inside=timed.is_inside, **more,
     )  # fmt: skip
@@ -126,16 +125,34 @@ def _known(size: Dim, sizes: Mapping[str, int]) -> int | None:
         return None
 
 
-def _live_bytes(engine: NativeEngine, sizes: dict[str, int]) -> dict[int, int]:
-    """What the arena holds during each action, by the action's identity."""
-    found: dict[int, int] = {}
-    for step in (step for each in engine.all_engines() for step in each.steps):
-        if not isinstance(step, CompiledStep):
-            continue
-        layout = step.frame.layout
-        rooms = [_known(room.bytes, sizes) or 0 for room in step.frame.arena]
-        blocks = [(layout.first[i], layout.last[i], rooms[holder]) for i, holder in enumerate(layout.holders)]
-        for moment, action in enumerate(walk(step.step.actions)):
-            if isinstance(action, (Call, Fill, Bind)):
-                found[id(action)] = sum(size for first, last, size in blocks if first <= moment <= last)
+class _Memory(NamedTuple):
+    """What the arena holds during an action, and the bytes of all that the action reads and writes, where known."""
+
+    live: int
+    moved: int | None
+
+
+def _memory(engine: NativeEngine, sizes: dict[str, int]) -> dict[int, _Memory]:
+    """The memory around each action that is timed, by the action's identity."""
+    found: dict[int, _Memory] = {}
+    for each in engine.all_engines():
+        for step in each.steps:
+            if not isinstance(step, CompiledStep):
+                continue
+            layout = step.frame.layout
+            rooms = [_known(room.bytes, sizes) or 0 for room in step.frame.arena]
+            blocks = [(layout.first[i], layout.last[i], rooms[holder]) for i, holder in enumerate(layout.holders)]
+            for moment, action in enumerate(walk(step.step.actions)):
+                if isinstance(action, (Call, Fill, Bind)):
+                    live = sum(size for first, last, size in blocks if first <= moment <= last)
+                    found[id(action)] = _Memory(live, _moved(action, each, sizes))
     return found
+
+
+def _moved(action: Action, engine: NativeEngine, sizes: Mapping[str, int]) -> int | None:
+    """The bytes of all buffers that an action touches; those of constants are known of their arrays."""
+    buffers = dict.fromkeys(operand.buffer for operand in operands_of(action))
+    constants = [buffer for buffer in buffers if buffer.kind == "constant"]
+    moved: Dim = sum((buffer.bytes for buffer in buffers if buffer.kind != "constant"), 0)
+    known = _known(moved, sizes)
+    return None if known is None else known + sum(engine.constants[buffer.index].nbytes for buffer in constants)

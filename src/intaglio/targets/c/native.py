@@ -90,7 +90,6 @@ class Segment:
         )
         return Prepared(handle, arena_bytes)
 
-
     def count(self, actions: int, most_events: int = 0) -> "Counters":
         """Take the times of later runs, of a driver with so many actions, and keep so many of them one by one."""
         self._counters = Counters(actions, most_events)  # kept with the segment: a run may be under way
@@ -103,18 +102,20 @@ class Segment:
 
 
 class Count(NamedTuple):
-    """How often something was done, the ticks that it took, and those that the calling thread waited for others."""
+    """How often something was done, the ticks that it took, those that the calling thread waited for others, and the
+    ticks of the shortest time."""
 
     count: int
     ticks: int
     waited: int
+    least: int
 
 
 class Counters:
     """The times of a segment's runs, as its pool adds them up; see `ig_counters` in runtime/pool.h."""
 
     def __init__(self, actions: int, most_events: int) -> None:
-        self._rows = array("q", bytes(8 * 3 * (actions + 1)))
+        self._rows = array("q", bytes(8 * 4 * (actions + 1)))
         self._events = array("q", bytes(8 * 3 * most_events))
         places = self._rows.buffer_info()[0], self._events.buffer_info()[0]
         self._header = array("q", [places[0], actions + 1, places[1], 0, most_events])
@@ -126,11 +127,11 @@ class Counters:
 
     def whole(self) -> Count:
         """All runs, from the first statement of the driver to the last."""
-        return Count(*self._rows[:3])
+        return Count(*self._rows[:4])
 
     def action(self, place: int) -> Count:
         """One action of the driver, in the order of `walk`."""
-        return Count(*self._rows[3 * (place + 1) : 3 * (place + 2)])
+        return Count(*self._rows[4 * (place + 1) : 4 * (place + 2)])
 
     def events(self) -> list[tuple[int, int, int]]:
         """The number of an action, -1 for a whole run, and the ticks at which it began and ended, one by one."""

@@ -96,7 +96,7 @@ def _row(row: CountedRow, runs: int, limits: MachineLimits | None) -> ProfileRow
     """A counted row by run; a row that was done in some runs only has less than one call a run."""
     least = None
     if limits is not None and row.kind == "kernel" and row.flops is not None and row.bytes is not None:
-        least = limits.least_seconds(row.flops, row.bytes) * row.calls / runs
+        least = limits.least_seconds(row.flops, row.bytes)
     return ProfileRow(
         kind=row.kind,
         title=row.title,
@@ -106,6 +106,7 @@ def _row(row: CountedRow, runs: int, limits: MachineLimits | None) -> ProfileRow
         calls=row.calls / runs,
         seconds=row.seconds / runs,
         waited=row.waited / runs,
+        best=row.best,
         flops=row.flops,
         bytes=row.bytes,
         live=row.live,

@@ -19,8 +19,9 @@ body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1240p
 h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin-top: 1.8em }
 table { border-collapse: collapse; width: 100%; font-size: 13px }
 th { text-align: left; border-bottom: 1px solid #999; padding: 3px 8px; position: sticky; top: 0; background: #fff }
-td { border-bottom: 1px solid #eee; padding: 2px 8px; vertical-align: top; overflow-wrap: anywhere }
-.number { text-align: right; white-space: nowrap; overflow-wrap: normal }
+td { border-bottom: 1px solid #eee; padding: 2px 8px; vertical-align: top; white-space: nowrap }
+td:last-child { white-space: normal; overflow-wrap: anywhere }
+.number { text-align: right }
 .bar { display: inline-block; height: 0.7em; margin-right: 6px; vertical-align: middle }
 .nodes { color: #777; font-size: 12px }
 svg { display: block; width: 100%; height: auto; background: #f7f7f7 }
@@ -33,10 +34,10 @@ def page(profile: Profile, before: Profile | None = None) -> str:
     """The whole page."""
     parts = [f"<h1>{shown(profile.name or 'model')}</h1>", *(f"<div>{shown(line)}</div>" for line in
              profile.summary().splitlines())]  # fmt: skip
-    if before is not None:
-        parts += ["<h2>Compared with the profile before</h2>", _table(AGAINST, profile.against(before))]
     parts += ["<h2>Where the time goes</h2>", _legend(profile), _timeline(profile)]
     parts += ["<h2>Memory between kernels</h2>", _memory(profile)]
+    if before is not None:
+        parts += ["<h2>Compared with the profile before</h2>", _table(AGAINST, profile.against(before))]
     parts += ["<h2>All that runs</h2>", table_html(profile, None)]
     body = "\n".join(part for part in parts if part)
     return (

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-COLUMNS = ("#share", "#time", "#calls", "#GFLOP/s", "#GB/s", "#of limit", "#live", "kind", "what")
+COLUMNS = ("#share", "#time", "#best call", "#calls", "#GFLOP/s", "#GB/s", "#of limit", "#live", "kind", "what")
 """The columns of the table; those that begin with `#` are numbers."""
 AGAINST = ("#before", "#now", "#ratio", "kind", "what")
 """The columns of the table of two profiles."""
@@ -20,8 +20,9 @@ FORMAT = 1
 class ProfileRow:
     """One kernel, shape, size or host node; or all that drivers do between their actions.
 
-    `calls`, `seconds` and `waited` are means over the runs; `flops` and `bytes` those of one call. `least_seconds` is
-    what the machine needs at least for the operations and for the bytes, if these come from memory.
+    `calls`, `seconds` and `waited` are means over the runs; `best` is the shortest call, `flops` and `bytes` are those
+    of one call. `least_seconds` is what the machine needs for a call at least: for its operations, and for its bytes
+    if these come from memory. Speeds are those of the shortest call, which others on the machine disturb least.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class ProfileRow:
     calls: float
     seconds: float
     waited: float = 0.0
+    best: float = 0.0
     kernel: str = ""
     nodes: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
@@ -40,17 +42,17 @@ class ProfileRow:
     @property
     def flops_per_second(self) -> float | None:
         """The operations of a second."""
-        return None if not self.flops or not self.seconds else self.flops * self.calls / self.seconds
+        return None if not self.flops or not self.best else self.flops / self.best
 
     @property
     def bytes_per_second(self) -> float | None:
         """The bytes of a second that the kernel reads and writes, wherever they are."""
-        return None if not self.bytes or not self.seconds else self.bytes * self.calls / self.seconds
+        return None if not self.bytes or not self.best else self.bytes / self.best
 
     @property
     def efficiency(self) -> float | None:
         """The share of the machine's limit; more than 1 where what is read is in a cache."""
-        return None if self.least_seconds is None or not self.seconds else self.least_seconds / self.seconds
+        return None if self.least_seconds is None or not self.best else self.least_seconds / self.best
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Profile:
         left = rows[len(shown) :]
         if left:
             time = sum(row.seconds for row in left)
-            found.append((_percent(time / self.seconds), seconds_text(time), "", "", "", "", "", "",
+            found.append((_percent(time / self.seconds), seconds_text(time), "", "", "", "", "", "", "",
                           f"{len(left)} more rows"))  # fmt: skip
         return found
 
@@ -103,6 +105,7 @@ class Profile:
         return (
             _percent(row.seconds / self.seconds),
             seconds_text(row.seconds),
+            seconds_text(row.best) if row.best else "",
             f"{row.calls:.4g}",
             _giga(row.flops_per_second),
             _giga(row.bytes_per_second),
@@ -117,7 +120,7 @@ class Profile:
         lines = [
             f"{self.name or 'model'}: {len(self.run_seconds)} runs, mean {seconds_text(self.seconds)}, median "
             f"{seconds_text(statistics.median(self.run_seconds))}, best {seconds_text(min(self.run_seconds))}; "
-            f"target {self.target}, {self.threads} threads",
+            f"target {self.target}, {self.threads} thread{'s' if self.threads > 1 else ''}",
             f"the rows add up to {_percent(self.counted)} of the run",
         ]
         if self.peak_flops is not None and self.peak_bandwidth is not None:
@@ -141,10 +144,13 @@ class Profile:
         return "\n".join([*lines, self.summary()])
 
     def against(self, before: Profile) -> list[tuple[str, ...]]:
-        """The rows of both profiles, those that differ most first: the time before, the time now, and their ratio."""
+        """The rows of both profiles, those that differ most first: the time before, the time now, and their ratio.
+
+        Times are those of the shortest run and, where they are known, of the shortest calls.
+        """
         pairs = _paired(before.rows, self.rows)
-        whole = (seconds_text(before.seconds), seconds_text(self.seconds), _ratio(before.seconds, self.seconds), "run",
-                 "all together")  # fmt: skip
+        times = min(before.run_seconds), min(self.run_seconds)
+        whole = (*map(seconds_text, times), _ratio(*times), "run", "all together")
         pairs.sort(key=lambda pair: -abs(_time(pair[1]) - _time(pair[0])))
         return [whole, *(_compared(*pair) for pair in pairs)]
 
@@ -211,14 +217,14 @@ def _key(row: ProfileRow) -> tuple[Any, ...]:
 
 
 def _time(row: ProfileRow | None) -> float:
-    return 0.0 if row is None else row.seconds
+    return 0.0 if row is None else row.best * row.calls or row.seconds
 
 
 def _compared(before: ProfileRow | None, now: ProfileRow | None) -> tuple[str, ...]:
     row = now or before
     assert row is not None
-    times = ["" if each is None else seconds_text(each.seconds) for each in (before, now)]
-    ratio = "" if before is None or now is None else _ratio(before.seconds, now.seconds)
+    times = ["" if each is None else seconds_text(_time(each)) for each in (before, now)]
+    ratio = "" if before is None or now is None else _ratio(_time(before), _time(now))
     return (*times, ratio, row.kind, row.title)
 
 

@@ -462,8 +462,10 @@ static void note(ig_run *run, int64_t action, int64_t begin, int64_t end) {
     ig_counters *counters = run->counters;
     if (action + 1 < 0 || action + 1 >= counters->rows)
         return;
-    counters->row[action + 1].count++;
-    counters->row[action + 1].ticks += end - begin;
+    int64_t ticks = end - begin, least = counters->row[action + 1].least;
+    if (!counters->row[action + 1].count++ || ticks < least)
+        counters->row[action + 1].least = ticks;
+    counters->row[action + 1].ticks += ticks;
     counters->row[action + 1].waited += run->waited;
     run->waited = 0;
     if (counters->events < counters->most_events) {

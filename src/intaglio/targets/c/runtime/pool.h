@@ -14,7 +14,7 @@ typedef struct ig_block ig_block;
    out. Runs at the same time on several threads may lose counts. */
 typedef struct {
     struct {
-        int64_t count, ticks, waited;
+        int64_t count, ticks, waited, least; /* least: the ticks of the shortest */
     } *row;
     int64_t rows;
     int64_t (*event)[3];
