@@ -13,7 +13,6 @@ from typing import Any
 
 from intaglio.errors import InputError
 from intaglio.runtime.model.model import Model
-from intaglio.runtime.model.trace import trace_events
 
 MOST_SPANS = 100_000
 """Events of a run at most."""
@@ -56,6 +55,8 @@ class Profile:
         if self._is_over or model.options.engine != "native":
             yield
             return
+        from intaglio.runtime.model.trace import trace_events  # which needs all that lowers models
+
         with model.count(feeds, most_spans=MOST_SPANS) as counts:
             yield
         self._events += trace_events(counts, self.start_ns)

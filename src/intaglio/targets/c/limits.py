@@ -28,7 +28,8 @@ BLOCK = 1 << 16
 """Numbers in a block of memory."""
 LEAST_BYTES, MOST_BYTES = 64 << 20, 512 << 20
 """How much memory is read at least and at most; in between it is four times the last cache."""
-REPEATS = 5
+REPEATS = 15
+"""Measurements, of which the best counts: others on the machine only ever slow it down."""
 
 _DRIVER = """
 int32_t IG_FUNCTION(const ig_call *call)
