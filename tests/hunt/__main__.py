@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import signal
 import sys
 import time
@@ -68,19 +69,27 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the record of what was done is")
     parser.add_argument("--minimise", action="store_true", help="reduce what one seed shows to a few nodes, as a test")
     parser.add_argument("--times", type=int, default=TIMES, help="how many times as many parts as in the tests")
+    parser.add_argument(
+        "--compiled", type=int, metavar="N", help="every Nth program of PyTorch is compiled; every fifth by default"
+    )
     parser.add_argument("--again", action="store_true", help="do seeds again that are done")
     parser.add_argument("--count", action="store_true", help="add the record to tests/hunt/counted.json, and stop")
     chosen = parser.parse_args()
     if chosen.count:
         for kind, counts in counted.add(chosen.folder).items():
-            print(f"{kind}: {counts['cases']} cases, {counts['findings']} findings")
+            engines = "".join(f", {count} by the {name} engine" for name, count in counts.get("engines", {}).items())
+            print(f"{kind}: {counts['cases']} cases{engines}, {counts['findings']} findings")
         return 0
+    if chosen.compiled is not None:
+        os.environ["HUNT_COMPILED"] = str(chosen.compiled)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if chosen.minimise:
         if not chosen.kind or not can_minimise(chosen.kind[0]):
             parser.error(f"--minimise takes one of these kinds: {', '.join(filter(can_minimise, every_kind()))}")
         return minimise(chosen.kind[0], chosen.seeds[0], chosen.times)
+    for kind in set(chosen.kind or ()) & set(ROOMS):
+        room(kind)  # imported once, and not by every child
     record = Record(chosen.folder)
     plan = plan_of(chosen.kind or every_kind(), chosen.seeds, record, chosen.again)
     began = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,15 @@ def add(record: Path, counted: Path = COUNTED) -> Counts:
 def _sum(before: dict[str, Any], lines: Iterable[str]) -> dict[str, Any]:
     seeds = {seed for first, last in before.get("seeds", []) for seed in range(first, last + 1)}
     cases, findings = before.get("cases", 0), before.get("findings", 0)
+    engines = Counter[str](before.get("engines", {}))
     for line in lines:
-        seed, its_cases, _, its_findings = line.split()
+        seed, its_cases, _, its_findings, *its_engines = line.split()
         if int(seed) not in seeds:
             seeds.add(int(seed))
             cases, findings = cases + int(its_cases), findings + int(its_findings)
-    return {"cases": cases, "findings": findings, "seeds": ranges(seeds)}
+            engines.update({name: int(count) for name, _, count in (each.partition("=") for each in its_engines)})
+    counts = {"cases": cases, "findings": findings, "seeds": ranges(seeds)}
+    return counts | ({"engines": dict(engines)} if engines else {})
 
 
 def ranges(seeds: Iterable[int]) -> list[list[int]]:

@@ -31,6 +31,8 @@ SECONDS = 900.0
 SHARE = 0.25
 """How many models are also run without simplification, exactly, or both, and by the quick compiler or not; in the tests
 it is half of them."""
+ENGINE = " engine"
+"""How a room that chooses engines counts the cases of each among the judges: `native engine`."""
 TIMES = 4
 """How many times as many parts as in the tests a model has: one compile serves more of them."""
 
@@ -116,16 +118,16 @@ class Record:
         lines = path.read_text().splitlines() if path.exists() else []
         return {int(line.split()[0]) for line in lines}
 
-    def keep(
-        self, kind: str, seed: int, cases: int, seconds: float, findings: list[Finding], doubts: list[Finding]
-    ) -> None:
-        """Write down what came of a seed."""
+    def keep(self, kind: str, seed: int, cases: int, seconds: float, verdict: Verdict) -> None:
+        """Write down what came of a seed; of a room that chooses engines, how many cases each of them ran."""
+        judges = sorted(verdict.judges.items())
+        engines = [f" {name.removesuffix(ENGINE)}={count}" for name, count in judges if name.endswith(ENGINE)]
         with (self.folder / f"{kind}.done").open("a") as file:
-            file.write(f"{seed} {cases} {seconds:.1f} {len(findings)}\n")
-        for finding in findings:
+            file.write(f"{seed} {cases} {seconds:.1f} {len(verdict.findings)}{''.join(engines)}\n")
+        for finding in verdict.findings:
             with (self.folder / "findings.jsonl").open("a") as file:
                 file.write(json.dumps({"kind": kind, "seed": seed, **asdict(finding)}) + "\n")
-        for doubt in doubts:
+        for doubt in verdict.doubts:
             with (self.folder / "doubts.txt").open("a") as file:
                 file.write(f"{kind} {seed}: {doubt}\n")
 
@@ -184,7 +186,7 @@ def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, record: Record)
     tally.judges.update(verdict.judges)
     for phase, seconds in result["seconds"].items():
         tally.seconds[phase] += seconds
-    record.keep(kind, seed, result["cases"], sum(result["seconds"].values()), verdict.findings, verdict.doubts)
+    record.keep(kind, seed, result["cases"], sum(result["seconds"].values()), verdict)
     for finding in verdict.findings[:3]:
         print(f"\n{kind} {seed}: {_short(str(finding))}", flush=True)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from intaglio.ops.evaluate import evaluate
 from . import counted, generators, operators
 from .bytes_level import in_bytes
 from .expectation import difference
-from .hunting import variants_of
-from .judging import Expected, Finding, Variant, examine
+from .hunting import Record, variants_of
+from .judging import Expected, Finding, Variant, Verdict, examine
 from .known import distrusted
 from .minimise import Minimiser
 from .minimise import test_of as written_test
@@ -256,3 +257,13 @@ def test_counts_add_up_over_runs(tmp_path: Path) -> None:
         assert counts == {"chains": {"cases": 54, "findings": 2, "seeds": [[3, 4], [9, 9]]}}
     (record / "chains.done").write_text("5 10 1.5 0\n")
     assert counted.add(record, file)["chains"] == {"cases": 64, "findings": 2, "seeds": [[3, 5], [9, 9]]}
+
+
+def test_cases_are_counted_by_engine(tmp_path: Path) -> None:
+    verdict = Verdict(judges=Counter({"eager": 20, "native engine": 6, "reference engine": 14}))
+    Record(tmp_path).keep("torch", 3, 20, 1.5, verdict)
+    with (tmp_path / "torch.done").open("a") as file:
+        file.write("4 20 1.5 1 native=7 reference=13\n")
+    counts = counted.add(tmp_path, tmp_path / "counted.json")["torch"]
+    assert (counts["cases"], counts["findings"]) == (40, 1)
+    assert counts["engines"] == {"native": 13, "reference": 27}

@@ -140,3 +140,71 @@ def test_attention_in_double_precision_has_its_scale_in_double(scale: float | No
 
     q = torch.randn(2, 3, 5, 7, dtype=torch.float64)
     torch.testing.assert_close(compiled(program)(q), program(q), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_results_in_another_order_are_no_views_to_autograd(engine: str, dtype: torch.dtype) -> None:
+    run = compiled(torch.sin, engine)
+    for _ in range(2):
+        x = torch.randn(4, 3, dtype=dtype).t().requires_grad_()
+        found, expected = run(x), torch.sin(x)
+        assert found.stride() == expected.stride()
+        assert not found._is_view()
+        (mine,), (theirs,) = (torch.autograd.grad(each.mul_(2).sum(), x) for each in (found, expected))
+        torch.testing.assert_close(mine, theirs)
+
+
+def turned(*sizes: int) -> torch.Tensor:
+    """A tensor whose axes lie in memory in the opposite order."""
+    return torch.randn(*reversed(sizes)).permute(*reversed(range(len(sizes))))
+
+
+LAID: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
+    "logsigmoid": (F.logsigmoid, turned(3, 4, 5)),
+    "rrelu": (F.rrelu, turned(3, 4)),
+    "rrelu in training": (lambda x: F.rrelu(x, training=True), turned(3, 4)),
+    "batch norm": (lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4)), turned(3, 4, 5)),
+    "batch norm in training": (lambda x: F.batch_norm(x, None, None, training=True), turned(3, 4, 5)),
+    "channel shuffle": (lambda x: F.channel_shuffle(x, 2), turned(6, 6, 4, 3).permute(3, 2, 0, 1)),
+    "quotient by a scalar": (lambda x: torch.div(x, torch.tensor(2.0), rounding_mode="floor"), turned(5, 3)),
+    "whole quotient": (lambda x: x // torch.tensor(2), turned(5, 3)),
+    "sign of a scalar": (lambda x: torch.copysign(x, torch.tensor(-2.0)), turned(5, 3)),
+    "quotient of two types": (lambda x: torch.div(x.contiguous().int(), x, rounding_mode="trunc"), turned(5, 3)),
+}
+
+
+@pytest.mark.parametrize("name", LAID)
+def test_results_lie_in_memory_as_eager_has_them(name: str) -> None:
+    program, x = LAID[name]
+    found: list[Any] = []
+    for run in (compiled(program), program):
+        torch.manual_seed(0)
+        found.append(run(x))
+    torch.testing.assert_close(found[0], found[1])
+    assert found[0].stride() == found[1].stride()
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_deviations_whose_squares_are_out_of_range(size: float, engine: str) -> None:
+    def program(x: Any) -> Any:
+        return x.std(0), x.std(correction=0), *torch.std_mean(x, 1, keepdim=True), x.bfloat16().std((0, 1))
+
+    x = torch.randn(5, 7) * size
+    torch.testing.assert_close(compiled(program, engine)(x), program(x), rtol=1e-5, atol=0)
+
+
+def test_dropout_of_nothing_is_its_argument() -> None:
+    x = torch.randn(0, 5).t()
+    with torch.no_grad():
+        assert compiled(lambda x: F.dropout(x, 0.9))(x) is x
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_functions_at_the_ends_of_their_range(engine: str) -> None:
+    def program(x: Any) -> Any:
+        return torch.lgamma(x), torch.polygamma(1, x.abs()), torch.cumprod(x, 0)
+
+    x = torch.tensor([2.0, -1e-30, 1e38, -3e38, 1e-20, -1e-10, 1e30, -3.00001, float("inf")])
+    torch.testing.assert_close(compiled(program, engine)(x), program(x), rtol=1e-5, atol=1e-30, equal_nan=True)

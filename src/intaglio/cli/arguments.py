@@ -6,7 +6,7 @@ import io
 import json
 import sys
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,9 +19,7 @@ from intaglio.errors import InputError
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 from intaglio.runtime.model.arrays import as_input, unknown_name
 from intaglio.runtime.model.model import Model, Signature
-from intaglio.runtime.model.random_inputs import make_inputs
-
-__all__ = ["make_inputs", "parse_dims", "read_archive", "read_inputs"]
+from intaglio.runtime.model.random_inputs import make_feeds
 
 
 def parse_dims(texts: Iterable[str]) -> dict[str, int]:
@@ -145,3 +143,8 @@ def _text_hint(signature: Signature | None, given: str) -> str:
     if signature is None or not isinstance(type, TensorType) or type.dtype.kind != "string":
         return ""
     return f"; text is written in quotes: {signature.name}='\"{given}\"'"
+
+
+def make_inputs(model: Model, given: Mapping[str, Any], dims: Mapping[str, int], seed: int) -> dict[str, Any]:
+    """Random values for the inputs that are not given and have no default; sizes of one name agree."""
+    return make_feeds(model.graph, given, dims, seed)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from intaglio.cli.arguments import make_inputs, parse_dims, read_inputs
 from intaglio.cli.options import Option, UsageError
 from intaglio.cli.run import DimOption, InputOption
-from intaglio.cli.session import DisableOption, ExactOption, Wish, load_timed
+from intaglio.cli.session import DisableOption, ExactOption, LoadRequest, load_timed
 from intaglio.cli.terminal import (
     STANDARD,
     JsonOption,
@@ -56,7 +56,7 @@ def profile_model(
     _check_streams(as_json, output, trace, html)
     before = None if against is None else read_profile(against)
     sizes = parse_dims(dims or ())
-    loaded, _ = load_timed(model, Wish(None, threads, None, False, exact, disable=tuple(disable or ())))
+    loaded, _ = load_timed(model, LoadRequest(None, threads, None, False, exact, disable=tuple(disable or ())))
     given = read_inputs(loaded, inputs or ())
     found = profile(loaded, given | make_inputs(loaded, given, sizes, seed), runs)
     _write_all({output: found.to_json, trace: found.trace, html: lambda: found.html(before)})

@@ -19,7 +19,7 @@ from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.requirements import need_stretch
 from intaglio.ir.types import Type
 from intaglio.ops.cast import convert
-from intaglio.ops.elementwise import (
+from intaglio.ops.shared.elementwise import (
     FLOATS,
     NUMBERS,
     UnaryX,
@@ -27,9 +27,9 @@ from intaglio.ops.elementwise import (
     check_kind,
     compute_wide,
 )
-from intaglio.ops.gradient import unbroadcast
-from intaglio.ops.indices import same_dtype
-from intaglio.ops.operand import cast, wide
+from intaglio.ops.shared.gradient import unbroadcast
+from intaglio.ops.shared.indices import same_dtype
+from intaglio.ops.shared.operand import cast, wide
 
 Gradients = Sequence[Value | None]
 

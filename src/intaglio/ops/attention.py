@@ -18,11 +18,20 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.requirements import need_at_most, need_multiple, need_stretch
 from intaglio.ir.types import Shape, TensorType
-from intaglio.ops.gradient import unbroadcast
-from intaglio.ops.indices import check_indices, same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import cast, float_type, known_shape, like, require_equal, require_float, wide, wide_dtype
-from intaglio.ops.products import matrix_product
+from intaglio.ops.shared.gradient import unbroadcast
+from intaglio.ops.shared.indices import check_indices, same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import (
+    cast,
+    float_type,
+    known_shape,
+    like,
+    require_equal,
+    require_float,
+    wide,
+    wide_dtype,
+)
+from intaglio.ops.shared.products import matrix_product
 
 
 def head_shape(value: Value, heads: int | None, attribute: str) -> Shape | None:

@@ -16,12 +16,19 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.requirements import need_at_most, need_multiple
 from intaglio.ir.types import Shape, TensorType
-from intaglio.ops.indices import check_size, same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.open_windows import run_time_pads
-from intaglio.ops.operand import along, known_shape, like, require_equal, require_float
-from intaglio.ops.products import matrix_product
-from intaglio.ops.window import Window, extent, pad_for_windows, resolve_transposed_windows, resolve_windows, slide
+from intaglio.ops.shared.indices import check_size, same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.open_windows import run_time_pads
+from intaglio.ops.shared.operand import along, known_shape, like, require_equal, require_float
+from intaglio.ops.shared.products import matrix_product
+from intaglio.ops.shared.window import (
+    Window,
+    extent,
+    pad_for_windows,
+    resolve_transposed_windows,
+    resolve_windows,
+    slide,
+)
 
 
 def check_kernel_shape(kernel_shape: Sequence[int] | None, found: Sequence[Dim]) -> None:

@@ -16,9 +16,9 @@ from intaglio.ir.dtype import INT32, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size, same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import cast, like, wide
+from intaglio.ops.shared.indices import check_size, same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import cast, like, wide
 
 _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 

@@ -15,7 +15,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.requirements import need_equal
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import (
+from intaglio.ops.shared.indices import (
     check_indices,
     check_size,
     integers,
@@ -29,7 +29,7 @@ from intaglio.ops.indices import (
     wide,
     zeros_like,
 )
-from intaglio.ops.sampling import count_up, size_of
+from intaglio.ops.shared.sampling import count_up, size_of
 
 Gradients = tuple[Value | None, ...]
 

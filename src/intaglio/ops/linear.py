@@ -14,11 +14,11 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.cast import convert
-from intaglio.ops.gradient import unbroadcast
-from intaglio.ops.indices import same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import cast, known_shape, like, require_equal, wide
-from intaglio.ops.products import matrix_product
+from intaglio.ops.shared.gradient import unbroadcast
+from intaglio.ops.shared.indices import same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import cast, known_shape, like, require_equal, wide
+from intaglio.ops.shared.products import matrix_product
 
 
 def matmul_shape(left: Shape, right: Shape) -> Shape:

@@ -13,9 +13,9 @@ from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import need_integers, same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import cast, known_shape, like, per_channel, require_equal, require_float, wide
+from intaglio.ops.shared.indices import need_integers, same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import cast, known_shape, like, per_channel, require_equal, require_float, wide
 
 
 def _loss_type(scores: Value, labels: Value, weights: Value | None, reduction: str) -> TensorType:

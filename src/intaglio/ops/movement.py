@@ -16,7 +16,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import ALL_OPERANDS, Array, Op, Work, output_count
 from intaglio.ir.requirements import need_at_most, need_equal
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import (
+from intaglio.ops.shared.indices import (
     add_all,
     check_size,
     first_only,

@@ -13,10 +13,11 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.requirements import need_multiple
 from intaglio.ir.types import TensorType
-from intaglio.ops.gradient import root
-from intaglio.ops.indices import resolve_axes, resolve_axis, same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import (
+from intaglio.ops.random import fractions, words
+from intaglio.ops.shared.gradient import root
+from intaglio.ops.shared.indices import resolve_axes, resolve_axis, same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import (
     EPSILON,
     along,
     cast,
@@ -30,7 +31,6 @@ from intaglio.ops.operand import (
     wide,
     wide_dtype,
 )
-from intaglio.ops.random import fractions, words
 
 
 def moments(b: Builder, x: Value, axes: list[int]) -> tuple[Value, Value, Value]:

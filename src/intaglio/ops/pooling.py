@@ -19,12 +19,19 @@ from intaglio.ir.op import Array, Op
 from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.convolution import are_covered, windows_bar
-from intaglio.ops.gradient import root
-from intaglio.ops.indices import check_size, known, same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.open_windows import run_time_pads
-from intaglio.ops.operand import cast, ints, known_shape, like, require_equal, require_float, spatial_axes, wide
-from intaglio.ops.window import Window, pad_for_windows, pad_width, resolve_transposed_windows, resolve_windows, slide
+from intaglio.ops.shared.gradient import root
+from intaglio.ops.shared.indices import check_size, known, same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.open_windows import run_time_pads
+from intaglio.ops.shared.operand import cast, ints, known_shape, like, require_equal, require_float, spatial_axes, wide
+from intaglio.ops.shared.window import (
+    Window,
+    pad_for_windows,
+    pad_width,
+    resolve_transposed_windows,
+    resolve_windows,
+    slide,
+)
 
 
 class _Windows(Op, abstract=True):

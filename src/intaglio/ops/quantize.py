@@ -16,9 +16,9 @@ from intaglio.ir.requirements import need_stretch
 from intaglio.ir.types import Shape, TensorType, Type
 from intaglio.ops.cast import convert, integer_limits
 from intaglio.ops.convolution import Conv
-from intaglio.ops.indices import numbered_dtype, resolve_axis
 from intaglio.ops.linear import matmul_shape
-from intaglio.ops.operand import cast, known_shape, require_equal, wide_dtype
+from intaglio.ops.shared.indices import numbered_dtype, resolve_axis
+from intaglio.ops.shared.operand import cast, known_shape, require_equal, wide_dtype
 
 
 class Granular(Op, abstract=True):

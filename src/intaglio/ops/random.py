@@ -21,9 +21,9 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.cast import convert
-from intaglio.ops.elementwise import FLOATS, check_kind
-from intaglio.ops.indices import check_size, numbered_dtype
-from intaglio.ops.operand import cast, wide_dtype
+from intaglio.ops.shared.elementwise import FLOATS, check_kind
+from intaglio.ops.shared.indices import check_size, numbered_dtype
+from intaglio.ops.shared.operand import cast, wide_dtype
 
 
 def key_of(seed: float | None) -> Array:

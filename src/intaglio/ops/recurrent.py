@@ -16,10 +16,18 @@ from intaglio.ir.dtype import INT32
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import known_shape, like, require_equal, require_float, require_shape
-from intaglio.ops.recurrent_scan import Multiply, Step, activation, gru_step, lstm_step, rnn_step, scan_layer
+from intaglio.ops.shared.indices import same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import known_shape, like, require_equal, require_float, require_shape
+from intaglio.ops.shared.recurrent_scan import (
+    CellFunction,
+    Multiply,
+    activation,
+    gru_step,
+    lstm_step,
+    rnn_step,
+    scan_layer,
+)
 
 T = TypeVar("T")
 Activation: TypeAlias = Callable[[Array], Array]
@@ -254,7 +262,7 @@ class _Recurrent(RecurrentAttributes, abstract=True):
         """The states after one time step; the first of them is the output."""
         raise NotImplementedError
 
-    def scan_step(self) -> Step:
+    def scan_step(self) -> CellFunction:
         """A time step as operators."""
         raise NotImplementedError
 
@@ -281,7 +289,7 @@ class RNN(_Recurrent):
     output_names = ("Y", "Y_h")
     activations: tuple[str, ...] = ("Tanh", "Tanh")
 
-    def scan_step(self) -> Step:
+    def scan_step(self) -> CellFunction:
         return rnn_step
 
     def step(
@@ -306,7 +314,7 @@ class GRU(_Recurrent):
     gates = 3
     defaults = ("Sigmoid", "Tanh")
 
-    def scan_step(self) -> Step:
+    def scan_step(self) -> CellFunction:
         return partial(gru_step, linear_before_reset=bool(self.linear_before_reset))
 
     def step(
@@ -383,7 +391,7 @@ class LSTM(_Recurrent):
     ) -> Any:
         return self.scan(b, (X, W, R, B, sequence_lens, P), (initial_h, initial_c))
 
-    def scan_step(self) -> Step:
+    def scan_step(self) -> CellFunction:
         return partial(lstm_step, input_forget=bool(self.input_forget))
 
     def step(

@@ -16,9 +16,9 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.arithmetic import truncated_quotient
-from intaglio.ops.indices import known, known_integers, resolve_axes, resolve_axis, unknown_shape
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import cast, known_shape, like, wide
+from intaglio.ops.shared.indices import known, known_integers, resolve_axes, resolve_axis, unknown_shape
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import cast, known_shape, like, wide
 
 
 def reduced_shape(data: Value, axes: Value | None, keepdims: int, is_noop: bool) -> Shape | None:

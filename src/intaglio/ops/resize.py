@@ -17,8 +17,8 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.requirements import need_equal
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size, integers, list_length, resolve_axes, sizes_of, wide
-from intaglio.ops.operand import cast, per_channel, wide_dtype
+from intaglio.ops.shared.indices import check_size, integers, list_length, resolve_axes, sizes_of, wide
+from intaglio.ops.shared.operand import cast, per_channel, wide_dtype
 
 COORDINATES = (
     "half_pixel",

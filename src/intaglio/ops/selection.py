@@ -14,7 +14,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import OPERATORS, Array, Op
 from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import (
+from intaglio.ops.shared.indices import (
     integers,
     need_integers,
     need_rank,

@@ -19,7 +19,7 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Tensor, Work
 from intaglio.ir.types import Shape as ShapeTuple
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import (
+from intaglio.ops.shared.indices import (
     Growing,
     check_size,
     first_only,
@@ -293,7 +293,7 @@ class Expand(Growing):
         return np.broadcast_to(input, check_size(target, input.dtype)).copy()
 
     def pullback(self, b: Builder, inputs: Any, outputs: Any, output_bars: Any) -> Gradients:
-        from intaglio.ops.gradient import unbroadcast
+        from intaglio.ops.shared.gradient import unbroadcast
 
         return first_only(unbroadcast(b, output_bars[0], inputs[0]), inputs)
 

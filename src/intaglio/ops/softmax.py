@@ -11,9 +11,9 @@ from intaglio.ir.dtype import INT32
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import resolve_axis
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import cast, known_shape, like, require_float, wide
+from intaglio.ops.shared.indices import resolve_axis
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import cast, known_shape, like, require_float, wide
 
 
 class _AlongAxis(Op, abstract=True):

@@ -18,10 +18,10 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.requirements import need_equal, need_multiple
 from intaglio.ir.types import TensorType
-from intaglio.ops import sampling
 from intaglio.ops.cast import convert
 from intaglio.ops.convolution import check_kernel_shape
-from intaglio.ops.indices import (
+from intaglio.ops.shared import sampling
+from intaglio.ops.shared.indices import (
     check_indices,
     check_size,
     integers,
@@ -32,8 +32,8 @@ from intaglio.ops.indices import (
     same_dtype,
     zero,
 )
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import (
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import (
     along,
     cast,
     known_shape,
@@ -44,8 +44,8 @@ from intaglio.ops.operand import (
     wide,
     wide_dtype,
 )
-from intaglio.ops.products import matrix_product
-from intaglio.ops.window import Window, resolve_windows
+from intaglio.ops.shared.products import matrix_product
+from intaglio.ops.shared.window import Window, resolve_windows
 
 
 def reflect(place: Array, low: float, high: float) -> Array:

@@ -13,6 +13,7 @@ from torch._prims_common import compute_elementwise_output_logical_to_physical_p
 
 from intaglio.torch.aten import TABLE
 from intaglio.torch.fast_paths import fast_paths
+from intaglio.torch.layouts import layouts
 
 _MORE = (
     *("addcdiv", "aminmax", "bucketize", "count_nonzero", "cumsum", "dist", "elu_backward"),
@@ -83,12 +84,17 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[torch.ops.aten.native_dropout.default] = _native_dropout
     found[torch.ops.aten.smooth_l1_loss_backward.default] = _smooth_l1_loss_backward
     found[torch.ops.aten.huber_loss_backward.default] = _huber_loss_backward
+    found[torch.ops.aten.std.correction] = _std
+    found[torch.ops.aten.std_mean.correction] = _std_mean
     found |= fast_paths()
-    return {each: how for each, how in found.items() if str(each) not in TABLE}
+    found = {each: how for each, how in found.items() if str(each) not in TABLE}
+    return found | layouts(found, TABLE)
 
 
 def _native_dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
     """Dropout with a mask that depends on sizes and strides alone, so that PyTorch can draw it before all else runs."""
+    if x.numel() == 0:
+        return x, torch.ones_like(x, dtype=torch.bool)  # x itself, as eager does
     if train is False:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
     if p == 1:
@@ -105,6 +111,20 @@ def _mask(x: torch.Tensor, share: float) -> torch.Tensor:
     if order == list(range(x.ndim)):
         return drawn
     return drawn.permute(sorted(range(x.ndim), key=lambda place: order[place]))
+
+
+def _std(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> torch.Tensor:
+    """The standard deviation by a variance in double precision, as eager has it: squares of 1e-30 are no 0."""
+    found = torch.var(x.double(), dim, correction=correction, keepdim=keepdim)
+    return found.sqrt().to(x.dtype)
+
+
+def _std_mean(
+    x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The standard deviation as above, and the mean."""
+    mean = x.mean(tuple(range(x.ndim)) if dim is None else dim, keepdim)
+    return _std(x, dim, correction=correction, keepdim=keepdim), mean
 
 
 def _smooth_l1_loss_backward(

@@ -13,6 +13,7 @@ import numpy as np
 
 from intaglio.errors import GraphError, InputError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
+from intaglio.ir import substitution
 from intaglio.ir.build import Builder, infer_node
 from intaglio.ir.clone import clone_with_values
 from intaglio.ir.dim import Dim
@@ -324,7 +325,7 @@ def _is_one_number(node: Node, value: Value) -> bool:
 
 def substituted(dim: Dim, name: str, size: int) -> Dim:
     """A size with a number of rows."""
-    return dims.substitute(dim, {name: size})
+    return substitution.substitute(dim, {name: size})
 
 
 def _check_with_numbers(graph: Graph, name: str) -> None:

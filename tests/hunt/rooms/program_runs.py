@@ -148,18 +148,24 @@ def _tangent(output: Any, kind: str) -> Any:
 
 
 class Shaken:
-    """Results of one call with shaken roundings, made when they are asked for."""
+    """Results of the last of some calls with shaken roundings, made when they are asked for.
 
-    def __init__(self, subject: Subject, module: Any, call: Call) -> None:
-        self._subject, self._module, self._call = subject, module, call
+    A module that keeps numbers from call to call keeps their roundings too, so all calls are shaken there.
+    """
+
+    def __init__(self, subject: Subject, beginning: Any, calls: Sequence[Call]) -> None:
+        self._subject, self._beginning = subject, beginning
+        self._calls = calls if beginning.state_dict() else calls[-1:]
         self._found: list[dict[str, Any]] = []
 
     def samples(self, count: int) -> list[dict[str, Any]]:
         """The values that `count` shaken runs show."""
         while len(self._found) < count:
             subject = copy.copy(self._subject)
-            subject.module = subject.run = copy.deepcopy(self._module)
-            self._found.append(subject.observe(self._call, Shaking(len(self._found))).values)
+            subject.module = subject.run = copy.deepcopy(self._beginning)
+            shaking = Shaking(len(self._found))
+            seen = [subject.observe(call, shaking).values for call in self._calls]
+            self._found.append(seen[-1])
         return self._found
 
 

@@ -50,6 +50,13 @@ CANCELLING = _names(
 """Functions of the form x * (1 + f(x)) or f(x) + 1: what is rounded in them is as large as the operand, or as 1."""
 
 
+TWO_WAYS = _names("gelu gelu_backward hardtanh_backward logit_backward")
+"""Functions for which eager has two answers where numbers are not finite: one of its code for vectors, one of its code
+for single elements, which it takes for the last elements of a tensor and for those that do not lie side by side.
+`gelu(inf)` is NaN in the one and infinity in the other, the gradient of `hardtanh(nan)` 0 in the one and 1 in the
+other."""
+
+
 class Shaking(TorchDispatchMode):
     """Moves the roundings of all operators that are called inside."""
 
@@ -65,10 +72,17 @@ class Shaking(TorchDispatchMode):
         if name not in POINTS and not func._schema.is_mutable:
             args = tree_map(self.moved, args)
         result = func(*args, **named)
+        if name in TWO_WAYS:
+            self._mix(result, func(*tree_map(_apart, args), **named))
         if name in CANCELLING and _is_float(result):
             self.move(result, max(1.0, *(_greatest(each) for each in args)))
         tree_map(self.move, result)
         return result
+
+    def _mix(self, result: Any, other: Any) -> None:
+        """Take half of the elements from the other result."""
+        is_other = torch.rand(result.shape, generator=self.dice) < 0.5
+        result.copy_(torch.where(is_other, other, result))
 
     def moved(self, value: Any) -> Any:
         """A copy of a tensor of floats, a rounding off."""
@@ -85,6 +99,11 @@ class Shaking(TorchDispatchMode):
         wide = value.double()
         value.copy_((wide + size * noise if size else wide * (1 + noise)).to(value.dtype))
         return value
+
+
+def _apart(value: Any) -> Any:
+    """A tensor of floats whose elements do not lie side by side."""
+    return torch.stack((value, value), -1)[..., 0] if _is_float(value) else value
 
 
 def _greatest(value: Any) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,8 +29,8 @@ from .program_text import Text
 
 PROGRAMS = 10
 """How many programs a seed holds in the tests."""
-COMPILED = 5
-"""Every so manieth program runs in compiled code, the others on the reference engine."""
+COMPILED = int(os.environ.get("HUNT_COMPILED", "5"))
+"""Every so manieth program runs in compiled code, the others on the reference engine: `--compiled` of the hunt."""
 
 
 def look(seed: int, times: int, tell: Tell) -> Seen:
@@ -110,14 +111,14 @@ def compared(text: Text, compiler: Any) -> list[Finding]:
         torch._dynamo.reset()
         eager, compiled = Subject(text), Subject(text, compiler)
         others: list[Finding] = []
+        beginning = copy.deepcopy(eager.module)
         for number, call in enumerate(text.calls):
-            before = copy.deepcopy(eager.module)
             theirs = eager.observe(call)
             try:
                 ours = compiled.observe(call)
             except Exception as error:  # whatever comes out is a finding
                 return [Finding("", "raised", number, f"{type(error).__name__}: {_brief(error)}")]
-            found = differences(ours, theirs, Shaken(eager, before, call))
+            found = differences(ours, theirs, Shaken(eager, beginning, text.calls[: number + 1]))
             random = found.pop("random", "")
             if random and not others:
                 others = [Finding("", "random", number, random)]

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from intaglio.kernels.plan import Action, HostStep, walk
+from intaglio.kernels.plan import Action, HostNode, walk
 from intaglio.record import Record
 from intaglio.targets.c.native import Counters, read_clocks
 
 if TYPE_CHECKING:
-    from intaglio.runtime.engine.compiled import CompiledStep
+    from intaglio.runtime.engine.compiled import CompiledSegment
     from intaglio.runtime.engine.native import NativeEngine
 
 
@@ -33,7 +33,7 @@ class Timed(Record):
     """
 
     action: Action | None
-    host: HostStep | None
+    host: HostNode | None
     count: int
     seconds: float
     waited: float = 0.0
@@ -49,13 +49,13 @@ class HostTimes:
         self.spans: list[tuple[int, int, int]] = []
         self._most_events = most_events
 
-    def note(self, step: HostStep, begin: int) -> None:
+    def note(self, part: HostNode, begin: int) -> None:
         """Add the time since `begin` to that of a host node."""
         end = time.monotonic_ns()
-        count, total, best = self.total.get(id(step), (0, 0, end - begin))
-        self.total[id(step)] = count + 1, total + end - begin, min(best, end - begin)
+        count, total, best = self.total.get(id(part), (0, 0, end - begin))
+        self.total[id(part)] = count + 1, total + end - begin, min(best, end - begin)
         if len(self.spans) < self._most_events:
-            self.spans.append((id(step), begin, end))
+            self.spans.append((id(part), begin, end))
 
 
 class Counting:
@@ -69,19 +69,19 @@ class Counting:
         self._engines = engine.all_engines()
         inner = {id(body) for each in self._engines for body in each.body_engines()}
         self._inside = {id(each) for each in self._engines if id(each) in inner}
-        self._segments: list[tuple[NativeEngine, CompiledStep, Counters]] = []
+        self._segments: list[tuple[NativeEngine, CompiledSegment, Counters]] = []
         self._clocks = [read_clocks()]
         for each in self._engines:
-            for step in each.steps:
-                if not isinstance(step, HostStep):
-                    actions = sum(1 for _ in walk(step.step.actions))
-                    self._segments.append((each, step, step.segment.count(actions, most_events)))
+            for part in each.parts:
+                if not isinstance(part, HostNode):
+                    actions = sum(1 for _ in walk(part.segment.actions))
+                    self._segments.append((each, part, part.code.count(actions, most_events)))
             each.count_hosts(HostTimes(most_events))
 
     def end(self) -> None:
         """Take no more times."""
-        for _, step, _ in self._segments:
-            step.segment.stop_counting()
+        for _, part, _ in self._segments:
+            part.code.stop_counting()
         self._hosts = [(each, each.count_hosts(None)) for each in self._engines]
         self._clocks.append(read_clocks())
 
@@ -104,9 +104,9 @@ class Counting:
         start, begin = self._clocks[0]
         places = {key: place for place, (key, _) in enumerate(self._rows())}
         found: list[Span] = []
-        for _, step, counters in self._segments:
+        for _, part, counters in self._segments:
             for action, first, last in counters.events():
-                row = places.get((id(step), action))
+                row = places.get((id(part), action))
                 if row is not None and action >= 0:
                     times = (begin + int((tick - start) * scale) for tick in (first, last))
                     found.append(Span(row, *times))
@@ -116,39 +116,39 @@ class Counting:
         return sorted(found, key=lambda span: span.begin)
 
     def _rows(self) -> Iterator[tuple[tuple[int, int], Timed]]:
-        counters = {id(step): item for _, step, item in self._segments}
+        counters = {id(part): item for _, part, item in self._segments}
         hosts = {id(each): times for each, times in self._hosts}
         for each in self._engines:
             is_inside = id(each) in self._inside
-            for step in each.steps:
-                if isinstance(step, HostStep):
-                    count, total, best = _times(hosts[id(each)], step)
-                    seconds = max(0.0, total / 1e9 - self._body_seconds(each, step))
-                    yield (id(step), 0), Timed(None, step, count, seconds, 0.0, min(best / 1e9, seconds), is_inside)
+            for part in each.parts:
+                if isinstance(part, HostNode):
+                    count, total, best = _times(hosts[id(each)], part)
+                    seconds = max(0.0, total / 1e9 - self._body_seconds(each, part))
+                    yield (id(part), 0), Timed(None, part, count, seconds, 0.0, min(best / 1e9, seconds), is_inside)
                 else:
-                    yield from self._segment_rows(step, counters[id(step)], is_inside)
+                    yield from self._segment_rows(part, counters[id(part)], is_inside)
 
     def _segment_rows(
-        self, step: CompiledStep, counters: Counters, is_inside: bool
+        self, part: CompiledSegment, counters: Counters, is_inside: bool
     ) -> Iterator[tuple[tuple[int, int], Timed]]:
         scale, rest = self._seconds_per_tick, counters.whole().ticks
-        for place, action in enumerate(walk(step.step.actions)):
+        for place, action in enumerate(walk(part.segment.actions)):
             count, ticks, waited, best = counters.action(place)
             rest -= ticks
             if count:
                 times = (each * scale for each in (ticks, waited, best))
-                yield (id(step), place), Timed(action, None, count, *times, is_inside=is_inside)
+                yield (id(part), place), Timed(action, None, count, *times, is_inside=is_inside)
         whole = counters.whole()
         if whole.count:
-            yield (id(step), -1), Timed(None, None, whole.count, rest * scale, is_inside=is_inside)
+            yield (id(part), -1), Timed(None, None, whole.count, rest * scale, is_inside=is_inside)
 
-    def _body_seconds(self, engine: NativeEngine, step: HostStep) -> float:
+    def _body_seconds(self, engine: NativeEngine, part: HostNode) -> float:
         """What the compiled bodies of a host node took."""
-        bodies = engine.bodies.get(step.node)
+        bodies = engine.bodies.get(part.node)
         inner = {id(each) for body in (bodies.engines if bodies else ()) for each in body.all_engines()}
         ticks = sum(item.whole().ticks for each, _, item in self._segments if id(each) in inner)
         return ticks * self._seconds_per_tick
 
 
-def _times(times: HostTimes | None, step: HostStep) -> tuple[int, int, int]:
-    return (0, 0, 0) if times is None else times.total.get(id(step), (0, 0, 0))
+def _times(times: HostTimes | None, part: HostNode) -> tuple[int, int, int]:
+    return (0, 0, 0) if times is None else times.total.get(id(part), (0, 0, 0))

@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import GraphError
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.limits import current
 from intaglio.ir.requirements import Requirement
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType, Type
 from intaglio.record import Record
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.deadline import Deadline
-from intaglio.runtime.engine.hosted_runs import Hosted, Prepared, QuickRun
-from intaglio.runtime.engine.repeated_runs import RepeatedRuns
+from intaglio.runtime.engine.hosted_runs import Hosted, HostedRun, Prepared
+from intaglio.runtime.engine.repeated_runs import RepeatedRuns, Shapes
 from intaglio.runtime.engine.segment import (
+    Direct,
     Frame,
     Into,
     LoadedSegment,
@@ -77,6 +79,8 @@ class Hosts(Record):
     steps: Hosted
     graph: str
     modules: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    """The place of each host node, and why it is not compiled."""
 
 
 class Program(Record):
@@ -108,7 +112,7 @@ class Program(Record):
 class ProgramEngine:
     """Runs a program; `whole` gives the engine of the model's graph, which is asked for what a program cannot do.
 
-    `addresses` are those of its kernels, then of its drivers; `quick` runs what has host nodes, and `find` gives the
+    `addresses` are those of its kernels, then of its drivers; `hosted` runs what has host nodes, and `find` gives the
     engine of a program that was kept for values or sizes of a name.
     """
 
@@ -119,7 +123,7 @@ class ProgramEngine:
         constants: Sequence[Any],
         threads: int,
         whole: Callable[[], Any],
-        quick: QuickRun | None = None,
+        hosted: HostedRun | None = None,
         find: Callable[[str], ProgramEngine | None] = lambda name: None,
     ) -> None:
         self._program = program
@@ -127,7 +131,7 @@ class ProgramEngine:
         self._special: dict[str, ProgramEngine | None] = {}
         self._constants = constants
         self._whole = whole
-        self._quick = quick
+        self._hosted = hosted
         self.host_runs = 0
         """How many host nodes were run so far."""
         places = [exportable(array).ctypes.data for array in constants]
@@ -193,22 +197,33 @@ class ProgramEngine:
             if engine is not None:
                 engine.forget_sizes()
 
+    def host_reasons(self) -> list[str]:
+        """The host nodes, each with the reason; the engine of the graph knows it."""
+        if self._program.hosts is not None:
+            return list(self._program.hosts.reasons)
+        return [] if self._program.segments else self._whole().host_reasons()
+
+    def direct(self, shapes: Shapes) -> Direct | None:
+        """What runs the program on addresses; see `Engine.direct`."""
+        ready = None if self._hosted is not None else self._runs.kept(shapes)
+        return None if ready is None else self._segments[0].direct(ready, self._limit_ns)
+
     def _run(
         self, ready: Any, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None
     ) -> list[Any] | None:
         """One run; None where a driver stopped or got no memory, so that the whole model must tell why."""
         time = self._limit_ns if deadline is None else deadline.remaining()
         try:
-            if self._quick is not None:
-                return self._run_hosted(self._quick, ready, inputs, time)
+            if self._hosted is not None:
+                return self._run_hosted(self._hosted, ready, inputs, time)
             status, outputs = self._segments[0].call(ready, inputs, time, (), into)
         except MemoryError:
             return None
         return None if status else outputs
 
-    def _run_hosted(self, quick: QuickRun, ready: Prepared, inputs: Sequence[Any], time: int) -> list[Any] | None:
-        outputs = quick.run(inputs, ready, time)
-        self.host_runs += 0 if outputs is None else quick.host_nodes
+    def _run_hosted(self, hosted: HostedRun, ready: Prepared, inputs: Sequence[Any], time: int) -> list[Any] | None:
+        outputs = hosted.run(inputs, ready, time)
+        self.host_runs += 0 if outputs is None else hosted.host_nodes
         return outputs
 
     def _ready_for(self, arrays: Sequence[Any]) -> Any:
@@ -229,8 +244,8 @@ class ProgramEngine:
         return found
 
     def _prepared(self, bindings: dict[str, int]) -> Ready | Prepared:
-        if self._quick is not None:
-            return self._quick.prepare(self._segments, bindings)
+        if self._hosted is not None:
+            return self._hosted.prepare(self._segments, bindings)
         return self._segments[0].ready(bindings)
 
     def _fits(self, bindings: dict[str, int]) -> bool:
@@ -242,11 +257,11 @@ class ProgramEngine:
         return self._fitting.broken(bindings) is None
 
 
-def quick_run_of(hosts: Hosts) -> QuickRun:
+def hosted_run_of(hosts: Hosts) -> HostedRun:
     """The host nodes of a program, made ready; only the operators that they need are imported."""
     for module in ("intaglio.ops.evaluate", *hosts.modules):
         if module.startswith(OPERATORS_IN):
             import_module(module)
     from intaglio.ir.text import parse_graph
 
-    return QuickRun(hosts.steps, list(parse_graph(hosts.graph).nodes))
+    return HostedRun(hosts.steps, list(parse_graph(hosts.graph).nodes))

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from intaglio.errors import GraphError, UnsupportedError
-from intaglio.ir.dim import Dim, evaluate
+from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
-from intaglio.kernels.plan import Action, Bind, Call, Fill, operands_of, walk
+from intaglio.kernels.plan import Action, Call, Fill, FindSizes, operands_of, walk
 from intaglio.ops.evaluate import describe
 from intaglio.runtime.engine.binding import bind
-from intaglio.runtime.engine.compiled import CompiledStep
+from intaglio.runtime.engine.compiled import CompiledSegment
 from intaglio.runtime.engine.counting import Counting, Span, Timed
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.model.variant import Variant
@@ -136,14 +137,14 @@ def _memory(engine: NativeEngine, sizes: dict[str, int]) -> dict[int, _Memory]:
     """The memory around each action that is timed, by the action's identity."""
     found: dict[int, _Memory] = {}
     for each in engine.all_engines():
-        for step in each.steps:
-            if not isinstance(step, CompiledStep):
+        for part in each.parts:
+            if not isinstance(part, CompiledSegment):
                 continue
-            layout = step.frame.layout
-            rooms = [_known(room.bytes, sizes) or 0 for room in step.frame.arena]
+            layout = part.frame.layout
+            rooms = [_known(room.bytes, sizes) or 0 for room in part.frame.arena]
             blocks = [(layout.first[i], layout.last[i], rooms[holder]) for i, holder in enumerate(layout.holders)]
-            for moment, action in enumerate(walk(step.step.actions)):
-                if isinstance(action, (Call, Fill, Bind)):
+            for moment, action in enumerate(walk(part.segment.actions)):
+                if isinstance(action, (Call, Fill, FindSizes)):
                     live = sum(size for first, last, size in blocks if first <= moment <= last)
                     found[id(action)] = _Memory(live, _moved(action, each, sizes))
     return found

@@ -18,7 +18,7 @@ from intaglio.runtime.engine.deadline import Deadline, sooner
 from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.program import Program
 from intaglio.runtime.model.arrays import as_input, order_feeds
-from intaglio.runtime.model.outputs import apart, check_targets, written
+from intaglio.runtime.model.outputs import check_targets, not_overlapping, written
 from intaglio.runtime.model.tensors import has_tensor, tensors_of
 from intaglio.runtime.model.variant import Variant
 from intaglio.targets.c.native import using_threads
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from intaglio.ir.graph import Graph
     from intaglio.onnx.reader import ModelProto
     from intaglio.passes import Report
-    from intaglio.runtime.engine.segment import Into
+    from intaglio.runtime.engine.repeated_runs import Shapes
+    from intaglio.runtime.engine.segment import Direct, Into
     from intaglio.runtime.model.blueprint import Blueprint
     from intaglio.runtime.model.counting import Counts
     from intaglio.runtime.model.explain import Explanation
     from intaglio.runtime.model.implementations import Choice
+    from intaglio.runtime.model.lineage import Lineage
     from intaglio.runtime.model.memory import MemoryPlan
 
 VARIANT_LIMIT = 8
@@ -230,7 +232,7 @@ class Model:
         unused = {item.name for item in self._inputs} - kept
         values = order_feeds(variant.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
         targets = None if out is None else check_targets(out, names, self._outputs)
-        into = None if targets is None else apart([targets.get(name) for name in computed], values)
+        into = None if targets is None else not_overlapping([targets.get(name) for name in computed], values)
         found = self._run(variant.engine, values, deadline, threads, into)
         shown = tensors_of(found) if has_tensor(feeds.values()) else found
         results = dict(zip(computed, shown, strict=True))
@@ -274,6 +276,17 @@ class Model:
         results = self._run(self._main.engine, values, None, None, into)
         pairs = zip(results, into, self._names, strict=True)
         return [result if target is None else written(name, result, target) for result, target, name in pairs]
+
+    def direct(self, shapes: Shapes) -> Direct | None:
+        """What runs the model's code on addresses of contiguous memory, for inputs of shapes that were run before.
+
+        None where there was no such run, or where a run is more than one call of compiled code.
+        """
+        return self._main.engine.direct(shapes)
+
+    def host_reasons(self) -> list[str]:
+        """The nodes that are not compiled, each with the reason; none for the reference engine."""
+        return self._main.engine.host_reasons()
 
     @property
     def fed(self) -> list[str]:
@@ -338,6 +351,14 @@ class Model:
     def c_source(self) -> str:
         """The generated C of the model as one file that compiles alone: the kernels, and the drivers that call them."""
         return self._blueprint.c_source(self._whole())
+
+    def lineage(self) -> list[Lineage]:
+        """What became of each node of the file: the nodes that run for it, and their C functions with their lines.
+
+        Lines are those of `c_source`. Nodes of which nothing is left, because they were folded or nobody reads them,
+        are not in it. Raises CompileError for a model on the reference engine.
+        """
+        return self._blueprint.lineage(self._whole())
 
     def to_onnx(self, opset: int | None = None) -> ModelProto:
         """The model as an ONNX message, as it was before simplification.

@@ -225,10 +225,8 @@ class StatefulModel:
     def frozen_graph(self) -> Graph:
         """A copy of the graph in which the state is constants, as it is now, and is no output."""
         graph, _ = clone_with_values(self.graph)
-        for value in graph.inputs:
-            if value.name in self._reads:
-                value.constant = self.state[self._reads[value.name]]
-        graph.inputs = [value for value in graph.inputs if value.name not in self._reads]
+        for value in [value for value in graph.inputs if value.name in self._reads]:
+            graph.close(value, self.state[self._reads[value.name]])
         graph.set_outputs([value for value in graph.outputs if value.name not in self._writes])
         return graph
 
@@ -272,24 +270,8 @@ def stateful(
     graph, _ = clone_with_values(source)
     arrays = _open(graph, state)
     writes = _writes(graph, arrays, updates or {})
-    loaded = load(graph, **(own_options(model) if isinstance(model, Model) else {}) | options)
+    loaded = load(graph, **(model.options.keywords() if isinstance(model, Model) else {}) | options)
     return StatefulModel(loaded, State(arrays), {name: name for name in arrays}, writes)
-
-
-def own_options(model: Model) -> dict[str, Any]:
-    """The options of a model, as `load` takes them."""
-    given = model.options
-    return {
-        "engine": given.engine,
-        "threads": given.threads,
-        "simplify": given.simplify,
-        "disable": given.disable,
-        "exact": given.exact,
-        "quick": given.is_quick,
-        "strict": given.strict,
-        "implementations": dict(given.implementations),
-        "limits": given.limits,
-    }
 
 
 def matching(names: Sequence[str], patterns: str | Sequence[str], what: str) -> list[str]:
@@ -335,8 +317,7 @@ def _open(graph: Graph, state: str | Sequence[str] | Mapping[str, Any]) -> dict[
         if name in weights:
             if weights[name].dtype.is_integer:  # sizes may have been worked out with its elements
                 raise InputError(f"the weight {name!r} is {weights[name].type}: only an input of integers can be state")
-            weights[name].constant = None
-            graph.inputs.append(weights[name])
+            graph.open(weights[name])
     return arrays
 
 

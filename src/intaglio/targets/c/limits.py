@@ -15,7 +15,7 @@ from intaglio.targets.c import cache
 from intaglio.targets.c.cache import CFunction
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.kernel_file import kernel
-from intaglio.targets.c.native import Segment, invoke
+from intaglio.targets.c.native import SegmentCode, invoke
 from intaglio.targets.c.printing.register import with_headers
 from intaglio.targets.c.source_file import HEADERS
 from intaglio.targets.c.target import Target
@@ -111,12 +111,12 @@ def _bandwidth(target: Target, threads: int) -> float:
     return 4 * BLOCK * tasks / _best(lambda: invoke(prepared, 0, data, out))
 
 
-def _segment(hint: str, source: str, buffers: Sequence[str], inputs: int, target: Target, threads: int) -> Segment:
+def _segment(hint: str, source: str, buffers: Sequence[str], inputs: int, target: Target, threads: int) -> SegmentCode:
     driver = CFunction("driver", _DRIVER.replace("$buffers", ", ".join(buffers)), "-O1", ("ig.h",))
     compiler = find_compiler()
     (main,) = cache.ensure([driver], compiler, target)
     (own,) = cache.ensure([CFunction(hint, with_headers(source), "-O3", HEADERS)], compiler, target)
-    return Segment(main.address, [own.address], [], inputs, 1, threads)
+    return SegmentCode(main.address, [own.address], [], inputs, 1, threads)
 
 
 def _best(run: Callable[[], int]) -> float:

@@ -23,7 +23,7 @@ class Prepared(Record):
     arena_bytes: int
 
 
-class Segment:
+class SegmentCode:
     """A driver with its kernels and constants.
 
     The caller keeps the arrays behind `constants` (addresses) alive. `threads` bounds the threads of a run, the calling

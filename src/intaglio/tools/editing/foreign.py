@@ -71,14 +71,12 @@ class Foreign:
         document = self._editor.document
         here = {function.key: function for function in document.functions}
         functions = list(functions)
-        for function in functions:
-            same = here.get(function.key)
-            if same is not None and same.message() != function.message():
-                domain, name, overload = function.key
-                new = self._prefix + name
-                if not self._prefix or (domain, new, overload) in here:
-                    raise InputError(f"both models have a function {name!r}, and they differ: give a prefix")
-                self._functions[function.key] = new
+        for function in _others(functions, here):
+            domain, name, overload = function.key
+            new = self._prefix + name
+            if not self._prefix or (domain, new, overload) in here:
+                raise InputError(f"both models have a function {name!r}, and they differ: give a prefix")
+            self._functions[function.key] = new
         for function in functions:
             if function.key in here and function.key not in self._functions:
                 continue
@@ -122,3 +120,19 @@ class Foreign:
                 raise InputError(
                     f"the models import {domain or 'ai.onnx'} in versions {here} and {there}: set_opset one of them"
                 )
+
+
+def _others(functions: list[Function], here: Mapping[tuple[str, str, str], Function]) -> list[Function]:
+    """The functions whose names are taken by functions that do something else, themselves or in what they call."""
+    shared = [each for each in functions if each.key in here]
+    found = {each.key: each for each in shared if here[each.key].message() != each.message()}
+    while True:
+        more = [each for each in shared if each.key not in found and not found.keys().isdisjoint(_called(each))]
+        if not more:
+            return list(found.values())
+        found |= {each.key: each for each in more}
+
+
+def _called(function: Function) -> set[tuple[str, str, str]]:
+    inner = [node for each in function.nodes for body in each.bodies() for node in body.all_nodes()]
+    return {call_key(node) for node in (*function.nodes, *inner)}

@@ -12,7 +12,7 @@ from intaglio.errors import CompileError, InputError
 from intaglio.runtime.model.counting import CountedRow, Counts
 from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.model import Model
-from intaglio.runtime.model.random_inputs import make_inputs
+from intaglio.runtime.model.random_inputs import make_feeds
 from intaglio.runtime.model.trace import trace_events
 from intaglio.targets.c.limits import MachineLimits, machine_limits
 from intaglio.targets.c.target import host_target
@@ -46,7 +46,7 @@ def profile(
         raise InputError(f"a profile is made of one run at least, got runs={runs}")
     loaded = model if isinstance(model, Model) else load(model, **options)
     feeds = dict(inputs or {})
-    feeds |= make_inputs(loaded, feeds, dims or {}, seed)
+    feeds |= make_feeds(loaded.graph, feeds, dims or {}, seed)
     for _ in range(WARM_UP):
         loaded.run(feeds)
     begin = time.monotonic_ns()

@@ -28,7 +28,8 @@
 
 /* ig_loop.h */
 
-/* sizes: images, C, D, H, W, OD, OH, OW, KD, KH, KW, stride_d, stride_h, stride_w, dilation_d, dilation_h, dilation_w, pad_d, pad_h, pad_w, groups, OC, row_block, col_block, panel_block, epilogue_stride0 */
+/* sizes: images, C, D, H, W, OD, OH, OW, KD, KH, KW, stride_d, stride_h, stride_w, dilation_d, dilation_h, dilation_w,
+    pad_d, pad_h, pad_w, groups, OC, row_block, col_block, panel_block, epilogue_stride0 */
 static inline void kernel_conv_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + col);
@@ -37,7 +38,8 @@ static inline void kernel_conv_epilogue(void *const *buffer, const int64_t *size
     ig_store_f32((float *)buffer[3] + row * size[25] + col, v3);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_conv_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_conv_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + col, n);
     const ig_f32 v2 = (acc + v1);
@@ -53,7 +55,8 @@ static inline void kernel_conv_epilogue_n(void *const *buffer, const int64_t *si
 /* the text of a file of kernels/ */
 
 /* sizes: images, C, H, W, OH, OW, pad_h, pad_w, OC, tile_block, panel_block, epilogue_stride0 */
-static inline void kernel_winograd2_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
+static inline void kernel_winograd2_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + col);
     const ig_f32 v2 = (acc + v1);
@@ -61,7 +64,8 @@ static inline void kernel_winograd2_epilogue(void *const *buffer, const int64_t 
     ig_store_f32((float *)buffer[3] + row * size[11] + col, v3);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_winograd2_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_winograd2_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + col, n);
     const ig_f32 v2 = (acc + v1);
@@ -74,15 +78,18 @@ static inline void kernel_winograd2_epilogue_n(void *const *buffer, const int64_
    tasks: ceil(images * ceil(OH / OUTPUT) * ceil(OW / OUTPUT) / tile_block) * ceil(ceil(OC / COLUMNS) / panel_block) */
 /* the text of a file of kernels/ */
 
-/* sizes: images, C, D, H, W, OD, OH, OW, KD, KH, stride_d, stride_h, dilation_d, dilation_h, pad_d, pad_h, pad_w, row_block, epilogue_stride0, epilogue_stride1 */
-static inline void kernel_depthwise_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
+/* sizes: images, C, D, H, W, OD, OH, OW, KD, KH, stride_d, stride_h, dilation_d, dilation_h, pad_d, pad_h, pad_w,
+    row_block, epilogue_stride0, epilogue_stride1 */
+static inline void kernel_depthwise_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + row * size[18] + col);
     const ig_f32 v2 = (acc + v1);
     ig_store_f32((float *)buffer[3] + row * size[19] + col, v2);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_depthwise_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_depthwise_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + row * size[18] + col, n);
     const ig_f32 v2 = (acc + v1);
@@ -94,7 +101,8 @@ static inline void kernel_depthwise_epilogue_n(void *const *buffer, const int64_
    tasks: images * OD * ceil(OH / row_block) */
 /* the text of a file of kernels/ */
 
-IG_INLINE void kernel_reducemean_columns_block(const int64_t *size, int vectors, int64_t left, const float *p0, float *p1)
+IG_INLINE void kernel_reducemean_columns_block(const int64_t *size, int vectors, int64_t left, const float *p0,
+    float *p1)
 {
     const int64_t columns = size[0];
     const int64_t strips = size[1];
@@ -127,14 +135,16 @@ IG_INLINE void kernel_reducemean_columns_block(const int64_t *size, int vectors,
             IG_UNROLL
             for (int v = 0; v < 4; v++) {
                 const int64_t w0 = next + v;
-                const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0, left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
+                const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0,
+                    left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
                 part_total0[v] = (part_total0[v] + v0);
             }
         }
         for (int64_t w0 = next; w0 < stop; w0++) {
             IG_UNROLL
             for (int v = 0; v < vectors; v++) {
-                const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0, left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
+                const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0,
+                    left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
                 part_total0[v] = (part_total0[v] + v0);
             }
         }
@@ -156,7 +166,8 @@ IG_INLINE void kernel_reducemean_columns_block(const int64_t *size, int vectors,
 }
 /* ReduceMean, column by column
    sizes: columns, strips, rows0, walk0, row_stride0_0, walk_stride0_0, row_stride1_0 */
-static void kernel_reducemean_columns(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+static void kernel_reducemean_columns(void *const *buffer, const int64_t *size, int64_t begin, int64_t end,
+    void *scratch)
 {
     const int64_t columns = size[0];
     const int64_t strips = size[1];
@@ -189,7 +200,8 @@ static void kernel_reducemean_columns(void *const *buffer, const int64_t *size, 
     }
 }
 
-/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block, depth_block, epilogue_stride0 */
+/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block,
+    depth_block, epilogue_stride0 */
 static inline void kernel_gemm_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + col);
@@ -197,7 +209,8 @@ static inline void kernel_gemm_epilogue(void *const *buffer, const int64_t *size
     ig_store_f32((float *)buffer[3] + row * size[14] + col, v2);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + col, n);
     const ig_f32 v2 = (acc + v1);
@@ -210,7 +223,8 @@ static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *si
 
 /* ReduceMax, Sub, Exp, ReduceSum, Div
    buffers: float32 in, float32 out; sizes: columns, rows0, row_stride0_0, row_stride1_0 */
-static void kernel_reducemax_sub_exp_reducesum_and_1_more(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+static void kernel_reducemax_sub_exp_reducesum_and_1_more(void *const *buffer, const int64_t *size, int64_t begin,
+    int64_t end, void *scratch)
 {
     const float *const x0 = buffer[0];
     float *const x1 = buffer[1];
@@ -499,7 +513,8 @@ int32_t run(const ig_call *call)
             .columns = 10, .rows0 = n0, .row_stride0_0 = 10, .row_stride1_0 = 10
         };
         const int64_t tasks = n0, cost = 21, scratch = 128;
-        if (call->parallel(call, kernel_reducemax_sub_exp_reducesum_and_1_more, buffer, (const int64_t *)&size, tasks, cost, scratch, 5))
+        if (call->parallel(call, kernel_reducemax_sub_exp_reducesum_and_1_more, buffer, (const int64_t *)&size, tasks,
+            cost, scratch, 5))
             return 1;
     }
     return 0;

@@ -59,7 +59,8 @@ static void kernel_exp(void *const *buffer, const int64_t *size, int64_t begin, 
 }
 
 /* Sigmoid, Mul
-   buffers: float32 in, float32 in, float32 out; sizes: columns, rows0, row_stride0_0, row_stride1_0, column_stride1_0, row_stride2_0 */
+   buffers: float32 in, float32 in, float32 out; sizes: columns, rows0, row_stride0_0, row_stride1_0, column_stride1_0,
+       row_stride2_0 */
 static void kernel_sigmoid_mul(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
 {
     const float *const x0 = buffer[0];

@@ -24,7 +24,8 @@
 
 /* ig_loop.h */
 
-/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block, depth_block, epilogue_stride0 */
+/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block,
+    depth_block, epilogue_stride0 */
 static inline void kernel_gemm_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + col);
@@ -32,7 +33,8 @@ static inline void kernel_gemm_epilogue(void *const *buffer, const int64_t *size
     ig_store_f32((float *)buffer[3] + row * size[14] + col, v2);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + col, n);
     const ig_f32 v2 = (acc + v1);
