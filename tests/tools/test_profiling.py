@@ -76,6 +76,8 @@ def test_inputs_are_taken_and_models_too() -> None:
     assert all(row.efficiency is None for row in found.rows)
     with pytest.raises(InputError, match="runs=0"):
         profile(model, {"x": x}, 0)
+    with pytest.raises(InputError, match="threads cannot be obeyed"):
+        profile(model, {"x": x}, threads=2)
 
 
 def test_data_comes_back(made: Profile, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from intaglio.cli.terminal import (
     JsonOption,
     ModelArgument,
     ThreadsOption,
+    counting,
     print_json,
     print_table,
     print_text,
@@ -58,7 +60,9 @@ def profile_model(
     sizes = parse_dims(dims or ())
     loaded, _ = load_timed(model, LoadRequest(None, threads, None, False, exact, disable=tuple(disable or ())))
     given = read_inputs(loaded, inputs or ())
-    found = profile(loaded, given | make_inputs(loaded, given, sizes, seed), runs)
+    feeds = given | make_inputs(loaded, given, sizes, seed)
+    with counting() as begin:
+        found = profile(loaded, feeds, runs, progress=begin("runs") if sys.stderr.isatty() else None)
     _write_all({output: found.to_json, trace: found.trace, html: lambda: found.html(before)})
     if as_json:
         print_json(found.to_dict())

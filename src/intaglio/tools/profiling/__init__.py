@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from intaglio.errors import CompileError, InputError
@@ -34,16 +34,20 @@ def profile(
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
     has_limits: bool = True,
+    progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Profile:
     """The times of a model's kernels and host nodes over `runs` runs; `model` is one, or what `load` takes.
 
     `inputs` that are not given are made up, with `dims` for named dimensions and `seed`. `options` are those of `load`
-    for what is no model yet. Without `has_limits`, what the machine can do is not measured. Raises InputError for less
-    than one run, and UnsupportedError for the reference engine.
+    for what is no model yet. Without `has_limits`, what the machine can do is not measured. `progress` is called after
+    each run, with how many of how many are done. Raises InputError for less than one run and for options of a model
+    that is loaded already, and UnsupportedError for the reference engine.
     """
     if runs < 1:
         raise InputError(f"a profile is made of one run at least, got runs={runs}")
+    if isinstance(model, Model) and options:
+        raise InputError(f"the model is loaded already, so {', '.join(options)} cannot be obeyed: give it to `load`")
     loaded = model if isinstance(model, Model) else load(model, **options)
     feeds = dict(inputs or {})
     feeds |= make_feeds(loaded.graph, feeds, dims or {}, seed)
@@ -51,7 +55,11 @@ def profile(
         loaded.run(feeds)
     begin = time.monotonic_ns()
     with loaded.count(feeds, most_spans=MOST_SPANS) as counts:
-        times = [_timed(loaded, feeds) for _ in range(runs)]
+        times: list[float] = []
+        for _ in range(runs):
+            times.append(_timed(loaded, feeds))
+            if progress is not None:
+                progress(len(times), runs)
     limits = _limits(loaded) if has_limits else None
     return _profile(loaded, counts, times, limits, feeds, begin)
 
