@@ -36,6 +36,7 @@ from intaglio.cli.lint import lint
 from intaglio.cli.make_dynamic import make_model_dynamic
 from intaglio.cli.merge import merge_models
 from intaglio.cli.options import Parser, Section, UsageError, all_commands, build_parser
+from intaglio.cli.profile import profile_model
 from intaglio.cli.prune import prune_model
 from intaglio.cli.reduce import reduce
 from intaglio.cli.rename import rename_model
@@ -79,6 +80,7 @@ SECTIONS = (
             ("What goes in and out, and what is it made of?", ("info", info)),
             ("Is the file valid, and what is wrong with it?", ("check", check)),
             ("Which kernels run, and where is memory used?", ("explain", explain)),
+            ("Where does the time of a run go?", ("profile", profile_model)),
             ("What numbers are in its weights, or in a run?", ("inspect", inspect)),
             ("What does it look like?", ("draw", draw_model)),
             ("How do the files of two models differ?", ("diff", diff_models)),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from intaglio.tools.editing import Editor, edit
     from intaglio.tools.inspecting import Inspection, inspect
     from intaglio.tools.linting import Findings, lint
+    from intaglio.tools.profiling import Profile, profile, read_profile
     from intaglio.tools.reducing import Reduction, reduce
     from intaglio.tools.simplifying import Simplified, simplify
     from intaglio.tools.statistics import Statistics, stats
@@ -47,6 +48,7 @@ __all__ = [
     "Editor",
     "Findings",
     "Inspection",
+    "Profile",
     "Reduction",
     "Simplified",
     "Statistics",
@@ -70,8 +72,10 @@ __all__ = [
     "lint",
     "make_dynamic",
     "merge",
+    "profile",
     "prune",
     "read_document",
+    "read_profile",
     "reduce",
     "rename",
     "replay",
@@ -117,6 +121,11 @@ _ROOMS = {
     "linting": (
         "Findings",
         "lint",
+    ),
+    "profiling": (
+        "Profile",
+        "profile",
+        "read_profile",
     ),
     "reducing": (
         "Reduction",

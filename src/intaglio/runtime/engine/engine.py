@@ -51,8 +51,16 @@ class Engine(Protocol):
         """
         ...
 
-    def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
+    def prepare(self, shapes: Shapes) -> None:
+        """Make ready for inputs of these shapes, so that `run_again` can run the first of them, where it can at all."""
+        ...
+
+    def run_again(self, inputs: Sequence[Any], time: int = 0, into: Into | None = None) -> list[Any] | None:
+        """The outputs where these arrays need no check, conversion or preparation any more; None where they do.
+
+        The run ends after `time` nanoseconds with RunTimeoutError, where that is not 0. Outputs for which `into` has an
+        array may be written to it, as in `run`.
+        """
         ...
 
 

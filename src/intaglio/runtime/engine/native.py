@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from typing import Any
 
 import numpy as np
 
-from intaglio.errors import LimitError, OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, RunTimeoutError, ShapeError
 from intaglio.ir.clone import clone
 from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Graph, Node, Value
@@ -34,6 +36,7 @@ from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.bodies import Bodies
 from intaglio.runtime.engine.compiled import CExecutor, CompiledSegment
+from intaglio.runtime.engine.counting import HostTimes
 from intaglio.runtime.engine.deadline import Deadline
 from intaglio.runtime.engine.engine import Progress
 from intaglio.runtime.engine.executor import RefusedPlanError
@@ -80,6 +83,7 @@ class NativeEngine:
         self._special = SpecialEngines(self.held.get, self._made_for)
         self.host_runs = 0
         """How many nodes the reference engine has run for this engine so far."""
+        self._host_times: HostTimes | None = None
         self._faults = Faults()
         self._make_plan(graph)
 
@@ -129,7 +133,7 @@ class NativeEngine:
         loaded = self._ensure(progress)  # this may make another plan
         self.parts = self.executor.parts(self.plan, loaded, self.constants, self.threads)
         tell(self.plan.faults)
-        for engine in self._body_engines():
+        for engine in self.body_engines():
             engine.load()
         self._outputs = list(self.plan.outputs)
         self._constants = constant_ids(constants_read_by_host(self.plan))
@@ -172,7 +176,7 @@ class NativeEngine:
 
     def _plans(self) -> list[Plan]:
         """The plan of the graph, and those of compiled bodies of host nodes."""
-        return [self.plan, *(plan for engine in self._body_engines() for plan in engine._plans())]
+        return [self.plan, *(plan for engine in self.body_engines() for plan in engine._plans())]
 
     def source_file(self, title: str) -> str:
         """All C of the model as one file that compiles alone, that of compiled bodies of host nodes included."""
@@ -180,11 +184,22 @@ class NativeEngine:
 
     def all_engines(self) -> list[NativeEngine]:
         """This engine and those that runs have added: for parameters and sizes that need plans of their own."""
-        added = [*self._special.engines(), *self._body_engines()]
+        added = [*self._special.engines(), *self.body_engines()]
         return [self, *(engine for other in added for engine in other.all_engines())]
 
-    def _body_engines(self) -> list[NativeEngine]:
+    def body_engines(self) -> list[NativeEngine]:
+        """The engines of compiled bodies of host nodes."""
         return [engine for bodies in self.bodies.values() for engine in bodies.engines]
+
+    def count_hosts(self, times: HostTimes | None) -> HostTimes | None:
+        """Have the times of host nodes noted, or no longer; returns where they were noted before.
+
+        Runs with host nodes take the long way meanwhile, on which each of them is timed.
+        """
+        before, self._host_times = self._host_times, times
+        if self.plan.host_nodes:
+            self.run_again = never_again if self._runs is None or times is not None else self._runs.again
+        return before
 
     def _ensure(self, progress: Progress | None) -> Sequence[int]:
         """The code of the engine's own plan; nodes whose code is refused are lowered in other ways."""
@@ -216,7 +231,7 @@ class NativeEngine:
         if self._is_single and self._runs is not None:
             prepared = self._runs.find(inputs)
             if prepared is not None and all(array.flags.c_contiguous for array in inputs):
-                return self._run_single(prepared, inputs, deadline, into)
+                return self._run_within(prepared, inputs, deadline, into)
         bindings: dict[str, int] = {}
         for value, array in zip(self._inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
@@ -336,29 +351,60 @@ class NativeEngine:
         kept = self._runs.kept(shapes) if is_one and self._runs is not None else None
         return None if kept is None else kept[0][0].direct(kept[0][1], self._limit_ns)
 
-    def _run_hosted(self, prepared: Prepared, inputs: Sequence[Any]) -> list[Any] | None:
-        """All parts without checks, for sizes seen before."""
+    def prepare(self, shapes: Shapes) -> None:
+        """Keep the segments as they are prepared for these sizes; nothing where runs need more than that."""
+        if self._runs is None or self._runs.kept(shapes) is not None:
+            return
+        bindings: dict[str, int] = {}
+        for value, shape in zip(self._inputs, shapes, strict=True):
+            if isinstance(value.type, TensorType):
+                bind(value.type.shape, shape, bindings, f"input {value.name!r}")
+        try:
+            self._check_assumptions(bindings)
+            parts = [part for part in self.parts if isinstance(part, CompiledSegment)]
+            if self._hosted is not None:
+                self._runs.keep_for(shapes, self._hosted.prepare(parts, bindings))
+            else:
+                self._runs.keep_for(shapes, [(part, _ready(part, bindings)) for part in parts])
+        except (_AssumptionError, SizeOverflowError, SizeFaultError):  # a run of these sizes makes a plan of its own
+            return
+
+    def _run_hosted(self, prepared: Prepared, inputs: Sequence[Any], time: int, into: Into | None) -> list[Any] | None:
+        """All parts without checks, for sizes seen before; None where a deadline or places for outputs are given."""
+        if time or into is not None:
+            return None
         hosted = self._hosted
         assert hosted is not None
         outputs = hosted.run(inputs, prepared, self._limit_ns)
         self.host_runs += 0 if outputs is None else hosted.host_nodes
         return outputs
 
-    def _run_single(
+    def _run_within(
         self,
         prepared: list[tuple[CompiledSegment, Ready]],
         inputs: Sequence[Any],
-        deadline: Deadline | None = None,
-        into: Into | None = None,
+        deadline: Deadline | None,
+        into: Into | None,
+    ) -> list[Any]:
+        try:
+            return self._run_single(prepared, inputs, 0 if deadline is None else deadline.remaining(), into)
+        except RunTimeoutError:
+            raise (deadline or Deadline(self.limits.time or 0, 0)).error() from None
+
+    def _run_single(
+        self, prepared: list[tuple[CompiledSegment, Ready]], inputs: Sequence[Any], time: int, into: Into | None
     ) -> list[Any]:
         """One segment, shapes seen before: allocate and call."""
         part, ready = prepared[0]
-        time = self._limit_ns if deadline is None else deadline.remaining()
+        start = monotonic_ns() if time else 0
+        if time == 0 or 0 < self._limit_ns < time:
+            time = self._limit_ns
         try:
             status, outputs = part.call(ready, inputs, time, (), into)
         except MemoryError as error:
             raise _refusal(error, part.segment) from None
         if status:
+            deadline = Deadline.of_run(start, time) if start else None
             try:
                 self._raise(status, part.segment, inputs, deadline)
             except _AssumptionError:
@@ -373,7 +419,7 @@ class NativeEngine:
         self, part: HostNode, known: dict[Value, Any], bindings: dict[str, int], deadline: Deadline | None
     ) -> None:
         self.host_runs += 1
-        node = part.node
+        node, times, begin = part.node, self._host_times, clock.monotonic_ns()
         bodies = self.bodies.get(node)
         run_body = None if bodies is None else bodies.runner(known, deadline)
         results = run_node(node, known, None if deadline is None else deadline.check, run_body)
@@ -382,6 +428,8 @@ class NativeEngine:
             if isinstance(value.type, TensorType) and result is not None:
                 self._bind_result(value, part.inferred.get(value), result, bindings)
         self._check_assumptions(bindings)
+        if times is not None:
+            times.note(part, begin)
 
     def _bind_result(
         self, value: Value, inferred: tuple[Dim, ...] | None, result: Any, bindings: dict[str, int]

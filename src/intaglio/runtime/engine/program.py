@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from time import monotonic_ns
 from typing import Any
 
 import numpy as np
@@ -144,7 +145,7 @@ class ProgramEngine:
         self._fitting = Fitting(program.requirements)
         self._limit_ns = int((current().time or 0) * 1e9)
         dtypes = [port.type.dtype.numpy for port in program.fed if isinstance(port.type, TensorType)]
-        self._runs: RepeatedRuns[Any] = RepeatedRuns(dtypes, self._run)
+        self._runs: RepeatedRuns[Any] = RepeatedRuns(dtypes, self._run_kept)
         self.run_again = self._runs.again
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
@@ -159,7 +160,7 @@ class ProgramEngine:
         if self._program.is_for_sizes:
             return self._attempt_special(name_of_shapes(inputs), inputs, deadline)
         arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in inputs]
-        ready = self._ready_for(arrays)
+        ready = self._ready_for(tuple([array.shape for array in arrays]))
         if deadline is not None:
             deadline.check()
         if ready is None:
@@ -226,21 +227,41 @@ class ProgramEngine:
         self.host_runs += 0 if outputs is None else hosted.host_nodes
         return outputs
 
-    def _ready_for(self, arrays: Sequence[Any]) -> Any:
+    def prepare(self, shapes: Shapes) -> None:
+        """Keep what is prepared for these sizes; nothing where they have programs of their own."""
+        if self._program.segments:
+            self._ready_for(shapes)
+
+    def _run_kept(self, ready: Any, inputs: Sequence[Any], time: int, into: Into | None) -> list[Any] | None:
+        """One run for sizes seen before; None where the whole model must find out what went wrong."""
+        if self._hosted is not None:
+            return None if time or into is not None else self._run(ready, inputs)
+        start = monotonic_ns() if time else 0
+        if time == 0 or 0 < self._limit_ns < time:
+            time = self._limit_ns
+        try:
+            status, outputs = self._segments[0].call(ready, inputs, time, (), into)
+        except MemoryError:
+            return None
+        if status and start:
+            Deadline.of_run(start, time).check()
+        return None if status else outputs
+
+    def _ready_for(self, shapes: Shapes) -> Any:
         """What is prepared for arrays of these shapes; None where the program is not made for them."""
-        found = self._runs.find(arrays)
+        found = self._runs.kept(shapes)
         if found is None:
             bindings: dict[str, int] = {}
-            for port, array in zip(self._program.fed, arrays, strict=True):
+            for port, shape in zip(self._program.fed, shapes, strict=True):
                 if isinstance(port.type, TensorType):
-                    bind(port.type.shape, array.shape, bindings, f"input {port.name!r}")
+                    bind(port.type.shape, shape, bindings, f"input {port.name!r}")
             if not self._fits(bindings):
                 return None
             try:
                 found = self._prepared(bindings)
             except (GraphError, KeyError, SizeOverflowError):  # sizes of which the whole model knows what to do
                 return None
-            self._runs.keep(arrays, found)
+            self._runs.keep_for(shapes, found)
         return found
 
     def _prepared(self, bindings: dict[str, int]) -> Ready | Prepared:

@@ -36,7 +36,10 @@ class ReferenceEngine:
     def direct(self, shapes: Shapes) -> None:
         """This engine has no code that could be called."""
 
-    def run_again(self, inputs: Sequence[Any]) -> None:
+    def prepare(self, shapes: Shapes) -> None:
+        """This engine plans nothing."""
+
+    def run_again(self, inputs: Sequence[Any], time: int = 0, into: Into | None = None) -> None:
         """Every run of this engine does all of its work."""
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:

@@ -147,6 +147,8 @@ class StatefulModel:
         self._fed = [(types[name], self._reads.get(name)) for name in model.fed]
         self._results = [item.name for item in model.outputs]
         self._turned = [self._writes[name] for name in self._results if name in self._writes]
+        self._names = {item.name for item, source in self._fed if source is None}
+        self._into = [self._writes.get(name) for name in self._results]
 
     @property
     def inputs(self) -> tuple[Signature, ...]:
@@ -184,15 +186,18 @@ class StatefulModel:
 
         `accept` sees the outputs first; where it says no, the state stays as it was.
         """
-        self._check_feeds(feeds)
-        given = {item.name: as_input(item, feeds[item.name]) for item, source in self._fed if source is None}
-        with self.state.lock:
-            values = [given[item.name] if source is None else self.state.held(source) for item, source in self._fed]
-            into = [self.state.spare(self._writes[n]) if n in self._writes else None for n in self._results]
-            found = dict(zip(self._results, self.model.run_into(values, into), strict=True))
-            results = {name: array for name, array in found.items() if name not in self._writes}
+        if len(feeds) != len(self._names) or not self._names.issuperset(feeds):
+            self._check_feeds(feeds)
+        state = self.state
+        with state.lock:
+            values = [feeds[item.name] if source is None else state.held(source) for item, source in self._fed]
+            into = [None if name is None else state.spare(name) for name in self._into]
+            found = self.model.run_into(values, into)
+            results = {
+                name: array for name, array, place in zip(self._results, found, into, strict=True) if place is None
+            }
             if accept is None or accept(results):
-                self.state.turn(self._turned)
+                state.turn(self._turned)
         return results
 
     def _check_feeds(self, feeds: Mapping[str, Any]) -> None:
