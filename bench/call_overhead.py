@@ -29,8 +29,8 @@ def candidates() -> dict[str, Callable[[], object]]:
     functions = [CFunction("plain", PLAIN, headers=("ig.h",)), CFunction("driver", DRIVER, "-O1", ("ig.h",))]
     plain, driver = cache.ensure(functions, find_compiler(), host_target())
     x, y = np.ones(4, np.float32), np.ones(4, np.float32)
-    handle = native.Segment(driver.address, [], [], 1, 1, 2).prepare([], [], 0, 0).handle
-    checked = native.Segment(driver.address, [], [], 1, 1, 2).prepare([], [], 1 << 16, 0, [16, 16]).handle
+    handle = native.SegmentCode(driver.address, [], [], 1, 1, 2).prepare([], [], 0, 0).handle
+    checked = native.SegmentCode(driver.address, [], [], 1, 1, 2).prepare([], [], 1 << 16, 0, [16, 16]).handle
     invoke = native.invoke_function()
     pointers = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(plain.address)
     byte: Any = ctypes.c_char

@@ -23,7 +23,7 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from intaglio.ir.dim import evaluate
+from intaglio.ir.substitution import evaluate
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.structured.conv import conv, pack_conv
 from intaglio.targets.c.structured.depthwise import depthwise, grouped, pack_depthwise

@@ -66,7 +66,7 @@ def runner(kernel: str, threads: int, dims: list[int], count: int) -> Callable[[
     functions = [CFunction("kernel", kernel), CFunction("driver", DRIVER, "-O1", ("ig.h",))]
     loaded = cache.ensure(functions, find_compiler(), host_target())
     x, y = aligned(count), aligned(count)
-    segment = native.Segment(loaded[1].address, [loaded[0].address], [], 1, 1, threads)
+    segment = native.SegmentCode(loaded[1].address, [loaded[0].address], [], 1, 1, threads)
     prepared = segment.prepare(dims, [], 0, 10**8)
     return lambda: native.invoke(prepared, 0, x, y)
 

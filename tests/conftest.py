@@ -16,7 +16,7 @@ from _pytest.terminal import TerminalReporter
 from hypothesis import HealthCheck, settings
 from onnx import TensorProto, helper, numpy_helper
 
-from intaglio.ir import dim
+from intaglio.ir import dim, substitution
 from intaglio.ir.types import TensorType
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
@@ -137,7 +137,7 @@ def check_type(value: Any, result: Any, bindings: dict[str, int]) -> None:
     assert len(value.type.shape) == result.ndim
     for expected, size in zip(value.type.shape, result.shape, strict=True):
         if dim.symbols(expected) <= set(bindings):
-            assert dim.evaluate(expected, bindings) == size, f"{value.type} is inferred for {result.shape}"
+            assert substitution.evaluate(expected, bindings) == size, f"{value.type} is inferred for {result.shape}"
 
 
 def compare(result: Any, expected: Any, rtol: float, atol: float) -> None:

@@ -15,6 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from PIL import Image
+from tests.cli.verb_options import verb_cases, write_models
 from tests.present import tensor
 
 import intaglio
@@ -218,6 +219,22 @@ def _change(left: Any) -> float:
     return abs(losses[-1] - losses[0])
 
 
+def _rtol(left: Any) -> float:
+    return json.loads(left.out)["outputs"][0]["rtol"]
+
+
+def _bars(left: Any) -> int:
+    return len(json.loads(left.out)["tensors"][0]["histogram"])
+
+
+def _timed(left: Any) -> dict[str, Any]:
+    return json.loads(left.out)["rows"][0]
+
+
+OTHER = ["relu.onnx", "--against", "other.onnx"]
+SMALLER = ["relu.onnx", "-o", "small.onnx", "--check", "! grep -q Exp {}"]
+SAME = ["relu.onnx", "-o", "s.onnx", "--against", "reference"]
+BENCH = ["relu.onnx", "--against", "none", "--rounds", "1", "--seconds", "0", "--json"]
 CASES: dict[str, Case] = {
     "run --input": (["relu.onnx", "-i", "x=[0]"], lambda left: "1," in left.out or "  1\n" in left.out),
     "run --output": (["relu.onnx", "-o", "out.npy"], lambda left: Path("out.npy").exists()),
@@ -255,6 +272,64 @@ CASES: dict[str, Case] = {
     "explain --exact": (["demo.onnx", "--exact"], lambda left: "winograd" not in left.out),
     "explain --disable": (["relu.onnx", "--disable", "algebra"], lambda left: "Mul" in left.out),
     "explain --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["calls"]),
+    "compare --against": (["relu.onnx", "--against", "zz"], fails("'zz'")),
+    "compare --input": (["relu.onnx", "-i", "z=[0]"], fails("'z'")),
+    "compare --dim": (["relu.onnx", "-d", "n=17"], lambda left: " 17 " in left.out),
+    "compare --samples": (["relu.onnx", "--samples", "3"], lambda left: "3 sets of inputs" in left.out),
+    "compare --seed": (["relu.onnx", "--seed", "-1"], lambda left: left.status == 2),
+    "compare --rtol": (["relu.onnx", "--rtol", "y:0", "--atol", "0", "--json"], lambda left: _rtol(left) == 0),
+    "compare --atol": (["relu.onnx", "--atol", "y:7", "--json"], lambda left: '"atol": 7.0' in left.out),
+    "compare --tensors": (["relu.onnx", "--tensors"], lambda left: "Tensors" in left.out),
+    "compare --bisect": ([*OTHER, "--bisect"], lambda left: "to blame" in left.out),
+    "compare --memory": (["relu.onnx", "--memory", "zz"], lambda left: left.status == 2),
+    "compare --engine": (["relu.onnx", "--engine", "reference"], lambda left: "reference engine, ag" in left.out),
+    "compare --threads": (["relu.onnx", "--threads", "0"], lambda left: left.status == 2),
+    "compare --exact": (["relu.intaglio", "--exact"], lambda left: left.status == 1),
+    "compare --disable": (["relu.onnx", "--disable", "zz"], fails("'zz'")),
+    "compare --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["is_equal"]),
+    "reduce --output": ([*SMALLER], lambda left: Path("small.npz").exists()),
+    "reduce --check": ([*SMALLER], lambda left: "2 -> 1" in left.out),
+    "reduce --match": ([*SMALLER, "--match", "no such text"], fails("does not fail")),
+    "reduce --against": ([*SAME], fails("does not fail")),
+    "reduce --input": ([*SMALLER, "-i", "z=[0]"], fails("'z'")),
+    "reduce --dim": ([*SMALLER, "-d", "zz=3"], fails("'zz'")),
+    "reduce --samples": ([*SMALLER, "--samples", "0"], lambda left: left.status == 2),
+    "reduce --seed": ([*SMALLER, "--seed", "-1"], lambda left: left.status == 2),
+    "reduce --rtol": ([*SMALLER, "--rtol", "zz"], fails("'zz'")),
+    "reduce --atol": ([*SMALLER, "--atol", "zz"], fails("'zz'")),
+    "reduce --time-limit": ([*SMALLER, "--time-limit", "0"], lambda left: "stopped before" in left.err),
+    "reduce --check-timeout": ([*SMALLER, "--check-timeout", "1e-9"], fails("does not fail")),
+    "reduce --engine": ([*SMALLER, "--engine", "zz"], lambda left: left.status == 2),
+    "reduce --threads": ([*SMALLER, "--threads", "0"], lambda left: left.status == 2),
+    "reduce --exact": ([*SAME, "--exact"], fails("does not fail")),
+    "reduce --disable": ([*SAME, "--disable", "zz"], fails("'zz'")),
+    "reduce --json": ([*SMALLER, "--json"], lambda left: json.loads(left.out)["nodes"] == 1),
+    "lint --ignore": (["relu.onnx", "--ignore", "names-missing"], lambda left: "names-missing" not in left.out),
+    "lint --only": (["relu.onnx", "--only", "float64"], lambda left: "names-missing" not in left.out),
+    "lint --rules": (["relu.onnx", "--rules"], lambda left: "host-nodes" in left.out),
+    "lint --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["is_clean"]),
+    "inspect --name": (["demo.onnx", "--name", "head*"], lambda left: "block1" not in left.out),
+    "inspect --run": (["relu.onnx", "--run"], lambda left: "\na " in left.out),
+    "inspect --input": (["relu.onnx", "--run", "-i", "z=[0]"], fails("'z'")),
+    "inspect --dim": (["relu.onnx", "--run", "-d", "n=17"], lambda left: " 17 " in left.out),
+    "inspect --seed": (["relu.onnx", "--run", "--seed", "-1"], lambda left: left.status == 2),
+    "inspect --bins": (["demo.onnx", "--bins", "7", "--json"], lambda left: _bars(left) == 7),
+    "inspect --svg": (["relu.onnx", "--svg", "p.svg"], lambda left: "<svg" in Path("p.svg").read_text()),
+    "inspect --html": (["relu.onnx", "--html", "p.html"], lambda left: "<table" in Path("p.html").read_text()),
+    "inspect --engine": (["relu.onnx", "--run", "--engine", "zz"], lambda left: left.status == 2),
+    "inspect --threads": (["relu.onnx", "--run", "--threads", "0"], lambda left: left.status == 2),
+    "inspect --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["tensors"][0]["name"] == "one"),
+    "bench --against": (["relu.onnx", "--against", "zz"], fails("'zz'")),
+    "bench --batch": ([*BENCH, "--batch", "3"], lambda left: _timed(left)["batch"] == 3),
+    "bench --threads": ([*BENCH, "--threads", "1"], lambda left: _timed(left)["threads"] == 1),
+    "bench --input": ([*BENCH, "-i", "z=[0]"], fails("'z'")),
+    "bench --dim": ([*BENCH, "-d", "zz=3"], fails("'zz'")),
+    "bench --seed": ([*BENCH, "--seed", "-1"], lambda left: left.status == 2),
+    "bench --rounds": ([*BENCH, "--rounds", "2"], lambda left: _timed(left)["runs"] == 6),
+    "bench --seconds": ([*BENCH], lambda left: _timed(left)["runs"] == 3),
+    "bench --rtol": ([*BENCH, "--rtol", "zz"], fails("'zz'")),
+    "bench --atol": ([*BENCH, "--atol", "zz"], fails("'zz'")),
+    "bench --json": ([*BENCH], lambda left: _timed(left)["engine"] == "intaglio"),
     "demo --save": (["--save", "saved.onnx"], lambda left: Path("saved.onnx").exists()),
     "demo --json": (["--json"], lambda left: json.loads(left.out)["native_seconds"]),
     "doctor --json": (["--json"], lambda left: json.loads(left.out)["problems"] == []),
@@ -340,6 +415,7 @@ CASES: dict[str, Case] = {
     "conformance --json": (["--json", "out.json"], lambda left: json.loads(Path("out.json").read_text())),
     "conformance --support": (["--support", "out.md"], lambda left: "Relu" in Path("out.md").read_text()),
 }
+CASES |= verb_cases()
 ELSEWHERE = {"cache clear --json"}
 """Tested with a cache of its own, in tests/cli."""
 
@@ -365,6 +441,8 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     for name, text in (("relu", RELU), ("strings", STRINGS), ("loop", ENDLESS)):
         onnx.save(parsed(text), f"{name}.onnx")
+    write_models()
+    onnx.save(parsed(RELU.replace("1.0", "2.0")), "other.onnx")
     onnx.save(demo_model(), "demo.onnx")
     onnx.save(parsed(PRODUCT), "line.onnx")
     data = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)

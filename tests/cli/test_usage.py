@@ -29,6 +29,8 @@ def rest(command: str, folder: Path) -> list[str]:
     """What a command needs besides a model."""
     if command in ("export", "build"):
         return ["-o", str(folder / "out")]
+    if command == "reduce":
+        return ["-o", str(folder / "small.onnx"), "--against", "reference"]
     if command == "train":
         np.savez(folder / "data.npz", x=np.zeros((2, 2), np.float32))
         return [str(folder / "data.npz")]

@@ -161,7 +161,7 @@ def test_pretrained_folders(tmp_path: Path) -> None:
     module = import_exported(tmp_path)
     x = tensors(FEEDS["convolution"])[0]
     torch.testing.assert_close(module.Model.from_pretrained(tmp_path)(x), module.load(tmp_path)(x))
-    assert set(module.load().state_dict()) == {"conv.weight", "conv.bias", "linear.weight", "linear.bias"}
+    assert set(module.load().state_dict()) == {"conv.weight", "conv.bias", "fc.weight", "fc.bias"}
 
 
 def heads(batch: str, kept: int) -> str:

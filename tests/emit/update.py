@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from tests.emit.models import MODELS
+from tests.emit.readable_models import READABLE
 
 import intaglio
 
@@ -14,7 +15,7 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 def main() -> None:
     for language, file in (("python", "model.py"), ("torch", "model.py"), ("zig", "graph.zig")):
-        for name, make in MODELS.items():
+        for name, make in (MODELS | (READABLE if language == "torch" else {})).items():
             with tempfile.TemporaryDirectory() as folder:
                 intaglio.export(make(), language, folder)
                 (SNAPSHOTS / f"{name}.{language}.txt").write_text((Path(folder) / file).read_text())

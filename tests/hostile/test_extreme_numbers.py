@@ -16,8 +16,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import IntaglioError, LimitError
-from intaglio.ir.dim import Dim, Expr, evaluate, floordiv, maximum, minimum, mod, symbol
+from intaglio.ir.dim import Dim, Expr, floordiv, maximum, minimum, mod, symbol
 from intaglio.ir.limits import Limits
+from intaglio.ir.substitution import evaluate
 from intaglio.kernels.overflow import LARGEST, fits, safe_limit
 from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.model import Model

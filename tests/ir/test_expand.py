@@ -66,7 +66,7 @@ def test_nodes_without_expansion_are_told_and_leave_nothing_behind() -> None:
 
 def test_only_the_nodes_that_are_given_are_looked_at() -> None:
     graph = read("g (float[n] x) => (float[n] y) { t = Mish(x) y = Mish(t) }")
-    first = next(graph.nodes)
+    first = next(iter(graph.nodes))
     assert not expand_until([first], lambda node: False)
     assert [node.op.name for node in graph.nodes].count("Mish") == 1
     assert any(not is_leaf(node) for node in graph.nodes)

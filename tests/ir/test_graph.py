@@ -6,12 +6,12 @@ from tests.present import contents, operator, producer
 
 import intaglio.ops  # noqa: F401  (registers the operators that the tests build)
 from intaglio.errors import GraphError, ShapeError
-from intaglio.ir.build import Builder, EagerBuilder, infer_node
+from intaglio.ir.build import Builder, EagerBuilder, infer_node, take_place
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import DTYPES, FLOAT32, INT64, from_numpy
 from intaglio.ir.expand import expand_in_place, expand_node
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.ir.op import Op, Tensor
+from intaglio.ir.op import OPERATORS, Op, Tensor
 from intaglio.ir.text import format_graph, parse_graph
 from intaglio.ir.types import TensorType
 from intaglio.ir.verify import verify
@@ -218,7 +218,7 @@ def test_float_attributes_are_single_precision() -> None:
     assert operator("LeakyRelu", alpha=0.01) == operator("LeakyRelu")
     text = 'graph "g" (%x: float32[1]) -> (%y) { %y = LeakyRelu(%x; alpha=0.1) }'
     assert "alpha=0.1)" in str(parse_graph(text))
-    assert next(parse_graph(text).nodes).op in made
+    assert next(iter(parse_graph(text).nodes)).op in made
 
 
 def test_lists_of_floats_are_single_precision() -> None:
@@ -234,3 +234,60 @@ def test_sizes_of_expansions_have_names_of_their_own() -> None:
     lengths = [graph.add_input(name, TensorType(INT64, ())) for name in ("a", "b")]
     first, second = (builder.HannWindow(length) for length in lengths)
     assert first.shape != second.shape
+
+
+def test_weights_open_and_inputs_close() -> None:
+    graph = Graph()
+    x = graph.add_input("x", TensorType(FLOAT32, (3,)))
+    weight = graph.constant(np.arange(3, dtype=np.float32), "weight")
+    (total,) = Builder(graph).add(OPERATORS["", "Add"](), [x, weight])
+    graph.set_outputs([total])
+    assert graph.open(weight) is weight
+    assert graph.inputs == [x, weight]
+    assert weight.constant is None
+    for value in (weight, total):
+        with pytest.raises(GraphError, match="cannot become an input"):
+            graph.open(value)
+    array = np.ones(3, np.float32)
+    graph.close(x, array)
+    assert graph.inputs == [weight]
+    assert x.constant is array
+    with pytest.raises(GraphError, match="is no input"):
+        graph.close(x, array)
+
+
+def test_an_opened_constant_forgets_its_elements() -> None:
+    graph = Graph()
+    shape = graph.constant(np.array([2, 3]), "shape")
+    assert shape.contents is not None
+    graph.open(shape)
+    assert shape.contents is None
+
+
+def test_nodes_are_counted_and_reversed_and_outputs_replaced() -> None:
+    graph = Graph()
+    x = graph.add_input("x", TensorType(FLOAT32, (3,)))
+    builder = Builder(graph)
+    first = builder.Exp(x)
+    second = builder.Neg(first)
+    graph.set_outputs([second, first])
+    assert len(graph.nodes) == 2
+    assert [node.op.name for node in reversed(graph.nodes)] == ["Neg", "Exp"]
+    graph.set_output(0, first)
+    assert graph.outputs == (first, first)
+    assert not second.uses
+    assert not Graph().nodes
+
+
+def test_a_detached_node_leaves_its_outputs_to_others() -> None:
+    graph = Graph()
+    x = graph.add_input("x", TensorType(FLOAT32, (3,)))
+    builder = Builder(graph)
+    old = builder.Exp(x)
+    graph.set_outputs([old])
+    node = old.producer
+    assert node is not None
+    take_place(old, Builder(graph, before=node).Neg(x))
+    graph.detach(node)
+    assert [each.op.name for each in graph.nodes] == ["Neg"]
+    assert graph.outputs[0].producer is graph.last

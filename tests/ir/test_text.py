@@ -339,7 +339,7 @@ def test_attributes_keep_every_bit_of_single_precision() -> None:
         graph.inputs.append(x)
         with Builder(graph).active() as b:
             graph.set_outputs([b.LeakyRelu(x, alpha=number)])
-        again = next(parse_graph(format_graph(graph)).nodes)
+        again = next(iter(parse_graph(format_graph(graph)).nodes))
         assert repr(again.op.alpha) == repr(number)
 
 
@@ -349,7 +349,7 @@ def test_attributes_of_no_declared_type_keep_double_precision(number: float) -> 
     node = Node(Anything(value=(number, -number)), [])
     node.outputs = (Value("y", TensorType(FLOAT32, ()), node),)
     graph.insert(node)
-    again = next(parse_graph(format_graph(graph)).nodes)
+    again = next(iter(parse_graph(format_graph(graph)).nodes))
     assert repr(again.op.value) == repr((number, -number))
 
 

@@ -9,7 +9,7 @@ import pytest
 import intaglio
 from intaglio.ir.dtype import FLOAT32
 from intaglio.kernels.arena import Layout, layout
-from intaglio.kernels.plan import Call, Kernel, NativeStep, Operand
+from intaglio.kernels.plan import Call, Kernel, Operand, Segment
 from intaglio.kernels.view import Buffer
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.native import planned
@@ -29,14 +29,14 @@ def buffers(count: int, size: int = 100) -> list[Buffer]:
 
 def test_a_result_takes_the_place_of_an_operand_that_dies() -> None:
     a, b, c = arena = buffers(3)
-    step = NativeStep([call([], a), call([a], b, a), call([b], c, b), call([c], c)], arena=arena)
+    step = Segment([call([], a), call([a], b, a), call([b], c, b), call([c], c)], arena=arena)
     assert layout(step) == Layout([0, 0, 0], [0], [3])
     assert planned(layout(step), [400, 400, 400]) == ([0, 0, 0], 448)
 
 
 def test_an_operand_that_is_read_later_keeps_its_place() -> None:
     a, b, c = arena = buffers(3)
-    step = NativeStep([call([], a), call([a], b, a), call([a, b], c, b)], arena=arena)
+    step = Segment([call([], a), call([a], b, a), call([a, b], c, b)], arena=arena)
     assert layout(step).place == [0, 1, 1]
 
 
@@ -44,17 +44,17 @@ def test_one_operand_is_replaced_once() -> None:
     a, b, c = arena = buffers(3)
     first = call([a, b], c)
     first.replaces = ((c, a), (c, b))
-    step = NativeStep([call([], a), call([], b), first], arena=arena)
+    step = Segment([call([], a), call([], b), first], arena=arena)
     assert layout(step).place == [0, 1, 0]
 
 
 def test_what_is_shared_or_not_in_the_arena_is_left_alone() -> None:
     a, b = arena = buffers(2)
     a.is_shared = True
-    step = NativeStep([call([], a), call([a], b, a)], arena=arena)
+    step = Segment([call([], a), call([a], b, a)], arena=arena)
     assert layout(step).place == [0, 1]
     outside = Buffer("input", FLOAT32, 100, "input", 0)
-    step = NativeStep([call([outside], b, outside)], arena=[b])
+    step = Segment([call([outside], b, outside)], arena=[b])
     assert layout(step).place == [0]
 
 
@@ -63,7 +63,7 @@ def pairs(text: str) -> tuple[intaglio.Model, int]:
     model = intaglio.load(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}'), engine="native")
     engine = model._main.engine  # pyright: ignore[reportPrivateUsage]
     assert isinstance(engine, NativeEngine)
-    layouts = [layout(step) for step in engine.plan.steps if isinstance(step, NativeStep)]
+    layouts = [layout(step) for step in engine.plan.parts if isinstance(step, Segment)]
     return model, sum(len(each.place) - len(each.first) for each in layouts)
 
 

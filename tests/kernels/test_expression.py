@@ -253,7 +253,7 @@ def check(got: Array, expected: Array, problem: Problem) -> None:
 @pytest.mark.parametrize("title", PROBLEMS)
 def test_agrees_at_the_extremes(title: str, engines: dict[str, NativeEngine]) -> None:
     problem, engine = PROBLEMS[title], engines[title]
-    assert not engine.plan.host_steps
+    assert not engine.plan.host_nodes
     (expected,) = evaluate(problem.graph, problem.inputs)
     (got,) = engine.run(problem.inputs)
     check(got, expected, problem)

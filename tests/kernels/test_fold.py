@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from intaglio.errors import IntaglioError, OperatorError
-from intaglio.ops.window import resolve_windows
+from intaglio.ops.shared.window import resolve_windows
 from intaglio.runtime.model.loading import load
 
 RNG = np.random.default_rng(4)

@@ -20,8 +20,8 @@ from intaglio.kernels.language import FUNCTIONS, LoopKernel, Name, Number
 from intaglio.kernels.language_check import check_kernel
 from intaglio.kernels.language_text import format_expression, format_kernel, parse_expression, parse_kernel
 from intaglio.kernels.lower import lower
-from intaglio.targets.c.backend import CBackend
 from intaglio.targets.c.target import TARGETS
+from intaglio.targets.c.target_rules import CRules
 
 SOFTMAX = """\
 kernel reducemax_sub_exp_reducesum_and_1_more
@@ -40,7 +40,7 @@ out x1: float32[n0: x1.n0, m0: 1]
 
 
 def kernels_of(graph: Graph) -> list[LoopKernel]:
-    found = [kernel.code for kernel in lower(graph, CBackend(TARGETS["avx2"])).kernels]
+    found = [kernel.code for kernel in lower(graph, CRules(TARGETS["avx2"])).kernels]
     return [code for code in found if code is not None]
 
 

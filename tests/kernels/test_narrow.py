@@ -72,7 +72,7 @@ def bits(array: Array) -> Array:
 def both(pair: tuple[Problem, NativeEngine]) -> Iterator[tuple[Array, Array]]:
     """What each output is, natively without any host node, and by the reference."""
     given, engine = pair
-    assert not engine.plan.host_steps
+    assert not engine.plan.host_nodes
     for got, expected in zip(engine.run(given.inputs), evaluate(given.graph, given.inputs), strict=True):
         assert got.dtype == expected.dtype
         assert got.shape == expected.shape

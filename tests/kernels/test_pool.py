@@ -17,8 +17,8 @@ from intaglio.ir.graph import Graph
 from intaglio.ir.types import TensorType
 from intaglio.kernels.lower import lower
 from intaglio.runtime.model.loading import load
-from intaglio.targets.c.backend import CBackend
 from intaglio.targets.c.target import host_target
+from intaglio.targets.c.target_rules import CRules
 
 RNG = np.random.default_rng(11)
 SHAPES = [(1, 2, 7, 9), (2, 3, 5, 5)]
@@ -136,7 +136,7 @@ def test_channels_are_required_whether_or_not_they_are_assumed(assume: bool) -> 
     x = graph.add_input("x", TensorType(FLOAT32, tuple(map(symbol, "nchw"))))
     b = Builder(graph)
     graph.set_outputs([b.Conv(x, b.constant(np.ones((4, 2, 3, 3), np.float32)))])
-    plan = lower(clone(graph), CBackend(host_target()), assume=assume)
+    plan = lower(clone(graph), CRules(host_target()), assume=assume)
     channels = {"n": 1, "h": 5, "w": 5}
     assert all(each.holds(channels | {"c": 2}) for each in plan.requirements)
     assert not all(each.holds(channels | {"c": 3}) for each in plan.requirements)

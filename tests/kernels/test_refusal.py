@@ -24,7 +24,7 @@ def engine_of(text: str) -> NativeEngine:
 
 
 def causes(engine: NativeEngine) -> set[Cause]:
-    return {step.refusal.cause for step in engine.plan.host_steps}
+    return {step.refusal.cause for step in engine.plan.host_nodes}
 
 
 @pytest.mark.parametrize("name", ["a", f"a {MISLEADING}", f"the rank of a {MISLEADING}"])

@@ -9,7 +9,7 @@ from tests.kernels.test_control import HEADER
 
 import intaglio
 from intaglio.errors import IntaglioError, ShapeError
-from intaglio.kernels.plan import REQUIREMENT, Check, NativeStep, Plan, walk
+from intaglio.kernels.plan import REQUIREMENT, Check, Plan, Segment, walk
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
 from intaglio.runtime.engine.native import NativeEngine
@@ -26,7 +26,7 @@ def engine_of(text: str) -> NativeEngine:
 
 
 def checks(plan: Plan) -> list[Check]:
-    actions = [action for step in plan.steps if isinstance(step, NativeStep) for action in walk(step.actions)]
+    actions = [action for step in plan.parts if isinstance(step, Segment) for action in walk(step.actions)]
     return [action for action in actions if isinstance(action, Check) and action.status == REQUIREMENT]
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from intaglio.ir.dim import Dim, compare, evaluate, symbol
+from intaglio.ir.dim import Dim, compare, symbol
 from intaglio.ir.dtype import FLOAT32
+from intaglio.ir.substitution import evaluate
 from intaglio.kernels.view import Buffer, Loops, View, collapse, row_major, whole
 from intaglio.kernels.views import first_index
 

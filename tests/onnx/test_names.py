@@ -95,7 +95,7 @@ def test_copies_keep_nodes_with_equal_names_apart(copied: Any) -> None:
 
 def test_parts_of_one_node_stay_one_in_text() -> None:
     graph = read_model(model("agraph (float16[64] x) => (float16[64] y) { [n] y = Gelu(x) }")).graph
-    node = next(graph.nodes)
+    node = next(iter(graph.nodes))
     text = format_graph(graph).replace("Gelu(%x)", "Neg(%x)").replace("%y: ", "%t: ").replace("(%y)", "(%u)")
     text = text.replace("}", '  %u: float16[64] = Exp(%t) @"n (Gelu)"\n}')
     first, second = parse_graph(text).nodes

@@ -290,7 +290,7 @@ def host_nodes(engine: NativeEngine) -> list[tuple[str, str]]:
     waiting, found = [engine], []
     while waiting:
         engine = waiting.pop()
-        found += [(step.node.op.name, step.refusal.text) for step in engine.plan.host_steps]
+        found += [(step.node.op.name, step.refusal.text) for step in engine.plan.host_nodes]
         waiting += [inner for bodies in engine.bodies.values() for inner in bodies.engines]
     return found
 
@@ -303,7 +303,7 @@ def numeric_host_nodes(engine: NativeEngine) -> list[tuple[str, str]]:
     waiting, found = [engine], []
     while waiting:
         engine = waiting.pop()
-        found += [(step.node.op.name, step.refusal.text) for step in engine.plan.host_steps if _is_numeric(step.node)]
+        found += [(step.node.op.name, step.refusal.text) for step in engine.plan.host_nodes if _is_numeric(step.node)]
         waiting += [inner for bodies in engine.bodies.values() for inner in bodies.engines]
     return found
 

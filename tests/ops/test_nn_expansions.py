@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from intaglio.ir import dim
+from intaglio.ir import dim, substitution
 from intaglio.ir.build import infer_by_expansion, reference_by_expansion
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Value
@@ -167,7 +167,7 @@ def test_expansion_of_symbolic_sizes(op: Op, arrays: list[Any]) -> None:
             assert type.dtype.numpy == result.dtype
             assert len(type.shape) == result.ndim
             for size, found in zip(type.shape, result.shape, strict=True):
-                assert not dim.symbols(size) <= set(bindings) or dim.evaluate(size, bindings) == found
+                assert not dim.symbols(size) <= set(bindings) or substitution.evaluate(size, bindings) == found
 
 
 @pytest.mark.parametrize(("op", "arrays"), ALL, ids=labels(ALL))

@@ -13,8 +13,8 @@ from intaglio.ir.op import Op
 from intaglio.ops import text
 from intaglio.ops.indexing import Gather
 from intaglio.ops.ml.labels import Lookup
-from intaglio.ops.regex_search import compile_search
 from intaglio.ops.shape import Reshape
+from intaglio.ops.shared.regex_search import compile_search
 from intaglio.ops.text import StringNormalizer, TfIdfVectorizer
 from intaglio.ops.tokenizer import Tokenizer
 

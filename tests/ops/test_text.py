@@ -15,7 +15,7 @@ from intaglio.ir.dtype import FLOAT32, STRING
 from intaglio.ir.graph import Graph
 from intaglio.ir.op import OPERATORS
 from intaglio.ir.types import TensorType
-from intaglio.ops.regex import compile_pattern
+from intaglio.ops.shared.regex import compile_pattern
 
 
 def texts(*items):

@@ -11,8 +11,8 @@ import pytest
 
 import intaglio
 from intaglio.errors import LimitError, ShapeError
-from intaglio.ops import regex_search
-from intaglio.ops.regex_search import compile_search
+from intaglio.ops.shared import regex_search
+from intaglio.ops.shared.regex_search import compile_search
 from intaglio.ops.tokenizer import Tokenizer
 
 from ..conftest import node_model, run_runtime

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import intaglio.ops  # noqa: F401  (registers the operators that the texts name)
-from intaglio.ir import dim as dims
+from intaglio.ir import substitution
 from intaglio.ir.graph import Graph
 from intaglio.ir.text import parse_graph
 from intaglio.ir.types import TensorType
@@ -25,7 +25,7 @@ def _random_inputs(graph: Graph, seed: int = 0, sizes: Mapping[str, int] = SIZES
     arrays: list[np.ndarray] = []
     for value in graph.inputs:
         assert isinstance(value.type, TensorType)
-        shape = [dims.evaluate(dim, sizes) for dim in value.shape]
+        shape = [substitution.evaluate(dim, sizes) for dim in value.shape]
         if value.dtype.kind == "bool":
             arrays.append(generator.random(shape) < 0.5)
         elif value.dtype.is_integer:

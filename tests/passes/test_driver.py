@@ -6,7 +6,7 @@ import pytest
 
 import intaglio.ops  # noqa: F401  (registers the operators that the texts name)
 from intaglio.errors import GraphError
-from intaglio.ir import dim as dims
+from intaglio.ir import dim_parse
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node
 from intaglio.ir.text import parse_graph
@@ -183,4 +183,4 @@ def test_types_behind_a_more_precise_replacement_are_inferred_anew() -> None:
     ],
 )
 def test_equality_that_follows_from_a_broadcast(left: str, right: str, expected: bool) -> None:
-    assert equal_if_broadcast(dims.parse(left), dims.parse(right)) == expected
+    assert equal_if_broadcast(dim_parse.parse(left), dim_parse.parse(right)) == expected

@@ -96,7 +96,8 @@ def test_sizes_that_come_again_have_names():
 
 def test_names_stand_for_what_was_there():
     """Names put back, in the order in which they were given, are the sizes of the graph."""
-    from intaglio.ir.dim import evaluate, parse
+    from intaglio.ir.dim_parse import parse
+    from intaglio.ir.substitution import evaluate
 
     model = intaglio.load(parser.parse_model(HEADER + CHAIN), engine="native")
     explanation = model.explain()
@@ -122,7 +123,8 @@ LADDER = (
 
 def test_parts_of_sizes_that_come_again_have_names_too():
     """Halved and doubled, as decoders do: no size is a division and nothing else."""
-    from intaglio.ir.dim import evaluate, parse
+    from intaglio.ir.dim_parse import parse
+    from intaglio.ir.substitution import evaluate
 
     model = intaglio.load(parser.parse_model(HEADER + LADDER), engine="native")
     explanation = model.explain()

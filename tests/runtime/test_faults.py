@@ -29,7 +29,7 @@ from intaglio.runtime.engine import native
 from intaglio.runtime.engine.segment import LoadedSegment
 from intaglio.runtime.model.implementations import IMPLEMENTATIONS
 from intaglio.runtime.model.model import Model
-from intaglio.targets.c import backend
+from intaglio.targets.c import target_rules
 from intaglio.targets.c.rules import ANCHORS
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -112,7 +112,7 @@ def breaks_loops(is_broken: Callable[[Any], bool]) -> Break:
     """Loop kernels whose C is wrong where their program says so."""
 
     def apply(monkeypatch: pytest.MonkeyPatch) -> None:
-        loop_call = backend.loop_call
+        loop_call = target_rules.loop_call
 
         def broken(program: Any) -> Call:
             call = loop_call(program)
@@ -120,7 +120,7 @@ def breaks_loops(is_broken: Callable[[Any], bool]) -> Break:
                 call.kernel = Kernel(call.kernel.hint, "int32_t IG_FUNCTION(void)\n{\n    return missing;\n}\n")
             return call
 
-        monkeypatch.setattr(backend, "loop_call", broken)
+        monkeypatch.setattr(target_rules, "loop_call", broken)
 
     return apply
 
@@ -288,8 +288,8 @@ def test_a_size_that_nobody_tells(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plan_that_reads_what_nobody_computes_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     real = lower.form_groups
 
-    def forgets(nodes: Any, kinds: Any, faults: Any, backend: Any) -> Any:
-        groups = real(nodes, kinds, faults, backend)
+    def forgets(nodes: Any, kinds: Any, faults: Any, rules: Any) -> Any:
+        groups = real(nodes, kinds, faults, rules)
         return [group for group in groups if faults.is_plain or len(group.nodes) == 1]
 
     monkeypatch.setattr(lower, "form_groups", forgets)
@@ -307,8 +307,8 @@ def test_a_size_that_a_driver_uses_too_early_is_a_fault(monkeypatch: pytest.Monk
 
     def moved(*arguments: Any, **options: Any) -> Any:
         plan = real(*arguments, **options)
-        for step in plan.steps:
-            if isinstance(step, native.NativeStep) and len(options["faults"].met) == 0:
+        for step in plan.parts:
+            if isinstance(step, native.SegmentCode) and len(options["faults"].met) == 0:
                 step.actions.reverse()
         return plan
 

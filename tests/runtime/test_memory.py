@@ -19,7 +19,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import intaglio
-from intaglio.ir.dim import parse
+from intaglio.ir.dim_parse import parse
 from intaglio.memory import constants
 from intaglio.runtime.engine.engine import EngineName
 from intaglio.runtime.model.memory import _probed

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from intaglio.ir.dim import Dim, ceildiv, evaluate, floordiv, maximum, minimum, mod, symbol
+from intaglio.ir.dim import Dim, ceildiv, floordiv, maximum, minimum, mod, symbol
+from intaglio.ir.substitution import evaluate
 from intaglio.runtime.model.naming import name_sizes
 
 N, M = symbol("rows"), symbol("columns")

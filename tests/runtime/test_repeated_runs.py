@@ -234,7 +234,7 @@ def test_columns_of_a_table() -> None:
     proto = table(0)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     model = intaglio.load(proto)
-    assert model.whole_engine().quick is not None  # pyright: ignore[reportAttributeAccessIssue]
+    assert model.whole_engine().hosted is not None  # pyright: ignore[reportAttributeAccessIssue]
     for turn, rows in enumerate([1, 5, 1, 5, 3]):
         words = data_for(True, rows, turn)
         feeds = {"a": words[:, :1].copy(), "b": words[:, 1:].copy(), "x": data_for(False, rows, turn)[:, :1].copy()}
@@ -312,7 +312,7 @@ def test_a_segment_that_finds_out_sizes_for_itself() -> None:
     graph = helper.make_graph(nodes, "rounds", inputs, outputs, [one])
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
     model = intaglio.load(helper.make_model(graph, opset_imports=imports, ir_version=8))
-    assert model.whole_engine().quick is not None  # pyright: ignore[reportAttributeAccessIssue]
+    assert model.whole_engine().hosted is not None  # pyright: ignore[reportAttributeAccessIssue]
     for rows, top in ((2, 3), (1, 5), (2, 0), (2, 4)):
         x = np.zeros((rows, 2), np.float32)
         x[0, 1] = top

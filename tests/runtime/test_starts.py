@@ -433,3 +433,57 @@ def test_a_model_that_takes_sequences_is_read_at_each_start(tmp_path: Path, monk
             found = loaded.run({"x": x, "mode": np.array(mode), "many": [x, x, x]})
             np.testing.assert_allclose(found["y"], x.max(axis=1) if mode == 2 else np.exp(x), rtol=1e-6)
             assert found["count"] == 3
+
+
+BUILT = """
+import sys, numpy as np, intaglio
+from intaglio.runtime.engine import native
+from intaglio.targets.c import cache
+counts = {"lowered": 0, "compiled": 0}
+def counted(name, function):
+    def call(*given, **named):
+        counts[name] += 1
+        return function(*given, **named)
+    return call
+native.lower_safely = counted("lowered", native.lower_safely)
+cache._compile_unit = counted("compiled", cache._compile_unit)
+from intaglio import ops
+x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+with intaglio.build("built") as g:
+    given = g.input("x", "float32[N, 4]")
+    g.output(loss=ops.ReduceMean(ops.Tanh(ops.MatMul(given, np.ones((4, 2), np.float32))), keepdims=0))
+model = g.model()
+step = intaglio.value_and_grad(model.graph, of="loss", wrt=["x"])
+trainer = intaglio.train.Trainer(sys.argv[1], loss="mse", optimizer="adam", lr=0.1)
+results = [model(x), *step(x), trainer.step(x, np.zeros((3, 3), np.float32))]
+print(json.dumps([counts, [np.asarray(each).tolist() for each in results]]))
+raise SystemExit
+"""
+
+
+def test_graphs_that_were_built_start_warm_too(tmp_path: Path, environment: dict[str, str]) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(network(), path)
+    runs = [start("import json\n" + BUILT, environment, str(path)) for _ in range(2)]
+    (first, one), (second, two) = runs
+    assert first["lowered"] >= 3
+    assert first["compiled"] >= 1
+    assert second == {"lowered": 0, "compiled": 0}
+    assert one == two
+
+
+def test_a_graph_that_is_changed_after_loading_does_not_change_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTAGLIO_CACHE", str(tmp_path / "cache"))
+    source = intaglio.load(network()).graph
+    first = intaglio.load(source)
+    again = intaglio.load(source)
+    before = str(source)
+    source.set_outputs([next(iter(source.nodes)).output])
+    assert str(again.graph) == before
+    x = np.ones((2, 4), np.float32)
+    np.testing.assert_array_equal(again(x), first(x))
+    assert again.run({"x": x}, outputs=["t"])["t"].shape == (2, 3)
+    assert intaglio.load(source)(x).shape == (2, 3)
+    np.testing.assert_allclose(intaglio.load(source)(x), x @ WEIGHT, rtol=1e-5)

@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import intaglio  # noqa: E402
 import intaglio.torch  # noqa: E402
 from intaglio import ops  # noqa: E402
-from intaglio.torch import model_step  # noqa: E402
-from intaglio.torch.model_step import CarriedSize, DirectCall, ModelStep, Operand, Result  # noqa: E402
+from intaglio.torch import model_instruction  # noqa: E402
+from intaglio.torch.model_instruction import CarriedSize, DirectCall, ModelInstruction, Operand, Result  # noqa: E402
 
 
 def counted_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -37,7 +37,7 @@ class Counted:
             total = ops.Add(g["x"], g["y"])
             g.output(total=total, all=ops.ReduceSum(total, keepdims=0))
         given = None if order is None else tuple(order)
-        self.step = ModelStep(g.model(), [Operand(0, given), Operand(1)], [], [Result(2, given), Result(3)], 2)
+        self.step = ModelInstruction(g.model(), [Operand(0, given), Operand(1)], [], [Result(2, given), Result(3)], 2)
         self._runs = counted_runs(monkeypatch)
 
     @property
@@ -104,12 +104,12 @@ def test_axes_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         x = torch.randn(2, 3, 4).permute(2, 0, 1)
         slots: list[Any] = [x, y, None, None]
-        step.step.run(slots, {})
+        step.segment.run(slots, {})
         torch.testing.assert_close(slots[2], x + y[:, None, None])
         assert slots[2].stride() == x.stride()
     assert step.direct == 2
     slots = [torch.randn(4, 2, 3), y, None, None]
-    step.step.run(slots, {})
+    step.segment.run(slots, {})
     torch.testing.assert_close(slots[2], slots[0] + y[:, None, None])
     assert step.direct == 2
 
@@ -118,7 +118,7 @@ def test_sizes_that_no_tensor_has(monkeypatch: pytest.MonkeyPatch) -> None:
     with intaglio.build("ones", inputs={"x": "float32[2]", "size": "uint8[n, 0]"}) as g:
         rows = ops.Shape(g["size"], start=0, end=1)
         g.output(y=ops.Expand(ops.Reshape(g["x"], [1, 2]), ops.Concat(rows, ops.Constant(value_ints=[2]), axis=0)))
-    step = ModelStep(g.model(), [Operand(0)], [CarriedSize("n")], [Result(1)], 1)
+    step = ModelInstruction(g.model(), [Operand(0)], [CarriedSize("n")], [Result(1)], 1)
     x = torch.randn(2)
     for n in (3, 3, 5, 5, 3):
         slots = [x, None]
@@ -128,13 +128,13 @@ def test_sizes_that_no_tensor_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_memory_is_that_of_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[int, ...]] = []
-    invoke = model_step.invoke_at_function()
+    invoke = model_instruction.invoke_at_function()
 
     def noted(handle: Any, time: int, *addresses: int) -> int:
         given.append(addresses)
         return invoke(handle, time, *addresses)
 
-    monkeypatch.setattr(model_step, "invoke_at_function", lambda: noted)
+    monkeypatch.setattr(model_instruction, "invoke_at_function", lambda: noted)
     net = torch.nn.Linear(4, 3)
     fast = torch.compile(net, backend=intaglio.torch.backend)
     with torch.no_grad():
@@ -150,7 +150,7 @@ def test_a_run_out_of_memory_is_done_in_the_usual_way(monkeypatch: pytest.Monkey
     def refuse(*arguments: Any) -> int:
         raise MemoryError
 
-    monkeypatch.setattr(model_step, "invoke_at_function", lambda: refuse)
+    monkeypatch.setattr(model_instruction, "invoke_at_function", lambda: refuse)
     step = Counted(monkeypatch)
     for _ in range(3):
         step(torch.randn(2, 3, 4), torch.randn(4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import intaglio
 from intaglio import ops, train
+from intaglio.ir.text import format_graph, parse_graph
 from intaglio.runtime.engine.engine import EngineName
 from intaglio.runtime.model.tensor_files import write_tensors
 
@@ -126,6 +128,9 @@ def test_numbers_of_formulas_are_not_trained() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     assert train.Trainer(model, "mse").trained == ("w", "b")
     assert train.Trainer(model, "mse", trainable=["scale", "w"]).trained == ("w", "scale")
+    read = intaglio.load(model).graph
+    for copied in (pickle.loads(pickle.dumps(read)), parse_graph(format_graph(read))):
+        assert train.Trainer(copied, "mse").trained == ("w", "b")
 
 
 def test_what_is_frozen_stays() -> None:

@@ -11,9 +11,10 @@ from intaglio.autodiff.sequences import zero_bar
 from intaglio.errors import UnsupportedError
 from intaglio.ir.build import Builder, infer_types
 from intaglio.ir.clone import clone_into
-from intaglio.ir.dim import substitute, symbols
+from intaglio.ir.dim import symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import type_symbols
+from intaglio.ir.substitution import substitute
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.control import Loop, scan_slice
 from intaglio.ops.logic import Identity

@@ -162,7 +162,7 @@ def _form_bars(
 
 def nodes_between(graph: Graph, before: Node | None, end: Node | None) -> Iterator[Node]:
     """The nodes behind one up to another."""
-    node = next(iter(graph.nodes), None) if before is None else before.next
+    node = graph.first if before is None else before.next
     while node is not None and node is not end:
         yield node
         node = node.next

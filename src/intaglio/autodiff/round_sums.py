@@ -12,7 +12,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.resize import type_symbols
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import known_integers
+from intaglio.ops.shared.indices import known_integers
 
 Made = dict[Value, Value]
 Stack = Callable[[Made], Value]

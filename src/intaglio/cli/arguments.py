@@ -16,16 +16,10 @@ from intaglio.cli.images import IMAGES, Norm, read_image
 from intaglio.cli.options import UsageError
 from intaglio.cli.terminal import STANDARD
 from intaglio.errors import InputError
-from intaglio.ir.dim import Dim, evaluate, symbols
-from intaglio.ir.graph import Value
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
-from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.model.arrays import as_input, unknown_name
 from intaglio.runtime.model.model import Model, Signature
-from intaglio.runtime.model.random_inputs import index_limit, random_array
-
-LARGE_SIDE, MIDDLE_SIDE = 64, 8
-"""Sizes for dimensions that have only a name: those of images, and others; the first dimension is taken as 1."""
+from intaglio.runtime.model.random_inputs import make_feeds
 
 
 def parse_dims(texts: Iterable[str]) -> dict[str, int]:
@@ -153,36 +147,4 @@ def _text_hint(signature: Signature | None, given: str) -> str:
 
 def make_inputs(model: Model, given: Mapping[str, Any], dims: Mapping[str, int], seed: int) -> dict[str, Any]:
     """Random values for the inputs that are not given and have no default; sizes of one name agree."""
-    known = {symbol for value in model.graph.inputs for symbol in _symbols(value.type)}
-    unknown = [name for name in dims if name not in known]
-    if unknown:
-        raise InputError(f"there is no dimension {unknown[0]!r}; the dimensions are {sorted(known) or 'all numbers'}")
-    bindings = dict(dims)
-    for value in model.graph.inputs:
-        if isinstance(value.type, TensorType) and isinstance(given.get(value.name), np.ndarray):
-            bind(value.type.shape, given[value.name].shape, bindings, f"input {value.name!r}")
-    generator = np.random.default_rng(seed)
-    missing = [value for value in model.graph.inputs if value.name not in given and value.default is None]
-    return {value.name: _make(value.type, value, bindings, generator) for value in missing}
-
-
-def _symbols(type: Type) -> set[str]:
-    return {name for dim in (type.shape or () if isinstance(type, TensorType) else ()) for name in symbols(dim)}
-
-
-def _make(type: Type, value: Value, bindings: dict[str, int], generator: np.random.Generator) -> Any:
-    if isinstance(type, TensorType):
-        if type.shape is None:
-            raise InputError(f"input {value.name!r} has no known rank, so nothing can be made up: give it with --input")
-        shape = [_extent(dim, axis, len(type.shape), bindings) for axis, dim in enumerate(type.shape)]
-        return random_array(type.dtype, shape, generator, index_limit(value))
-    if isinstance(type, MapType):
-        raise InputError(f"input {value.name!r} is {type}, which can be given in Python only")
-    made = _make(type.element, value, bindings, generator)
-    return [made] if isinstance(type, SequenceType) else made
-
-
-def _extent(dim: Dim, axis: int, rank: int, bindings: dict[str, int]) -> int:
-    for name in symbols(dim):
-        bindings.setdefault(name, 1 if axis == 0 else LARGE_SIDE if rank >= 4 and axis >= rank - 2 else MIDDLE_SIDE)
-    return max(0, evaluate(dim, bindings))
+    return make_feeds(model.graph, given, dims, seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from intaglio.cli.options import Option
-from intaglio.cli.session import DisableOption, ExactOption, QuickOption, StrictOption, Wish, load_timed
+from intaglio.cli.session import DisableOption, ExactOption, LoadRequest, QuickOption, StrictOption, load_timed
 from intaglio.cli.terminal import EngineChoice, JsonOption, ModelArgument, print_json, print_pairs, seconds
 
 
@@ -26,8 +26,8 @@ def compile_model(
     With -o the model is also written to one file with its machine code, graph and weights, which loads without a
     compiler. Such a file is code: load only what you trust.
     """
-    wish = Wish(EngineChoice.native, strict=strict, exact=exact, quick=quick, disable=tuple(disable or ()))
-    loaded, taken = load_timed(model, wish)
+    request = LoadRequest(EngineChoice.native, strict=strict, exact=exact, quick=quick, disable=tuple(disable or ()))
+    loaded, taken = load_timed(model, request)
     size = None if output is None else loaded.save_compiled(output)
     explanation = loaded.explain()
     host = [{"node": call.title, "reason": call.reason} for call in explanation.host_nodes]

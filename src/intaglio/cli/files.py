@@ -26,6 +26,7 @@ from intaglio.errors import InputError, IntaglioError
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from intaglio.tools import Changed
     from intaglio.tools.document import Document
 
 Files = Annotated[
@@ -99,16 +100,16 @@ def _write_bytes(data: bytes, target: str) -> list[str]:
 
 def inputs(files: Sequence[str]) -> list[str]:
     """The files that are named, patterns replaced by what fits them; raises InputError where nothing does."""
-    found: dict[str, None] = {}
+    found: list[str] = []
     for name in files:
         if name == STANDARD or not glob.has_magic(name) or os.path.exists(name):
-            found[name] = None
+            found.append(name)
             continue
         matches = sorted(glob.glob(name, recursive=True))
         if not matches:
             raise InputError(f"no file fits the pattern {name!r}")
-        found.update(dict.fromkeys(matches))
-    return list(found)
+        found += matches
+    return found
 
 
 def jobs(
@@ -126,7 +127,7 @@ def jobs(
     """
     if output is None and not in_place and len(files) == 2:
         files, output = files[:1], files[1]
-    sources = inputs(files)
+    sources = list(dict.fromkeys(inputs(files)))
     if in_place:
         if output is not None or STANDARD in sources:
             raise UsageError("--in-place writes over the model that was read: give no other output, and a file")
@@ -222,3 +223,36 @@ def _pairs(name: str, value: Any) -> list[tuple[str, str]]:
     if isinstance(value, dict):
         return [("" if place else name, f"{key}: {item}") for place, (key, item) in enumerate(value.items())]
     return [] if value is None else [(name, str(value))]
+
+
+ScriptOption = Annotated[
+    str | None, Option("--script", metavar="FILE", help="Write the edits as a script that `intaglio edit` replays.")
+]
+
+
+def change_files(
+    found: Sequence[Job], verb: Callable[[Document], Changed], *, script: str | None = None, as_json: bool = False
+) -> int:
+    """Change each model by a function of `intaglio.tools`, write it, and print what was done."""
+    if script is not None and len(found) > 1:
+        raise UsageError("--script is for one model")
+
+    def work(job: Job) -> Report:
+        changed = verb(job.read())
+        written = job.write(changed.document)
+        if script is not None and changed.editor is not None:
+            written += [str(path) for path in changed.editor.save_script(script)]
+        return {**changed.report, "written": written}
+
+    return each_file(found, work, as_json=as_json)
+
+
+def assignments(texts: Sequence[str] | None, what: str) -> dict[str, str]:
+    """Texts such as `OLD=NEW` as names and values, split at the last sign; raises UsageError for others."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        name, sign, value = text.rpartition("=")
+        if not sign or not name:
+            raise UsageError(f"{text!r} is not {what}")
+        found[name] = value
+    return found

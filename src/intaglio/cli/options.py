@@ -38,6 +38,7 @@ class Argument:
 
     metavar: str
     help: str
+    least: float | None = None
 
 
 class Option:
@@ -214,9 +215,12 @@ def _add_argument(parser: Parser, parameter: inspect.Parameter, kind: Any, decla
     settings: dict[str, Any] = {"metavar": declared.metavar, "help": declared.help, "type": str}
     if isinstance(plain, type) and issubclass(plain, StrEnum):
         settings |= {"type": _choice(plain), "choices": list(plain)}
+    elif plain is int:
+        settings["type"] = _reader(int, declared.least)
     is_optional = parameter.default is not inspect.Parameter.empty
     if is_list or is_optional:
-        settings |= {"nargs": "+" if is_list else "?", "default": parameter.default if is_optional else None}
+        count = ("*" if is_optional else "+") if is_list else "?"
+        settings |= {"nargs": count, "default": parameter.default if is_optional else None}
         parser.set_defaults(gatherer=(parameter.name, is_list))
     parser.add_argument(parameter.name, **settings)
 

@@ -13,13 +13,13 @@ from intaglio.cli.options import Option, UsageError
 from intaglio.cli.session import (
     DisableOption,
     ExactOption,
+    LoadRequest,
     LoopLimit,
     MemoryLimit,
     NodeLimit,
     QuickOption,
     StrictOption,
     TimeLimit,
-    Wish,
     load_timed,
     make_limits,
 )
@@ -100,7 +100,9 @@ def run(
     _check_streams(model, inputs or [], output, as_json)
     sizes, norm = parse_dims(dims or ()), make_norm(mean, std)
     limits = make_limits(memory_limit, time_limit, loop_limit, node_limit)
-    loaded, load_seconds = load_timed(model, Wish(engine, threads, limits, strict, exact, quick, tuple(disable or ())))
+    loaded, load_seconds = load_timed(
+        model, LoadRequest(engine, threads, limits, strict, exact, quick, tuple(disable or ()))
+    )
     given = read_inputs(loaded, inputs or (), norm)
     feeds = given | make_inputs(loaded, given, sizes, seed)
     found, times = _timed(loaded, feeds, tensors, timeout, repeat)

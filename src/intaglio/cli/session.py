@@ -47,7 +47,7 @@ def make_limits(memory: int | None, seconds: float | None, rounds: int | None, n
 
 
 @dataclass(frozen=True)
-class Wish:
+class LoadRequest:
     """How a command wants its model loaded."""
 
     engine: EngineChoice | None = None
@@ -59,17 +59,17 @@ class Wish:
     disable: tuple[str, ...] = ()
 
 
-def load_timed(model: str, wish: Wish) -> tuple[Model, float]:
+def load_timed(model: str, request: LoadRequest) -> tuple[Model, float]:
     """A model, and the seconds it took."""
     start = time.perf_counter()
     loaded = load(
         source_of(model),
-        engine=wish.engine.value if wish.engine else None,
-        threads=wish.threads,
-        limits=wish.limits,
-        strict=wish.strict,
-        exact=wish.exact,
-        quick=wish.quick,
-        disable=wish.disable,
+        engine=request.engine.value if request.engine else None,
+        threads=request.threads,
+        limits=request.limits,
+        strict=request.strict,
+        exact=request.exact,
+        quick=request.quick,
+        disable=request.disable,
     )
     return loaded, time.perf_counter() - start

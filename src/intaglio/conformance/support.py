@@ -11,7 +11,7 @@ from onnx import defs
 from intaglio.autodiff.rules import gradient_kind
 from intaglio.ir.op import OPERATORS
 from intaglio.kernels.elementwise import TRANSLATIONS
-from intaglio.kernels.program import REDUCTIONS
+from intaglio.kernels.fused import REDUCTIONS
 from intaglio.kernels.views import VIEWS
 from intaglio.onnx.adapters import find_adapter
 from intaglio.onnx.opsets import versions

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from intaglio.emit.names import comment
-from intaglio.emit.pythonic.block import UnsayableError, Writer, write_node
+from intaglio.emit.pythonic.block import UnprintableError, Writer, write_node
 from intaglio.emit.weights import Format, write_weights
 from intaglio.errors import InputError, ShapeError, UnsupportedError
 from intaglio.ir.clone import clone
@@ -54,7 +54,7 @@ class Source:
 
 
 @dataclass
-class Wish:
+class ExportRequest:
     """What a language is asked for: the graph, its name, the file of weights, and what only it takes."""
 
     graph: Graph
@@ -99,14 +99,14 @@ def export(
 
     Raises UnsupportedError with all nodes that the language has no words for.
     """
-    wish = prepared(
+    request = prepared(
         model, to, simplify=simplify, disable=disable, dims=dims, options=options, weights=weights, debug=debug,
         base_folder=base_folder,
     )  # fmt: skip
-    source: Source = importlib.import_module(LANGUAGES[to]).write(wish)
+    source: Source = importlib.import_module(LANGUAGES[to]).write(request)
     if debug:
-        wish.phases["written"] = summary(wish.graph)
-    return _write(Path(folder), to, source, wish.weights, wish.phases)
+        request.phases["written"] = summary(request.graph)
+    return _write(Path(folder), to, source, request.weights, request.phases)
 
 
 def prepared(
@@ -120,7 +120,7 @@ def prepared(
     dims: Mapping[str, int] | None = None,
     debug: bool = False,
     base_folder: str | os.PathLike[str] | None = None,
-) -> Wish:
+) -> ExportRequest:
     """What a language is asked for, with the graph read and simplified."""
     if to not in LANGUAGES:
         raise InputError(f"there is no language {to!r}; expected {', '.join(LANGUAGES)}")
@@ -134,7 +134,7 @@ def prepared(
         phases |= {"simplified": summary(graph)} if debug else {}
     graph = fix_sizes(graph, dims or {})
     is_changed = simplify or bool(dims)
-    return Wish(graph, name, weights or module.WEIGHTS, outputs, given, phases, model, is_changed)
+    return ExportRequest(graph, name, weights or module.WEIGHTS, outputs, given, phases, model, is_changed)
 
 
 def _options_for(language: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,13 +186,13 @@ def _write(target: Path, language: str, source: Source, weights: Any, phases: Ma
     return Exported(target, language, names, source.notes)
 
 
-def make_sayable(graph: Graph, write: Callable[[Node], object]) -> None:
+def make_printable(graph: Graph, write: Callable[[Node], object]) -> None:
     """Expand what a language has no words for; raises UnsupportedError with all nodes for which nothing helps."""
 
     def handles(node: Node) -> bool:
         try:
             write(node)
-        except UnsayableError:
+        except UnprintableError:
             return False
         return True
 
@@ -214,10 +214,10 @@ def expand_or_refuse(node: Node) -> None:
 
 
 def print_alone(node: Node, graph: Graph, writer: Writer) -> None:
-    """Print one node for nobody, to find out whether there are words for it; raises UnsayableError where not."""
+    """Print one node for nobody, to find out whether there are words for it; raises UnprintableError where not."""
     if next(node.op.subgraphs(), None) is not None:
         if (node.op.domain, node.op.name) not in writer.language.printers:
-            raise UnsayableError(f"{node.op.name} has no words")
+            raise UnprintableError(f"{node.op.name} has no words")
         return
     writer.texts = _AnyName()
     writer.symbols = _AnySize(graph.inputs[0] if graph.inputs else node.outputs[0])

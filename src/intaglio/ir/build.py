@@ -11,6 +11,7 @@ import numpy as np
 
 from intaglio.errors import GraphError, IntaglioError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
+from intaglio.ir import substitution
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import CONTENTS_LIMIT, Graph, Node, Operand, Value
 from intaglio.ir.op import Op
@@ -287,7 +288,7 @@ def _expansion_types(op: Op, inputs: Sequence[Value | None]) -> Any:
     fresh: dict[str, dims.Dim] = {
         name: dims.fresh() for name in told
     }  # the scratch graph names those of all nodes alike
-    types = tuple(rewritten_type(value.type, lambda dim: dims.substitute(dim, fresh)) for value in found)
+    types = tuple(rewritten_type(value.type, lambda dim: substitution.substitute(dim, fresh)) for value in found)
     return types if isinstance(result, tuple) else types[0]
 
 

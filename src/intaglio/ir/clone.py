@@ -42,9 +42,7 @@ def _lookup(value: Value, values: dict[Value, Value]) -> Value:
 
 
 def _copy_value(value: Value, values: dict[Value, Value], producer: Node | None = None) -> Value:
-    copy = Value(value.name, value.type, producer, value.constant)
-    copy.default, copy.is_literal = value.default, value.is_literal
-    copy.contents = value.contents
+    copy = Value.from_state(value.state(), producer)
     values[value] = copy
     return copy
 

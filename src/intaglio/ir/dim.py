@@ -8,15 +8,14 @@ what two different expressions are to each other is a matter of `compare`, which
 
 from __future__ import annotations
 
-import ast
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from intaglio.errors import GraphError, ShapeError
+from intaglio.errors import ShapeError
 
 
 @dataclass(frozen=True, order=True)
@@ -30,7 +29,7 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Call:
+class DimFunction:
     """An atom that is a function of dimensions.
 
     Of two: `floordiv`, `ceildiv`, `mod`, `min`, `max`, `broadcast`, `less` and `equal`; of three: `select`; of none:
@@ -65,7 +64,7 @@ class Call:
         return self._hash
 
 
-Atom: TypeAlias = Symbol | Call
+Atom: TypeAlias = Symbol | DimFunction
 Monomial: TypeAlias = tuple[Atom, ...]
 
 
@@ -211,7 +210,8 @@ def _term_text(monomial: Monomial, factor: int) -> str:
     return atoms if factor == 1 else f"-{atoms}" if factor == -1 else f"{factor}*{atoms}"
 
 
-def _atom(call: Call) -> Expr:
+def expression(call: DimFunction) -> Expr:
+    """A function of dimensions as a dimension."""
     return Expr((((call,), 1),))
 
 
@@ -242,7 +242,7 @@ def floordiv(left: Dim, right: Dim) -> Dim:
         short = _known_quotient(left, right)
         if short is not None:
             return short
-    return _atom(Call("floordiv", (left, right)))
+    return expression(DimFunction("floordiv", (left, right)))
 
 
 def _known_quotient(left: Dim, right: int) -> Dim | None:
@@ -254,9 +254,9 @@ def _known_quotient(left: Dim, right: int) -> Dim | None:
     if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1:
         return None
     inner = terms[0][0][0]
-    if not isinstance(inner, Call) or inner.function != "floordiv" or not isinstance(inner.right, int):
+    if not isinstance(inner, DimFunction) or inner.function != "floordiv" or not isinstance(inner.right, int):
         return None
-    offset = left - _atom(inner)
+    offset = left - expression(inner)
     is_positive = inner.right > 0 and isinstance(offset, int)
     return floordiv(inner.left + offset * inner.right, inner.right * right) if is_positive else None
 
@@ -306,7 +306,7 @@ def mod(left: Dim, right: Dim) -> Dim:
         return left % right
     if _exact_quotient(left, right) is not None:
         return 0
-    return _atom(Call("mod", (left, right)))
+    return expression(DimFunction("mod", (left, right)))
 
 
 def ceildiv(left: Dim, right: Dim) -> Dim:
@@ -318,7 +318,7 @@ def ceildiv(left: Dim, right: Dim) -> Dim:
     if isinstance(right, int):
         return -floordiv(-left, right)
     quotient = _exact_quotient(left, right)
-    return _atom(Call("ceildiv", (left, right))) if quotient is None else quotient
+    return expression(DimFunction("ceildiv", (left, right))) if quotient is None else quotient
 
 
 def pieces(total: Dim, size: Dim) -> Dim:
@@ -346,10 +346,10 @@ def _extreme(function: str, left: Dim, right: Dim, left_when: int) -> Dim:
         return left if left_when == 1 else right
     if high is not None and high <= 0:
         return right if left_when == 1 else left
-    return _join(function, left, right)
+    return join(function, left, right)
 
 
-def _join(function: str, left: Dim, right: Dim) -> Dim:
+def join(function: str, left: Dim, right: Dim) -> Dim:
     """The atom of an idempotent, associative and commutative function: each operand once, in a fixed order."""
     found = _operands(function, left) | _operands(function, right)
     operands = sorted(found, key=str)
@@ -357,7 +357,7 @@ def _join(function: str, left: Dim, right: Dim) -> Dim:
         operands = [operand for operand in operands if not _is_surpassed(function, operand, operands)]
     result = operands[0]
     for operand in operands[1:]:
-        result = _atom(Call(function, (result, operand)))
+        result = expression(DimFunction(function, (result, operand)))
     return result
 
 
@@ -372,7 +372,7 @@ def _is_surpassed(function: str, operand: Dim, operands: list[Dim]) -> bool:
 
 def _operands(function: str, value: Dim) -> set[Dim]:
     atom = lone_atom(value)
-    if isinstance(atom, Call) and atom.function == function:
+    if isinstance(atom, DimFunction) and atom.function == function:
         return _operands(function, atom.left) | _operands(function, atom.right)
     return {value}
 
@@ -396,7 +396,7 @@ def broadcast(left: Dim, right: Dim) -> Dim:
         return right
     if _is_cut(right, left):
         return left
-    return _join("broadcast", left, right)
+    return join("broadcast", left, right)
 
 
 def _is_cut(part: Dim, whole: Dim) -> bool:
@@ -406,14 +406,14 @@ def _is_cut(part: Dim, whole: Dim) -> bool:
     True
     """
     call = lone_atom(part)
-    if not isinstance(call, Call) or call.function != "min" or whole not in call.operands:
+    if not isinstance(call, DimFunction) or call.function != "min" or whole not in call.operands:
         return False
     lows = [bounds(operand)[0] for operand in call.operands if operand != whole]
     return all(low is not None and low >= 1 for low in lows)
 
 
-_THREADS = Call("threads", ())
-THREADS = _atom(_THREADS)
+THREADS_ATOM = DimFunction("threads", ())
+THREADS = expression(THREADS_ATOM)
 """The number of threads of a run, at least 1: what a model calls its sizes cannot be taken for it."""
 
 
@@ -426,7 +426,7 @@ def less(left: Dim, right: Dim) -> Dim:
     low, high = bounds(left - right)
     if high is not None and high < 0:
         return 1
-    return 0 if low is not None and low >= 0 else _atom(Call("less", (left, right)))
+    return 0 if low is not None and low >= 0 else expression(DimFunction("less", (left, right)))
 
 
 def at_most(left: Dim, right: Dim) -> Dim:
@@ -442,7 +442,7 @@ def equal(left: Dim, right: Dim) -> Dim:
     if order is not None:
         return int(order == 0)
     first, second = sorted((left, right), key=str)
-    return _atom(Call("equal", (first, second)))
+    return expression(DimFunction("equal", (first, second)))
 
 
 def select(condition: Dim, yes: Dim, no: Dim) -> Dim:
@@ -455,7 +455,7 @@ def select(condition: Dim, yes: Dim, no: Dim) -> Dim:
         return yes
     if isinstance(condition, int):
         return yes if condition else no
-    return _atom(Call("select", (condition, yes, no)))
+    return expression(DimFunction("select", (condition, yes, no)))
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -590,7 +590,7 @@ def decide_equal(left: Dim, right: Dim) -> bool:
     raise UndecidableError(f"whether {left} == {right} depends on their symbols")
 
 
-_FUNCTIONS: dict[str, Callable[..., Dim]] = {
+FUNCTIONS: dict[str, Callable[..., Dim]] = {
     "floordiv": floordiv,
     "ceildiv": ceildiv,
     "mod": mod,
@@ -602,83 +602,15 @@ _FUNCTIONS: dict[str, Callable[..., Dim]] = {
     "select": select,
     "threads": lambda: THREADS,
 }
-_ARITIES = {"select": 3, "threads": 0}
+ARITIES = {"select": 3, "threads": 0}
 """Of how many operands functions are that are not of two."""
-
-
-def substitute(value: Dim, bindings: Mapping[str, Dim], threads: Dim = THREADS) -> Dim:
-    """The dimension with symbols, and the number of threads, replaced; unbound symbols stay."""
-    atoms: dict[Atom, Dim] = {Symbol(name): dim for name, dim in bindings.items()}
-    if threads is not THREADS:
-        atoms[_THREADS] = threads
-    return _rebuilt(value, atoms, {}, broadcast)
-
-
-def replace_atoms(value: Dim, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim] | None = None) -> Dim:
-    """The dimension with atoms, calls as well as symbols, replaced wherever they stand.
-
-    A broadcast that then cannot be is left standing: it fails where it is evaluated. `memo` may be kept between calls
-    with the same atoms.
-    """
-    return _rebuilt(value, atoms, {} if memo is None else memo, _open_broadcast)
-
-
-def _open_broadcast(left: Dim, right: Dim) -> Dim:
-    try:
-        return broadcast(left, right)
-    except ShapeError:
-        return _join("broadcast", left, right)
-
-
-def _rebuilt(value: Dim, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim], broadcast: Callable[[Dim, Dim], Dim]) -> Dim:
-    """The dimension with each of its atoms replaced; `memo` has what was replaced before."""
-    if isinstance(value, int):
-        return value
-    if value not in memo:
-        total: Dim = 0
-        for monomial, factor in value.terms:
-            term: Dim = factor
-            for atom in monomial:
-                term = term * _rebuilt_atom(atom, atoms, memo, broadcast)
-            total = total + term
-        memo[value] = total
-    return memo[value]
-
-
-def _rebuilt_atom(
-    atom: Atom, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim], broadcast: Callable[[Dim, Dim], Dim]
-) -> Dim:
-    if atom in atoms:
-        return atoms[atom]
-    if isinstance(atom, Symbol):
-        return Expr((((atom,), 1),))
-    key = _atom(atom)
-    if key not in memo:
-        result = _rebuilt_call(atom, atoms, memo, broadcast)
-        found = lone_atom(result)
-        memo[key] = result if found is None else atoms.get(found, result)
-    return memo[key]
-
-
-def _rebuilt_call(
-    call: Call, atoms: Mapping[Atom, Dim], memo: dict[Dim, Dim], broadcast: Callable[[Dim, Dim], Dim]
-) -> Dim:
-    if call.function == "select":  # what is not chosen need not have a value: it may divide by zero
-        condition = _rebuilt(call.operands[0], atoms, memo, broadcast)
-        if isinstance(condition, int):
-            return _rebuilt(call.operands[1 if condition else 2], atoms, memo, broadcast)
-    operands = tuple([_rebuilt(operand, atoms, memo, broadcast) for operand in call.operands])
-    if operands == call.operands:
-        return _atom(call)
-    function = broadcast if call.function == "broadcast" else _FUNCTIONS[call.function]
-    return function(*operands)
 
 
 def contains(value: Dim, atom: Atom) -> bool:
     """Whether an atom stands somewhere in the dimension."""
     inner = (each for monomial, _ in _terms(value) for each in monomial)
     return any(
-        each == atom or (isinstance(each, Call) and any(contains(operand, atom) for operand in each.operands))
+        each == atom or (isinstance(each, DimFunction) and any(contains(operand, atom) for operand in each.operands))
         for each in inner
     )
 
@@ -701,90 +633,18 @@ def _is_choice(atom: Atom) -> bool:
     return atom.function in ("select", "less", "equal", "threads") or any(map(has_choice, atom.operands))
 
 
-def evaluate(value: Dim, bindings: Mapping[str, int], threads: int | None = None) -> int:
-    """The value once all symbols are bound; raises GraphError naming those that are not."""
-    try:
-        return _evaluated(value, bindings, {} if threads is None else {_THREADS: threads})
-    except KeyError:
-        missing = sorted(symbols(value) - set(bindings)) or ["threads()"]
-        raise GraphError(f"the dimension {value} needs a value for {', '.join(missing)}") from None
-
-
-def _evaluated(value: Dim, bindings: Mapping[str, int], memo: dict[Call, int]) -> int:
-    if isinstance(value, int):
-        return value
-    total = 0
-    for monomial, factor in value.terms:
-        for atom in monomial:
-            factor *= bindings[atom.name] if isinstance(atom, Symbol) else _evaluated_call(atom, bindings, memo)
-        total += factor
-    return total
-
-
-def _evaluated_call(call: Call, bindings: Mapping[str, int], memo: dict[Call, int]) -> int:
-    if call in memo:
-        return memo[call]
-    if call.function == "select":
-        chosen = call.operands[1 if _evaluated(call.operands[0], bindings, memo) else 2]
-        result = _evaluated(chosen, bindings, memo)
-    elif call.function == "threads":
-        raise KeyError(call.function)
-    else:
-        result = _FUNCTIONS[call.function](*[_evaluated(operand, bindings, memo) for operand in call.operands])
-        assert isinstance(result, int)
-    memo[call] = result
-    return result
-
-
 def symbols(value: Dim) -> frozenset[str]:
     """The names of all symbols in a dimension."""
     return value._symbols if isinstance(value, Expr) else frozenset()
 
 
 def _atom_symbols(atom: Atom) -> frozenset[str]:
-    return frozenset((atom.name,)) if isinstance(atom, Symbol) else call_symbols(atom)
+    return frozenset((atom.name,)) if isinstance(atom, Symbol) else function_symbols(atom)
 
 
-def call_symbols(call: Call) -> frozenset[str]:
+def function_symbols(call: DimFunction) -> frozenset[str]:
     """The names of all symbols in a call."""
     return frozenset[str]().union(*map(symbols, call.operands))
-
-
-def parse(text: str) -> Dim:
-    """The inverse of `str` for dimensions.
-
-    >>> parse("2*N + floordiv(M, 3)")
-    2*N + floordiv(M, 3)
-    """
-    try:
-        return _parse_node(ast.parse(text.strip(), mode="eval").body)
-    except SyntaxError as error:
-        raise GraphError(f"{text!r} is not a dimension: {error.msg}") from None
-
-
-_OPERATORS: dict[type, Callable[[Any, Any], Dim]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: floordiv,
-    ast.Mod: mod,
-}
-
-
-def _parse_node(node: ast.expr) -> Dim:
-    match node:
-        case ast.Constant(value=int(value)):
-            return value
-        case ast.Constant(value=str(name)) | ast.Name(id=name):
-            return symbol(name)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_parse_node(operand)
-        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
-            return _OPERATORS[type(operator)](_parse_node(left), _parse_node(right))
-        case ast.Call(func=ast.Name(id=name), args=args) if name in _FUNCTIONS and len(args) == _ARITIES.get(name, 2):
-            return _FUNCTIONS[name](*map(_parse_node, args))
-        case _:
-            raise GraphError(f"{ast.unparse(node)!r} is not a dimension")
 
 
 class _Naming(threading.local):

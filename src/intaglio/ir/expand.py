@@ -47,7 +47,7 @@ def expand_until(
 def _expand_graph(
     graph: Graph, handles: Callable[[Node], bool], expand: Callable[[Node], object], refused: dict[Node, str]
 ) -> None:
-    node, added = next(graph.nodes, None), 0
+    node, added = graph.first, 0
     while node is not None:
         before, following, size = node.previous, node.next, len(graph)
         if not handles(node) and _expand(node, expand, refused):
@@ -56,7 +56,7 @@ def _expand_graph(
             check_time()
             if added > EXPANSION_LIMIT:
                 return
-            following = next(graph.nodes, None) if before is None else before.next
+            following = graph.first if before is None else before.next
         node = following
 
 
@@ -115,13 +115,12 @@ def expand_in_place(node: Node) -> None:
     keep_sizes(graph, [(old.type, new.type) for old, new in zip(outputs, values, strict=True)])
     for old, new in zip(outputs, values, strict=True):
         take_place(old, new)
-    node.outputs = ()
-    graph.remove(node)
+    graph.detach(node)
 
 
 def _outputs_between(graph: Graph, before: Node | None, end: Node) -> set[Value]:
     found: set[Value] = set()
-    node = next(graph.nodes) if before is None else before.next
+    node = graph.first if before is None else before.next
     while node is not None and node is not end:
         found.update(node.outputs)
         node = node.next

@@ -27,6 +27,12 @@ class Value:
     file, and not among its weights.
     """
 
+    FIELDS = ("name", "type", "constant", "default", "is_literal", "contents")
+    """What a value is by itself: every copy has it, whether it was cloned or pickled."""
+
+    LINKS = ("producer", "uses")
+    """What ties a value to its graph: copies get their own."""
+
     __slots__ = ("_contents", "constant", "default", "is_literal", "name", "producer", "type", "uses")
     __array_ufunc__ = None  # so that `array + value` asks the value, not NumPy
 
@@ -39,6 +45,26 @@ class Value:
         self.is_literal = False
         self.uses: dict[tuple[Node | Graph, int], None] = {}
         self._contents: Array | None = None
+
+    def state(self) -> tuple[Any, ...]:
+        """The fields of the value, in the order of `FIELDS`."""
+        return self.name, self.type, self.constant, self.default, self.is_literal, self._contents
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any], producer: Node | None = None) -> Value:
+        """A value with the fields that `state` returned."""
+        name, type, constant, default, is_literal, contents = state
+        value = cls(name, type, producer, constant)
+        value.default, value.is_literal, value._contents = default, is_literal, contents
+        return value
+
+    @property
+    def id(self) -> str:
+        """What identifies the value in its model: its name, which nothing else there has.
+
+        Copies, pickles and texts keep it, and so does a value that takes the place of another.
+        """
+        return self.name
 
     @property
     def tensor(self) -> TensorType:
@@ -86,7 +112,7 @@ class Value:
     def replace_uses(self, other: Value) -> None:
         """Make every reader of this value read `other` instead."""
         for user, position in list(self.uses):
-            user.set_input(position, other)
+            replace_use(user, position, other)
 
     def __repr__(self) -> str:
         return f"%{self.name}: {self.type}"
@@ -169,6 +195,12 @@ def _apply(operator: str, *operands: Operand) -> Value:
 class Node:
     """An operator applied to values. `origin` tells which ONNX node it came from."""
 
+    FIELDS = ("op", "origin")
+    """What a node is by itself: every copy has it."""
+
+    LINKS = ("inputs", "outputs", "graph", "next", "previous")
+    """What ties a node to its graph: copies get their own."""
+
     __slots__ = ("_inputs", "graph", "next", "op", "origin", "outputs", "previous")
 
     def __init__(self, op: Op, inputs: Sequence[Value | None], origin: Origin | str = UNKNOWN) -> None:
@@ -182,6 +214,11 @@ class Node:
         for position, value in enumerate(inputs):
             self._inputs.append(None)
             self.set_input(position, value)
+
+    @property
+    def id(self) -> str:
+        """What identifies the node in its model: the name of its first output; empty where it has none."""
+        return self.outputs[0].name if self.outputs else ""
 
     @property
     def is_recomputed(self) -> bool:
@@ -241,6 +278,46 @@ class Node:
         return f"{self.op.name}({', '.join('' if v is None else '%' + v.name for v in self._inputs)})"
 
 
+def replace_use(user: Node | Graph, position: int, value: Value) -> None:
+    """Make one reader read another value: a node as the operand at a position, a graph as the output there."""
+    if isinstance(user, Graph):
+        user.set_output(position, value)
+    else:
+        user.set_input(position, value)
+
+
+class Nodes:
+    """The nodes of a graph in order: they can be counted, and gone through while the graph changes."""
+
+    __slots__ = ("_graph",)
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __len__(self) -> int:
+        return len(self._graph)
+
+    def __bool__(self) -> bool:
+        return self._graph.first is not None
+
+    def __iter__(self) -> Iterator[Node]:
+        node = self._graph.first
+        while node is not None:
+            following = node.next
+            yield node
+            node = following if node.graph is None else node.next
+
+    def __reversed__(self) -> Iterator[Node]:
+        node = self._graph.last
+        while node is not None:
+            following = node.previous
+            yield node
+            node = following if node.graph is None else node.previous
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} nodes>"
+
+
 class Graph:
     """Inputs, outputs and nodes in an order in which each value is defined before it is read.
 
@@ -250,7 +327,7 @@ class Graph:
 
     def __init__(self, name: str = "graph", outer: Graph | None = None) -> None:
         self.name = name
-        self.doc = ""
+        self.doc: str = ""
         self.metadata: dict[str, str] = {}
         self.inputs: list[Value] = []
         self._outputs: list[Value] = []
@@ -316,23 +393,44 @@ class Graph:
         for position, value in enumerate(self._outputs):
             value.uses[(self, position)] = None
 
-    def set_input(self, position: int, value: Value) -> None:
-        """Replace the output at `position`: a graph is the reader of its outputs."""
+    def set_output(self, position: int, value: Value) -> None:
+        """Replace the output at `position`."""
         outputs = list(self._outputs)
         outputs[position] = value
         self.set_outputs(outputs)
 
+    def open(self, value: Value) -> Value:
+        """Make an input of a constant, or of a value that was defined outside, behind the other inputs; returns it.
+
+        Raises GraphError for a value that is an input already, or that a node of this graph computes.
+        """
+        if value in self.inputs or (value.producer is not None and value.producer.graph is self):
+            raise GraphError(f"{value!r} cannot become an input: it is one, or a node of the graph computes it")
+        if value.constant is not None:
+            value.contents = None  # those of the constant
+        value.constant = value.producer = None
+        self.inputs.append(value)
+        return value
+
+    def close(self, value: Value, array: Array) -> None:
+        """Make a constant that holds `array` of an input; raises GraphError for a value that is no input."""
+        if value not in self.inputs:
+            raise GraphError(f"{value!r} is no input of the graph, and cannot become a constant")
+        self.inputs = [each for each in self.inputs if each is not value]
+        value.constant, value.default = array, None
+
     @property
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Nodes:
         """The nodes in order; the current node may be removed and others inserted while iterating."""
-        node = self._first
-        while node is not None:
-            following = node.next
-            yield node
-            node = following if node.graph is None else node.next
+        return Nodes(self)
 
     def __len__(self) -> int:
         return self._length
+
+    @property
+    def first(self) -> Node | None:
+        """The first node."""
+        return self._first
 
     @property
     def last(self) -> Node | None:
@@ -363,6 +461,11 @@ class Graph:
         self._drop_subgraph_uses(node)
         self._unlink(node)
 
+    def detach(self, node: Node) -> None:
+        """Take out a node whose outputs other nodes compute now (see `build.take_place`): they lose it, and stay."""
+        node.outputs = ()
+        self.remove(node)
+
     def move(self, node: Node, before: Node | None) -> None:
         """Put a node of this graph at another place."""
         self._unlink(node)
@@ -388,14 +491,14 @@ class Graph:
 
     def all_nodes(self) -> Iterator[Node]:
         """The nodes of this graph and of all subgraphs, each before those inside it."""
-        stack: list[Iterator[Node]] = [self.nodes]
+        stack = [iter(self.nodes)]
         while stack:
             node = next(stack[-1], None)
             if node is None:
                 stack.pop()
                 continue
             yield node
-            stack.extend(graph.nodes for _, graph in node.op.subgraphs())
+            stack.extend(iter(graph.nodes) for _, graph in node.op.subgraphs())
 
     def captures(self) -> list[Value]:
         """Values that nodes in here read although they are defined outside, constants included."""

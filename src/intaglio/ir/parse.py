@@ -215,9 +215,10 @@ class _Reader:
             targets.append(self.target())
         self.expect("=")
         place, name, type = targets[0]
-        if len(targets) == 1 and type is not None and self.token in ("{", "base64", "stored"):
+        if len(targets) == 1 and type is not None and self.token in ("{", "base64", "stored", "literal"):
+            is_literal = self.accept("literal")
             array = self.array(type)
-            self.define(graph, name, type, place, array)
+            self.define(graph, name, type, place, array).is_literal = bool(is_literal)
         elif len(targets) == 1 and type is not None and self.accept("outer"):
             self.define(graph, name, type, place)
         else:
@@ -428,13 +429,13 @@ class _Reader:
         place, name = self.start, self.word("a dimension")
         if not self.accept("("):
             return dims.symbol(name)
-        if name not in dims._FUNCTIONS:
+        if name not in dims.FUNCTIONS:
             self.error(f"there is no function {name!r} of dimensions", place)
         arguments = self.nested(lambda: self.listing(self.dim, ")"))
         if len(arguments) != 2:
             self.error(f"{name} takes two dimensions", place)
         try:
-            return dims._FUNCTIONS[name](*arguments)
+            return dims.FUNCTIONS[name](*arguments)
         except ShapeError as error:
             self.error(str(error), place)
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
+from intaglio.ir.substitution import evaluate
 from intaglio.record import Record
 
 
@@ -33,7 +34,7 @@ class Requirement(Record):
     def holds(self, bindings: Mapping[str, int]) -> bool:
         """Whether it is met; every symbol must be bound."""
         try:
-            return any(dims.evaluate(left, bindings) == dims.evaluate(right, bindings) for left, right in self.pairs)
+            return any(evaluate(left, bindings) == evaluate(right, bindings) for left, right in self.pairs)
         except ShapeError:
             return False
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, Expr, Symbol, lone_atom, substitute, symbols
+from intaglio.ir.dim import Dim, Expr, Symbol, lone_atom, symbols
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.substitution import substitute
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 
 

@@ -17,7 +17,7 @@ def graph_state(graph: Graph) -> dict[str, Any]:
             return -1
         if value not in numbers:
             numbers[value] = len(values)
-            values.append((value.name, value.type, value.constant, value.default, value.contents))
+            values.append(value.state())
         return numbers[value]
 
     def state(each: Graph) -> dict[str, Any]:
@@ -37,11 +37,7 @@ def graph_state(graph: Graph) -> dict[str, Any]:
 
 def graph_from_state(data: dict[str, Any]) -> Graph:
     """The inverse of `graph_state`."""
-    values: list[Value] = []
-    for name, type, constant, default, contents in data["values"]:
-        value = Value(name, type, constant=constant)
-        value.default, value.contents = default, contents
-        values.append(value)
+    values = [Value.from_state(state) for state in data["values"]]
 
     def build(state: dict[str, Any]) -> Graph:
         graph = Graph(state["name"])

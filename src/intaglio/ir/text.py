@@ -13,7 +13,8 @@
 
 Nodes with one path came from one node of the model; behind the path of a second node that has the same one stands its
 number, `@"path" 2`. A constant stands before its first reader: its elements in braces, or `base64 "..."` where there
-are many or where their digits would lose bits, or `stored 3` where its elements are kept elsewhere. `_` is an absent
+are many or where their digits would lose bits, or `stored 3` where its elements are kept elsewhere; `literal` stands
+before them where the constant stood in a node of a file. `_` is an absent
 input, `outer` a value that a lone subgraph reads from outside. In what is read a type may be left out (it is then
 inferred), a constant may be written as an operand (`Add(%x, float32[] {1.0})`), and `#` begins a comment.
 """
@@ -148,6 +149,8 @@ class _Printer:
                 continue
             self.introduced.add(value)
             content = "outer" if value.constant is None else self.array(value.constant)
+            if value.is_literal and not self.elide:
+                content = f"literal {content}"
             yield Line(depth, f"{_name(value)}: {_type_text(value.type)} = {content}")
 
     def node(self, node: Node, depth: int) -> Iterator[Line | Iterator[Any]]:

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from intaglio.kernels.fused import FusedNodes
 from intaglio.kernels.lifetimes import lifetimes
-from intaglio.kernels.plan import Call, NativeStep, walk
-from intaglio.kernels.program import Program
+from intaglio.kernels.plan import Call, Segment, walk
 from intaglio.kernels.view import Buffer, View
 from intaglio.memory.arena import Layout
 
 
-def replaceable(program: Program) -> tuple[tuple[Buffer, Buffer], ...]:
+def replaceable(fused: FusedNodes) -> tuple[tuple[Buffer, Buffer], ...]:
     """Pairs of the buffer that a loop kernel writes and one that it reads and might write over."""
-    if program.reduced or len(program.stores) != 1:
+    if fused.reduced or len(fused.stores) != 1:
         return ()
-    (store,) = program.stores.values()
-    loads = list(program.loads.values())
+    (store,) = fused.stores.values()
+    loads = list(fused.loads.values())
     return tuple(
         (store.buffer, load.buffer)
         for load in loads
@@ -42,15 +42,15 @@ def _is_same_place(load: View, store: View) -> bool:
     )
 
 
-def layout(step: NativeStep) -> Layout:
+def layout(segment: Segment) -> Layout:
     """The blocks of a segment's arena."""
-    first, last = lifetimes(step)
-    index = {id(buffer): place for place, buffer in enumerate(step.arena)}
+    first, last = lifetimes(segment)
+    index = {id(buffer): place for place, buffer in enumerate(segment.arena)}
     source: dict[int, int] = {}
-    for moment, action in enumerate(walk(step.actions)):
+    for moment, action in enumerate(walk(segment.actions)):
         for written, read in action.replaces if isinstance(action, Call) else ():
             new, old = index.get(id(written)), index.get(id(read))
-            if new is None or old is None or new in source or not _can_follow(step, new, old):
+            if new is None or old is None or new in source or not _can_follow(segment, new, old):
                 continue
             if first[new] == last[old] == moment:
                 source[new] = old
@@ -58,8 +58,8 @@ def layout(step: NativeStep) -> Layout:
     return _blocks(source, first, last)
 
 
-def _can_follow(step: NativeStep, new: int, old: int) -> bool:
-    buffers = step.arena[new], step.arena[old]
+def _can_follow(segment: Segment, new: int, old: int) -> bool:
+    buffers = segment.arena[new], segment.arena[old]
     return not any(buffer.is_late or buffer.is_shared or buffer.kind != "arena" for buffer in buffers)
 
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
-from intaglio.ir.dim import Atom, Call, Dim, Expr, bounds, broadcast, contains, lone_atom, replace_atoms, symbols
+from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, bounds, broadcast, contains, lone_atom, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import every_value, rewrite_sizes
+from intaglio.ir.substitution import replace_atoms
 from intaglio.ir.types import TensorType
 from intaglio.kernels.elementwise import can_translate
-from intaglio.kernels.program import reads
+from intaglio.kernels.fused import reads
 
 Assumption = tuple[Dim, Dim]
 
@@ -160,7 +161,7 @@ class _Sizes:
 def _is_at_most_one(dim: Dim) -> bool:
     """Whether the dimension is a minimum of 1 and sizes, as of a slice of one element."""
     atom = lone_atom(dim)
-    return isinstance(atom, Call) and atom.function == "min" and bounds(dim) == (0, 1)
+    return isinstance(atom, DimFunction) and atom.function == "min" and bounds(dim) == (0, 1)
 
 
 def _broadcast_pairs(graph: Graph) -> Iterator[tuple[Assumption, bool]]:
@@ -183,7 +184,7 @@ def _equal_pairs(graph: Graph) -> Iterator[tuple[Assumption, bool]]:
 def _broadcasts(dim: Dim) -> Iterator[Assumption]:
     for monomial, _ in dim.terms if isinstance(dim, Expr) else ():
         for atom in monomial:
-            if isinstance(atom, Call):
+            if isinstance(atom, DimFunction):
                 if atom.function == "broadcast":
                     yield atom.left, atom.right
                 for operand in atom.operands:
@@ -246,7 +247,7 @@ def _rank(dim: Dim) -> tuple[int, str]:
         return 4, str(dim)
     if atom is None:
         return 0, str(dim)
-    if isinstance(atom, Call):
+    if isinstance(atom, DimFunction):
         return 1, str(dim)
     return (2 if "." in atom.name else 3), str(dim)
 

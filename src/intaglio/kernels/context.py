@@ -14,7 +14,6 @@ from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
-from intaglio.kernels.backend import Backend
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults, blaming
 from intaglio.kernels.plan import (
@@ -23,16 +22,17 @@ from intaglio.kernels.plan import (
     Action,
     Allocate,
     Assign,
-    Bind,
     Call,
     Check,
-    HostStep,
-    NativeStep,
+    FindSizes,
+    HostNode,
     Operand,
+    PlanPart,
+    Segment,
     Size,
-    Step,
 )
 from intaglio.kernels.refusal import Refusal
+from intaglio.kernels.target_rules import TargetRules
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.memory.constants import drop_pages, share
 from intaglio.processor import usable_cores
@@ -76,13 +76,13 @@ class _Outer:
 class Context:
     """The state of lowering: finished steps, the segment under way, and where each value lies in it."""
 
-    backend: Backend
+    rules: TargetRules
     exact: bool = False
     """Whether kernels that round more than the operator's definition are ruled out."""
-    steps: list[Step] = field(default_factory=list[Step])
+    parts: list[PlanPart] = field(default_factory=list[PlanPart])
     constants: list[Any] = field(default_factory=list[Any])
     views: dict[Value, View] = field(default_factory=dict[Value, View])
-    segment: NativeStep = field(default_factory=NativeStep)
+    segment: Segment = field(default_factory=Segment)
     assumptions: Sequence[tuple[Dim, Dim]] = ()
     """Dimensions that are taken to be equal; the driver checks those that it binds itself."""
     inferred: Mapping[Value, tuple[Dim, ...]] = field(default_factory=dict[Value, tuple[Dim, ...]])
@@ -101,7 +101,7 @@ class Context:
     """Those of them that have a meaning outside of subgraphs, which later segments may use."""
     nodes: tuple[Node, ...] = ()
     """The nodes that are being lowered."""
-    apart: str = ""
+    not_fused: str = ""
     """Why the group under way does not belong to the one before, for the first call that computes it."""
     faults: Faults = field(default_factory=Faults)
     """What could not be lowered before, and runs in a simpler way now."""
@@ -210,10 +210,10 @@ class Context:
         sizes: Sequence[tuple[str, Size]] = (),
         most: Mapping[Dim, Dim] | None = None,
     ) -> None:
-        """Give symbols values that statements of the target take from data; see `Bind`."""
+        """Give symbols values that statements of the target take from data; see `FindSizes`."""
         read = [(name, element, Operand(view.buffer, view.offset)) for name, element, view in operands]
         title = f"sizes of {node.op.name} -> {node.outputs[0].name}"
-        self.emit(Bind(tuple(names), body, read, list(sizes), dict(most or {}), nodes=(node,), title=title))
+        self.emit(FindSizes(tuple(names), body, read, list(sizes), dict(most or {}), nodes=(node,), title=title))
         self.declare(names)
 
     def assign(self, items: Sequence[tuple[str, Dim]]) -> None:
@@ -275,13 +275,13 @@ class Context:
         """Copy a view into fresh memory, or into another view."""
         size = product(view.shape)
         target = into or whole(self.temporary(value.dtype, size, value.name, view.shape), view.shape)
-        self.emit(self.backend.copy_call(value, view, target))
+        self.emit(self.rules.copy_call(value, view, target))
         return target
 
     def emit(self, action: Action) -> None:
         """Add an action to the block under way."""
-        if self.apart and isinstance(action, Call) and action.nodes:
-            action.apart, self.apart = self.apart, ""
+        if self.not_fused and isinstance(action, Call) and action.nodes:
+            action.not_fused, self.not_fused = self.not_fused, ""
         self.actions.append(action)
 
     @property
@@ -301,7 +301,7 @@ class Context:
     def add_host(self, node: Node, refusal: Refusal) -> None:
         """Add a host node; the segment must have been closed."""
         inferred = {value: self.inferred[value] for value in node.outputs if value in self.inferred}
-        self.steps.append(HostStep(node, refusal, inferred))
+        self.parts.append(HostNode(node, refusal, inferred))
 
     def close_segment(self, needed: Callable[[Value], bool], results: Sequence[Value] = ()) -> None:
         """End the segment: values that are needed later become its outputs, and it starts afresh.
@@ -323,15 +323,15 @@ class Context:
         segment.late = told + [name for name in segment.late if name not in self.told]
         segment.told = 0 if is_last else len(told)
         if segment.actions or segment.outputs:
-            self.steps.append(segment)
-        self.segment = NativeStep()
+            self.parts.append(segment)
+        self.segment = Segment()
         self.views = {}
         self._bound = set()
 
     def _can_copy(self, value: Value) -> bool:
         """Whether a result that is an input or a constant can be copied by a segment that is the whole graph."""
         is_given = value.constant is not None or value in self.segment.inputs
-        return not self.steps and is_given and isinstance(value.type, TensorType) and is_computable(value.type.dtype)
+        return not self.parts and is_given and isinstance(value.type, TensorType) and is_computable(value.type.dtype)
 
     def _export(self, value: Value, view: View, exported: dict[Buffer, Value]) -> None:
         """Let a value leave the segment: in the memory where it lies if that is its own, else in a copy."""

@@ -34,7 +34,7 @@ from intaglio.kernels.plan import (
 )
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
-from intaglio.ops.indices import known, resolve_axis
+from intaglio.ops.shared.indices import known, resolve_axis
 
 LowerBody = Callable[[Graph], object]
 """Emits the actions of a subgraph into the block under way."""

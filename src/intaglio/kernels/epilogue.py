@@ -8,8 +8,20 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.elements import scalar_type
 from intaglio.kernels.elementwise import rounding
-from intaglio.kernels.language import Apply, Expr, Let, Load, Loop, LoopKernel, Name, Parameter, Statement, Step, Store
-from intaglio.kernels.program import Values
+from intaglio.kernels.fused import Values
+from intaglio.kernels.language import (
+    Apply,
+    Expr,
+    Let,
+    Load,
+    Loop,
+    LoopKernel,
+    Name,
+    Parameter,
+    Statement,
+    Store,
+    Stride,
+)
 from intaglio.kernels.view import View
 
 RESULT = "result"
@@ -94,7 +106,7 @@ class _Making:
         strides = rows_and_columns(view)
         assert strides is not None, "lowering makes the operands of an epilogue even"
         name = f"x{len(self.parameters)}"
-        steps: list[Step] = []
+        steps: list[Stride] = []
         for loop, stride in zip(("row", "column"), strides, strict=True):
             steps.append(stride if stride in (0, 1) and isinstance(stride, int) else f"{name}.{loop}")
             if isinstance(steps[-1], str):

@@ -12,13 +12,13 @@ from typing import Literal
 
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.backend import Backend
 from intaglio.kernels.elementwise import can_translate, handles
 from intaglio.kernels.epilogue import rows_and_columns
 from intaglio.kernels.faults import Faults
-from intaglio.kernels.program import REDUCTIONS, reads
+from intaglio.kernels.fused import REDUCTIONS, reads
+from intaglio.kernels.target_rules import TargetRules
 from intaglio.kernels.view import Buffer, whole
-from intaglio.ops.indices import known_integers, resolve_axes
+from intaglio.ops.shared.indices import known_integers, resolve_axes
 
 Kind = Literal["fill", "view", "loop", "anchor", "control", "host"]
 
@@ -33,7 +33,7 @@ class Group:
     kind: Kind
     nodes: list[Node]
     position: int
-    apart: str = ""
+    not_fused: str = ""
     """Why the first node was not computed together with what it reads."""
     shape: tuple[Dim, ...] = ()
     reduced: tuple[int, ...] = ()
@@ -64,7 +64,7 @@ def reduction_axes(node: Node) -> tuple[int, ...] | None:
     return tuple(range(data.rank)) or None
 
 
-def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], faults: Faults, backend: Backend) -> list[Group]:
+def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], faults: Faults, rules: TargetRules) -> list[Group]:
     """The groups of all nodes in the order in which they run."""
     order = _Order(nodes)
     group_of: dict[Value, Group] = {}
@@ -74,8 +74,8 @@ def form_groups(nodes: list[Node], kind_of: dict[Node, Kind], faults: Faults, ba
         candidates = _candidates(node, group_of) if kind_of[node] == "loop" and not is_apart else []
         group = next((g for g in candidates if _can_join(g, node) and order.is_unread(g.nodes, place)), None)
         if group is None:
-            group = _new_group(node, place, kind_of[node], backend)
-            group.apart = _why_apart(candidates, node, order, place)
+            group = _new_group(node, place, kind_of[node], rules)
+            group.not_fused = _why_not_fused(candidates, node, order, place)
             groups.append(group)
         else:
             if node.op.name in REDUCTIONS:
@@ -139,13 +139,13 @@ def _merge(group: Group, other: Group, order: _Order) -> None:
     group.reduced = group.reduced or other.reduced
 
 
-def _new_group(node: Node, place: int, kind: Kind, backend: Backend) -> Group:
+def _new_group(node: Node, place: int, kind: Kind, rules: TargetRules) -> Group:
     group = Group(kind, [node], place, values=set(node.outputs))
     if kind == "loop":
         is_reduction = node.op.name in REDUCTIONS
         group.shape = reads(node)[0].shape if is_reduction else node.output.shape
         group.reduced = (reduction_axes(node) or ()) if is_reduction else ()
-    elif kind == "anchor" and backend.anchors[node.op.name].fuses(node):
+    elif kind == "anchor" and rules.anchors[node.op.name].fuses(node):
         group.shape, group.fuses = node.output.shape, True
     return group
 
@@ -169,7 +169,7 @@ def _wastes_lanes(group: Group, node: Node) -> bool:
     return is_narrow and len(group.shape) > 2 and not node.op.is_cheap
 
 
-def _why_apart(candidates: list[Group], node: Node, order: _Order, place: int) -> str:
+def _why_not_fused(candidates: list[Group], node: Node, order: _Order, place: int) -> str:
     """Why a node is not computed in the latest of the groups whose results it reads; nothing where it reads none."""
     if not candidates:
         return ""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from intaglio.errors import GraphError
 from intaglio.ir.dtype import DType
 
-Step = int | str
+Stride = int | str
 """How far apart elements lie along a loop: nothing, side by side, or a size by name."""
 
 
@@ -76,7 +76,7 @@ class Parameter:
 
     name: str
     dtype: DType
-    steps: tuple[Step, ...]
+    steps: tuple[Stride, ...]
     is_written: bool = False
 
 

@@ -39,8 +39,8 @@ from intaglio.kernels.language import (
     Reduce,
     Scan,
     Statement,
-    Step,
     Store,
+    Stride,
 )
 
 
@@ -136,7 +136,7 @@ class _Reading:
         found = _PARAMETER.fullmatch(line)
         if found is None or found[3] not in DTYPES:
             _refuse(line)
-        steps: list[Step] = []
+        steps: list[Stride] = []
         for item in filter(None, found[4].split(", ")):
             step = item.partition(": ")[2]
             steps.append(int(step) if step.isdigit() else step)

@@ -16,13 +16,13 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.kernels.backend import Backend
 from intaglio.kernels.elementwise import TRANSLATIONS
+from intaglio.kernels.fused import REDUCTIONS
 from intaglio.kernels.fusion import reduction_axes
-from intaglio.kernels.program import REDUCTIONS
+from intaglio.kernels.target_rules import TargetRules
 from intaglio.ops.convolution import ConvWeightGradient
-from intaglio.ops.indices import known_integers, resolve_axis
 from intaglio.ops.pooling import MaxPoolGradient
+from intaglio.ops.shared.indices import known_integers, resolve_axis
 
 DOMAIN = "intaglio"
 
@@ -82,14 +82,14 @@ class ChannelsLast(Op):
         return x.tensor.with_shape(shape)
 
 
-def choose_layouts(graph: Graph, backend: Backend) -> None:
+def choose_layouts(graph: Graph, rules: TargetRules) -> None:
     """Rewrite the graph so that convolutions and pools have their channels last."""
-    _Layout(graph, backend).run()
+    _Layout(graph, rules).run()
 
 
 class _Layout:
-    def __init__(self, graph: Graph, backend: Backend) -> None:
-        self.graph, self.backend = graph, backend
+    def __init__(self, graph: Graph, rules: TargetRules) -> None:
+        self.graph, self.rules = graph, rules
         self.twins: dict[Value, Value] = {}
 
     def run(self) -> None:
@@ -102,7 +102,7 @@ class _Layout:
                 self._visit(node)
 
     def _visit(self, node: Node) -> None:
-        if self.backend.is_channels_last(node):
+        if self.rules.is_channels_last(node):
             self._convert_spatial(node)
         elif any(value in self.twins for value in node.inputs if value is not None):
             if node.op.name in _MOVERS:
@@ -143,7 +143,7 @@ class _Layout:
 
     def _convert_weight_gradient(self, node: Node, op: ConvWeightGradient) -> None:
         """Both operands with their channels last; the result has an order of its own."""
-        if op.channels_last or not self.backend.is_channels_last(node):
+        if op.channels_last or not self.rules.is_channels_last(node):
             return
         operands = [self.twin(node.needed(place), node) for place in (0, 1)]
         (result,) = self.builder(node).add(op.changed(channels_last=1), operands)
@@ -152,7 +152,7 @@ class _Layout:
 
     def _convert_pool_gradient(self, node: Node, op: MaxPoolGradient) -> None:
         """All operands and the result with their channels last."""
-        if op.channels_last or not self.backend.is_channels_last(node):
+        if op.channels_last or not self.rules.is_channels_last(node):
             return
         operands = [self.twin(node.needed(place), node) for place in range(3)]
         (last,) = self.builder(node).add(op.changed(channels_last=1), operands, names=[node.output.name + ".last"])

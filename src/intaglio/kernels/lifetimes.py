@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from intaglio.kernels.plan import Action, Branch, NativeStep, Repeat, operands_of
+from intaglio.kernels.plan import Action, Branch, Repeat, Segment, operands_of
 from intaglio.kernels.view import Buffer
 
 
-def lifetimes(step: NativeStep, buffers: Sequence[Buffer] | None = None) -> tuple[list[int], list[int]]:
+def lifetimes(segment: Segment, buffers: Sequence[Buffer] | None = None) -> tuple[list[int], list[int]]:
     """The first and last action, in the order of `walk`, for which each of some buffers is needed: those of the arena.
 
     What is used both in a loop and outside of it lives as long as the loop: another round may read it.
     """
     uses: dict[Buffer, list[int]] = {}
     loops: list[tuple[int, int]] = []
-    _note(step.actions, 0, uses, loops)
-    spans = [_span(uses.get(buffer, [0]), loops) for buffer in (step.arena if buffers is None else buffers)]
+    _note(segment.actions, 0, uses, loops)
+    spans = [_span(uses.get(buffer, [0]), loops) for buffer in (segment.arena if buffers is None else buffers)]
     return [first for first, _ in spans], [last for _, last in spans]
 
 

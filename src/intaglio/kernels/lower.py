@@ -4,36 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from intaglio.errors import UnsupportedError
-from intaglio.ir.build import Builder, take_place
 from intaglio.ir.dim import Dim, Symbol, equal, lone_atom, select, symbols
-from intaglio.ir.dtype import INT64
-from intaglio.ir.expand import expand_node, expand_until
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_time
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
 from intaglio.kernels.arena import replaceable
 from intaglio.kernels.assume import Assumptions
-from intaglio.kernels.backend import Backend, late_rule, own_rule
 from intaglio.kernels.context import Context, make_constants
 from intaglio.kernels.control import CONTROL, body_symbols, lower_control, nested_graphs, refuse_control
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.elementwise import handles
 from intaglio.kernels.epilogue import Epilogue, rows_and_columns
 from intaglio.kernels.faults import Faults, blaming
+from intaglio.kernels.fused import FusedNodes, reads
 from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node, open_axes
 from intaglio.kernels.layout import choose_layouts
+from intaglio.kernels.legalise import is_all_known, legalise
 from intaglio.kernels.plan import REQUIREMENT, Check, Fill, Operand, Plan
-from intaglio.kernels.program import REDUCTIONS, Program, reads
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.require import Requirements, find_requirements
+from intaglio.kernels.target_rules import TargetRules, late_rule, own_rule
 from intaglio.kernels.view import View
 from intaglio.kernels.views import VIEWS, is_view
-from intaglio.ops.activation import Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU
-from intaglio.ops.indices import known_integers
-from intaglio.ops.operand import cast, wide
-from intaglio.ops.reduce import Reduction, ReductionOrder
 from intaglio.passes import PIPELINE, simplify
 
 CLEANUP = tuple(
@@ -43,12 +36,9 @@ CLEANUP = tuple(
 )
 """What expansions and layouts leave behind is tidied by the passes that change no rounding."""
 
-ROUNDS_ONCE = (Activation, PRelu, Shrink, Softplus, Softsign, SwiGLU)
-"""Operators whose reference rounds narrow floats once and whose expansion computes in the type that it is given."""
-
 
 def lower(
-    graph: Graph, backend: Backend, *, assume: bool = True, exact: bool = False, faults: Faults | None = None
+    graph: Graph, rules: TargetRules, *, assume: bool = True, exact: bool = False, faults: Faults | None = None
 ) -> Plan:
     """The plan of a graph, which is changed on the way: composite operators are expanded in place.
 
@@ -66,15 +56,15 @@ def lower(
     if assume:
         assumptions.settle(graph)
     for each in (graph, *nested_graphs(graph)):
-        legalise(each, faults, backend)
+        legalise(each, faults, rules)
     if assume:
         assumptions.settle(graph)
     find_requirements(graph, requirements)
     tidy(graph, assumptions)
     if not faults.is_plain:
-        choose_layouts(graph, backend)
+        choose_layouts(graph, rules)
         tidy(graph, assumptions)
-    context = Context(backend, exact, assumptions=assumptions.pairs, inferred=assumptions.inferred, faults=faults)
+    context = Context(rules, exact, assumptions=assumptions.pairs, inferred=assumptions.inferred, faults=faults)
     plan = _Lowering(graph, context, requirements).plan()
     plan.assumptions = assumptions.pairs
     return plan
@@ -93,109 +83,6 @@ def _tells_sizes(node: Node, inferred: Mapping[Value, tuple[Dim, ...]]) -> bool:
     known = known.union(*(symbols(dim) for value in operands for dim in inferred.get(value, ())))
     own = (_symbols_of(value).union(*map(symbols, inferred.get(value, ()))) for value in node.outputs)
     return not set[str]().union(*own) <= known
-
-
-def legalise(graph: Graph, faults: Faults, backend: Backend) -> None:
-    """Expand every node that no rule handles, until only handled nodes and leaves without expansion remain."""
-
-    def is_composite(node: Node) -> bool:
-        return faults.refusal(node) is None and _must_expand(node, backend)
-
-    def handles(node: Node) -> bool:
-        return not (_has_late_axes(node) or is_composite(node) or _drops_known_axes(node))
-
-    def expand(node: Node) -> None:
-        if _has_late_axes(node):
-            _order_axes(node)
-        elif is_composite(node):
-            _expand(node)
-        else:
-            _keep_dims(node)
-
-    for reason in expand_until(graph, handles, expand=expand).values():
-        raise UnsupportedError(reason)
-
-
-def _expand(node: Node) -> None:
-    with blaming((node,)):
-        if isinstance(node.op, ROUNDS_ONCE) and node.output.dtype.name in ("float16", "bfloat16"):
-            _widen(node)
-        else:
-            expand_node(node)
-
-
-def _must_expand(node: Node, backend: Backend) -> bool:
-    if not node.op.has("expand") or (node.op.domain == "" and (is_loop_node(node) or node.op.name in VIEWS)):
-        return False
-    if _all_known(node):
-        return False
-    rule = own_rule(backend, node)
-    if rule is not None and rule.refuse(node) is None:
-        return False
-    return all(isinstance(v.type, TensorType) and v.type.shape is not None for v in node.inputs if v is not None)
-
-
-def _widen(node: Node) -> None:
-    """A node on narrow floats is the same node in single precision, and one rounding: so are its constants exact."""
-    assert node.graph is not None
-    builder = Builder(node.graph, before=node, origin=node.origin)
-    inputs = [None if value is None else wide(builder, value) for value in node.inputs]
-    (result,) = builder.add(node.op, inputs)
-    node.output.replace_uses(cast(builder, result, node.output.dtype))
-    node.graph.remove(node)
-
-
-def _has_late_axes(node: Node) -> bool:
-    """Whether a reduction has a known number of dimensions in and out, and axes that only the run tells."""
-    if not isinstance(node.op, Reduction) or len(node.inputs) < 2 or node.inputs[1] is None:
-        return False
-    shapes = [value.tensor.shape for value in (*node.inputs, *node.outputs) if value is not None]
-    return known_integers(node.inputs[1]) is None and all(shape is not None for shape in shapes)
-
-
-def _order_axes(node: Node) -> None:
-    """A reduction along axes that the run tells is one along known axes of the data in another order.
-
-    There are two such orders, by what lies side by side in memory; the one that the run does not choose is empty.
-    """
-    assert node.graph is not None
-    assert isinstance(node.op, Reduction)
-    builder = Builder(node.graph, before=node, origin=node.origin)
-    order = ReductionOrder(keepdims=node.op.keepdims, noop_with_empty_axes=node.op.noop_with_empty_axes)
-    rows, columns, shape = builder.add(order, node.inputs, outputs=3)
-    parts: list[Value] = []
-    for data, first in ((rows, rows.rank // 2), (columns, rows.rank // 2 - 1)):
-        axes = builder.constant(list(range(first, first + rows.rank // 2)), INT64)
-        (part,) = builder.add(node.op.changed(keepdims=1), [data, axes])
-        parts.append(builder.Reshape(part, [-1]))
-    result = builder.Reshape(builder.Concat(*parts, axis=0), shape, allowzero=1)
-    take_place(node.output, result)
-    node.outputs = ()
-    node.graph.remove(node)
-
-
-def _drops_known_axes(node: Node) -> bool:
-    if node.op.domain != "" or node.op.name not in REDUCTIONS or node.op.keepdims:
-        return False
-    axes = node.optional(1)
-    return node.input.tensor.shape is not None and (axes is None or known_integers(axes) is not None)
-
-
-def _keep_dims(node: Node) -> None:
-    """A reduction that drops its axes is one that keeps them, and a squeeze."""
-    assert node.graph is not None
-    axes = node.optional(1)
-    chosen = [] if axes is None else known_integers(axes)
-    builder = Builder(node.graph, before=node, origin=node.origin)
-    (kept,) = builder.add(node.op.changed(keepdims=1), node.inputs)
-    dropped = chosen or ([] if node.op.noop_with_empty_axes else list(range(node.input.rank)))
-    node.output.replace_uses(builder.Squeeze(kept, dropped) if dropped else kept)
-    node.graph.remove(node)
-
-
-def _all_known(node: Node) -> bool:
-    """Whether the node's results are integers that the driver can write down by itself."""
-    return all(value.contents is not None for value in node.outputs) and not node.op.is_random
 
 
 def _no_rule(node: Node) -> Refusal:
@@ -232,7 +119,7 @@ class _Lowering:
         groups = self.lower_groups()
         self.context.close_segment(lambda value: self.last_reader.get(value, -1) >= groups, self.graph.outputs)
         constants = make_constants(self.context.constants)
-        plan = Plan(self.context.steps, constants, list(self.graph.inputs), list(self.graph.outputs))
+        plan = Plan(self.context.parts, constants, list(self.graph.inputs), list(self.graph.outputs))
         plan.requirements = self._needs()
         return plan
 
@@ -243,7 +130,7 @@ class _Lowering:
     def lower_groups(self) -> int:
         """Emit all groups, and say how many there were."""
         nodes = self._with_hosts_together(self._demanded())
-        groups = form_groups(nodes, self.kinds, self.context.faults, self.context.backend)
+        groups = form_groups(nodes, self.kinds, self.context.faults, self.context.rules)
         self._find_last_readers(groups)
         around = self.context.require(self._needs(), is_body=self.is_body)
         for index, group in enumerate(groups):
@@ -276,7 +163,7 @@ class _Lowering:
 
     def _late_kind(self, node: Node, kind: Kind, unknown: set[str]) -> Kind | Refusal:
         """How a node runs of which some sizes depend on data."""
-        rule = late_rule(self.context.backend, node)
+        rule = late_rule(self.context.rules, node)
         if rule is None:
             return Refusal(Cause.DATA, f"the size {', '.join(sorted(unknown))} depends on data")
         refusal = rule.refuse(node)
@@ -310,7 +197,7 @@ class _Lowering:
     def _kind(self, node: Node) -> Kind | Refusal:
         if (bug := self.context.faults.refusal(node)) is not None:
             return bug
-        if _all_known(node):
+        if is_all_known(node):
             return "fill"
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
         for value in values:
@@ -327,7 +214,7 @@ class _Lowering:
             return "view"
         if is_loop_node(node):
             return "loop"
-        rule = own_rule(self.context.backend, node)
+        rule = own_rule(self.context.rules, node)
         if rule is None:
             return _no_rule(node)
         opaque = sorted({str(v.dtype) for v in (*node.outputs, *rule.reads(node)) if not handles(node, v.dtype)})
@@ -338,7 +225,7 @@ class _Lowering:
     def _read_by(self, node: Node) -> Sequence[Value]:
         """The inputs whose elements the node's kernel reads."""
         found = self._read_by_kernel(node)
-        return [*found, *self.context.backend.late[node.op.name].reads(node)] if node in self.late else found
+        return [*found, *self.context.rules.late[node.op.name].reads(node)] if node in self.late else found
 
     def _read_by_kernel(self, node: Node) -> Sequence[Value]:
         kind = self.kinds.get(node)
@@ -348,7 +235,7 @@ class _Lowering:
             return [value for value in node.inputs[:1] if value is not None]
         if kind == "loop":
             return reads(node)
-        rule = own_rule(self.context.backend, node)
+        rule = own_rule(self.context.rules, node)
         if rule is not None and kind in ("anchor", None):
             return rule.reads(node)
         return [value for value in (*node.inputs, *node.captures()) if value is not None]
@@ -411,11 +298,11 @@ class _Lowering:
         self.last_reader.update((value, len(groups)) for value in self.graph.outputs)
 
     def _lower_group(self, group: Group, index: int) -> None:
-        self.context.apart, self.context.nodes = group.apart, tuple(group.nodes)
+        self.context.not_fused, self.context.nodes = group.not_fused, tuple(group.nodes)
         check_time()
         node = group.nodes[0]
         if node in self.late:
-            self.context.backend.late[node.op.name].bind(self.context, node)
+            self.context.rules.late[node.op.name].bind(self.context, node)
         if group.kind == "control":
             lower_control(self.context, node, lambda graph: self.bodies[graph].lower_groups())
         elif group.kind == "host":
@@ -481,7 +368,7 @@ class _Lowering:
             loads.update((value, None) for value in reads(node) if value not in group.values)
         views = {value: self._spread(value, group) for value in loads}
         stores = {value: context.allocate(value) for value in self._outputs_of(group)}
-        program = Program(
+        fused = FusedNodes(
             group.nodes,
             group.shape,
             group.reduced,
@@ -489,8 +376,8 @@ class _Lowering:
             {value: view.broadcast(group.shape) for value, view in stores.items()},
             _title(group.nodes, group.nodes[-1].output),
         )
-        call = context.backend.loop_call(program)
-        call.replaces = replaceable(program)
+        call = context.rules.loop_call(fused)
+        call.replaces = replaceable(fused)
         context.emit(call)
 
     def _spread(self, value: Value, group: Group) -> View:
@@ -512,7 +399,7 @@ class _Lowering:
 
     def _lower_anchor(self, group: Group) -> None:
         context, node = self.context, group.nodes[0]
-        rule = context.backend.anchors[node.op.name]
+        rule = context.rules.anchors[node.op.name]
         epilogue = Epilogue(node.output, group.nodes[1:])
         if rule.fuses(node):
             for member in group.nodes[1:]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 
-from intaglio.ir.dim import Atom, Dim, Expr, Symbol
-from intaglio.ir.dim import Call as DimCall
+from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, Symbol
 
 MOST_THREADS = 2**16
 """No run has more threads."""
@@ -28,7 +27,7 @@ class _Bounds:
 
     def __init__(self) -> None:
         self.largest: _Polynomial = ()
-        self._known: dict[Dim | DimCall, _Polynomial] = {}
+        self._known: dict[Dim | DimFunction, _Polynomial] = {}
 
     def of(self, dim: Dim) -> _Polynomial:
         if dim not in self._known:
@@ -105,37 +104,50 @@ Magnitude = dict[tuple[str, ...], int]
 def magnitude(dims: Iterable[Dim]) -> Magnitude:
     """What all parts of expressions are at most, in magnitude, where each size counts as 1 at least.
 
-    >>> from intaglio.ir.dim import symbol
+    >>> from intaglio.ir.dim import less, symbol
     >>> magnitude([symbol("n") * symbol("m") * 4 - 7, symbol("n") * 5])
     {('m', 'n'): 4, (): 7, ('n',): 5}
+    >>> magnitude([less(symbol("n") * 3, 9) * symbol("m")])
+    {('m',): 1, ('n',): 3, (): 9}
     """
-    known: dict[Dim | DimCall, Magnitude] = {}
-    return _largest([_magnitude(dim, known) for dim in dims])
+    known: dict[Dim | DimFunction, Magnitude] = {}
+    results = [_magnitude(dim, known) for dim in dims]
+    return _largest([*results, *(known[part] for part in known)])
 
 
-def _magnitude(dim: Dim, known: dict[Dim | DimCall, Magnitude]) -> Magnitude:
-    if not isinstance(dim, Expr):
-        return {(): abs(dim)}
+def _magnitude(dim: Dim, known: dict[Dim | DimFunction, Magnitude]) -> Magnitude:
     if dim not in known:
-        total = known[dim] = dict[tuple[str, ...], int]()
-        for monomial, factor in dim.terms:
+        total: Magnitude = {} if isinstance(dim, Expr) else {(): abs(dim)}
+        for monomial, factor in dim.terms if isinstance(dim, Expr) else ():
             term: Magnitude = {(): abs(factor)}
             for atom in monomial:
                 term = _multiplied(term, _atom_magnitude(atom, known))
             for names, share in term.items():
                 total[names] = total.get(names, 0) + share
+        known[dim] = total
     return known[dim]
 
 
-def _atom_magnitude(atom: Atom, known: dict[Dim | DimCall, Magnitude]) -> Magnitude:
+def _atom_magnitude(atom: Atom, known: dict[Dim | DimFunction, Magnitude]) -> Magnitude:
     if isinstance(atom, Symbol):
         return {(atom.name,): 1}
     if atom not in known:
-        operands = [_magnitude(operand, known) for operand in atom.operands]
-        constant = {"threads": MOST_THREADS, "less": 1, "equal": 1, "floordiv": 1, "ceildiv": 1}.get(atom.function, 0)
-        known[atom] = _largest(operands)
-        known[atom][()] = known[atom].get((), 0) + constant
+        known[atom] = _call_magnitude(atom.function, [_magnitude(operand, known) for operand in atom.operands])
     return known[atom]
+
+
+def _call_magnitude(function: str, operands: Sequence[Magnitude]) -> Magnitude:
+    match function:
+        case "threads":
+            return {(): MOST_THREADS}
+        case "less" | "equal":
+            return {(): 1}
+        case "select":
+            return _largest(operands[1:])
+        case "floordiv" | "ceildiv":
+            return {**operands[0], (): operands[0].get((), 0) + 1}
+        case _:
+            return _largest(operands)
 
 
 def _largest(polynomials: Iterable[Magnitude]) -> Magnitude:
@@ -157,7 +169,7 @@ def _multiplied(left: Magnitude, right: Magnitude) -> Magnitude:
 
 def fits(dims: Iterable[Dim], bindings: Mapping[str, int]) -> bool:
     """Whether all parts of expressions fit 64 bits for these values of their symbols, in the order C computes them."""
-    known: dict[DimCall, int] = {}
+    known: dict[DimFunction, int] = {}
     try:
         for dim in dims:
             _value(dim, bindings, known)
@@ -166,7 +178,7 @@ def fits(dims: Iterable[Dim], bindings: Mapping[str, int]) -> bool:
     return True
 
 
-def _value(dim: Dim, bindings: Mapping[str, int], known: dict[DimCall, int]) -> int:
+def _value(dim: Dim, bindings: Mapping[str, int], known: dict[DimFunction, int]) -> int:
     if not isinstance(dim, Expr):
         return _checked(dim)
     total = 0
@@ -178,7 +190,7 @@ def _value(dim: Dim, bindings: Mapping[str, int], known: dict[DimCall, int]) -> 
     return total
 
 
-def _atom_value(atom: Atom, bindings: Mapping[str, int], known: dict[DimCall, int]) -> int:
+def _atom_value(atom: Atom, bindings: Mapping[str, int], known: dict[DimFunction, int]) -> int:
     if isinstance(atom, Symbol):
         return bindings[atom.name]
     if atom not in known:

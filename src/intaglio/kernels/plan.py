@@ -74,7 +74,7 @@ class Call(Described):
     flops: Dim = 0
     tile: str = ""
     """What the kernel computes in registers at a time."""
-    apart: str = ""
+    not_fused: str = ""
     """Why the nodes are not computed by the kernel before."""
     replaces: tuple[tuple[Buffer, Buffer], ...] = ()
     """Pairs of a buffer that the kernel writes and one that it reads, which may be the same memory."""
@@ -89,7 +89,7 @@ class Fill(Described):
 
 
 @dataclass
-class Bind(Described):
+class FindSizes(Described):
     """Sizes that data decides: statements in the target's own language that set `value[i]` for the i-th of `symbols`.
 
     Only rules of targets make them. The statements see their `operands` by name as pointers to elements of the given
@@ -207,7 +207,7 @@ class Repeat(Described):
         return (self.body,)
 
 
-Action = Call | Fill | Bind | Assign | Allocate | Grow | Move | Pair | Swap | Settle | Check | Branch | Repeat
+Action = Call | Fill | FindSizes | Assign | Allocate | Grow | Move | Pair | Swap | Settle | Check | Branch | Repeat
 
 
 def walk(actions: Sequence[Action]) -> Iterator[Action]:
@@ -226,7 +226,7 @@ def operands_of(action: Action) -> list[Operand]:
             return action.operands
         case Fill():
             return [action.operand]
-        case Bind():
+        case FindSizes():
             return [operand for _, _, operand in action.operands]
         case Allocate() | Grow():
             return [Operand(action.buffer, 0, True)]
@@ -246,7 +246,7 @@ def operands_of(action: Action) -> list[Operand]:
 
 
 @dataclass
-class NativeStep:
+class Segment:
     """A segment: actions that one driver runs, with the values that come in and go out and all buffers between."""
 
     actions: list[Action] = field(default_factory=list[Action])
@@ -267,7 +267,7 @@ class NativeStep:
 
 
 @dataclass
-class HostStep:
+class HostNode:
     """A node that the reference engine runs, and why."""
 
     node: Node
@@ -275,15 +275,18 @@ class HostStep:
     inferred: Mapping[Value, tuple[Dim, ...]] = field(default_factory=dict[Value, tuple[Dim, ...]])
     """Shapes of results as the node's own rule gives them, where the plan assumes something else for their sizes."""
 
+    def __str__(self) -> str:
+        return f"{self.node.origin}: {self.refusal}"
 
-Step = NativeStep | HostStep
+
+PlanPart = Segment | HostNode
 
 
 @dataclass
 class Plan:
     """All steps of a model in order, and the constants that they read."""
 
-    steps: list[Step]
+    parts: list[PlanPart]
     constants: list[Any]
     inputs: Sequence[Value]
     outputs: Sequence[Value]
@@ -299,12 +302,12 @@ class Plan:
     def kernels(self) -> list[Kernel]:
         """Every kernel once, in order of first call."""
         found: dict[Kernel, None] = {}
-        for step in self.steps:
-            if isinstance(step, NativeStep):
+        for step in self.parts:
+            if isinstance(step, Segment):
                 found.update((action.kernel, None) for action in walk(step.actions) if isinstance(action, Call))
         return list(found)
 
     @property
-    def host_steps(self) -> list[HostStep]:
+    def host_nodes(self) -> list[HostNode]:
         """The nodes that are not compiled."""
-        return [step for step in self.steps if isinstance(step, HostStep)]
+        return [step for step in self.parts if isinstance(step, HostNode)]

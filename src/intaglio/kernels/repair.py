@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from intaglio.errors import GraphError, ShapeError
 from intaglio.ir.graph import Graph, Node, Value
-from intaglio.kernels.backend import Backend
 from intaglio.kernels.faults import Faults, LoweringError, is_fault
 from intaglio.kernels.lower import lower
-from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
+from intaglio.kernels.plan import Call, HostNode, Kernel, Plan, Segment, walk
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.segment_sizes import unbound_uses
+from intaglio.kernels.target_rules import TargetRules
 
 
 def lower_safely(
-    make: Callable[[], Graph], backend: Backend, faults: Faults, *, assume: bool = True, exact: bool = False
+    make: Callable[[], Graph], rules: TargetRules, faults: Faults, *, assume: bool = True, exact: bool = False
 ) -> Plan:
     """The plan of the graph that `make` gives, each time a fresh one; what `faults` knows of runs in a simpler way.
 
@@ -25,7 +25,7 @@ def lower_safely(
     """
     while not faults.is_hosted:
         try:
-            plan = lower(make(), backend, assume=assume, exact=exact, faults=faults)
+            plan = lower(make(), rules, assume=assume, exact=exact, faults=faults)
             check_plan(plan)
             plan.faults = faults.met
             return plan
@@ -47,13 +47,13 @@ def lower_safely(
 
 
 def check_plan(plan: Plan) -> None:
-    """Raise LoweringError where a step reads what no step before it gives, or a driver a size that it does not know."""
+    """Raise LoweringError where a part reads what no part before it gives, or a driver a size that it does not know."""
     known: set[Value] = set(plan.inputs)
-    for step in plan.steps:
-        _check_known(step.inputs if isinstance(step, NativeStep) else _read_by_host(step.node), known)
-        known.update(step.outputs if isinstance(step, NativeStep) else step.node.outputs)
-        for action, names in unbound_uses(step) if isinstance(step, NativeStep) else ():
-            error = GraphError(f"{action.title or 'a step'} needs {', '.join(sorted(names))} before it is known")
+    for part in plan.parts:
+        _check_known(part.inputs if isinstance(part, Segment) else _read_by_host(part.node), known)
+        known.update(part.outputs if isinstance(part, Segment) else part.node.outputs)
+        for action, names in unbound_uses(part) if isinstance(part, Segment) else ():
+            error = GraphError(f"{action.title or 'a part'} needs {', '.join(sorted(names))} before it is known")
             raise LoweringError(action.nodes, error)
     _check_known(plan.outputs, known)
 
@@ -72,23 +72,23 @@ def _read_by_host(node: Node) -> Iterable[Value | None]:
 def _hosted_plan(graph: Graph, faults: Faults) -> Plan:
     """The plan in which the host runs every node."""
     refusal = Refusal(Cause.FAULT, f"a bug in Intaglio: {faults.met[-1].error}")
-    steps = [HostStep(node, refusal) for node in graph.nodes]
-    return Plan([*steps], [], list(graph.inputs), list(graph.outputs), faults=faults.met)
+    parts = [HostNode(node, refusal) for node in graph.nodes]
+    return Plan([*parts], [], list(graph.inputs), list(graph.outputs), faults=faults.met)
 
 
 def nodes_of_kernels(plan: Plan, refused: Sequence[Kernel]) -> list[tuple[Node, ...]]:
     """The nodes that calls of these kernels serve, call by call."""
     wanted = set(refused)
-    calls = [call for step in _native(plan) for call in walk(step.actions) if isinstance(call, Call)]
+    calls = [call for part in _native(plan) for call in walk(part.actions) if isinstance(call, Call)]
     return [call.nodes for call in calls if call.kernel in wanted]
 
 
-def nodes_of_driver(step: NativeStep, messages: str) -> list[tuple[Node, ...]]:
+def nodes_of_driver(part: Segment, messages: str) -> list[tuple[Node, ...]]:
     """The nodes of the actions that a compiler complains of, where the driver's text tells it the place of each."""
-    actions = list(walk(step.actions))
+    actions = list(walk(part.actions))
     found = sorted({int(place) for place in re.findall(r"\baction(\d+):", messages)})
     return [actions[place].nodes for place in found if place < len(actions) and actions[place].nodes]
 
 
-def _native(plan: Plan) -> Iterator[NativeStep]:
-    return (step for step in plan.steps if isinstance(step, NativeStep))
+def _native(plan: Plan) -> Iterator[Segment]:
+    return (part for part in plan.parts if isinstance(part, Segment))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context
-from intaglio.kernels.program import Program
+from intaglio.kernels.fused import FusedNodes
 from intaglio.kernels.view import View, row_major
-from intaglio.ops.indices import known_integers
+from intaglio.ops.shared.indices import known_integers
 
 
 def scan_axis(node: Node) -> int | None:
@@ -25,5 +25,5 @@ def emit_scan(context: Context, node: Node, parts: tuple[Dim, Dim, Dim]) -> None
         for view in (context.contiguous(node.input), context.allocate(node.output))
     )
     title = f"{node.op.name} -> {node.output.name}: {node.output.type}"
-    program = Program([node], parts, (), {node.input: data}, {node.output: result}, title, scanned=1)
-    context.emit(context.backend.loop_call(program))
+    fused = FusedNodes([node], parts, (), {node.input: data}, {node.output: result}, title, scanned=1)
+    context.emit(context.rules.loop_call(fused))

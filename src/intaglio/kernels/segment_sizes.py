@@ -9,17 +9,17 @@ from intaglio.kernels.plan import (
     Action,
     Allocate,
     Assign,
-    Bind,
     Branch,
     Call,
     Check,
     Fill,
+    FindSizes,
     Grow,
     Move,
-    NativeStep,
     Operand,
     Pair,
     Repeat,
+    Segment,
     Settle,
     Swap,
     operands_of,
@@ -28,27 +28,27 @@ from intaglio.kernels.plan import (
 from intaglio.kernels.view import Buffer
 
 
-def segment_symbols(step: NativeStep) -> list[str]:
+def segment_symbols(segment: Segment) -> list[str]:
     """The symbols whose values the driver reads from `call->dim`, in order."""
     found: set[str] = set()
-    for action in walk(step.actions):
+    for action in walk(segment.actions):
         for dim in _dims(action):
             found |= symbols(dim)
-    return sorted(found - set(step.late))
+    return sorted(found - set(segment.late))
 
 
-def given_dims(step: NativeStep) -> list[Expr]:
+def given_dims(segment: Segment) -> list[Expr]:
     """Every expression of the driver over symbols that it is given alone, each once."""
-    late = set(step.late)
-    all_dims = (dim for action in walk(step.actions) for dim in _counted(action))
+    late = set(segment.late)
+    all_dims = (dim for action in walk(segment.actions) for dim in _counted(action))
     found = dict.fromkeys(dim for dim in all_dims if isinstance(dim, Expr))
     return [dim for dim in found if late.isdisjoint(symbols(dim))]
 
 
-def unbound_uses(step: NativeStep) -> Iterator[tuple[Action, set[str]]]:
+def unbound_uses(segment: Segment) -> Iterator[tuple[Action, set[str]]]:
     """The actions that use symbols to which the driver gives values only behind them, with those symbols."""
-    awaited = set(step.late)
-    for action in walk(step.actions):
+    awaited = set(segment.late)
+    for action in walk(segment.actions):
         if awaited:
             awaited -= {action.counter} if isinstance(action, Repeat) else set()
             early = awaited & set[str]().union(*map(symbols, _dims(action)))
@@ -58,7 +58,7 @@ def unbound_uses(step: NativeStep) -> Iterator[tuple[Action, set[str]]]:
 
 
 def _binds(action: Action) -> set[str]:
-    if isinstance(action, Bind):
+    if isinstance(action, FindSizes):
         return set(action.symbols)
     return {name for name, _ in action.items} if isinstance(action, Assign) else set()
 
@@ -77,7 +77,7 @@ def _counted(action: Action) -> list[Dim]:
     match action:
         case Call():
             found += [size for _, size in action.sizes if not has_choice(size)]
-        case Bind():
+        case FindSizes():
             found += [size for _, size in action.sizes]
         case Fill():
             found += action.items

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from intaglio.ir.dim import Dim, bounds, compare, maximum, minimum, symbols
 from intaglio.ir.graph import Node
-from intaglio.kernels.program import REDUCTIONS
+from intaglio.kernels.fused import REDUCTIONS
 from intaglio.kernels.view import View
-from intaglio.ops.indices import known, known_integers, resolve_axis
 from intaglio.ops.movement import slice_size
+from intaglio.ops.shared.indices import known, known_integers, resolve_axis
 
 ViewRule = Callable[[Node, View], "list[View] | None"]
 """The outputs as views of the input's view, or None where that cannot be (a copy is then made first)."""

@@ -25,7 +25,7 @@ from intaglio.onnx.protobuf import printable, shorten, text
 from intaglio.onnx.schema import NEWEST, defs_has, known_names, normal_domain, resolve
 from intaglio.onnx.scope import Problem
 from intaglio.onnx.wire import split_model
-from intaglio.ops.contrib_layouts import BLOCKED
+from intaglio.ops.contrib.layouts import BLOCKED
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | ModelProto
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -13,6 +14,7 @@ from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.op import Array
 from intaglio.onnx.protobuf import shorten
 from intaglio.onnx.tensors import pack, packed_size
+from intaglio.onnx.wire import LARGE
 
 _PAGE = 4096
 _LINE = 64
@@ -57,6 +59,37 @@ class ExternalTensorWriter(TensorWriter):
 
     def _align(self, step: int) -> None:
         self._file.write(b"\0" * (-self._file.tell() % step))
+
+
+class HeldTensorWriter(TensorWriter):
+    """Leaves the data of large tensors out of their messages, for `intaglio.onnx.wire.joined_model` to put in."""
+
+    def __init__(self) -> None:
+        self._prefix = f"\0{secrets.token_hex(16)}/"
+        self._arrays: dict[str, Array] = {}
+
+    def write(self, name: str, array: Any) -> TensorProto:
+        """The message that holds `array`, or a location for it that nobody can guess."""
+        if from_numpy(array.dtype) is dtypes.STRING or stored_size(array) < LARGE:
+            return super().write(name, array)
+        location = f"{self._prefix}{len(self._arrays)}"
+        self._arrays[location] = array
+        proto = tensor_header(name, array)
+        proto.data_location = TensorProto.EXTERNAL
+        proto.external_data.add(key="location", value=location)
+        return proto
+
+    def data_of(self, message: bytes) -> tuple[bytes, memoryview] | None:
+        """What `joined_model` asks for: a tensor without its data, and the data; None where it has it already."""
+        if not self._arrays:
+            return None
+        proto = TensorProto.FromString(message)
+        array = self._arrays.get(proto.external_data[0].value) if proto.external_data else None
+        if array is None:
+            return None
+        proto.ClearField("data_location")
+        proto.ClearField("external_data")
+        return proto.SerializeToString(deterministic=True), memoryview(raw_bytes(array))
 
 
 def tensor_header(name: str, array: Any) -> TensorProto:

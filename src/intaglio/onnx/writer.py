@@ -23,7 +23,8 @@ from intaglio.onnx.opsets import given_attributes, target_opsets
 from intaglio.onnx.protobuf import shorten
 from intaglio.onnx.reader import ModelInfo
 from intaglio.onnx.schema import find_schema
-from intaglio.onnx.write_tensors import ExternalTensorWriter, TensorWriter, stored_size
+from intaglio.onnx.wire import joined_model
+from intaglio.onnx.write_tensors import ExternalTensorWriter, HeldTensorWriter, TensorWriter, stored_size
 from intaglio.onnx.write_types import type_proto
 
 MESSAGE_LIMIT = 2**31 - 1
@@ -48,8 +49,38 @@ def write_model(graph: Graph, info: ModelInfo | None = None, *, opset: int | Non
     graph = _in_onnx_operators(graph)
     size = stored_bytes(graph)
     if size > MESSAGE_LIMIT:
-        raise LimitError(f"the model's tensors take {size} bytes, more than a message can hold: use external data")
+        raise LimitError(_too_large(size))
     return _GraphWriter(TensorWriter()).model(graph, info, opset)
+
+
+def write_structure(graph: Graph, info: ModelInfo | None = None, *, opset: int | None = None) -> ModelProto:
+    """The graph as a message in which the data of large weights is left out."""
+    return _GraphWriter(HeldTensorWriter()).model(_in_onnx_operators(graph), info, opset)
+
+
+def _too_large(size: int) -> str:
+    return f"the model's tensors take {size} bytes, more than a message can hold: use external data"
+
+
+def _write_whole(
+    graph: Graph,
+    target: Path,
+    info: ModelInfo | None,
+    opset: int | None,
+    finish: Callable[[ModelProto], None] | None,
+) -> None:
+    """Write one file, into which large weights go one after the other."""
+    tensors = HeldTensorWriter()
+    model = _GraphWriter(tensors).model(graph, info, opset)
+    if finish is not None:
+        finish(model)
+    pieces = joined_model(_serialize(model), tensors.data_of)
+    if sum(map(len, pieces)) > MESSAGE_LIMIT:
+        raise LimitError(_too_large(sum(map(len, pieces))))
+    with temporary_file(target) as (file, keep):
+        for piece in pieces:
+            file.write(piece)
+        keep()
 
 
 def save_model(
@@ -71,10 +102,9 @@ def save_model(
     threshold = _threshold(graph, external_data)
     if threshold is None:
         check_target(target)
-        whole = write_model(graph, info, opset=opset)
-        if finish is not None:
-            finish(whole)
-        _write_atomically(target, _serialize(whole))
+        if stored_bytes(graph) > MESSAGE_LIMIT:
+            raise LimitError(_too_large(stored_bytes(graph)))
+        _write_whole(graph, target, info, opset, finish)
         return
     data_target = target.with_name(target.name + ".data")
     check_target(target)

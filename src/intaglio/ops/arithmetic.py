@@ -17,11 +17,11 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
-from intaglio.ir.op import Array, Op, Work
+from intaglio.ir.op import Array, Op, Rows, Work
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.cast import convert
 from intaglio.ops.control import Scan, scan_slice
-from intaglio.ops.elementwise import (
+from intaglio.ops.shared.elementwise import (
     FLOATS,
     INTEGERS,
     NUMBERS,
@@ -33,7 +33,7 @@ from intaglio.ops.elementwise import (
     compute_wide,
     map_sizes,
 )
-from intaglio.ops.indices import known_integers, need_single, resolve_axis, zeros_like
+from intaglio.ops.shared.indices import known_integers, need_single, resolve_axis, zeros_like
 
 Gradients = Sequence[Value | None]
 
@@ -173,7 +173,7 @@ class Pow(Op):
             return convert(np.asarray(_float_power(X.astype(np.float64), Y.astype(np.float64))), base)
 
     def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
-        from intaglio.ops.gradient import unbroadcast
+        from intaglio.ops.shared.gradient import unbroadcast
 
         (X, Y), Z, bar = inputs, outputs[0], output_bars[0]
         X_bar = unbroadcast(b, bar * _power_slope(b, X, Y), X)
@@ -399,6 +399,8 @@ def _axis_number(axis: Array, rank: int, error: type[IntaglioError] = OperatorEr
 class CumSum(Cumulative):
     """The running sum along an axis."""
 
+    keeps_rows = Rows.BY_AXES
+
     work = Work.LINEAR
 
     def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
@@ -408,6 +410,8 @@ class CumSum(Cumulative):
 
 class CumProd(Cumulative):
     """The running product along an axis."""
+
+    keeps_rows = Rows.BY_AXES
 
     total: ClassVar[np.ufunc] = np.multiply
 

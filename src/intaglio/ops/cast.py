@@ -15,8 +15,8 @@ from intaglio.ir.dtype import BOOL, FLOAT8E8M0, INT32, STRING, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import Type
-from intaglio.ops.elementwise import map_sizes
-from intaglio.ops.indices import numbered_dtype
+from intaglio.ops.shared.elementwise import map_sizes
+from intaglio.ops.shared.indices import numbered_dtype
 
 _SATURATING = ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")
 _FINITE = ("float6e2m3", "float6e3m2", "float4e2m1")  # without infinity and NaN: they always saturate

@@ -19,8 +19,8 @@ from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op, output_count
 from intaglio.ir.resize import own_symbols
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
-from intaglio.ops.indices import join_types, known, resolve_axis, unify
-from intaglio.ops.unrun import known_sizes, size_of
+from intaglio.ops.shared.body_sizes import known_sizes, size_of
+from intaglio.ops.shared.indices import join_types, known, resolve_axis, unify
 
 
 class If(Op):

@@ -6,14 +6,6 @@ from intaglio.ops import arithmetic as arithmetic
 from intaglio.ops import attention as attention
 from intaglio.ops import cast as cast
 from intaglio.ops import contrib as contrib
-from intaglio.ops import contrib_attention as contrib_attention
-from intaglio.ops import contrib_experts as contrib_experts
-from intaglio.ops import contrib_gated as contrib_gated
-from intaglio.ops import contrib_group_attention as contrib_group_attention
-from intaglio.ops import contrib_layouts as contrib_layouts
-from intaglio.ops import contrib_quantize as contrib_quantize
-from intaglio.ops import contrib_recurrent as contrib_recurrent
-from intaglio.ops import contrib_tensor as contrib_tensor
 from intaglio.ops import control as control
 from intaglio.ops import convolution as convolution
 from intaglio.ops import einsum as einsum

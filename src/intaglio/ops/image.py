@@ -13,7 +13,7 @@ from intaglio.ir.dtype import UINT8
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import need_rank
+from intaglio.ops.shared.indices import need_rank
 
 FORMATS = ("BMP", "DIB", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
 PIXEL_LIMIT = 1 << 28

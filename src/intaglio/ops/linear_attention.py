@@ -17,10 +17,10 @@ from intaglio.ir.requirements import need_multiple, need_stretch
 from intaglio.ir.types import TensorType
 from intaglio.ops.attention import check_heads, group_size, guarded_softmax, precision_of, repeat_heads
 from intaglio.ops.control import Scan
-from intaglio.ops.indices import same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import cast, known_shape, like, require_equal, require_float, require_shape, wide
-from intaglio.ops.products import matrix_product
+from intaglio.ops.shared.indices import same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import cast, known_shape, like, require_equal, require_float, require_shape, wide
+from intaglio.ops.shared.products import matrix_product
 
 UPDATE_RULES = ("linear", "gated", "delta", "gated_delta")
 

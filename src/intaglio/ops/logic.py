@@ -14,9 +14,9 @@ from intaglio.ir.dtype import BOOL, DType
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Work
 from intaglio.ir.types import TensorType, Type
-from intaglio.ops.elementwise import BOOLS, NUMBERS, Binary, Elementwise, broadcast_shape, map_sizes
-from intaglio.ops.gradient import unbroadcast
-from intaglio.ops.indices import same_dtype
+from intaglio.ops.shared.elementwise import BOOLS, NUMBERS, Binary, Elementwise, broadcast_shape, map_sizes
+from intaglio.ops.shared.gradient import unbroadcast
+from intaglio.ops.shared.indices import same_dtype
 
 
 class Comparison(Binary, abstract=True):

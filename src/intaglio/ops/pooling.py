@@ -15,16 +15,23 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.convolution import are_covered, windows_bar
-from intaglio.ops.gradient import root
-from intaglio.ops.indices import check_size, known, same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.open_windows import run_time_pads
-from intaglio.ops.operand import cast, ints, known_shape, like, require_equal, require_float, spatial_axes, wide
-from intaglio.ops.window import Window, pad_for_windows, pad_width, resolve_transposed_windows, resolve_windows, slide
+from intaglio.ops.shared.gradient import root
+from intaglio.ops.shared.indices import check_size, known, same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.open_windows import run_time_pads
+from intaglio.ops.shared.operand import cast, ints, known_shape, like, require_equal, require_float, spatial_axes, wide
+from intaglio.ops.shared.window import (
+    Window,
+    pad_for_windows,
+    pad_width,
+    resolve_transposed_windows,
+    resolve_windows,
+    slide,
+)
 
 
 class _Windows(Op, abstract=True):
@@ -58,6 +65,8 @@ def kernel_axes(windows: Sequence[Window]) -> tuple[int, ...]:
 
 class MaxPool(_Pool):
     """The maximum of each window, and its place in X flattened (by columns where `storage_order` is 1)."""
+
+    keeps_rows = Rows.FIRST
 
     chooses_from = 1
     output_names = ("Y", "Indices")
@@ -180,6 +189,8 @@ class MaxPoolGradient(_Windows):
 class AveragePool(_Pool):
     """The mean of each window, of its elements inside X only unless `count_include_pad`."""
 
+    keeps_rows = Rows.FIRST
+
     count_include_pad: int = 0
 
     def reference(self, X: Array) -> Array:
@@ -239,6 +250,8 @@ class AveragePool(_Pool):
 class LpPool(_Pool):
     """The p-norm of each window."""
 
+    keeps_rows = Rows.FIRST
+
     p: int = 2
 
     def infer(self, X: Value) -> TensorType:
@@ -280,6 +293,8 @@ class _GlobalPool(Op, abstract=True):
 class GlobalAveragePool(_GlobalPool):
     """The mean over all spatial axes."""
 
+    keeps_rows = Rows.FIRST
+
     def expand(self, b: Builder, X: Value) -> Value:
         return b.ReduceMean(X, spatial_axes(X), noop_with_empty_axes=1)
 
@@ -287,12 +302,16 @@ class GlobalAveragePool(_GlobalPool):
 class GlobalMaxPool(_GlobalPool):
     """The maximum over all spatial axes."""
 
+    keeps_rows = Rows.FIRST
+
     def expand(self, b: Builder, X: Value) -> Value:
         return b.ReduceMax(X, spatial_axes(X), noop_with_empty_axes=1)
 
 
 class GlobalLpPool(_GlobalPool):
     """The p-norm over all spatial axes."""
+
+    keeps_rows = Rows.FIRST
 
     p: int = 2
 

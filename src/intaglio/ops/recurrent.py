@@ -14,12 +14,20 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import INT32
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import same_dtype
-from intaglio.ops.indices import wide as widen
-from intaglio.ops.operand import known_shape, like, require_equal, require_float, require_shape
-from intaglio.ops.recurrent_scan import Multiply, Step, activation, gru_step, lstm_step, rnn_step, scan_layer
+from intaglio.ops.shared.indices import same_dtype
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import known_shape, like, require_equal, require_float, require_shape
+from intaglio.ops.shared.recurrent_scan import (
+    CellFunction,
+    Multiply,
+    activation,
+    gru_step,
+    lstm_step,
+    rnn_step,
+    scan_layer,
+)
 
 T = TypeVar("T")
 Activation: TypeAlias = Callable[[Array], Array]
@@ -254,7 +262,7 @@ class _Recurrent(RecurrentAttributes, abstract=True):
         """The states after one time step; the first of them is the output."""
         raise NotImplementedError
 
-    def scan_step(self) -> Step:
+    def scan_step(self) -> CellFunction:
         """A time step as operators."""
         raise NotImplementedError
 
@@ -278,10 +286,12 @@ def _checked_lengths(lengths: Array, steps: int) -> Array:
 class RNN(_Recurrent):
     """A layer whose hidden state is f(x W' + h R' + b)."""
 
+    keeps_rows = Rows.RECURRENT
+
     output_names = ("Y", "Y_h")
     activations: tuple[str, ...] = ("Tanh", "Tanh")
 
-    def scan_step(self) -> Step:
+    def scan_step(self) -> CellFunction:
         return rnn_step
 
     def step(
@@ -300,13 +310,15 @@ class RNN(_Recurrent):
 class GRU(_Recurrent):
     """A layer with an update and a reset gate."""
 
+    keeps_rows = Rows.RECURRENT
+
     output_names = ("Y", "Y_h")
     linear_before_reset: int = 0
 
     gates = 3
     defaults = ("Sigmoid", "Tanh")
 
-    def scan_step(self) -> Step:
+    def scan_step(self) -> CellFunction:
         return partial(gru_step, linear_before_reset=bool(self.linear_before_reset))
 
     def step(
@@ -331,6 +343,8 @@ class GRU(_Recurrent):
 
 class LSTM(_Recurrent):
     """A layer with a cell and input, output and forget gates, which may look at the cell through peepholes."""
+
+    keeps_rows = Rows.RECURRENT
 
     output_names = ("Y", "Y_h", "Y_c")
     input_forget: int = 0
@@ -383,7 +397,7 @@ class LSTM(_Recurrent):
     ) -> Any:
         return self.scan(b, (X, W, R, B, sequence_lens, P), (initial_h, initial_c))
 
-    def scan_step(self) -> Step:
+    def scan_step(self) -> CellFunction:
         return partial(lstm_step, input_forget=bool(self.input_forget))
 
     def step(

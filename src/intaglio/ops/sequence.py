@@ -16,7 +16,7 @@ from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array, Op, output_count
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 from intaglio.ops.control import outside, retype, seen
-from intaglio.ops.indices import (
+from intaglio.ops.shared.indices import (
     integers,
     join_types,
     known_integers,

@@ -16,11 +16,11 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import OPERATORS, Array, Op
 from intaglio.ir.requirements import need_at_most, need_equal
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size, known, need_integers, need_single, numbered_dtype, resolve_axis
-from intaglio.ops.indices import wide as widen
 from intaglio.ops.linear import swap_last
-from intaglio.ops.operand import cast, known_shape, like, require_equal, require_float
-from intaglio.ops.sampling import count_up, size_of
+from intaglio.ops.shared.indices import check_size, known, need_integers, need_single, numbered_dtype, resolve_axis
+from intaglio.ops.shared.indices import wide as widen
+from intaglio.ops.shared.operand import cast, known_shape, like, require_equal, require_float
+from intaglio.ops.shared.sampling import count_up, size_of
 
 
 class Det(Op):

@@ -16,8 +16,8 @@ from intaglio.ir.dtype import BOOL, FLOAT32, INT64, STRING
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size, need_rank
-from intaglio.ops.regex import compile_pattern
+from intaglio.ops.shared.indices import check_size, need_rank
+from intaglio.ops.shared.regex import compile_pattern
 
 LENGTH_LIMIT = 1 << 26
 """No string grows longer than this: a chain of concatenations doubles it with each link."""

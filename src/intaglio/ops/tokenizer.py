@@ -13,8 +13,8 @@ from intaglio.ir import dim as dims
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size, need_rank
-from intaglio.ops.regex_search import Searcher, compile_search
+from intaglio.ops.shared.indices import check_size, need_rank
+from intaglio.ops.shared.regex_search import Searcher, compile_search
 from intaglio.ops.text import need_strings, strings
 
 START, END = "\x02", "\x03"

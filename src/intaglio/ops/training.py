@@ -13,8 +13,8 @@ from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Op, output_count
 from intaglio.ir.types import Type
-from intaglio.ops.indices import same_dtype
-from intaglio.ops.operand import cast, require_shape
+from intaglio.ops.shared.indices import same_dtype
+from intaglio.ops.shared.operand import cast, require_shape
 
 
 class _Optimizer(Op, abstract=True):

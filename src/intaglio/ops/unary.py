@@ -13,7 +13,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Work
 from intaglio.ir.types import Type
-from intaglio.ops.elementwise import INTEGERS, NUMBERS, Predicate, UnaryInput, UnaryX
+from intaglio.ops.shared.elementwise import INTEGERS, NUMBERS, Predicate, UnaryInput, UnaryX
 
 Gradients = Sequence[Value | None]
 

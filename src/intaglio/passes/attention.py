@@ -49,7 +49,11 @@ def attention(b: Builder, node: Node) -> Result:
 
 def _attention(b: Builder, q: Value, keys: Value, v: Value, mask: Value | None, scale: float) -> Value | Refusal:
     problem = _problem(q, keys, v, mask) or ("" if is_attribute(scale, q) else TOO_SHORT)
-    return Refusal(problem) if problem else b.Attention(q, b.Transpose(keys, perm=(0, 1, 3, 2)), v, mask, scale=scale)
+    if problem:
+        return Refusal(problem)
+    # ONNX's operator takes masks of two axes and more.
+    rows = b.Unsqueeze(mask, [0]) if mask is not None and mask.rank == 1 else mask
+    return b.Attention(q, b.Transpose(keys, perm=(0, 1, 3, 2)), v, rows, scale=scale)
 
 
 def _unscaled(value: Value) -> tuple[Value, float]:

@@ -11,7 +11,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
 from intaglio.ops.convolution import Conv
-from intaglio.ops.window import Window
+from intaglio.ops.shared.window import Window
 from intaglio.passes.batchnorm import affine_of
 from intaglio.passes.driver import Result, rule
 from intaglio.passes.match import pair, produced, rank_of, same_type

@@ -12,9 +12,11 @@ import numpy as np
 from intaglio.errors import IntaglioError
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
-from intaglio.ir.op import Work
+from intaglio.ir.op import Array, Work
 from intaglio.ir.types import TensorType, Type
+from intaglio.ops.counting import amount
 from intaglio.ops.evaluate import run_node
+from intaglio.ops.shape import ConstantOfShape
 from intaglio.passes.driver import ANY, Refusal, Result, rule
 
 SMALL = 64 * 1024
@@ -32,11 +34,14 @@ BYTES_A_SECOND, OPERATIONS_A_SECOND = 2e8, 1e9
 
 
 class Budget:
-    """What is left for folding one graph."""
+    """What is left for folding one graph; `largest` bounds a result, `repeats` says whether repeated elements count."""
 
-    def __init__(self) -> None:
-        self.seconds = SECONDS
-        self.bytes = GROWN
+    def __init__(
+        self, seconds: float | None = None, grown: int | None = None, largest: int = LARGEST, *, repeats: bool = False
+    ) -> None:
+        self.seconds = self.all_seconds = SECONDS if seconds is None else seconds
+        self.bytes = self.all_bytes = GROWN if grown is None else grown
+        self.largest, self.repeats = largest, repeats
 
 
 class _Active(threading.local):
@@ -47,9 +52,9 @@ _active = _Active()
 
 
 @contextmanager
-def budget() -> Generator[None]:
+def budget(given: Budget | None = None) -> Generator[None]:
     """Within this context all folded nodes share one budget; outside of it each has its own."""
-    outer, _active.budget = _active.budget, Budget()
+    outer, _active.budget = _active.budget, given or Budget()
     try:
         yield
     finally:
@@ -64,14 +69,23 @@ def fold(b: Builder, node: Node) -> Result:
         return None
     if node.op.is_random or any(True for _ in node.op.subgraphs()):
         return None
-    reason = _spend(node, inputs, _active.budget or Budget())
+    left = _active.budget or Budget()
+    reason = _spend(node, inputs, left)
     if reason:
         return Refusal(reason)
+    if left.repeats and isinstance(node.op, ConstantOfShape):
+        return b.constant(_repeated(node.op, inputs[0]), name=node.output.name)
     try:
         results = run_node(node, {})
     except (IntaglioError, MemoryError) as error:
         return Refusal(f"it cannot be computed: {error}")
     return _constants(b, node, results)
+
+
+def _repeated(op: ConstantOfShape, shape: Value) -> Array:
+    """The result of ConstantOfShape, which takes no memory beyond one element."""
+    element = op.reference(np.ones(0, np.int64))
+    return np.broadcast_to(element, tuple(np.asarray(shape.constant).tolist()))
 
 
 def _spend(node: Node, inputs: Sequence[Value], left: Budget) -> str:
@@ -86,12 +100,12 @@ def _spend(node: Node, inputs: Sequence[Value], left: Budget) -> str:
     grown = largest if largest > max(SMALL, GROWTH * given) else 0
     if seconds == math.inf:
         return f"{node.op.name} of {given} bytes may take long"
-    if largest > LARGEST or grown > (0 if node.op.repeats else left.bytes):
-        return (
-            f"the result would have {largest} bytes, from {given}; {left.bytes} of {GROWN} are left for larger results"
-        )
+    if largest > left.largest or grown > (0 if node.op.repeats and not left.repeats else left.bytes):
+        rest = f"{left.bytes} of {left.all_bytes} are left for larger results"
+        return f"the result would have {largest} bytes, from {given}; {rest}"
     if seconds > left.seconds:
-        return f"it would take about {seconds:.1f} s, of {SECONDS:.0f} s for folding {left.seconds:.1f} s are left"
+        whole = f"{left.all_seconds:.0f} s"
+        return f"it would take about {seconds:.1f} s, of {whole} for folding {left.seconds:.1f} s are left"
     left.seconds -= seconds
     left.bytes -= grown
     return ""
@@ -111,11 +125,8 @@ def _multiplications(node: Node) -> int | None:
     """How many multiplications a product or a convolution takes."""
     if node.op.domain or node.op.name not in ("Conv", "Gemm", "MatMul") or not node.output.tensor.is_static:
         return None
-    results = math.prod(int(size) for size in node.output.shape)
-    if node.op.name == "Conv":
-        return results * math.prod(int(size) for size in node.needed(1).shape[1:])
-    depth = node.input.shape[0 if node.op.name == "Gemm" and node.op.transA else -1]
-    return results * int(depth)
+    macs = amount(node).macs
+    return macs if isinstance(macs, int) else None
 
 
 def size_in_bytes(type: Type) -> int | None:

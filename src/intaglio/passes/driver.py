@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from intaglio.errors import GraphError, IntaglioError
 from intaglio.ir.build import Builder, infer_node
-from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.graph import Graph, Node, Value, replace_use
 from intaglio.ir.limits import check_time
 from intaglio.ir.op import OPERATORS, Op
 from intaglio.ir.origin import Origin
@@ -45,6 +45,9 @@ class Refusal:
 
 Stays: TypeAlias = Callable[[Node], bool]
 """Says which nodes must be neither replaced nor removed."""
+
+Allows: TypeAlias = Callable[[Node], bool]
+"""Says which nodes a rule may add."""
 
 Result: TypeAlias = Value | tuple[Value, ...] | Refusal | None
 RuleFunction: TypeAlias = Callable[[Builder, Node], Result]
@@ -111,9 +114,24 @@ def nothing_stays(node: Node) -> bool:
     return False
 
 
-def rewrite(graph: Graph, rules: Iterable[Rule], steps: int | None = None, stays: Stays = nothing_stays) -> Outcome:
-    """Apply the rules everywhere, also in subgraphs, until nothing changes or `steps` rewrites were made."""
-    return _Driver(graph, rules, steps, stays).run()
+def all_allowed(node: Node) -> bool:
+    """Every node may be added."""
+    del node
+    return True
+
+
+def rewrite(
+    graph: Graph,
+    rules: Iterable[Rule],
+    steps: int | None = None,
+    stays: Stays = nothing_stays,
+    allows: Allows = all_allowed,
+) -> Outcome:
+    """Apply the rules everywhere, also in subgraphs, until nothing changes or `steps` rewrites were made.
+
+    A rule that would add a node which is not allowed does not apply.
+    """
+    return _Driver(graph, rules, steps, stays, allows).run()
 
 
 class _Recorder(Builder):
@@ -145,9 +163,10 @@ class _Recorder(Builder):
 
 
 class _Driver:
-    def __init__(self, graph: Graph, rules: Iterable[Rule], steps: int | None, stays: Stays) -> None:
+    def __init__(self, graph: Graph, rules: Iterable[Rule], steps: int | None, stays: Stays, allows: Allows) -> None:
         self.graph = graph
         self.stays = stays
+        self.allows = allows
         self.outcome = Outcome()
         self.steps = steps if steps is not None else STEPS_PER_NODE * (sum(1 for _ in graph.all_nodes()) + 10)
         self.retype = False
@@ -209,6 +228,7 @@ class _Driver:
             _check_types(each, node, result)
             if each.fuses:
                 result = _outside_reader(node, builder.added) or result
+            result = self.not_allowed(builder.added) or result
         if isinstance(result, Refusal):
             self.outcome.refused.append(Event(each.name, place, result.reason, each.changes_rounding))
         if not isinstance(result, tuple) or not self.replace(node, result):
@@ -217,6 +237,13 @@ class _Driver:
         self.outcome.applied.append(Event(each.name, place, changes_rounding=each.changes_rounding))
         self.outcome.is_complete = len(self.outcome.applied) < self.steps
         return [*builder.added, *(reader for value in result for reader in value.readers)]
+
+    def not_allowed(self, added: Sequence[Node]) -> Refusal | None:
+        """A refusal where a rule has added what may not be there."""
+        if self.allows is all_allowed:
+            return None
+        names = [new.op.name for new in added if new.graph is not None and not self.allows(new)]
+        return Refusal(f"{names[0]} may not be added here") if names else None
 
     def replace(self, node: Node, values: tuple[Value, ...]) -> bool:
         """Put values in the place of a node's outputs; False where that would change nothing."""
@@ -289,7 +316,7 @@ def replace_value(graph: Graph, old: Value, new: Value) -> bool:
         return True
     others = [(user, position) for user, position in old.uses if user is not graph]
     for user, position in others:
-        user.set_input(position, new)
+        replace_use(user, position, new)
     producer = old.producer
     if producer is None or producer.op.name == "Identity" or producer.graph is not graph:
         return bool(others)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Node, Value
-from intaglio.ops.indices import resolve_axis
+from intaglio.ops.shared.indices import resolve_axis
 from intaglio.passes.driver import Result, rule
 from intaglio.passes.match import integers, rank_of
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from intaglio.ir import dim as dims
+from intaglio.ir import substitution
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
@@ -136,11 +137,11 @@ def _settled_atom(atom: dims.Atom) -> Dim:
         for cut, whole in (operands, operands[::-1]):
             if any(cut == dims.minimum(bound, whole) for bound in _cuts(cut)):
                 return whole
-    return dims.substitute(dims.Expr((((dims.Call(atom.function, operands),), 1),)), {})
+    return substitution.substitute(dims.Expr((((dims.DimFunction(atom.function, operands),), 1),)), {})
 
 
 def _cuts(dim: Dim) -> list[int]:
     """The c of at least 1 where the dimension is min(c, n)."""
     atoms = dim.terms[0][0] if isinstance(dim, dims.Expr) and len(dim.terms) == 1 else ()
-    calls = [atom for atom in atoms if isinstance(atom, dims.Call) and atom.function == "min"]
+    calls = [atom for atom in atoms if isinstance(atom, dims.DimFunction) and atom.function == "min"]
     return [side for call in calls for side in (call.left, call.right) if isinstance(side, int) and side >= 1]

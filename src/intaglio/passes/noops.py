@@ -8,7 +8,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node
-from intaglio.ops.indices import known
+from intaglio.ops.shared.indices import known
 from intaglio.passes.driver import Result, rule
 from intaglio.passes.match import axes_of, integers, produced, rank_of, same_type
 from intaglio.passes.shapes import is_of_same_size, reshape_target

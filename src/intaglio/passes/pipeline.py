@@ -5,17 +5,19 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 
 from intaglio.errors import InputError
 from intaglio.ir.graph import Graph, Value
 from intaglio.passes import (
     activations,
+    affine,
     algebra,
     attention,
     batchnorm,
     branches,
+    compact,
     constants,
     control,
     gathers,
@@ -27,7 +29,18 @@ from intaglio.passes import (
     shapes,
 )
 from intaglio.passes.deadcode import remove_dead_code
-from intaglio.passes.driver import Event, Outcome, Rule, Stays, nothing_stays, rewrite, rules_of
+from intaglio.passes.driver import (
+    Allows,
+    Event,
+    Outcome,
+    Rule,
+    Stays,
+    all_allowed,
+    nothing_stays,
+    rewrite,
+    rules_of,
+)
+from intaglio.passes.duplicates import merge_equal_constants
 from intaglio.passes.loops import simplify_loops
 from intaglio.passes.subexpressions import merge_common_subexpressions
 
@@ -44,12 +57,18 @@ class Pass:
     rules: tuple[Rule, ...] = ()
     function: Callable[[Graph, Stays], Outcome] | None = None
 
-    def run(self, graph: Graph, exact: bool = False, stays: Stays = nothing_stays) -> Outcome:
+    def without(self, *rules: str) -> Pass:
+        """The pass without some of its rules."""
+        return replace(self, rules=tuple(rule for rule in self.rules if rule.name not in rules))
+
+    def run(
+        self, graph: Graph, exact: bool = False, stays: Stays = nothing_stays, allows: Allows = all_allowed
+    ) -> Outcome:
         """Apply the step; with `exact` the rules that may change rounding are left out."""
         if self.function is not None:
             return self.function(graph, stays)
         rules = [rule for rule in self.rules if not (exact and rule.changes_rounding)]
-        return rewrite(graph, rules, stays=stays)
+        return rewrite(graph, rules, stays=stays, allows=allows)
 
 
 def _rewriting(name: str, module: ModuleType, reason: str) -> Pass:
@@ -81,6 +100,14 @@ PIPELINE: tuple[Pass, ...] = (
     _rewriting("recognise-activations", activations, "last of the patterns: its rules are the least specific"),
 )
 """What `simplify` runs, in this order, and again until nothing changes."""
+
+FOR_FILES: tuple[Pass, ...] = (
+    Pass("equal-constants", "first: what reads them is equal too then", function=merge_equal_constants),
+    *(each.without("transpose-of-concat") for each in PIPELINE if each.name != "integer-arithmetic"),
+    _rewriting("fold-affine", affine, "after normalisations and patterns, which look for the factors that it takes"),
+    _rewriting("compact", compact, "last: the patterns know the longer spelling"),
+)
+"""What makes a graph that is written for others small; it has no passes for the sake of our own kernels."""
 
 _PATTERNS = (
     "fold-shapes", "fold-constants", "remove-noops", "common-subexpressions", "algebra", "recognise-gelu",
@@ -138,19 +165,24 @@ def simplify(
     exact: bool = False,
     pipeline: Sequence[Pass] = PIPELINE,
     stays: Stays = nothing_stays,
+    allows: Allows = all_allowed,
+    budget: constants.Budget | None = None,
 ) -> Report:
     """Rewrite the graph in place to a simpler one with the same meaning, and report what was done.
 
     `disable` names passes to leave out; `exact` leaves out the rules that can change the rounding of a result. A node
-    that `stays` is neither replaced nor removed.
+    that `stays` is neither replaced nor removed, and rules add no node but what the caller `allows`. `budget` is what
+    folding of constants may cost.
     Raises InputError for a name that no pass has.
     """
     _check_names(disable, pipeline)
     report = Report(nodes_before=_count(graph))
-    with constants.budget():
+    with constants.budget(budget):
         while report.rounds < ROUNDS:
             report.rounds += 1
-            outcomes = [(each.name, each.run(graph, exact, stays)) for each in pipeline if each.name not in disable]
+            outcomes = [
+                (each.name, each.run(graph, exact, stays, allows)) for each in pipeline if each.name not in disable
+            ]
             for name, outcome in outcomes:
                 report.add(name, outcome)
             if not any(outcome.has_changes for _, outcome in outcomes):

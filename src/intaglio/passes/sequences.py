@@ -14,7 +14,7 @@ from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Tensor
 from intaglio.ir.types import SequenceType, TensorType
-from intaglio.ops.indices import known
+from intaglio.ops.shared.indices import known
 from intaglio.passes.driver import Refusal, Result, rule
 from intaglio.passes.match import integers, produced, rank_of
 

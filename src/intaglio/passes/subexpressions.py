@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, substitute
+from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import renamed_sizes, rewrite_sizes
+from intaglio.ir.substitution import substitute
 from intaglio.passes.driver import Event, Outcome, Stays, is_dead, nothing_stays, remove_dead, replace_value
 
 CONTENT_LIMIT = 1024

@@ -23,19 +23,17 @@ from intaglio import garbage
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.graph import Graph
 from intaglio.record import Record
+from intaglio.runtime.engine.engine import LOAD_OPTIONS
 from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.model import Model
-from intaglio.torch.background import BackgroundProgram, Pending
+from intaglio.torch.background import BackgroundGraph, Pending
 from intaglio.torch.decompositions import decompositions
 from intaglio.torch.partition import Classified, classify, is_size
-from intaglio.torch.program import Assembly, LateModel, ModelStep, Program, returned_nodes
 from intaglio.torch.report import CompiledGraph, amend, note
+from intaglio.torch.runnable import Assembly, LateModel, ModelInstruction, RunnableGraph, returned_nodes
 from intaglio.torch.strides import take_strides, tell_strides
 from intaglio.torch.translate import operator_name
 from intaglio.torch.views import seen_nodes
-
-LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "quick", "strict", "implementations", "limits")
-
 
 OWN_OPTIONS = ("fallback", "freeze", "eager", "background")
 
@@ -148,7 +146,7 @@ def _compile_graph(
         take_strides(module, example_inputs, seen)
     fixed = None if "threads" in dict(options.load) else threads
 
-    def assemble(frozen: Mapping[Any, torch.Tensor] | None) -> Program:
+    def assemble(frozen: Mapping[Any, torch.Tensor] | None) -> RunnableGraph:
         assembly = Assembly(module, classified, make, seen, frozen, kind == "backward")
         program = assembly.program()
         program.threads = fixed
@@ -160,14 +158,14 @@ def _compile_graph(
     if places:
         nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
         note(_graph_report(kind, module, None, classified, time.perf_counter() - begin))
-        return FrozenProgram(lambda tensors: assemble({nodes[p]: t for p, t in tensors.items()}), places)
+        return FrozenGraph(lambda tensors: assemble({nodes[p]: t for p, t in tensors.items()}), places)
     program = assemble(None)
     noted = _graph_report(kind, module, program, classified, time.perf_counter() - begin)
     if pending is None:
         note(noted)
         return program
     shown = note(replace(noted, is_pending=True))
-    return BackgroundProgram(
+    return BackgroundGraph(
         module, program, pending, lambda models: amend(shown, replace(noted, host=tuple(_host_nodes(models))))
     )
 
@@ -179,12 +177,12 @@ def _static_places() -> tuple[int, ...]:
     return () if metadata is None else tuple(metadata.static_input_indices)
 
 
-class FrozenProgram:
+class FrozenGraph:
     """A program with weights as constants, made at the first call and again where PyTorch counts a change of them."""
 
-    def __init__(self, make: Callable[[Mapping[int, torch.Tensor]], Program], places: Sequence[int]) -> None:
+    def __init__(self, make: Callable[[Mapping[int, torch.Tensor]], RunnableGraph], places: Sequence[int]) -> None:
         self._make, self._places = make, tuple(places)
-        self._program: Program | None = None
+        self._program: RunnableGraph | None = None
         self._seen: list[tuple[int, int]] = []
         self._boxed_call = True
 
@@ -213,19 +211,15 @@ def _visible(kind: str) -> int | None:
 
 
 def _graph_report(
-    kind: str, module: GraphModule, program: Program | None, classified: Classified, seconds: float
+    kind: str, module: GraphModule, program: RunnableGraph | None, classified: Classified, seconds: float
 ) -> CompiledGraph:
     calls = [node for node in module.graph.nodes if node.op == "call_function" and not is_size(node)]
     listed = [each for each in calls if "getitem" not in operator_name(each)]
     eager = tuple((operator_name(n), classified.eager[n]) for n in listed if n in classified.eager)
-    models = [step.model for step in program.steps if isinstance(step, ModelStep)] if program is not None else []
+    models = [step.model for step in program.steps if isinstance(step, ModelInstruction)] if program is not None else []
     made = [model for model in models if isinstance(model, Model)]
     return CompiledGraph(kind, len(listed) - len(eager), len(models), eager, tuple(_host_nodes(made)), seconds)
 
 
 def _host_nodes(models: Sequence[Model]) -> list[str]:
-    found: list[str] = []
-    for model in models:
-        plan = getattr(model._main.engine, "plan", None)  # pyright: ignore[reportPrivateUsage]
-        found += [f"{step.node.origin}: {step.refusal}" for step in plan.host_steps] if plan is not None else []
-    return found
+    return [reason for model in models for reason in model.host_reasons()]

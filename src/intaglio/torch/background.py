@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from intaglio.runtime.model.model import Model
-from intaglio.torch.model_step import LateModel
+from intaglio.torch.model_instruction import LateModel
 
 
 @cache
@@ -42,7 +42,7 @@ class Pending:
         return [future.result() for future in self._futures]
 
 
-class BackgroundProgram:
+class BackgroundGraph:
     """Runs a graph by PyTorch until `pending` is done, and by `program` from then on; `ready` is told of the models."""
 
     def __init__(

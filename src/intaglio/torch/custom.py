@@ -9,13 +9,12 @@ from typing import Any
 import torch
 
 from intaglio.errors import InputError, UnsupportedError
-from intaglio.ir.dim import Call as DimCall
-from intaglio.ir.dim import Dim, Symbol
+from intaglio.ir.dim import Dim, DimFunction, Symbol
 from intaglio.ir.types import TensorType
 from intaglio.runtime.engine.binding import lone_symbol
 from intaglio.runtime.model.model import Model
 from intaglio.runtime.model.tensors import tensor_of
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.translate import CUSTOM
 from intaglio.torch.types import from_dtype
 
@@ -35,7 +34,7 @@ def operator(name: str) -> Callable[[Translate], Translate]:
         raise InputError(f"there is no operator {name!r}; register it with torch.library first: 'namespace::name'")
 
     def enter(translate: Translate) -> Translate:
-        def rule(call: Call, *arguments: Any, **named: Any) -> Any:
+        def rule(call: AtenCall, *arguments: Any, **named: Any) -> Any:
             return translate(call.b, *arguments, **named)
 
         CUSTOM[f"{space}.{packet}.{overload or 'default'}"] = rule
@@ -103,7 +102,7 @@ def _size(dim: Dim, sizes: Mapping[str, Any]) -> Any:
     return total
 
 
-def _atom(atom: Symbol | DimCall, sizes: Mapping[str, Any]) -> Any:
+def _atom(atom: Symbol | DimFunction, sizes: Mapping[str, Any]) -> Any:
     if isinstance(atom, Symbol):
         if atom.name not in sizes:
             raise UnsupportedError(f"the size {atom.name} of an output, which only a run tells")

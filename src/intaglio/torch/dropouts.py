@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.translate import CUSTOM
 
 
@@ -26,7 +26,7 @@ def _(x: torch.Tensor, p: float) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-def _dropout(call: Call, x: Value, p: float) -> Value:
+def _dropout(call: AtenCall, x: Value, p: float) -> Value:
     return call.b.Dropout(x, call.b.constant(p, x.dtype))
 
 

@@ -14,7 +14,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from intaglio.errors import UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
-from intaglio.ir.dim import Call, Dim, Expr, Symbol
+from intaglio.ir.dim import Dim, DimFunction, Expr, Symbol
 from intaglio.ir.dtype import FLOAT64
 from intaglio.ir.graph import Value
 from intaglio.ir.types import TensorType
@@ -126,7 +126,7 @@ class Sizes:
         assert total is not None
         return total
 
-    def _atom(self, b: Builder, atom: Symbol | Call) -> Value:
+    def _atom(self, b: Builder, atom: Symbol | DimFunction) -> Value:
         if isinstance(atom, Symbol):
             lone = dims.symbol(atom.name)
             if lone not in self._places:

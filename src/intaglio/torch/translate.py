@@ -18,7 +18,7 @@ from intaglio.ir.origin import Origin
 from intaglio.ir.types import TensorType
 from intaglio.runtime.model.tensors import array_of
 from intaglio.torch.aten import TABLE, why_missing
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.table import COMPLEX
 from intaglio.torch.sizes import Sizes, split_names
 from intaglio.torch.types import to_dtype
@@ -119,7 +119,7 @@ class Translator:
         _check_results(found)
         arguments, named = self._arguments(node)
         wanted = _wanted(node, found)
-        call = Call(self.builder, self.sizes, self._fakes, found, wanted)
+        call = AtenCall(self.builder, self.sizes, self._fakes, found, wanted)
         self.builder.origin = Origin(f"{node.name} ({name.removeprefix('aten.')})", name)
         try:
             with self.builder.active():

@@ -11,12 +11,13 @@ import numpy as np
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.build import Builder
 from intaglio.ir.clone import clone_with_values
-from intaglio.ir.dim import Dim, Symbol, evaluate, lone_atom, product, symbols
+from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
 from intaglio.ir.dtype import INT64, UINT32
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import describe
-from intaglio.ops.operand import cast, wide
+from intaglio.ops.shared.operand import cast, wide
 from intaglio.record import Record
 from intaglio.runtime.model.state import FIXED, LOST_DROPOUT, matching, noted, weight_names
 from intaglio.train.inference import leave_training_mode
@@ -46,8 +47,7 @@ def with_weights(graph: Graph, initialize: Patterns | None, seed: int) -> Graph:
     inputs = {value.name: value for value in graph.inputs if isinstance(value.type, TensorType)}
     generator = np.random.default_rng(seed)
     for name in matching(list(inputs), initialize, "input"):
-        inputs[name].constant = initial_value(graph, inputs[name], generator)
-    graph.inputs = [value for value in graph.inputs if value.constant is None]
+        graph.close(inputs[name], initial_value(graph, inputs[name], generator))
     return graph
 
 
@@ -146,10 +146,7 @@ class Forward:
         self._train_dropouts()
 
     def _open(self, value: Value) -> Value:
-        if value.constant is not None:
-            value.constant = None
-            self.graph.inputs.append(value)
-        return value
+        return value if value.constant is None else self.graph.open(value)
 
     def _train_normalizations(self) -> None:
         """Batches are normalized by their own statistics, but for layers whose scale and bias are frozen."""

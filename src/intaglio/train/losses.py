@@ -13,7 +13,7 @@ from intaglio.ir.dtype import FLOAT64, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.loss import CrossEntropies, is_class
-from intaglio.ops.operand import per_channel, wide
+from intaglio.ops.shared.operand import per_channel, wide
 from intaglio.record import Record
 
 Array = np.ndarray[Any, Any]

@@ -16,7 +16,7 @@ from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Tensor
 from intaglio.ir.types import TensorType
 from intaglio.ir.verify import verify
-from intaglio.ops.operand import cast
+from intaglio.ops.shared.operand import cast
 from intaglio.record import Record
 from intaglio.runtime.model.state import matching
 from intaglio.train.forward import Forward, Patterns

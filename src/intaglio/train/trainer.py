@@ -18,14 +18,15 @@ from intaglio.ir.clone import clone_with_values
 from intaglio.ir.dtype import FLOAT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
-from intaglio.ops.operand import cast
+from intaglio.ops.shared.operand import cast
 from intaglio.passes import recognise
+from intaglio.passes.open_batch import has_other_batch, open_batch
 from intaglio.runtime.engine.limits import settled
 from intaglio.runtime.model.arrays import to_array
 from intaglio.runtime.model.loading import import_source, load
 from intaglio.runtime.model.model import Model
 from intaglio.runtime.model.sources import is_module
-from intaglio.runtime.model.state import State, StatefulModel, own_options
+from intaglio.runtime.model.state import State, StatefulModel
 from intaglio.train.checkpoint import load_checkpoint, save_checkpoint
 from intaglio.train.fit import Batches, Callback, EarlyStopping, evaluate, fit
 from intaglio.train.forward import (
@@ -42,7 +43,6 @@ from intaglio.train.history import History
 from intaglio.train.losses import Loss
 from intaglio.train.modules import copy_to_module, module_source
 from intaglio.train.nonfinite import broken_tensors, first_nonfinite
-from intaglio.train.open_batch import has_other_batch, open_batch
 from intaglio.train.optimizers import Optimizer, as_optimizer
 from intaglio.train.outputs import resolve_loss, with_outputs
 from intaglio.train.precision import in_precision
@@ -117,7 +117,7 @@ class Trainer:
             model = module_source(model, example_inputs, dynamic_shapes)
         source = model.graph if isinstance(model, Model) else import_source(model, settled(options.get("limits"))).graph
         warn_of_lost_layers(source)
-        self._options = (own_options(model) if isinstance(model, Model) else {}) | options
+        self._options = (model.options.keywords() if isinstance(model, Model) else {}) | options
         self.graph = with_weights(source, initialize, seed)
         self._sized, self._output = self.graph, output
         self._whole, self._outputs = with_outputs(self._sized, output)
@@ -208,8 +208,7 @@ class Trainer:
         if not gradients:
             raise InputError("the loss depends on no weight that is trained")
         for name in unused:
-            forward.graph.inputs.remove(forward.trained[name])
-            forward.trained.pop(name).constant = weights.first[name]
+            forward.graph.close(forward.trained.pop(name), weights.first[name])
         step.reads |= {name: name for name in (*forward.trained, *forward.statistics)}
         return forward, step, loss, gradients
 
@@ -515,8 +514,7 @@ class Trainer:
         graph, values = clone_with_values(source)
         for value in source.constants():
             if value.name in self._tensors:
-                values[value].constant = None
-                graph.inputs.append(values[value])
+                graph.open(values[value])
         return graph, {name: held(name) for name in self._tensors}
 
     @cached_property

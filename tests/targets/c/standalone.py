@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dim import evaluate, symbols
+from intaglio.ir.dim import symbols
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.kernels.arena import layout
-from intaglio.kernels.plan import HostStep, NativeStep
+from intaglio.kernels.plan import HostNode, Segment
 from intaglio.kernels.segment_sizes import segment_symbols
 from intaglio.processor import usable_cores
 from intaglio.runtime.engine.binding import bind
@@ -40,7 +41,7 @@ class NotAlone(Exception):
 
 
 @dataclass
-class Segment:
+class SegmentRun:
     """A model that is one segment, with the arrays of one run."""
 
     engine: NativeEngine
@@ -49,9 +50,9 @@ class Segment:
 
     def __post_init__(self) -> None:
         plan = self.engine.plan
-        if len(plan.steps) != 1 or isinstance(plan.steps[0], HostStep):
+        if len(plan.parts) != 1 or isinstance(plan.parts[0], HostNode):
             raise NotAlone(
-                ", ".join(f"{host.node.op.name}: {host.refusal}" for host in plan.host_steps) or "no segment"
+                ", ".join(f"{host.node.op.name}: {host.refusal}" for host in plan.host_nodes) or "no segment"
             )
         for value, array in zip(plan.inputs, self.inputs, strict=True):
             if value in self.step.inputs:
@@ -59,9 +60,9 @@ class Segment:
                 bind(value.type.shape, array.shape, self.bindings, value.name)
 
     @property
-    def step(self) -> NativeStep:
-        (step,) = self.engine.plan.steps
-        assert isinstance(step, NativeStep)
+    def step(self) -> Segment:
+        (step,) = self.engine.plan.parts
+        assert isinstance(step, Segment)
         return step
 
     def is_as_assumed(self) -> bool:
@@ -121,17 +122,17 @@ def _integer(stream: io.BytesIO) -> int:
     return int.from_bytes(content, "little", signed=True)
 
 
-def segment(graph: Graph, inputs: Sequence[Any], target: Target) -> Segment:
+def segment(graph: Graph, inputs: Sequence[Any], target: Target) -> SegmentRun:
     """The model as one segment for these inputs, by the plans that the native engine would make for them."""
     engine = NativeEngine(graph, 1, target)
     if engine._parameters:
         kept = [array for place, array in enumerate(inputs) if place not in engine._parameters]
         return segment(with_parameters(engine.graph, engine._parameters, inputs), kept, target)
     if not engine._depends_on_shapes:
-        found = Segment(engine, inputs)
+        found = SegmentRun(engine, inputs)
         if found.is_as_assumed():
             return found
-    return Segment(NativeEngine(with_sizes(engine.graph, inputs), 1, target, is_special=True), inputs)
+    return SegmentRun(NativeEngine(with_sizes(engine.graph, inputs), 1, target, is_special=True), inputs)
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ class Toolchain:
     compiler: Compiler
     run: Run
 
-    def build(self, segments: Sequence[Segment], folder: Path) -> Path:
+    def build(self, segments: Sequence[SegmentRun], folder: Path) -> Path:
         """One program of all segments."""
         names: list[list[str]] = []
         functions: dict[Key, CFunction] = {}
@@ -177,7 +178,7 @@ class Toolchain:
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         assert answer.returncode == 0, f"{' '.join(command)[:2000]}\n{answer.stderr[:4000]}"
 
-    def outputs(self, program: Path, segments: Sequence[Segment]) -> list[list[Any] | int | None]:
+    def outputs(self, program: Path, segments: Sequence[SegmentRun]) -> list[list[Any] | int | None]:
         """What the program computed for each segment: outputs, a status, or None where it died."""
         found: list[list[Any] | int | None] = []
         while len(found) < len(segments):

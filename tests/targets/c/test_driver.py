@@ -23,7 +23,6 @@ from intaglio.ir.dim import (
     at_most,
     ceildiv,
     equal,
-    evaluate,
     floordiv,
     less,
     maximum,
@@ -31,16 +30,17 @@ from intaglio.ir.dim import (
     mod,
     pieces,
     select,
-    substitute,
     symbol,
 )
 from intaglio.ir.dtype import BOOL, FLOAT32, INT32, INT64, UINT8
 from intaglio.ir.graph import Graph
+from intaglio.ir.substitution import evaluate, substitute
 from intaglio.ir.types import TensorType
-from intaglio.kernels.plan import Call, NativeStep, walk
+from intaglio.kernels.plan import Call, Segment, walk
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.engine.native import NativeEngine
-from intaglio.targets.c.driver import HELPERS, comment, cost_text, dim_text
+from intaglio.targets.c.lines import comment
+from intaglio.targets.c.size_text import HELPERS, cost_text, dim_text
 from intaglio.targets.c.target import host_target
 
 HOSTILE = [
@@ -201,8 +201,8 @@ def test_a_driver_reads_like_the_model() -> None:
     (driver,) = [function.source for function in engine.functions() if function.symbol_hint == "driver"]
     assert max(map(len, driver.splitlines())) <= 120
     texts = [text for text in driver.split("\n    }\n") if "call->parallel(" in text]
-    (step,) = engine.plan.steps
-    assert isinstance(step, NativeStep)
+    (step,) = engine.plan.parts
+    assert isinstance(step, Segment)
     calls = [action for action in walk(step.actions) if isinstance(action, Call)]
     assert sum(bool(call.nodes) for call in calls) >= 6
     for text, action in zip(texts, calls, strict=True):
@@ -239,7 +239,7 @@ def test_numbers_and_truth_values_made_of_shapes(shape: tuple[Dim, ...]) -> None
     results += [builder.Where(is_equal, sizes, other), builder.Mul(sizes, other), builder.Neg(sizes)]
     graph.set_outputs(results)
     engine = NativeEngine(graph, 1).load()
-    assert not engine.plan.host_steps
+    assert not engine.plan.host_nodes
     data = np.zeros((3, 4), np.float32)
     for got, expected in zip(engine.run([data]), evaluate_graph(graph, [data]), strict=True):
         assert got.dtype == expected.dtype

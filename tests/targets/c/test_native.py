@@ -39,7 +39,7 @@ ROWS_DRIVER = """
 int32_t IG_FUNCTION(const ig_call *call) {
     void *buffer[2] = {call->input[0], call->output[0]};
     for (int64_t i = 0; i < call->dim[2]; i++)
-        if (call->parallel(call, call->kernel[0], buffer, call->dim, call->dim[0], call->dim[1], call->dim[1] * 4))
+        if (call->parallel(call, call->kernel[0], buffer, call->dim, call->dim[0], call->dim[1], call->dim[1] * 4, 0))
             return 1;
     return 0;
 }
@@ -57,8 +57,8 @@ def address(hint: str, source: str) -> int:
     return loaded.address
 
 
-def rows_segment(threads: int) -> native.Segment:
-    return native.Segment(address("driver", ROWS_DRIVER), [address("rows", ROWS)], [], 1, 1, threads)
+def rows_segment(threads: int) -> native.SegmentCode:
+    return native.SegmentCode(address("driver", ROWS_DRIVER), [address("rows", ROWS)], [], 1, 1, threads)
 
 
 def run_rows(
@@ -128,7 +128,7 @@ functions = [CFunction("f", text, headers=("ig.h",)) for text in texts.values()]
 rows, driver, copy = (f.address for f in cache.ensure(functions, find_compiler(), TARGETS["c"]))
 x = np.random.default_rng(0).standard_normal((1003, 257), dtype=np.float32)
 out = np.zeros(1003, np.float32)
-segment = native.Segment(driver, [rows], [], 1, 1, 2)
+segment = native.SegmentCode(driver, [rows], [], 1, 1, 2)
 """
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", prelude + script],
@@ -169,7 +169,7 @@ print("good")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_interrupt_ends_a_run(threads: int) -> None:
     script = f"""
-segment = native.Segment(driver, [rows], [], 1, 1, {threads})
+segment = native.SegmentCode(driver, [rows], [], 1, 1, {threads})
 prepared = segment.prepare([1003, 257, 10**9], [], 0, 10**15)
 print("running", flush=True)
 try:
@@ -210,7 +210,7 @@ int32_t IG_FUNCTION(const ig_call *call) {
     return 0;
 }
 """
-    prepared = native.Segment(address("halve", source), [], [], 1, 1, 1).prepare([], [], 0, 0)
+    prepared = native.SegmentCode(address("halve", source), [], [], 1, 1, 1).prepare([], [], 0, 0)
     tiny, out = np.array([1.2e-38], np.float32), np.ones(1, np.float32)
     assert native.invoke(prepared, 0, tiny, out) == 0
     assert out[0] == 0
@@ -222,7 +222,7 @@ Copy = Callable[[int, int, int], native.Prepared]
 
 @pytest.fixture
 def copy() -> Copy:
-    segment = native.Segment(address("copy", COPY_DRIVER), [], [], 0, 1, 1)
+    segment = native.SegmentCode(address("copy", COPY_DRIVER), [], [], 0, 1, 1)
     return lambda count, status, arena: segment.prepare([count, status], [arena - count], arena, 0)
 
 
@@ -238,7 +238,7 @@ def test_arena_is_aligned_and_large_ones_work(copy: Copy) -> None:
 
 def test_poison_fills_the_arena() -> None:
     script = """
-prepared = native.Segment(copy, [], [], 0, 1, 1).prepare([8, 0], [64], 128, 0)
+prepared = native.SegmentCode(copy, [], [], 0, 1, 1).prepare([8, 0], [64], 128, 0)
 out = np.zeros(8, np.uint8)
 native.invoke(prepared, 0, out)
 print(out.tolist() == [0xA5] * 8)
@@ -292,7 +292,7 @@ def test_every_dtype_scalar_and_empty(dtype: "np.dtype[np.generic]", copy: Copy)
 
 
 def test_segment_outlives_its_python_object() -> None:
-    prepared = native.Segment(address("copy", COPY_DRIVER), [], [], 0, 1, 1).prepare([4, 3], [0], 64, 0)
+    prepared = native.SegmentCode(address("copy", COPY_DRIVER), [], [], 0, 1, 1).prepare([4, 3], [0], 64, 0)
     assert native.invoke(prepared, 0, np.zeros(4, np.uint8)) == 3
 
 
@@ -305,7 +305,7 @@ int32_t IG_FUNCTION(const ig_call *call) {
 }
 """
     inputs, outputs = [np.array(i) for i in range(50)], [np.array(0) for _ in range(50)]
-    prepared = native.Segment(address("many", source), [], [], 50, 50, 1).prepare([], [], 0, 0)
+    prepared = native.SegmentCode(address("many", source), [], [], 50, 50, 1).prepare([], [], 0, 0)
     assert native.invoke(prepared, 0, *inputs, *outputs) == 0
     assert [int(out) for out in outputs] == [2 * i for i in range(50)]
 
@@ -328,7 +328,7 @@ int32_t IG_FUNCTION(const ig_call *call) {
 """
     numbers, found = np.arange(50), np.zeros(50, np.int64)
     invoke_at = native.invoke_at_function()
-    prepared = native.Segment(address("many", source), [], [], 50, 50, 1).prepare([], [], 0, 0)
+    prepared = native.SegmentCode(address("many", source), [], [], 50, 50, 1).prepare([], [], 0, 0)
     places = [array.ctypes.data + 8 * i for array in (numbers, found) for i in range(50)]
     assert invoke_at(prepared.handle, 0, *places) == 7
     np.testing.assert_array_equal(found, 2 * numbers)
@@ -338,7 +338,7 @@ int32_t IG_FUNCTION(const ig_call *call) {
         invoke_at(prepared.handle, 0, "text", *places[1:])
     with pytest.raises(TypeError, match="needs a prepared segment"):
         invoke_at()
-    late = native.Segment(address("many", source), [], [], 1, 1, 1, [True]).prepare([], [], 0, 0)
+    late = native.SegmentCode(address("many", source), [], [], 1, 1, 1, [True]).prepare([], [], 0, 0)
     with pytest.raises(ValueError, match="the run tells the shape of output 0"):
         invoke_at(late.handle, 0, *places[:2])
 

@@ -26,7 +26,7 @@ from intaglio.passes import simplify
 from intaglio.targets.c.compiler import Compiler, _probe
 from intaglio.targets.c.target import TARGETS, Target
 
-from .standalone import NotAlone, Segment, Toolchain, segment
+from .standalone import NotAlone, SegmentRun, Toolchain, segment
 
 FEW = (
     "softmax_axis_1",
@@ -108,7 +108,7 @@ def array_of(item: Any) -> Any:
     return np.asarray(item) if isinstance(item, (np.ndarray, np.generic)) else None
 
 
-def lower(case: Case, inputs: Any, target: Target) -> Segment:
+def lower(case: Case, inputs: Any, target: Target) -> SegmentRun:
     """A test's model as one segment; raises NotAlone."""
     arrays = [array_of(item) for item in inputs]
     if any(array is None or array.dtype == object for array in arrays):
@@ -118,7 +118,7 @@ def lower(case: Case, inputs: Any, target: Target) -> Segment:
     return segment(graph, arrays, target)
 
 
-Lowered = list[tuple[Case, Any, Segment]]
+Lowered = list[tuple[Case, Any, SegmentRun]]
 """Tests that are one segment, each with what is expected of it."""
 
 

@@ -20,13 +20,13 @@ CODE = f"""
 import sys
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
-from intaglio.targets.c.native import Segment, invoke, plan_apart
+from intaglio.targets.c.native import SegmentCode, invoke, plan_apart
 from intaglio.targets.c.target import TARGETS
 from intaglio.targets.c.units import CFunction
 
 function = CFunction("driver", {DRIVER!r}, "-O1", ("ig.h",))
 (loaded,) = cache.ensure([function], find_compiler(), TARGETS["c"])
-segment = Segment(loaded.address, [], [], 0, 0, 1)
+segment = SegmentCode(loaded.address, [], [], 0, 0, 1)
 place, *sizes = map(int, sys.argv[1:])
 for size in sizes:
     offsets, total, gaps = plan_apart([size, 64])

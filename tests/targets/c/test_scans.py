@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.present import compiler
 
-from intaglio.ir.dim import evaluate
+from intaglio.ir.substitution import evaluate
 from intaglio.kernels.language_check import check_kernel
 from intaglio.kernels.language_text import parse_kernel
 from intaglio.targets.c.printing.scans import scan_call

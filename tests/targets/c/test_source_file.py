@@ -157,7 +157,7 @@ def check_alone(engine: NativeEngine, name: str, inputs: list[Any], folder: Path
     address = ctypes.cast(ctypes.CDLL(str(library)).run, ctypes.c_void_p).value
     assert address is not None
     loaded = [0] * len(engine.plan.kernels) + [address]
-    engine.steps = list(engine.executor.steps(engine.plan, loaded, engine.constants, engine.threads))
+    engine.parts = list(engine.executor.parts(engine.plan, loaded, engine.constants, engine.threads))
     engine.forget_sizes()
     again = engine.run(inputs)
     assert engine.host_runs == 0

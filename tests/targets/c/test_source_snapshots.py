@@ -36,6 +36,12 @@ def test_the_source_is_as_it_was(name: str) -> None:
     assert shown(name) == path.read_text(), f"look at it, then: python -m {__spec__.name}"
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_lines_keep_to_120_columns(name: str) -> None:
+    path = SNAPSHOTS / f"{name.replace(' ', '_')}.c"
+    assert [line for line in path.read_text().split("\n") if len(line) > 120] == []
+
+
 if __name__ == "__main__":
     SNAPSHOTS.mkdir(exist_ok=True)
     for each in MODELS:

@@ -14,18 +14,18 @@ import pytest
 from intaglio.errors import UnsupportedError
 from intaglio.ir.build import Builder
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import evaluate as size_of
 from intaglio.ir.dim import symbol
 from intaglio.ir.dtype import BOOL, DTYPES, FLOAT32, INT64, DType
 from intaglio.ir.graph import Graph
+from intaglio.ir.substitution import evaluate as size_of
 from intaglio.ir.types import TensorType
 from intaglio.kernels.lower import lower
-from intaglio.kernels.plan import Call, NativeStep
+from intaglio.kernels.plan import Call, Segment
 from intaglio.ops.evaluate import evaluate
 from intaglio.targets.c.compiler import find_compiler
-from intaglio.targets.plain.backend import PlainBackend
 from intaglio.targets.plain.expression import Helpers
 from intaglio.targets.plain.printing import HEADERS, parameter_sizes, plain_function
+from intaglio.targets.plain.target_rules import PlainRules
 
 FLAGS = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
 
@@ -123,10 +123,10 @@ def compiled(calls: dict[str, Call], folder: Path, sizes: dict[str, int] | None 
 
 def only_call(graph: Graph) -> Call | None:
     """The call of a graph that is one kernel; None where it is more, or where plain C cannot say it."""
-    plan = lower(graph, PlainBackend())
-    steps = [step for step in plan.steps if isinstance(step, NativeStep)]
+    plan = lower(graph, PlainRules())
+    steps = [step for step in plan.parts if isinstance(step, Segment)]
     calls = [action for step in steps for action in step.actions if isinstance(action, Call)]
-    return calls[0] if len(plan.steps) == len(calls) == 1 else None
+    return calls[0] if len(plan.parts) == len(calls) == 1 else None
 
 
 def run(library: ctypes.CDLL, name: str, call: Call, feeds: dict[str, Any], constants: list[Any], result: Any) -> None:
@@ -165,7 +165,7 @@ def compare(
     feeds = {value.name: samples(value.dtype, shape, seed + at) for at, value in enumerate(graph.inputs)}
     with np.errstate(all="ignore"):
         (expected,) = evaluate(graph, list(feeds.values()))
-    constants = lower(clone(graph), PlainBackend()).constants
+    constants = lower(clone(graph), PlainRules()).constants
     result = np.zeros(expected.shape, expected.dtype)
     run(library, name, call, feeds, constants, result)
     tolerance = {"float32": 2e-6, "float64": 1e-13, "float16": 1e-3, "bfloat16": 8e-3}.get(str(expected.dtype), 0)
@@ -227,4 +227,4 @@ def test_what_plain_c_cannot_say_is_refused() -> None:
     x = graph.add_input("x", TensorType(DTYPES["complex128"], (2, 3)))
     graph.set_outputs([Builder(graph).Transpose(x, perm=(1, 0))])
     with pytest.raises(UnsupportedError, match="plain C has no"):
-        lower(graph, PlainBackend())
+        lower(graph, PlainRules())

@@ -24,28 +24,20 @@ from intaglio.kernels.plan import (
     REQUIREMENT,
     Action,
     Allocate,
-    Bind,
     Call,
     Check,
+    FindSizes,
     Grow,
-    NativeStep,
     Operand,
+    Segment,
     operands_of,
     walk,
 )
 from intaglio.kernels.segment_sizes import given_dims
 from intaglio.kernels.view import Buffer
-from intaglio.targets.c.driver import (
-    HELPERS,
-    Driver,
-    checked,
-    comment,
-    cost_text,
-    dim_text,
-    heading,
-    indented,
-    size_text,
-)
+from intaglio.targets.c.driver import Driver, heading
+from intaglio.targets.c.lines import comment, indented
+from intaglio.targets.c.size_text import HELPERS, checked, cost_text, dim_text, size_text
 
 NO_ROOM, NO_MEMORY = 6, 7
 """What the entry function returns where an output is larger than the caller's memory for it, or the heap is full."""
@@ -91,13 +83,13 @@ class ModelDriver(Driver):
     ) -> None:
         self.threads = str(options.threads)
         self.lowered, self.interface, self.options = lowered, interface, options
-        super().__init__(lowered.step, {})
+        super().__init__(lowered.segment, {})
         self.constants, self.weights, self.texts = constants, weights, kernels
         self.memory_plan = lowered.memory
         self.inputs = {port.value: port for port in interface.inputs}
         self.outputs = {port.value: port for port in interface.outputs[::-1]}
         self.names.update(interface.sizes)
-        self.given_names = [name for name in self.names if name not in lowered.step.late]
+        self.given_names = [name for name in self.names if name not in lowered.segment.late]
         self.locals = self._name_locals()
 
     def given_symbols(self) -> list[str]:
@@ -106,7 +98,7 @@ class ModelDriver(Driver):
 
     def _name_locals(self) -> dict[Buffer, str]:
         used = dict.fromkeys(
-            operand.buffer.home for action in walk(self.step.actions) for operand in operands_of(action)
+            operand.buffer.home for action in walk(self.segment.actions) for operand in operands_of(action)
         )
         return {
             buffer: self.interface.names.give(buffer.name, "temporary") for buffer in used if buffer.kind == "arena"
@@ -188,7 +180,7 @@ class ModelDriver(Driver):
         sizes = self.interface.sizes
         plan = self.lowered.plan
         pairs = [*plan.assumptions, *(pair for each in plan.requirements for pair in each.pairs)]
-        dims = [*given_dims(self.step), self.memory_plan.total, *self.memory_plan.offset]
+        dims = [*given_dims(self.segment), self.memory_plan.total, *self.memory_plan.offset]
         dims += [dim for pair in pairs for dim in pair]
         most = {name: safe_limit(dim for dim in dims if name in symbols(dim)) for name in sizes}
         if not sizes:
@@ -259,9 +251,9 @@ class ModelDriver(Driver):
         if buffer.kind == "constant":
             return self.constants[buffer.index].name
         if buffer.kind == "input":
-            return self.inputs[self.step.inputs[buffer.index]].name
+            return self.inputs[self.segment.inputs[buffer.index]].name
         if buffer.kind == "output" and not buffer.is_late:
-            return self.outputs[self.step.outputs[buffer.index]].name
+            return self.outputs[self.segment.outputs[buffer.index]].name
         return super().buffer(buffer)
 
     def call(self, call: Call) -> list[str]:
@@ -340,7 +332,7 @@ class ModelDriver(Driver):
         lines += [runs] if is_known else ["if (tasks > 0)", f"    {runs}"]
         return [*lines, "heap_release(scratch_memory);"] if place == "scratch_memory" else lines
 
-    def bind(self, bind: Bind) -> list[str]:
+    def bind(self, bind: FindSizes) -> list[str]:
         """Sizes that data decides; what is read need not be writable."""
         return [line.replace("(const void *)(void *)", "(const void *)") for line in super().bind(bind)]
 
@@ -349,14 +341,20 @@ class ModelDriver(Driver):
         is_shared = self.options.threads > 1
         values = [("tasks", size_text(call.tasks, self.names), not isinstance(call.tasks, int))]
         values.append(("cost", cost_text(call.cost, self.names), is_shared))
-        values.append(("scratch", size_text(call.scratch, self.names), is_shared or is_late_scratch(self.step, call)))
+        values.append(
+            ("scratch", size_text(call.scratch, self.names), is_shared or is_late_scratch(self.segment, call))
+        )
         return [f"const int64_t {name} = {text};" for name, text, is_used in values if is_used]
 
     def _scratch_place(self, call: Call) -> str | None:
-        if is_late_scratch(self.step, call):
+        if is_late_scratch(self.segment, call):
             return None
         offset = self.memory_plan.scratch.get(id(call))
         return "0" if offset is None else self._place(offset)
+
+    def mark(self, action: Action) -> list[str]:
+        """Nothing: nobody takes times in a program of its own."""
+        return []
 
     def release(self, text: str) -> str:
         """Give a piece of the heap back."""
@@ -372,7 +370,7 @@ class ModelDriver(Driver):
 
     def result_memory(self, buffer: Buffer, rank: int) -> str:
         """The caller's memory."""
-        port = self.outputs[self.step.outputs[buffer.index]]
+        port = self.outputs[self.segment.outputs[buffer.index]]
         numbers = parts(port.value.dtype)
         room = f"{port.name}_room" if numbers == 1 else f"{port.name}_room / {numbers}"
         return f"output_memory({port.name}, {room}, {port.name}_shape, {rank}, shape)"
@@ -390,7 +388,7 @@ class ModelDriver(Driver):
     def faults(self) -> list[tuple[int, str]]:
         """The statuses above FAULT, and what they mean."""
         found: list[tuple[int, str]] = []
-        for place, action in enumerate(walk(self.step.actions)):
+        for place, action in enumerate(walk(self.segment.actions)):
             if not _can_fault(action):
                 continue
             node = action.nodes[0]
@@ -400,7 +398,7 @@ class ModelDriver(Driver):
 
     def size_lines(self, size: Dim, name: str) -> list[str]:
         """Statements that compute a size of sizes that the caller gives; below 0 where they are refused."""
-        alone = Driver(NativeStep(), {})
+        alone = Driver(Segment(), {})
         alone.names.update(self.interface.sizes)
         text = dim_text(size, alone.names)
         refused = list(self._limits("-1"))
@@ -422,7 +420,7 @@ def _can_fault(action: Action) -> bool:
     if isinstance(action, Call):
         code = action.kernel.code
         return action.checks or (code is not None and code.checks)
-    return isinstance(action, Bind) and bool(action.nodes)
+    return isinstance(action, FindSizes) and bool(action.nodes)
 
 
 def used_helpers(text: str) -> list[str]:

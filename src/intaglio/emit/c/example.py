@@ -8,8 +8,9 @@ import numpy as np
 
 from intaglio.emit.c.program import Example
 from intaglio.errors import IntaglioError
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.model.random_inputs import index_limit, random_array
 

@@ -25,9 +25,9 @@ def flash_constants(lowered: Lowered) -> set[int]:
 
     Others are read by way of arrays of pointers, which know no other memory; they stay in RAM.
     """
-    texts = KernelTexts(lowered.plan, lowered.step, True)
+    texts = KernelTexts(lowered.plan, lowered.segment, True)
     found, others = set[int](), set[int]()
-    for action in walk(lowered.step.actions):
+    for action in walk(lowered.segment.actions):
         for operand in operands_of(action):
             home = operand.buffer.home
             if home.kind == "constant":

@@ -13,8 +13,8 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array
-from intaglio.kernels.plan import Bind, walk
-from intaglio.targets.c.driver import comment
+from intaglio.kernels.plan import FindSizes, walk
+from intaglio.targets.c.lines import comment
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ class Interface:
 
 def interface_of(lowered: Lowered, options: COptions, is_bin: bool) -> Interface:
     """The parameters of the entry function of a model."""
-    step = lowered.step
-    binds = [action for action in walk(step.actions) if isinstance(action, Bind)]
+    segment = lowered.segment
+    binds = [action for action in walk(segment.actions) if isinstance(action, FindSizes)]
     local = {
         name for bind in binds for name in (*(item[0] for item in bind.operands), *(item[0] for item in bind.sizes))
     }
@@ -137,7 +137,7 @@ def interface_of(lowered: Lowered, options: COptions, is_bin: bool) -> Interface
     outputs: list[Port] = []
     copies: list[tuple[Port, Port]] = []
     for value, title in zip(lowered.plan.outputs, lowered.outputs, strict=True):
-        is_late = step.output_buffers[step.outputs.index(value)].is_late
+        is_late = segment.output_buffers[segment.outputs.index(value)].is_late
         port = Port(value, names.give(title, "output"), title, True, is_late)
         if is_late:
             names.take(f"{port.name}_room")

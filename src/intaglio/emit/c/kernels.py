@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from intaglio.emit.c.tidy import tidy
 from intaglio.ir.dim import Dim
-from intaglio.kernels.plan import Call, Kernel, NativeStep, Operand, Plan, walk
+from intaglio.kernels.plan import Call, Kernel, Operand, Plan, Segment, walk
 from intaglio.targets.c.kernel_file import KERNEL_FOLDER
 from intaglio.targets.c.source_file import function_names, kernel_text
 from intaglio.targets.plain.expression import Helpers
@@ -26,7 +26,7 @@ class KernelTexts:
     """The kernels of a plan as C functions of one file."""
 
     def __init__(
-        self, plan: Plan, step: NativeStep, is_readable: bool, flash: Collection[int] = (), space: str = ""
+        self, plan: Plan, segment: Segment, is_readable: bool, flash: Collection[int] = (), space: str = ""
     ) -> None:
         """`flash` are the constants that lie in a memory which has the name `space`."""
         self.kernels = plan.kernels
@@ -34,7 +34,7 @@ class KernelTexts:
         self.flash, self.space = flash, space
         self._names = dict(zip(self.kernels, function_names(self.kernels), strict=True))
         self._calls: dict[Kernel, list[Call]] = {}
-        for action in walk(step.actions):
+        for action in walk(segment.actions):
             if isinstance(action, Call):
                 self._calls.setdefault(action.kernel, []).append(action)
 

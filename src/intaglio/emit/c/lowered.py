@@ -10,17 +10,18 @@ from intaglio.emit.c.options import COptions
 from intaglio.emit.names import comment
 from intaglio.errors import UnsupportedError
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import Dim, substitute, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.substitution import substitute
 from intaglio.ir.types import TensorType
-from intaglio.kernels.backend import Backend
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults
-from intaglio.kernels.plan import Action, Branch, Call, Kernel, NativeStep, Plan, Repeat, walk
+from intaglio.kernels.plan import Action, Branch, Call, Kernel, Plan, Repeat, Segment, walk
 from intaglio.kernels.repair import lower_safely
 from intaglio.kernels.segment_sizes import segment_symbols
-from intaglio.targets.c.backend import CBackend
-from intaglio.targets.plain.backend import PlainBackend
+from intaglio.kernels.target_rules import TargetRules
+from intaglio.targets.c.target_rules import CRules
+from intaglio.targets.plain.target_rules import PlainRules
 
 
 @dataclass
@@ -29,7 +30,7 @@ class Lowered:
 
     graph: Graph
     plan: Plan
-    step: NativeStep
+    segment: Segment
     sizes: list[str]
     memory: Memory
     outputs: list[str]
@@ -39,37 +40,37 @@ class Lowered:
 def lower_model(graph: Graph, options: COptions, outputs: list[str]) -> Lowered:
     """The plan of a graph; raises UnsupportedError with all nodes that C has no words for."""
     _refuse_types(graph)
-    backend: Backend = CBackend(options.machine) if options.is_fast else PlainBackend()
-    plan = lower_safely(lambda: clone(graph), backend, Faults(), exact=not options.is_fast)
-    if plan.host_steps:
-        lines = [f"{len(plan.host_steps)} nodes cannot be said in C:"]
-        for step in plan.host_steps[:20]:
-            lines.append(f"  {step.node.op.name} at {comment(str(step.node.origin))}: {comment(str(step.refusal))}")
+    rules: TargetRules = CRules(options.machine) if options.is_fast else PlainRules()
+    plan = lower_safely(lambda: clone(graph), rules, Faults(), exact=not options.is_fast)
+    if plan.host_nodes:
+        lines = [f"{len(plan.host_nodes)} nodes cannot be said in C:"]
+        for host in plan.host_nodes[:20]:
+            lines.append(f"  {host.node.op.name} at {comment(str(host.node.origin))}: {comment(str(host.refusal))}")
         raise UnsupportedError("\n".join(lines))
-    steps = [step for step in plan.steps if isinstance(step, NativeStep)]
-    step = steps[0] if steps else NativeStep()
-    _settle_threads(step, options.threads)
-    _drop_idle(step.actions)
+    segments = [part for part in plan.parts if isinstance(part, Segment)]
+    segment = segments[0] if segments else Segment()
+    _settle_threads(segment, options.threads)
+    _drop_idle(segment.actions)
     if not options.is_fast:
-        _split_by_sizes(step)
-    missing = [value for value in plan.outputs if value not in step.outputs]
+        _split_by_sizes(segment)
+    missing = [value for value in plan.outputs if value not in segment.outputs]
     if missing:
         raise UnsupportedError(f"the output {comment(missing[0].name)} cannot be said in C: {missing[0].type}")
-    sizes = _given_sizes(graph, plan, step)
-    memory = plan_memory(step, options.alignment, options.threads, options.heap)
-    return Lowered(graph, plan, step, sizes, memory, outputs)
+    sizes = _given_sizes(graph, plan, segment)
+    memory = plan_memory(segment, options.alignment, options.threads, options.heap)
+    return Lowered(graph, plan, segment, sizes, memory, outputs)
 
 
-def _given_sizes(graph: Graph, plan: Plan, step: NativeStep) -> list[str]:
+def _given_sizes(graph: Graph, plan: Plan, segment: Segment) -> list[str]:
     """The sizes that the caller gives: those of the plan's inputs, and others of the model's that the segment reads."""
-    used = set(segment_symbols(step)).union(*(_sizes_of(value) for value in plan.inputs))
+    used = set(segment_symbols(segment)).union(*(_sizes_of(value) for value in plan.inputs))
     inputs = [*plan.inputs, *graph.inputs]
     return list(dict.fromkeys(name for value in inputs for name in sorted(_sizes_of(value)) if name in used))
 
 
-def _settle_threads(step: NativeStep, threads: int) -> None:
+def _settle_threads(segment: Segment, threads: int) -> None:
     """Put the number of threads into all sizes."""
-    for action in walk(step.actions):
+    for action in walk(segment.actions):
         if isinstance(action, Call):
             action.sizes = [(name, substitute(size, {}, threads)) for name, size in action.sizes]
             action.tasks, action.cost, action.scratch = (
@@ -91,9 +92,9 @@ FEW_SIZES = 2
 """A kernel for up to so many sets of sizes is a function for each, in which they are numbers."""
 
 
-def _split_by_sizes(step: NativeStep) -> None:
+def _split_by_sizes(segment: Segment) -> None:
     calls: dict[Kernel, dict[tuple[tuple[str, Dim], ...], list[Call]]] = {}
-    for action in walk(step.actions):
+    for action in walk(segment.actions):
         if isinstance(action, Call) and (action.kernel.code is not None or action.kernel.function is not None):
             calls.setdefault(action.kernel, {}).setdefault(tuple(action.sizes), []).append(action)
     for kernel, by_sizes in calls.items():

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from intaglio.ir.dim import Dim, ceildiv, maximum, substitute, symbols
+from intaglio.ir.dim import Dim, ceildiv, maximum, symbols
+from intaglio.ir.substitution import substitute
 from intaglio.kernels.arena import layout
 from intaglio.kernels.memory_demand import Bounds
-from intaglio.kernels.plan import Call, Grow, NativeStep, walk
+from intaglio.kernels.plan import Call, Grow, Segment, walk
 from intaglio.kernels.segment_sizes import late_buffers
 
 HEAP_HEADER = 64
@@ -45,20 +46,20 @@ class _Block:
     offset: int = field(default=0, compare=False)
 
 
-def plan_memory(step: NativeStep, alignment: int, threads: int, heap: int | None) -> Memory:
+def plan_memory(segment: Segment, alignment: int, threads: int, heap: int | None) -> Memory:
     """The places of a segment's buffers."""
-    found = layout(step)
-    calls = [(moment, action) for moment, action in enumerate(walk(step.actions)) if isinstance(action, Call)]
-    late = set(step.late)
+    found = layout(segment)
+    calls = [(moment, action) for moment, action in enumerate(walk(segment.actions)) if isinstance(action, Call)]
+    late = set(segment.late)
     needs = [
         (moment, call, _rounded(_for_threads(call, threads), alignment))
         for moment, call in calls
         if late.isdisjoint(symbols(call.scratch))
     ]
-    sizes = [_rounded(step.arena[holder].bytes, alignment) for holder in found.holders]
+    sizes = [_rounded(segment.arena[holder].bytes, alignment) for holder in found.holders]
     all_known = all(isinstance(size, int) for size in (*sizes, *(need for _, _, need in needs)))
     memory = (_fixed if all_known else _in_slots)(sizes, found.first, found.last, found.place, needs)
-    memory.heap, memory.has_bounded_heap = _heap(step, heap, threads)
+    memory.heap, memory.has_bounded_heap = _heap(segment, heap, threads)
     return memory
 
 
@@ -134,21 +135,21 @@ def _in_slots(
     return Memory(offsets, {id(call): starts[-1] for _, call, need in needs if need != 0}, starts[-1] + scratch)
 
 
-def is_late_scratch(step: NativeStep, call: Call) -> bool:
+def is_late_scratch(segment: Segment, call: Call) -> bool:
     """Whether only the run tells how much scratch memory a call needs."""
-    return not symbols(call.scratch).isdisjoint(step.late)
+    return not symbols(call.scratch).isdisjoint(segment.late)
 
 
-def _heap(step: NativeStep, wanted: int | None, threads: int) -> tuple[int, bool]:
+def _heap(segment: Segment, wanted: int | None, threads: int) -> tuple[int, bool]:
     """The bytes of the heap, and whether they are known to be enough."""
-    asked: list[Dim] = [buffer.bytes for buffer in late_buffers(step.actions) if buffer.kind == "late"]
-    calls = [action for action in walk(step.actions) if isinstance(action, Call)]
-    asked += [_for_threads(call, threads) for call in calls if is_late_scratch(step, call)]
+    asked: list[Dim] = [buffer.bytes for buffer in late_buffers(segment.actions) if buffer.kind == "late"]
+    calls = [action for action in walk(segment.actions) if isinstance(action, Call)]
+    asked += [_for_threads(call, threads) for call in calls if is_late_scratch(segment, call)]
     if not asked:
         return 0, True
-    bounds = Bounds(step, {})
+    bounds = Bounds(segment, {})
     most = [bounds.most(size) for size in asked]
-    is_growing = any(isinstance(action, Grow) for action in walk(step.actions))
+    is_growing = any(isinstance(action, Grow) for action in walk(segment.actions))
     known = [size for size in most if isinstance(size, int)]
     if is_growing or len(known) < len(most):
         return wanted if wanted is not None else UNKNOWN_HEAP, False

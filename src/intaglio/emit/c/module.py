@@ -25,7 +25,7 @@ from intaglio.emit.c.weights import (
     weights_header,
     weights_source,
 )
-from intaglio.emit.export import CWeights, Source, Wish
+from intaglio.emit.export import CWeights, ExportRequest, Source
 from intaglio.kernels.plan import operands_of, walk
 from intaglio.targets.c.toolchain import RUNTIME_FOLDER
 
@@ -33,9 +33,9 @@ WEIGHTS = None
 LEFT_OUT = ()
 
 
-def write(wish: Wish) -> Source:
+def write(request: ExportRequest) -> Source:
     """All files of the folder."""
-    return write_model(wish).source
+    return write_model(request).source
 
 
 @dataclass
@@ -53,14 +53,14 @@ class Written:
     """What the folder tests itself with."""
 
 
-def write_model(wish: Wish, *, has_program: bool = True, has_example: bool = True) -> Written:
+def write_model(request: ExportRequest, *, has_program: bool = True, has_example: bool = True) -> Written:
     """The files of a model, and the interface of what is in them.
 
     Without a program there is only what belongs to the model: no test of itself, no Makefile, no README. Without an
     example, which a program needs, nothing is computed by the reference.
     """
-    options = options_of(wish.options, wish.weights)
-    lowered = lower_model(wish.graph, options, wish.outputs)
+    options = options_of(request.options, request.weights)
+    lowered = lower_model(request.graph, options, request.outputs)
     total = sum(int(array.nbytes) for array in lowered.plan.constants)
     weights = chosen_format(options, total)
     interface = interface_of(lowered, options, weights == "bin")
@@ -75,7 +75,7 @@ def write_model(wish: Wish, *, has_program: bool = True, has_example: bool = Tru
         for index in flash_constants(lowered):
             constants[index].is_flash = True
     weight_bytes = placed(list(constants.values()))
-    example = example_of(wish.graph, lowered.sizes) if has_program or has_example else None
+    example = example_of(request.graph, lowered.sizes) if has_program or has_example else None
     files = {
         f"{options.prefix}.h": header(lowered, interface, options, weights, weight_bytes),
         f"{options.prefix}.c": source(lowered, interface, options, constants, defaults, weights),
@@ -91,7 +91,7 @@ def write_model(wish: Wish, *, has_program: bool = True, has_example: bool = Tru
         (folder / "weights.bin").write_bytes(content)
         return ["weights.bin"]
 
-    text = readme(wish.name, lowered, interface, options, weights, constants, files) if has_program else ""
+    text = readme(request.name, lowered, interface, options, weights, constants, files) if has_program else ""
     notes = flash_notes(constants, files[f"{options.prefix}.c"]) if options.program_memory else []
     return Written(Source(files, {}, text, notes, save), interface, options, weights, lowered, weight_bytes, example)
 
@@ -132,7 +132,7 @@ def _constants(lowered: Lowered, interface: Interface) -> dict[int, Constant]:
             if value is not None and value.constant is not None:
                 known.setdefault(id(value.constant), value.name)
     found: dict[int, Constant] = {}
-    for action in walk(lowered.step.actions):
+    for action in walk(lowered.segment.actions):
         for operand in operands_of(action):
             home = operand.buffer.home
             if home.kind == "constant" and home.index not in found:

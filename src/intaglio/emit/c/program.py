@@ -10,8 +10,8 @@ import numpy as np
 from intaglio.emit.c.interface import Interface, Port
 from intaglio.emit.c.types import literals, parts
 from intaglio.emit.c.weights import Constant, comment_text, definition
-from intaglio.ir.dim import evaluate
 from intaglio.ir.op import Array
+from intaglio.ir.substitution import evaluate
 
 
 @dataclass

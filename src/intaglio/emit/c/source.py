@@ -171,7 +171,7 @@ def source(
 ) -> str:
     """`model.c`."""
     flash = {index for index, each in constants.items() if each.is_flash}
-    texts = KernelTexts(lowered.plan, lowered.step, not options.is_fast, flash, interface.flash)
+    texts = KernelTexts(lowered.plan, lowered.segment, not options.is_fast, flash, interface.flash)
     driver = ModelDriver(lowered, interface, options, constants, weights, texts)
     run = driver.text()
     size = _arena_bytes(driver, lowered, interface)

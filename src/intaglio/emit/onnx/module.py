@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 from onnx import FunctionProto, ModelProto, TensorProto, numpy_helper
 
-from intaglio.emit.export import Source, Wish
+from intaglio.emit.export import ExportRequest, Source
 from intaglio.emit.names import comment
 from intaglio.emit.onnx.older import make_older, write_older
 from intaglio.errors import InputError
@@ -25,11 +25,11 @@ LEFT_OUT = ("integer-arithmetic",)
 """Passes whose results are for engines, not for readers."""
 
 
-def write(wish: Wish) -> Source:
+def write(request: ExportRequest) -> Source:
     """The file, which is written when its folder is there, and its README."""
-    graph, opset = wish.graph, wish.options.get("opset")
-    if keeps_functions(wish):
-        return write_as_it_is(wish)
+    graph, opset = request.graph, request.options.get("opset")
+    if keeps_functions(request):
+        return write_as_it_is(request)
     if opset is None:
         expand_until(graph, lambda node: node.op.domain != "intaglio", bodies=True)
     else:
@@ -38,33 +38,33 @@ def write(wish: Wish) -> Source:
     def finish(model: ModelProto) -> None:
         if opset is not None:
             write_older(model, opset)
-        _write_shapes(graph, model)
+        write_shapes(graph, model)
 
     def save(folder: Path) -> list[str]:
-        save_model(graph, folder / "model.onnx", external_data=wish.options.get("external_data"), finish=finish)
+        save_model(graph, folder / "model.onnx", external_data=request.options.get("external_data"), finish=finish)
         has_data = (folder / "model.onnx.data").exists()
         return ["model.onnx", *(["model.onnx.data"] if has_data else [])]
 
-    return Source({}, {}, _readme(wish), save=save)
+    return Source({}, {}, _readme(request), save=save)
 
 
-def keeps_functions(wish: Wish) -> bool:
+def keeps_functions(request: ExportRequest) -> bool:
     """Whether the functions of the model are to stay; raises InputError where they cannot."""
-    wanted = wish.options.get("functions", "inline")
+    wanted = request.options.get("functions", "inline")
     if wanted not in ("inline", "keep"):
         raise InputError(f"functions is {wanted!r}, expected 'inline' or 'keep'")
     if wanted == "inline":
         return False
-    if wish.is_changed or wish.options.get("opset") is not None:
+    if request.is_changed or request.options.get("opset") is not None:
         raise InputError("functions are kept in a model that is written as it is: simplify=False, no dims and no opset")
     return True
 
 
-def write_as_it_is(wish: Wish) -> Source:
+def write_as_it_is(request: ExportRequest) -> Source:
     """The model with its functions, and the shapes of the values outside of them."""
-    model = _message(wish.given)
-    _write_shapes(wish.graph, model)
-    limit = wish.options.get("external_data")
+    model = _message(request.given)
+    write_shapes(request.graph, model)
+    limit = request.options.get("external_data")
 
     def save(folder: Path) -> list[str]:
         if limit is None or limit is False:
@@ -79,7 +79,7 @@ def write_as_it_is(wish: Wish) -> Source:
         )
         return [name for name in ("model.onnx", "model.onnx.data") if (folder / name).exists()]
 
-    return Source({}, {}, _readme(wish), save=save)
+    return Source({}, {}, _readme(request), save=save)
 
 
 def _message(given: Any) -> ModelProto:
@@ -105,7 +105,7 @@ def _constants(function: FunctionProto) -> Iterator[TensorProto]:
     return (attribute.t for node in function.node for attribute in node.attribute if attribute.HasField("t"))
 
 
-def _write_shapes(graph: Graph, model: ModelProto) -> None:
+def write_shapes(graph: Graph, model: ModelProto) -> None:
     """The types of all values between inputs and outputs, as far as they are known and not there yet."""
     known = {value.name for value in (*model.graph.output, *model.graph.value_info)}
     made = {name for node in model.graph.node for name in node.output}
@@ -115,14 +115,14 @@ def _write_shapes(graph: Graph, model: ModelProto) -> None:
                 model.graph.value_info.add(name=value.name, type=type_proto(value.type))
 
 
-def _readme(wish: Wish) -> str:
-    number = wish.options.get("opset")
+def _readme(request: ExportRequest) -> str:
+    number = request.options.get("opset")
     opset = "the lowest operator set that has its operators" if number is None else f"operator set {number}"
-    opset = "the operator sets of its file, with its functions" if keeps_functions(wish) else opset
-    return f"""# {wish.name}
+    opset = "the operator sets of its file, with its functions" if keeps_functions(request) else opset
+    return f"""# {request.name}
 
 `model.onnx`, written by Intaglio at {opset}, with the shapes of all values in it.
 
-- inputs: {", ".join(comment(f"{value.name}: {value.type}") for value in wish.graph.inputs) or "none"}
-- outputs: {", ".join(comment(f"{value.name}: {value.type}") for value in wish.graph.outputs)}
+- inputs: {", ".join(comment(f"{value.name}: {value.type}") for value in request.graph.inputs) or "none"}
+- outputs: {", ".join(comment(f"{value.name}: {value.type}") for value in request.graph.outputs)}
 """

@@ -12,6 +12,7 @@ from intaglio.emit.names import comment
 from intaglio.errors import InputError, UnsupportedError
 from intaglio.ir.expand import expand_until
 from intaglio.ir.graph import Graph, Node
+from intaglio.ir.types import TensorType
 from intaglio.onnx.opsets import minimal_version
 from intaglio.onnx.schema import NEWEST, find_schema
 
@@ -34,6 +35,10 @@ ATTRIBUTES: dict[str, tuple[int, tuple[tuple[str, int], ...]]] = {
 """Operators whose inputs were attributes before a version: that version, and the attributes with their positions."""
 
 
+_FLATTENING = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
+"""Operators that took all axes from theirs on as one before operator set 13."""
+
+
 def make_older(graph: Graph, opset: int) -> None:
     """Expand what an operator set does not have; raises UnsupportedError with all nodes for which nothing helps."""
     if not OLDEST <= opset <= NEWEST[""]:
@@ -45,6 +50,9 @@ def make_older(graph: Graph, opset: int) -> None:
             f"  {node.op.name} at {comment(str(node.origin))}, which needs {minimal_version(node)}" for node in shown
         ]
         raise UnsupportedError("\n".join([f"opset {opset} is too old for {len(refused)} nodes:", *places]))
+    for node in graph.all_nodes():
+        if node.op.domain == "" and node.op.name in _FLATTENING and opset < 13:
+            node.op = node.op.changed(axis=node.op.axis % node.input.rank)
 
 
 def is_written(node: Node, opset: int) -> bool:
@@ -53,12 +61,39 @@ def is_written(node: Node, opset: int) -> bool:
         return False
     if node.op.domain != "" or minimal_version(node) <= opset:
         return True
+    if _is_unchanged(node, opset):
+        return True
     since, inputs = ATTRIBUTES.get(node.op.name, (0, ()))
     if node.op.name == "Split" and node.optional(1) is not None and opset >= since:
         return True  # what changed in 18 is about nodes without sizes
     if opset >= since:
         return False
     return _has_attributes(node, inputs, opset)
+
+
+def _is_unchanged(node: Node, opset: int) -> bool:
+    """Whether an older version means the same of a node like this one, although it does not of others."""
+    op = node.op
+    if op.name in _FLATTENING:
+        shape = node.input.type.shape if isinstance(node.input.type, TensorType) else None
+        return bool(shape) and all(size == 1 for size in shape[op.axis % len(shape) + 1 :])
+    if op.name == "BatchNormalization":
+        return opset >= 9 and not op.training_mode and len(node.outputs) == 1
+    return op.name == "Resize" and _is_older_resize(node, opset)
+
+
+def _is_older_resize(node: Node, opset: int) -> bool:
+    """Whether Resize of operator sets 11 and 12 takes a node, or before it Resize of 10 or Upsample of 9."""
+    op = node.op
+    if op.antialias or op.axes or op.keep_aspect_ratio_policy != "stretch":
+        return False
+    if opset >= 11:
+        has_one = (node.optional(2) is None) != (node.optional(3) is None)
+        return has_one and op.coordinate_transformation_mode != "half_pixel_symmetric"
+    scales = None if node.optional(2) is None else node.needed(2).constant
+    grows = scales is not None and bool((scales >= 1).all())
+    is_alike = op.coordinate_transformation_mode == "asymmetric" and op.mode in ("nearest", "linear")
+    return grows and is_alike and (op.mode == "linear" or op.nearest_mode == "floor") and len(node.inputs) == 3
 
 
 def _has_attributes(node: Node, inputs: tuple[tuple[str, int], ...], opset: int) -> bool:
@@ -87,6 +122,8 @@ def write_older(model: ModelProto, opset: int) -> None:
         since, inputs = ATTRIBUTES.get(node.op_type, (0, ()))
         if node.domain == "" and opset < since:
             _move_inputs(node, inputs, constants)
+        if node.domain == "" and node.op_type == "Resize" and opset < 13:
+            _write_resize(model, node, opset)
     read = {name for node in _nodes(model.graph) for name in node.input} | {value.name for value in model.graph.output}
     kept = [tensor for tensor in model.graph.initializer if tensor.name in read]
     del model.graph.initializer[:]
@@ -108,6 +145,28 @@ def _move_inputs(node: NodeProto, inputs: tuple[tuple[str, int], ...], constants
     kept = [attribute for attribute in node.attribute if attribute.name != "noop_with_empty_axes"]
     del node.attribute[:]
     node.attribute.extend(kept)
+
+
+def _write_resize(model: ModelProto, node: NodeProto, opset: int) -> None:
+    """Resize as it was until operator set 12, where region and scales had to be there, or Upsample."""
+    if opset < 11:
+        given = [attribute for attribute in node.attribute if attribute.name == "mode"]
+        del node.attribute[:]
+        node.attribute.extend(given)
+        inputs = [node.input[0], node.input[2]]
+        node.op_type = "Upsample" if opset < 10 else "Resize"
+    else:
+        inputs = [name or _empty(model) for name in node.input]
+    del node.input[:]
+    node.input.extend(inputs)
+
+
+def _empty(model: ModelProto) -> str:
+    """The name of an initializer without elements, which is added where there is none."""
+    name = "intaglio.empty"
+    if all(tensor.name != name for tensor in model.graph.initializer):
+        model.graph.initializer.append(helper.make_tensor(name, onnx.TensorProto.FLOAT, [0], []))
+    return name
 
 
 def _nodes(graph: GraphProto) -> Iterator[NodeProto]:

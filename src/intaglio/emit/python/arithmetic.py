@@ -10,22 +10,22 @@ import numpy as np
 from intaglio.emit.python.words import (
     PRINTERS,
     is_narrow,
+    prints,
     rounded,
-    says,
     short,
     wide,
 )
 from intaglio.emit.pythonic.block import (
     Printer,
     Site,
-    UnsayableError,
+    UnprintableError,
     is_plain,
     literal,
     quoted,
 )
 from intaglio.emit.pythonic.infix import INFIX
 from intaglio.ir.dtype import BOOL, FLOAT8E8M0, FLOAT32, STRING, DType
-from intaglio.ops.indices import numbered_dtype
+from intaglio.ops.shared.indices import numbered_dtype
 
 
 def _template(template: str) -> Printer:
@@ -81,19 +81,19 @@ for _name in ("Erf", "Sigmoid", "Softplus"):
     PRINTERS["", _name] = _called(_name)
 
 
-@says("Relu")
+@prints("Relu")
 def _relu(site: Site) -> str:
     dtype = site.value(0).dtype
     zero = f"xp.zeros((), dtype={site.dtype(dtype)})" if dtype.is_narrow else "0"
     return f"xp.maximum({site.x(0)}, {zero})"
 
 
-@says("Sigmoid", "Softplus", "Erf")
+@prints("Sigmoid", "Softplus", "Erf")
 def _smooth(site: Site) -> str:
     return rounded(site, site.call(site.op.name.lower(), "xp", wide(site, 0)))
 
 
-@says("Div")
+@prints("Div")
 def _div(site: Site) -> str:
     left, right = site.terms()
     dtype = site.node.output.dtype
@@ -104,13 +104,13 @@ def _div(site: Site) -> str:
     return f"{left} / {right}"
 
 
-@says("Mod")
+@prints("Mod")
 def _mod(site: Site) -> str:
     left, right = site.terms()
     return f"xp.fmod({left}, {right})" if site.op.fmod else f"xp.mod({left}, {right})"
 
 
-@says("Pow")
+@prints("Pow")
 def _pow(site: Site) -> str:
     exponent, base = site.value(1), site.value(0)
     if exponent.constant is not None and exponent.constant.size == 1 and base.dtype == FLOAT32:
@@ -141,22 +141,22 @@ PRINTERS["", "Max"] = _fold("xp.maximum", "")
 PRINTERS["", "Min"] = _fold("xp.minimum", "")
 
 
-@says("Sum")
+@prints("Sum")
 def _sum(site: Site) -> str:
     if is_narrow(site.node.output):
-        raise UnsayableError("sums of narrow floats are rounded once")
+        raise UnprintableError("sums of narrow floats are rounded once")
     return " + ".join(site.terms())
 
 
-@says("Where")
+@prints("Where")
 def _where(site: Site) -> str:
     return f"xp.where({site.x(0)}, {site.x(1)}, {site.x(2)})"
 
 
-@says("Clip")
+@prints("Clip")
 def _clip(site: Site) -> str:
     if is_narrow(site.value(0)):
-        raise UnsayableError("bounds of narrow floats")
+        raise UnprintableError("bounds of narrow floats")
     result = site.x(0)
     if site.has(1):
         result = f"xp.maximum({result}, {_bound(site, 1)})"
@@ -170,7 +170,7 @@ def _bound(site: Site, position: int) -> str:
     return f"{site.x(position)}.reshape(())"
 
 
-@says("IsInf")
+@prints("IsInf")
 def _is_inf(site: Site) -> str:
     x, op = site.x(0), site.op
     if op.detect_negative and op.detect_positive:
@@ -183,23 +183,23 @@ def _is_inf(site: Site) -> str:
     )
 
 
-@says("BitShift")
+@prints("BitShift")
 def _bit_shift(site: Site) -> str:
     return site.call("shift_bits", "xp", site.x(0), site.x(1), str(site.op.direction == "LEFT"))
 
 
-@says("Gelu")
+@prints("Gelu")
 def _gelu(site: Site) -> str:
     return rounded(site, site.call("gelu_tanh" if site.op.approximate == "tanh" else "gelu", "xp", wide(site, 0)))
 
 
-@says("LeakyRelu")
+@prints("LeakyRelu")
 def _leaky_relu(site: Site) -> str:
     x = wide(site, 0)
     return rounded(site, f"xp.where({x} < 0, {short(site.node, site.op.alpha)} * {x}, {x})")
 
 
-@says("Elu", "Selu")
+@prints("Elu", "Selu")
 def _elu(site: Site) -> str:
     x, alpha = wide(site, 0), short(site.node, site.op.alpha)
     below = f"xp.expm1(xp.minimum({x}, 0))"
@@ -207,32 +207,32 @@ def _elu(site: Site) -> str:
     return rounded(site, text if site.op.name == "Elu" else f"{short(site.node, site.op.gamma)} * {text}")
 
 
-@says("Celu")
+@prints("Celu")
 def _celu(site: Site) -> str:
     x, alpha = wide(site, 0), short(site.node, site.op.alpha)
     below = f"xp.expm1(xp.minimum({x}, 0))" if alpha == "1.0" else f"{alpha} * xp.expm1(xp.minimum({x}, 0) / {alpha})"
     return rounded(site, f"xp.maximum({x}, 0) + xp.minimum({below}, 0)")
 
 
-@says("HardSwish")
+@prints("HardSwish")
 def _hard_swish(site: Site) -> str:
     x = wide(site, 0)
     return rounded(site, f"{x} * xp.clip({x} / 6 + 0.5, 0, 1)")
 
 
-@says("HardSigmoid")
+@prints("HardSigmoid")
 def _hard_sigmoid(site: Site) -> str:
     alpha, beta = (short(site.node, number) for number in (site.op.alpha, site.op.beta))
     return rounded(site, f"xp.clip({wide(site, 0)} * {alpha} + {beta}, 0, 1)")
 
 
-@says("Swish")
+@prints("Swish")
 def _swish(site: Site) -> str:
     x, alpha = wide(site, 0), short(site.node, site.op.alpha)
     return rounded(site, f"{x} * {site.call('sigmoid', 'xp', x if alpha == '1.0' else f'{alpha} * {x}')}")
 
 
-@says("Cast")
+@prints("Cast")
 def _cast(site: Site) -> str:
     given, wanted, x = site.value(0).dtype, site.node.output.dtype, site.x(0)
     text = site.dtype(wanted)
@@ -266,23 +266,23 @@ def _cast_narrow(site: Site, source: str, wanted: DType) -> str:
     return site.call("convert_narrow_float", "xp", source, site.dtype(wanted), limit)
 
 
-@says("BitCast")
+@prints("BitCast")
 def _bit_cast(site: Site) -> str:
     wanted = numbered_dtype(site.op.to)
     bits = f"xp.ascontiguousarray({site.x(0)}).reshape({site.x(0)}.shape)"
     return f"{bits}.view(xp.uint8) != 0" if wanted == BOOL else f"{bits}.view({site.dtype(wanted)})"
 
 
-@says("MatMul")
+@prints("MatMul")
 def _matmul(site: Site) -> str:
     return rounded(site, f"{wide(site, 0)} @ {wide(site, 1)}")
 
 
-@says("Gemm")
+@prints("Gemm")
 def _gemm(site: Site) -> str:
     op = site.op
     if is_narrow(site.value(0)) or not site.value(0).dtype.is_float:
-        raise UnsayableError("a product of a narrow type")
+        raise UnprintableError("a product of a narrow type")
     left = f"{site.x(0)}.T" if op.transA else site.x(0)
     right = f"{site.x(1)}.T" if op.transB else site.x(1)
     result = f"{left} @ {right}"
@@ -292,11 +292,11 @@ def _gemm(site: Site) -> str:
     return f"{result} + {site.x(2) if op.beta == 1 else f'{short(site.node, op.beta)} * {site.x(2)}'}"
 
 
-@says("Einsum")
+@prints("Einsum")
 def _einsum(site: Site) -> str:
     dtype = site.node.output.dtype
     if dtype.is_narrow or not (dtype.is_float or dtype.is_integer):
-        raise UnsayableError("a sum of products of a narrow type")
+        raise UnprintableError("a sum of products of a narrow type")
     operands = ", ".join(wide(site, position) for position in range(len(site.node.inputs)))
     equation = site.op.equation.replace(" ", "")
     given, arrow, wanted = equation.partition("->")
@@ -311,11 +311,11 @@ def _ellipsis_rank(site: Site, terms: Sequence[str]) -> int:
     """For how many axes the dots of an equation stand."""
     places = [place for place, term in enumerate(terms) if "..." in term]
     if any(site.value(place).tensor.shape is None for place in places):
-        raise UnsayableError("a sum over an unknown number of axes")
+        raise UnprintableError("a sum over an unknown number of axes")
     return max(site.rank(place) - len(terms[place].replace("...", "")) for place in places)
 
 
-@says("CumSum", "CumProd")
+@prints("CumSum", "CumProd")
 def _running(site: Site) -> str:
     op = site.op
     flags = [str(bool(op.exclusive)), str(bool(op.reverse))]
@@ -323,7 +323,7 @@ def _running(site: Site) -> str:
     return rounded(site, site.call("running", "xp", wide(site, 0), quoted(op.name.lower()), axis, *flags))
 
 
-@says("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+@prints("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 def _reduce(site: Site) -> str:
     op = site.op
     function = op.name.removeprefix("Reduce").lower()
@@ -352,7 +352,7 @@ def _reduce(site: Site) -> str:
     if function in ("max", "min"):
         keep += f", initial={_lowest(dtype, function)}"
     if function == "mean" and dtype.is_integer:
-        raise UnsayableError("a mean of integers")
+        raise UnprintableError("a mean of integers")
     x = wide(site, 0)
     return rounded(site, f"{x}.{function}({axis}{keep})")
 
@@ -364,9 +364,9 @@ def _lowest(dtype: DType, function: str) -> str:
     return str(int(limits.min if function == "max" else limits.max))
 
 
-@says("Softmax", "LogSoftmax")
+@prints("Softmax", "LogSoftmax")
 def _softmax(site: Site) -> str:
     if site.rank() == 0:
-        raise UnsayableError("a scalar")
+        raise UnprintableError("a scalar")
     function = "softmax" if site.op.name == "Softmax" else "log_softmax"
     return rounded(site, site.call(function, "xp", wide(site, 0), str(site.op.axis)))

@@ -7,14 +7,14 @@ from typing import Any
 from intaglio.emit.python.words import (
     has_defaults,
     is_narrow,
+    prints,
     rounded,
-    says,
     shortened,
     wide,
 )
 from intaglio.emit.pythonic.block import (
     Site,
-    UnsayableError,
+    UnprintableError,
     conv_windows,
     literal,
     quoted,
@@ -22,7 +22,7 @@ from intaglio.emit.pythonic.block import (
 from intaglio.emit.pythonic.movement import print_roi_align, resize_options
 from intaglio.ir.dtype import BOOL
 from intaglio.ir.graph import Value
-from intaglio.ops.indices import known_length
+from intaglio.ops.shared.indices import known_length
 
 
 def _epsilon(site: Site) -> float | None:
@@ -31,39 +31,39 @@ def _epsilon(site: Site) -> float | None:
     return None if epsilon == 1e-5 else epsilon
 
 
-@says("LayerNormalization")
+@prints("LayerNormalization")
 def _layer_norm(site: Site) -> str:
     if len(site.node.outputs) > 1 or site.op.stash_type != 1:
-        raise UnsayableError("statistics as outputs")
+        raise UnprintableError("statistics as outputs")
     given = [wide(site, position) for position in range(len(site.node.inputs))]
     axis = None if site.op.axis == -1 else site.op.axis
     epsilon = _epsilon(site)
     return rounded(site, site.call("layer_norm", "xp", *given, axis=axis, epsilon=epsilon))
 
 
-@says("RMSNormalization")
+@prints("RMSNormalization")
 def _rms_norm(site: Site) -> str:
     axis = None if site.op.axis == -1 else site.op.axis
     epsilon = _epsilon(site)
     return rounded(site, site.call("rms_norm", "xp", wide(site, 0), wide(site, 1), axis=axis, epsilon=epsilon))
 
 
-@says("BatchNormalization")
+@prints("BatchNormalization")
 def _batch_norm(site: Site) -> str:
     if site.op.training_mode or len(site.node.outputs) > 1 or site.rank() < 2:
-        raise UnsayableError("a batch normalisation that learns")
+        raise UnprintableError("a batch normalisation that learns")
     epsilon = _epsilon(site)
     return rounded(site, site.call("batch_norm", "xp", *(wide(site, i) for i in range(5)), epsilon=epsilon))
 
 
-@says("Attention")
+@prints("Attention")
 def _attention(site: Site) -> str:
     op, node = site.op, site.node
     is_plain = len(node.outputs) == 1 and len(node.inputs) <= 4 and has_defaults(op, "scale")
     is_plain = is_plain and all(site.rank(i) == 4 for i in range(3)) and not is_narrow(site.value(0))
     is_plain = is_plain and site.value(0).shape[1] == site.value(1).shape[1] and not _has_empty_mask(site)
     if not is_plain:
-        raise UnsayableError("more than queries, keys, values and a mask")
+        raise UnprintableError("more than queries, keys, values and a mask")
     mask = [site.x(3)] if site.has(3) else []
     return site.call("attention", "xp", site.x(0), site.x(1), site.x(2), *mask, scale=op.scale)
 
@@ -82,12 +82,12 @@ def _window_sizes(site: Site, windows: Any) -> tuple[str, str, str, str]:
     return kernel, str(tuple(w.stride for w in windows)), pads, str(tuple(w.dilation for w in windows))
 
 
-@says("LSTM", "GRU", "RNN")
+@prints("LSTM", "GRU", "RNN")
 def _recurrent(site: Site) -> str:
     op, node = site.op, site.node
     is_plain_layer = has_defaults(op, "hidden_size", "direction", "linear_before_reset")
     if not is_plain_layer or site.has(4) or site.has(7) or is_narrow(site.value(0)):
-        raise UnsayableError("a recurrent layer with lengths, peepholes or functions of its own")
+        raise UnprintableError("a recurrent layer with lengths, peepholes or functions of its own")
     operands = [site.x(0), site.x(1), site.x(2), site.optional(3), site.optional(5)]
     operands += [site.optional(6)] if op.name == "LSTM" else []
     named = {"direction": None if op.direction == "forward" else op.direction}
@@ -99,7 +99,7 @@ def _recurrent(site: Site) -> str:
     return found if count == most else f"{found}[{'0' if count == 1 else f':{count}'}]"
 
 
-@says("Conv")
+@prints("Conv")
 def _conv(site: Site) -> str:
     windows = conv_windows(site)
     _, strides, pads, dilations = _window_sizes(site, windows)
@@ -116,11 +116,11 @@ def _conv(site: Site) -> str:
     return rounded(site, site.call("conv", "xp", *given, groups=groups))
 
 
-@says("ConvTranspose")
+@prints("ConvTranspose")
 def _conv_transpose(site: Site) -> str:
     x, weight = site.value(0), site.value(1)
     if x.tensor.shape is None or weight.tensor.shape is None:
-        raise UnsayableError("a convolution of unknown rank")
+        raise UnprintableError("a convolution of unknown rank")
     windows = site.op.windows(x.shape[2:], weight.shape[2:])
     bias = wide(site, 2) if site.has(2) else "None"
     begins, outputs = (site.writer.sizes([getattr(w, name) for w in windows]) for name in ("begin", "output"))
@@ -130,11 +130,11 @@ def _conv_transpose(site: Site) -> str:
     return rounded(site, site.call("conv_transpose", "xp", *given, groups=groups))
 
 
-@says("MaxPool", "AveragePool", "LpPool")
+@prints("MaxPool", "AveragePool", "LpPool")
 def _pool(site: Site) -> str:
     op, x = site.op, site.value(0)
     if x.tensor.shape is None:
-        raise UnsayableError("a pool of unknown rank")
+        raise UnprintableError("a pool of unknown rank")
     given = list(_window_sizes(site, op.windows(x.shape[2:])))
     ceil_mode = True if getattr(op, "ceil_mode", 0) and not op.auto_pad.startswith("SAME") else None
     if op.name == "LpPool":
@@ -147,39 +147,39 @@ def _pool(site: Site) -> str:
     if len(site.node.outputs) == 1:
         return rounded(site, site.call("max_pool", "xp", wide(site, 0), *given, ceil_mode=ceil_mode))
     if is_narrow(x):
-        raise UnsayableError("places in narrow floats")
+        raise UnprintableError("places in narrow floats")
     order = True if op.storage_order else None
     return site.call("max_pool_indices", "xp", site.x(0), *given, ceil_mode=ceil_mode, column_major=order)
 
 
-@says("GlobalAveragePool", "GlobalMaxPool")
+@prints("GlobalAveragePool", "GlobalMaxPool")
 def _global_pool(site: Site) -> str:
     axes = tuple(range(2, site.rank()))
     function = "mean" if site.op.name == "GlobalAveragePool" else "max"
     return rounded(site, f"{wide(site, 0)}.{function}(axis={axes}, keepdims=True)")
 
 
-@says("Col2Im")
+@prints("Col2Im")
 def _column_to_image(site: Site) -> str:
     op, count = site.op, known_length(site.value(1))
     if count is None:
-        raise UnsayableError("an image of unknown rank")
+        raise UnprintableError("an image of unknown rank")
     given = [op.strides or (1,) * count, op.pads or (0,) * 2 * count, op.dilations or (1,) * count]
     texts = [str(tuple(numbers)) for numbers in given]
     return site.call("column_to_image", "xp", site.x(0), site.listing(1), site.listing(2), *texts)
 
 
-@says("DeformConv")
+@prints("DeformConv")
 def _deform_conv(site: Site) -> str:
     op = site.op
     if site.rank() != 4 or is_narrow(site.value(0)):
-        raise UnsayableError("a deformed convolution over other than two axes")
+        raise UnprintableError("a deformed convolution over other than two axes")
     given = [op.strides or (1, 1), op.pads or (0,) * 4, op.dilations or (1, 1), op.group, op.offset_group]
     operands = [site.x(0), site.x(1), site.x(2), site.optional(3), site.optional(4)]
     return site.call("deform_conv", "xp", *operands, *map(str, given))
 
 
-@says("Resize")
+@prints("Resize")
 def _resize(site: Site) -> str:
     op = site.op
     axes = tuple(range(site.rank())) if op.axes is None else op.axes
@@ -196,25 +196,25 @@ def _is_empty(value: Value) -> bool:
     return value.tensor.shape == (0,)
 
 
-@says("GridSample")
+@prints("GridSample")
 def _grid_sample(site: Site) -> str:
     op = site.op
     if is_narrow(site.value(0)) or not site.value(0).dtype.is_float:
-        raise UnsayableError("a grid over other than floats")
+        raise UnprintableError("a grid over other than floats")
     return site.call(
         "grid_sample", site.x(0), site.x(1), quoted(op.mode), quoted(op.padding_mode), str(bool(op.align_corners))
     )
 
 
-says("RoiAlign")(print_roi_align)
+prints("RoiAlign")(print_roi_align)
 
 
-@says("Det")
+@prints("Det")
 def _det(site: Site) -> str:
     return rounded(site, f"xp.linalg.det({wide(site, 0)})")
 
 
-@says("DFT")
+@prints("DFT")
 def _dft(site: Site) -> str:
     length = f"int({site.x(1)}.reshape(()))" if site.has(1) else "None"
     axis = f"int({site.x(2)}.reshape(()))" if site.has(2) else "-2"
@@ -223,14 +223,14 @@ def _dft(site: Site) -> str:
     return site.call("dft", "xp", site.x(0), length, axis, *flags)
 
 
-@says("STFT")
+@prints("STFT")
 def _stft(site: Site) -> str:
     length = f"int({site.x(3)}.reshape(()))" if site.has(3) else "None"
     step = f"int({site.x(1)}.reshape(()))"
     return site.call("stft", "xp", site.x(0), step, site.optional(2), length, str(bool(site.op.onesided)))
 
 
-@says("RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike")
+@prints("RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike")
 def _random(site: Site) -> str:
     op = site.op
     seed = "" if op.seed is None else str(int(abs(op.seed)))
@@ -239,7 +239,7 @@ def _random(site: Site) -> str:
     return f"xp.asarray(np.random.default_rng({seed}).{draw}{shape}), dtype={site.dtype(site.node.output.dtype)})"
 
 
-@says("DropoutMask", domain="intaglio")
+@prints("DropoutMask", domain="intaglio")
 def _dropout_mask(site: Site) -> str:
     ratio = f"float({site.x(1)}.reshape(()))" if site.has(1) else "0.5"
     training = f"bool({site.x(2)}.reshape(()))" if site.has(2) else "False"
@@ -247,6 +247,6 @@ def _dropout_mask(site: Site) -> str:
     return f"np.random.RandomState({seed}).uniform(0, 1, {site.x(0)}.shape) >= {ratio} * {training}"
 
 
-@says("MelTriangles", domain="intaglio")
+@prints("MelTriangles", domain="intaglio")
 def _mel_triangles(site: Site) -> str:
     return site.call("mel_triangles", *(f"{site.x(position)}.item()" for position in range(5)))

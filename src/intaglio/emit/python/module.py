@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from intaglio.emit.export import Source, Wish, make_sayable, print_alone
+from intaglio.emit.export import ExportRequest, Source, make_printable, print_alone
 from intaglio.emit.names import Names, comment
 from intaglio.emit.python.printers import LIBRARY, RESERVED, language
 from intaglio.emit.pythonic.block import (
@@ -28,11 +28,11 @@ LEFT_OUT = ("integer-arithmetic",)
 """Passes whose results are for engines, not for readers."""
 
 
-def write(wish: Wish) -> Source:
+def write(request: ExportRequest) -> Source:
     """The module, its weights and its README."""
-    graph = wish.graph
+    graph = request.graph
     scratch = language(Weights())
-    make_sayable(graph, lambda node: _try(node, graph, scratch))
+    make_printable(graph, lambda node: _try(node, graph, scratch))
     weights = Weights()
     writer = Writer(language(weights), Names(RESERVED | LIBRARY.names | {"load", "Model", "main"}))
     inputs = [writer.declare(value) for value in graph.inputs]
@@ -43,9 +43,9 @@ def write(wish: Wish) -> Source:
     has_weights = any(
         re.search(r"\bw\[", line) for line in [*body, *outputs, *_defaults(graph, inputs, writer).values()]
     )
-    text = _module(wish, writer, inputs, body, outputs, has_weights)
+    text = _module(request, writer, inputs, body, outputs, has_weights)
     used = {key: array for key, array in weights.arrays.items() if quoted(key) in text}
-    return Source({"model.py": text}, used, _readme(wish, text))
+    return Source({"model.py": text}, used, _readme(request, text))
 
 
 def _try(node: Node, graph: Graph, scratch: Language) -> None:
@@ -74,13 +74,13 @@ def _body(statements: Sequence[Statement]) -> list[str]:
 
 
 def _module(
-    wish: Wish, writer: Writer, inputs: list[str], body: list[str], outputs: list[str], has_weights: bool
+    request: ExportRequest, writer: Writer, inputs: list[str], body: list[str], outputs: list[str], has_weights: bool
 ) -> str:
-    graph = wish.graph
+    graph = request.graph
     defaults = _defaults(graph, inputs, writer)
     functions = LIBRARY.source(writer.used)
     result = outputs[0] if len(outputs) == 1 else ", ".join(outputs)
-    loading = _load(wish, has_weights)
+    loading = _load(request, has_weights)
     code = "\n".join([*functions, *body, *outputs, *loading])
     lines = [
         f'"""{comment(graph.name)}: a model as NumPy code, written by Intaglio."""',
@@ -144,13 +144,14 @@ def _docstring(taken: Sequence[str], given: str) -> list[str]:
 
 def _imports(code: str) -> list[str]:
     """The imports that the code needs."""
-    standard = [name for name in ("functools", "itertools", "json", "math", "re") if re.search(rf"\b{name}\.", code)]
+    modules = ("contextlib", "functools", "itertools", "json", "math", "re")
+    standard = [name for name in modules if re.search(rf"\b{name}\.", code)]
     lines = [f"import {name}" for name in standard]
     lines += ["from pathlib import Path", "from typing import Any", ""]
     return [*lines, *(["import ml_dtypes"] if "ml_dtypes." in code else []), "import numpy as np"]
 
 
-def _load(wish: Wish, has_weights: bool) -> list[str]:
+def _load(request: ExportRequest, has_weights: bool) -> list[str]:
     lines = [
         "def load(folder: str | Path | None = None, xp: Any = np) -> Model:",
         '    """The model with its weights, which lie in the folder of this module unless another is named."""',
@@ -158,7 +159,7 @@ def _load(wish: Wish, has_weights: bool) -> list[str]:
     if not has_weights:
         return [*lines, "    return Model({}, xp)"]
     lines.append("    place = Path(__file__).parent if folder is None else Path(folder)")
-    if wish.weights == "npz":
+    if request.weights == "npz":
         return [
             *lines,
             '    with np.load(place / "weights.npz", allow_pickle=False) as file:',
@@ -183,12 +184,12 @@ def read_safetensors(path: Path) -> dict[str, Any]:
 '''.strip().splitlines()
 
 
-def _readme(wish: Wish, text: str) -> str:
-    graph = wish.graph
+def _readme(request: ExportRequest, text: str) -> str:
+    graph = request.graph
     needs = "NumPy and ml_dtypes" if "import ml_dtypes" in text else "NumPy 2"
     taken = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in graph.inputs)
     given = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in graph.outputs)
-    return f"""# {wish.name}
+    return f"""# {request.name}
 
 A model as plain Python, written by Intaglio. `model.py` needs {needs} and nothing else.
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from intaglio.emit.python.words import says
-from intaglio.emit.pythonic.block import Site, UnsayableError, literal, quoted
+from intaglio.emit.python.words import prints
+from intaglio.emit.pythonic.block import Site, UnprintableError, literal, quoted
 from intaglio.emit.pythonic.movement import library_calls, print_slice, reshaped, sliced_shape
 from intaglio.ir.dtype import FLOAT32, INT64, STRING
 
-says("Slice")(print_slice)
+prints("Slice")(print_slice)
 for _name, _printer in library_calls("xp").items():
-    says(_name)(_printer)
+    prints(_name)(_printer)
 
 
-@says("Transpose")
+@prints("Transpose")
 def _transpose(site: Site) -> str:
     perm = site.op.perm
     if perm is None or tuple(perm) == tuple(range(len(perm)))[::-1]:
@@ -22,14 +22,14 @@ def _transpose(site: Site) -> str:
     return f"{site.x(0)}.transpose({', '.join(map(str, perm))})"
 
 
-@says("Reshape")
+@prints("Reshape")
 def _reshape(site: Site) -> str:
     return reshaped(site, site.node.output.tensor.shape) or site.call(
         "reshape", site.x(0), site.x(1), allow_zero=True if site.op.allowzero else None
     )
 
 
-@says("Flatten", "Squeeze", "Unsqueeze")
+@prints("Flatten", "Squeeze", "Unsqueeze")
 def _same_elements(site: Site) -> str:
     op = site.op
     if op.name == "Unsqueeze":
@@ -45,47 +45,47 @@ def _same_elements(site: Site) -> str:
         return f"xp.squeeze({site.x(0)}, axis={axes})"
     found = reshaped(site, site.node.output.tensor.shape)
     if found is None:
-        raise UnsayableError("the sizes are not known")
+        raise UnprintableError("the sizes are not known")
     return found
 
 
-@says("Shape")
+@prints("Shape")
 def _shape(site: Site) -> str:
     return f"xp.asarray({sliced_shape(site)}, dtype=xp.int64)"
 
 
-@says("Size")
+@prints("Size")
 def _size(site: Site) -> str:
     return f"xp.asarray({site.x(0)}.size, dtype=xp.int64)"
 
 
-@says("Expand")
+@prints("Expand")
 def _expand(site: Site) -> str:
     try:
         return f"xp.broadcast_to({site.x(0)}, {site.shape(site.node.output)})"
-    except UnsayableError:
+    except UnprintableError:
         x = site.x(0)
         return f"xp.broadcast_to({x}, np.broadcast_shapes({x}.shape, tuple({site.listing(1)})))"
 
 
-@says("Tile")
+@prints("Tile")
 def _tile(site: Site) -> str:
     return f"xp.tile({site.x(0)}, {site.listing(1)})"
 
 
-@says("ConstantOfShape")
+@prints("ConstantOfShape")
 def _constant_of_shape(site: Site) -> str:
     fill = np.zeros(1, np.float32) if site.op.value is None else site.op.value.array
     dtype = site.node.output.dtype
     if dtype.is_narrow:
-        raise UnsayableError("a constant of a narrow type")
+        raise UnprintableError("a constant of a narrow type")
     value = literal(fill.reshape(()))
     if value in ("0", "0.0", "False"):
         return f"xp.zeros({site.listing(0)}, dtype={site.dtype(dtype)})"
     return f"xp.full({site.listing(0)}, {value}, dtype={site.dtype(dtype)})"
 
 
-@says("Range")
+@prints("Range")
 def _range(site: Site) -> str:
     dtype = site.node.output.dtype
     if dtype == INT64:
@@ -94,26 +94,26 @@ def _range(site: Site) -> str:
             try:
                 numbers = [site.writer.size(end[0]) for end in ends if end]
                 return f"xp.arange({', '.join(numbers)}, dtype=xp.int64)"
-            except UnsayableError:
+            except UnprintableError:
                 pass
     compute = FLOAT32 if dtype.is_float and dtype.bits == 16 and site.op.stash_type == 1 else dtype
     return site.call("count_range", "xp", site.x(0), site.x(1), site.x(2), site.dtype(compute))
 
 
-@says("EyeLike")
+@prints("EyeLike")
 def _eye_like(site: Site) -> str:
     rows, columns = (site.writer.size(size) for size in site.value(0).shape)
     k = f", k={site.op.k}" if site.op.k else ""
     return f"xp.eye({rows}, {columns}{k}, dtype={site.dtype(site.node.output.dtype)})"
 
 
-@says("Concat")
+@prints("Concat")
 def _concat(site: Site) -> str:
     parts = ", ".join(site.x(position) for position in range(len(site.node.inputs)))
     return f"xp.concatenate([{parts}], axis={site.op.axis})"
 
 
-@says("Split")
+@prints("Split")
 def _split(site: Site) -> str:
     x, axis, count = site.x(0), site.op.axis, len(site.node.outputs)
     if count == 1:
@@ -128,7 +128,7 @@ def _split(site: Site) -> str:
     return site.call("split", "xp", x, site.writer.sizes(sizes), str(axis))
 
 
-@says("Pad")
+@prints("Pad")
 def _pad(site: Site) -> str:
     dtype = site.value(0).dtype
     value = site.x(2) if site.has(2) else ("''" if dtype == STRING else "0")
@@ -137,24 +137,24 @@ def _pad(site: Site) -> str:
     return site.call("pad", "xp", site.x(0), site.listing(1), value, axes, mode=mode)
 
 
-@says("Gather")
+@prints("Gather")
 def _gather(site: Site) -> str:
     return f"xp.take({site.x(0)}, {site.x(1)}, axis={site.op.axis})"
 
 
-@says("NonZero")
+@prints("NonZero")
 def _non_zero(site: Site) -> str:
     return f"xp.stack(xp.nonzero({site.x(0)}))"
 
 
-@says("Compress")
+@prints("Compress")
 def _compress(site: Site) -> str:
     axis = site.op.axis
     x = f"{site.x(0)}.reshape(-1)" if axis is None else site.x(0)
     return f"xp.take({x}, xp.flatnonzero({site.x(1)}), axis={axis or 0})"
 
 
-@says("Unique")
+@prints("Unique")
 def _unique(site: Site) -> str:
     found = site.call("unique", site.x(0), str(site.op.axis), str(bool(site.op.sorted)))
     return (
@@ -164,7 +164,7 @@ def _unique(site: Site) -> str:
     )
 
 
-@says("TopK")
+@prints("TopK")
 def _top_k(site: Site) -> str:
     found = site.call(
         "top_k", "xp", site.x(0), f"int({site.listing(1)}[0])", str(site.op.axis), str(bool(site.op.largest))
@@ -172,25 +172,25 @@ def _top_k(site: Site) -> str:
     return found if len(site.node.outputs) == 2 else f"{found}[0]"
 
 
-@says("ArgMax", "ArgMin")
+@prints("ArgMax", "ArgMin")
 def _arg_extreme(site: Site) -> str:
     op = site.op
     flags = [str(bool(op.keepdims)), str(bool(op.select_last_index))]
     return site.call("arg_extreme", "xp", site.x(0), quoted(op.name.lower()), str(op.axis), *flags)
 
 
-@says("OneHot")
+@prints("OneHot")
 def _one_hot(site: Site) -> str:
     return site.call("one_hot", "xp", site.x(0), f"int({site.x(1)}.reshape(()))", site.x(2), str(site.op.axis))
 
 
-@says("Trilu")
+@prints("Trilu")
 def _trilu(site: Site) -> str:
     k = f"int({site.x(1)}.reshape(()))" if site.has(1) else "0"
     return site.call("triangle", "xp", site.x(0), k, str(bool(site.op.upper)))
 
 
-@says("NonMaxSuppression")
+@prints("NonMaxSuppression")
 def _suppress(site: Site) -> str:
     def scalar(position: int, kind: str, default: str) -> str:
         return f"{kind}({site.x(position)}.reshape(()))" if site.has(position) else default

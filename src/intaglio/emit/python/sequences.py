@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from intaglio.emit.python.words import (
-    says,
+    prints,
 )
 from intaglio.emit.pythonic.block import (
     Site,
@@ -11,40 +11,40 @@ from intaglio.emit.pythonic.block import (
 )
 
 
-@says("Lookup", domain="intaglio")
+@prints("Lookup", domain="intaglio")
 def _look_up(site: Site) -> str:
     return site.call("look_up", *(site.x(position) for position in range(len(site.node.inputs))))
 
 
-@says("SequenceLength")
+@prints("SequenceLength")
 def _sequence_length(site: Site) -> str:
     return f"xp.asarray(len({site.x(0)}), dtype=xp.int64)"
 
 
-@says("OptionalHasElement")
+@prints("OptionalHasElement")
 def _has_element(site: Site) -> str:
     return f"xp.asarray({site.optional(0)} is not None)"
 
 
-@says("ConcatFromSequence")
+@prints("ConcatFromSequence")
 def _concat_from_sequence(site: Site) -> str:
     function = "stack" if site.op.new_axis else "concatenate"
     return f"xp.{function}({site.x(0)}, axis={site.op.axis})"
 
 
-@says("StringConcat")
+@prints("StringConcat")
 def _string_concat(site: Site) -> str:
     return site.call("join_strings", site.x(0), site.x(1))
 
 
-@says("StringSplit")
+@prints("StringSplit")
 def _string_split(site: Site) -> str:
     delimiter = quoted(site.op.delimiter) if site.op.delimiter else "None"
     found = site.call("split_strings", site.x(0), delimiter, str(site.op.maxsplit))
     return found if len(site.node.outputs) == 2 else f"{found}[0]"
 
 
-@says("StringNormalizer")
+@prints("StringNormalizer")
 def _string_normalizer(site: Site) -> str:
     op = site.op
     words = ascii(list(op.stopwords or ()))
@@ -53,12 +53,12 @@ def _string_normalizer(site: Site) -> str:
     )
 
 
-@says("RegexFullMatch")
+@prints("RegexFullMatch")
 def _regex(site: Site) -> str:
     return site.call("match_strings", site.x(0), quoted(site.op.pattern or ""))
 
 
-@says("TfIdfVectorizer")
+@prints("TfIdfVectorizer")
 def _tf_idf(site: Site) -> str:
     op = site.op
     grams = op.pool_int64s if op.pool_int64s else op.pool_strings

@@ -11,7 +11,7 @@ from intaglio.emit.pythonic.block import (
     Language,
     Printer,
     Site,
-    UnsayableError,
+    UnprintableError,
     Writer,
     has_literal_shape,
     is_plain,
@@ -71,7 +71,7 @@ def language(weights: Weights) -> Language:
         array = value.constant
         assert array is not None
         if isinstance(array, list):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UnsayableError(f"%{value.name} is a constant sequence")
+            raise UnprintableError(f"%{value.name} is a constant sequence")
         is_small = array.size <= INLINE and (array.dtype.kind in "iub" or array.size == 1)
         if array.dtype.kind == "O" or (is_small and is_plain(array) and has_literal_shape(array)):
             return array_text(literal(array), value.dtype)
@@ -86,7 +86,7 @@ RESERVED = frozenset(
 )
 
 
-def says(*names: str, domain: str = "") -> Callable[[Printer], Printer]:
+def prints(*names: str, domain: str = "") -> Callable[[Printer], Printer]:
     """Register a printer."""
 
     def register(printer: Printer) -> Printer:

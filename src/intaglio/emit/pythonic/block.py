@@ -12,13 +12,13 @@ import numpy as np
 from intaglio.emit.names import Names, identifier
 from intaglio.emit.pythonic.functions import Library
 from intaglio.errors import ShapeError, UnsupportedError
-from intaglio.ir.dim import Call, Dim, Expr, Symbol, lone_atom
+from intaglio.ir.dim import Dim, DimFunction, Expr, Symbol, lone_atom
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import known, known_integers
-from intaglio.ops.window import Window
+from intaglio.ops.shared.indices import known, known_integers
+from intaglio.ops.shared.window import Window
 
 INLINE = 8
 """Integer constants of at most this many elements are written out."""
@@ -26,8 +26,8 @@ INLINE = 8
 INDENT = "    "
 
 
-class UnsayableError(UnsupportedError):
-    """A node that a language has no words for, as it is; its expansion may be sayable."""
+class UnprintableError(UnsupportedError):
+    """A node that a language has no words for, as it is; its expansion may have."""
 
 
 Printer: TypeAlias = "Callable[[Site], str | None]"
@@ -92,12 +92,12 @@ class Writer:
         if value.constant is not None:
             return self.language.constant(value, self)
         if value not in self.texts:
-            raise UnsayableError(f"%{value.name} is not computed here")
+            raise UnprintableError(f"%{value.name} is not computed here")
         self.reads.add(value)
         return self.texts[value]
 
     def size(self, size: Dim) -> str:
-        """A dimension as an expression; raises UnsayableError where it has a symbol that nothing tells."""
+        """A dimension as an expression; raises UnprintableError where it has a symbol that nothing tells."""
         if not isinstance(size, Expr):
             return str(size)
         parts = [self._term(monomial, factor) for monomial, factor in size.terms]
@@ -109,10 +109,10 @@ class Writer:
             return str(factor)
         return atoms if factor == 1 else f"-{atoms}" if factor == -1 else f"{factor} * {atoms}"
 
-    def _atom(self, atom: Symbol | Call) -> str:
+    def _atom(self, atom: Symbol | DimFunction) -> str:
         if isinstance(atom, Symbol):
             if atom.name not in self.symbols:
-                raise UnsayableError(f"nothing tells the size {atom.name}")
+                raise UnprintableError(f"nothing tells the size {atom.name}")
             text, value = self.symbols[atom.name]
             self.reads.add(value)
             return text
@@ -197,7 +197,7 @@ class Site:
         """An operand that must be there."""
         found = self.node.optional(position)
         if found is None:
-            raise UnsayableError(f"{self.op.name} without its operand {position}")
+            raise UnprintableError(f"{self.op.name} without its operand {position}")
         return found
 
     def x(self, position: int) -> str:
@@ -222,7 +222,7 @@ class Site:
         """The numbers in an operand that must be known."""
         found = known_integers(self.value(position))
         if found is None:
-            raise UnsayableError(f"operand {position} of {self.op.name} is not known before the run")
+            raise UnprintableError(f"operand {position} of {self.op.name} is not known before the run")
         return found
 
     def dims(self, position: int) -> list[Dim] | None:
@@ -233,7 +233,7 @@ class Site:
         """The rank of an operand, which must be known."""
         value = self.value(position)
         if not isinstance(value.type, TensorType) or value.type.shape is None:
-            raise UnsayableError(f"the rank of {value.name} is not known before the run")
+            raise UnprintableError(f"the rank of {value.name} is not known before the run")
         return value.rank
 
     def listing(self, position: int) -> str:
@@ -242,7 +242,7 @@ class Site:
         if sizes is not None:
             try:
                 return self.writer.sizes(sizes)
-            except UnsayableError:
+            except UnprintableError:
                 pass
         return f"{self.x(position)}.tolist()"
 
@@ -259,7 +259,7 @@ class Site:
     def shape(self, value: Value) -> str:
         """The sizes of a value as a tuple."""
         if not isinstance(value.type, TensorType) or value.type.shape is None:
-            raise UnsayableError(f"the rank of {value.name} is not known before the run")
+            raise UnprintableError(f"the rank of {value.name} is not known before the run")
         return self.writer.sizes(value.type.shape)
 
 
@@ -316,16 +316,16 @@ def write_graph(graph: Graph, writer: Writer) -> None:
 
 
 def write_node(node: Node, writer: Writer) -> None:
-    """Add the statements of a node; raises UnsayableError where there are no words for it."""
+    """Add the statements of a node; raises UnprintableError where there are no words for it."""
     before = len(writer.statements)
     if not _write_sizes(node, writer):
         printer = writer.language.printers.get((node.op.domain, node.op.name))
         if printer is None:
-            raise UnsayableError(f"{node.op.name} has no words")
+            raise UnprintableError(f"{node.op.name} has no words")
         try:
             text = printer(Site(node, writer))
         except ShapeError as error:
-            raise UnsayableError(str(error)) from None
+            raise UnprintableError(str(error)) from None
         if text is not None:
             left = ", ".join(writer.declare(value) if value.uses else "_" for value in node.outputs)
             writer.add([f"{left} = {text}"], node.outputs, note=str(node.outputs[0].type))
@@ -340,7 +340,7 @@ def _write_sizes(node: Node, writer: Writer) -> bool:
         return False
     try:
         texts = [sizes_text(value, writer) for value in node.outputs]
-    except UnsayableError:
+    except UnprintableError:
         writer.reads = set()
         return False
     for value, text in zip(node.outputs, texts, strict=True):
@@ -451,8 +451,8 @@ def conv_windows(site: Site) -> tuple[Window, ...]:
     """The windows of a convolution; the rank of its input may be open, where its sizes decide no pads."""
     x, weight = site.value(0), site.value(1)
     if weight.tensor.shape is None:
-        raise UnsayableError("a convolution of unknown rank")
+        raise UnprintableError("a convolution of unknown rank")
     kernel = weight.shape[2:]
     if x.tensor.shape is None and site.op.auto_pad.startswith("SAME"):
-        raise UnsayableError("a convolution whose pads follow from sizes that are not known")
+        raise UnprintableError("a convolution whose pads follow from sizes that are not known")
     return site.op.windows(kernel if x.tensor.shape is None else x.shape[2:], kernel)

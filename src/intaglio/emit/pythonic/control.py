@@ -5,17 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from intaglio.emit.pythonic.block import (
-    Printer,
-    Site,
-    Statement,
-    UnsayableError,
-    Writer,
-    indented,
-    lines_of,
-    needed,
-    write_graph,
-)
+from intaglio.emit.pythonic.block import Printer, Site, Statement, Writer, indented, lines_of, needed, write_graph
+from intaglio.emit.pythonic.rows import Rounds, stacked_rows
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 
@@ -74,6 +65,7 @@ def print_loop(site: Site) -> None:
     index = writer.names.give("i")
     inner = writer.nested()
     carried = [inner.declare(value) for value in body.inputs[2:]]
+    rounds = Rounds(body, inner, dict(inner.symbols), {index: f"{index} = 0"})
     condition = writer.names.give("goes_on")
     stacks = [writer.names.give(f"{_plain(value)}_rows") for value in body.outputs[1 + len(carried) :]]
     number, flag = body.inputs[0], body.inputs[1]
@@ -96,23 +88,15 @@ def print_loop(site: Site) -> None:
     for value, name in zip(site.node.outputs, carried, strict=False):
         writer.texts[value] = name
         writer.bind(value)
-    for value, stack, element in zip(
-        site.node.outputs[len(carried) :], stacks, body.outputs[1 + len(carried) :], strict=True
-    ):
-        name = writer.declare(value)
-        lines.append(f"{name} = {site.call('stack_rows', *_stack_arguments(site, stack, element))}")
+    results = zip(
+        site.node.outputs[len(carried) :],
+        body.outputs[1 + len(carried) :],
+        zip(stacks, texts[1 + len(carried) :], strict=True),
+        strict=True,
+    )
+    for value, row, names in results:
+        lines += stacked_rows(site, rounds, value, row, names)
     writer.add(lines, site.node.outputs)
-
-
-def _stack_arguments(site: Site, stack: str, element: Value) -> list[str]:
-    shape: list[str] = []
-    for size in element.tensor.shape or ():
-        try:
-            shape.append(site.writer.size(size))
-        except UnsayableError:
-            shape.append("0")
-    sizes = f"({', '.join(shape)}{',' if len(shape) == 1 else ''})"
-    return [*_module(site), stack, sizes, site.dtype(element.dtype)]
 
 
 def _module(site: Site) -> list[str]:
@@ -169,9 +153,12 @@ def print_scan(site: Site) -> None:
     outer_reads = writer.reads
     inner = writer.nested()
     carried = [inner.declare(value) for value in body.inputs[:count]]
+    rounds = Rounds(body, inner, dict(inner.symbols))
     slices = [inner.declare(value) for value in body.inputs[count:]]
     outputs = body.outputs[count:]
     stacks = [writer.names.give(f"{_plain(value)}_rows") for value in outputs]
+    for i, name in enumerate(slices):
+        _tell_slice(site, rounds, body.inputs[count + i], (name, rows[i]), (count + i, axes[i]))
     texts = _body(body, inner)
     writer.reads = set()
     kept = _finish(inner, writer, body.outputs)
@@ -190,13 +177,23 @@ def print_scan(site: Site) -> None:
         writer.bind(value)
     out_axes = op.scan_output_axes or (0,) * len(outputs)
     out_turned = op.scan_output_directions or (0,) * len(outputs)
-    results = zip(site.node.outputs[count:], stacks, outputs, out_axes, out_turned, strict=True)
-    for value, stack, element, axis, is_turned in results:
-        name = writer.declare(value)
-        text = f"{stack}[::-1]" if is_turned else stack
-        more = [f"axis={axis}"] if axis else []
-        lines.append(f"{name} = {site.call('stack_rows', *_stack_arguments(site, text, element), *more)}")
+    stacks = [f"{stack}[::-1]" if is_turned else stack for stack, is_turned in zip(stacks, out_turned, strict=True)]
+    results = zip(site.node.outputs[count:], outputs, zip(stacks, texts[count:], strict=True), out_axes, strict=True)
+    for value, row, names, axis in results:
+        lines += stacked_rows(site, rounds, value, row, names, [f"axis={axis}"] if axis else [])
     writer.add(lines, site.node.outputs)
+
+
+def _tell_slice(site: Site, rounds: Rounds, value: Value, names: tuple[str, str], place: tuple[int, int]) -> None:
+    """Note the sizes of a slice, by those of the operand at a position that is cut along an axis."""
+    (name, rows), (position, axis) = names, place
+    source, dtype = site.value(position), site.dtype(value.dtype)
+    zeros = "xp.zeros" if _module(site) else "torch.zeros"
+    rounds.starts[name] = f"{name} = {zeros}({rows}.shape[1:], dtype={dtype})"
+    if source.tensor.shape is not None:
+        for own in range(source.rank - 1):
+            outer = own + 1 if own >= axis % source.rank else own
+            rounds.tell(value, own, f"{site.x(position)}.shape[{outer}]", source)
 
 
 def _rows(site: Site, position: int, axis: int, is_turned: int) -> str:

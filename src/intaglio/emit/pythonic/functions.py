@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 class Library:
-    """The functions of some modules, each with the others that it calls; the modules are read and not imported."""
+    """The functions and classes of some modules, each with those that it uses; modules are read and not imported."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         self._modules = modules
 
     @cached_property
     def _sources(self) -> dict[str, str]:
-        """The text of each function and constant by name, in order."""
+        """The text of each function, class and constant by name, in order."""
         found: dict[str, str] = {}
         for module in self._modules:
             spec = find_spec(module)
@@ -27,7 +27,7 @@ class Library:
             lines = text.splitlines()
             for item in ast.parse(text).body:
                 first = item.lineno
-                if isinstance(item, ast.FunctionDef):
+                if isinstance(item, (ast.FunctionDef, ast.ClassDef)):
                     first = min([item.lineno, *(each.lineno for each in item.decorator_list)])
                     found[item.name] = "\n".join(lines[first - 1 : item.end_lineno])
                 elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from intaglio.emit.pythonic.block import Printer, Site, UnsayableError, quoted
+from intaglio.emit.pythonic.block import Printer, Site, UnprintableError, quoted
 from intaglio.ir.dim import Dim
 from intaglio.ir.op import Op
-from intaglio.ops.indices import resolve_axes
+from intaglio.ops.shared.indices import resolve_axes
 
 
 def sliced_shape(site: Site) -> str:
@@ -32,7 +32,7 @@ def reshaped(site: Site, shape: Sequence[Dim] | None) -> str | None:
         return f"{site.x(0)}.reshape({', '.join(map(str, sizes))})"
     try:
         sizes = site.writer.sizes(shape)
-    except UnsayableError:
+    except UnprintableError:
         return None
     return f"{site.x(0)}.reshape({sizes if len(shape) < 2 else sizes[1:-1]})"
 
@@ -41,7 +41,7 @@ def print_slice(site: Site) -> str:
     """A Slice: with Python's own signs, where it can be."""
     try:
         return _plain_slice(site)
-    except UnsayableError:
+    except UnprintableError:
         pass
     axes = site.listing(3) if site.has(3) else "None"
     steps = site.listing(4) if site.has(4) else "None"
@@ -52,12 +52,12 @@ def _plain_slice(site: Site) -> str:
     """x[:, 1:-1], where all of it is known and means the same in Python."""
     starts, ends = site.dims(1), site.dims(2)
     if starts is None or ends is None:
-        raise UnsayableError("a slice that only the run tells")
+        raise UnprintableError("a slice that only the run tells")
     rank = site.rank()
     axes = resolve_axes(site.ints(3) if site.has(3) else range(len(starts)), rank)
     steps = site.ints(4) if site.has(4) else [1] * len(starts)
     if any(step < 1 for step in steps):
-        raise UnsayableError("a slice backwards")
+        raise UnprintableError("a slice backwards")
     places = [":"] * rank
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         size = site.value(0).shape[axis]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from intaglio.emit.names import Names, class_name, comment
-from intaglio.emit.pythonic.block import indented, literal, quoted, wrapped
-from intaglio.emit.torch.draft import Attribute, Draft, Layer, Stored
+from intaglio.emit.pythonic.block import WIDTH, indented, literal, quoted, wrapped
+from intaglio.emit.torch.draft import Attribute, Draft, Layer, Stored, Text
 from intaglio.emit.torch.words import LIBRARY, RESERVED
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
@@ -42,6 +44,10 @@ _DEFAULTS: dict[str, Any] = {
     "bidirectional": False,
     "ceil_mode": False,
     "num_parameters": 1,
+    "axis": 1,
+    "dtype": Text("torch.int8"),
+    "input_dtype": Text("torch.int8"),
+    "output_dtype": Text("torch.int8"),
 }
 
 
@@ -68,6 +74,7 @@ class Classes:
         for template in self.templates:
             self._parametrise(template)
         self.weights: dict[str, Array] = {}
+        self._used: set[str] = set()
         self._gather(root, "")
 
     def _collect(self, draft: Draft) -> None:
@@ -88,11 +95,16 @@ class Classes:
         if not draft.path:
             return "Model"
         if draft.type and not draft.type.startswith("torch.nn.modules.container"):
-            return self._names.give(class_name(draft.type))
+            return self._give(class_name(draft.type))
         words = [part for part in draft.path if not part.isdigit()]
         last = words[-1] if words else "block"
         last = last.removesuffix("s") if draft.path[-1].isdigit() else last
-        return self._names.give(class_name(last))
+        return self._give(class_name(last))
+
+    def _give(self, name: str) -> str:
+        """A name for a class, with a number at its end where others have it already."""
+        given = self._names.give(name)
+        return given if name[-1].isdigit() else given.replace("_", "")
 
     def _key(self, draft: Draft) -> object:
         """What drafts of one class have in common: all but numbers, tensors and comments."""
@@ -146,6 +158,7 @@ class Classes:
             if isinstance(attribute, Draft):
                 self._gather(attribute, f"{prefix}{name}.")
             elif isinstance(attribute, Layer):
+                self._used |= {attribute.kind} & LIBRARY.names
                 self.weights |= {f"{prefix}{name}.{key}": array for key, array in attribute.tensors.items()}
             else:
                 self.weights[f"{prefix}{name}"] = attribute.array
@@ -153,7 +166,7 @@ class Classes:
     def source(self, title: str, graph: Graph) -> str:
         """The text of the module."""
         used = set[str]().union(*(draft.used for template in self.templates for draft in template.members))
-        functions = LIBRARY.source(used)
+        functions = LIBRARY.source(used | self._used)
         parts = [self._class(template) for template in self.templates]
         parts[-1] += self._pretrained()
         parts.append(_LOAD)
@@ -174,10 +187,10 @@ class Classes:
             f'    """{doc[0].upper() + doc[1:] if draft.path == () else doc}"""',
             "",
         ]
-        parameters = "".join(f", {name}: {_type_name(values)}" for name, values in template.parameters.items())
+        parameters = [f"{name}: {_type_name(values)}" for name, values in template.parameters.items()]
         held = self._held(template)
         if held or parameters:
-            lines += indented(wrapped(f"def __init__(self{parameters}) -> None:"))
+            lines += indented(_definition("def __init__", ["self", *parameters], "None"))
             lines += indented(indented(["super().__init__()", *held]))
             lines.append("")
         lines += indented(self._forward(template))
@@ -226,7 +239,8 @@ class Classes:
                 if not is_default(key, value)
             ]
             texts += _dtype_texts(attribute.dtype)
-            return f"nn.{attribute.kind}({', '.join(texts)})"
+            module = "" if attribute.kind in LIBRARY else "nn."
+            return f"{module}{attribute.kind}({', '.join(texts)})"
         if isinstance(attribute, Stored):
             kinds = _dtype_texts(from_numpy(attribute.array.dtype).name)
             empty = f"torch.zeros({', '.join([shown('shape', tuple(attribute.array.shape)), *kinds])})"
@@ -234,19 +248,17 @@ class Classes:
         if attribute.is_sequential:
             inner = attribute.attributes.items()
             parts = [self._constructor(template, key, place, item, f"{prefix}{key}.") for key, item in inner]
-            if len(parts) > 1 and len(set(parts)) == 1:
-                return f"nn.Sequential(*({parts[0]} for _ in range({len(parts)})))"
-            return f"nn.Sequential({', '.join(parts)})"
+            return f"nn.Sequential({', '.join(_runs(parts))})"
         found = self._of[id(attribute)]
         texts = [f"{key}={shown(key, value)}" for key, value in self._arguments(attribute).items()]
         return f"{found.name}({', '.join(texts)})"
 
     def _forward(self, template: Template) -> list[str]:
         draft = template.members[0]
-        taken = "".join(f", {name}: {_parameter(value, draft)}" for name, value in draft.inputs)
+        taken = [f"{name}: {_parameter(value, draft)}" for name, value in draft.inputs]
         kinds = [_annotation(value.type) for _, value in draft.outputs]
         given = kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]" if kinds else "None"
-        lines = wrapped(f"def forward(self{taken}) -> {given}:")
+        lines = _definition("def forward", ["self", *taken], given)
         lines += indented(_shapes(draft))
         for number, statement in enumerate(draft.statements):
             notes = {member.statements[number].note for member in template.members}
@@ -255,12 +267,31 @@ class Classes:
             is_short = len(code) == 1 and len(code[0]) + len(note) + 12 <= 118
             lines += indented([f"{code[0]}  # {note}"] if note and is_short else code)
         result = ", ".join(text for text, _ in draft.outputs)
-        return _looped([*lines, f"    return {result or 'None'}"])
+        counts = Counter(name.partition(".")[0] for name in draft.attributes if "." in name)
+        return _looped([*lines, f"    return {result or 'None'}"], counts)
 
     def _pretrained(self) -> list[str]:
         if self.weights:
             return indented(_PRETRAINED)
         return indented([*_PRETRAINED[:-3], "    del folder  # it has no weights", "    return cls().eval()"])
+
+
+def _runs(parts: Sequence[str]) -> list[str]:
+    """Texts, of which those that are there several times in a row are one comprehension."""
+    found: list[str] = []
+    for text, same in groupby(parts):
+        count = len(list(same))
+        is_long = count > 2 or count == len(parts)
+        found += [f"*({text} for _ in range({count}))"] if count > 1 and is_long else [text] * count
+    return found
+
+
+def _definition(head: str, parameters: Sequence[str], result: str) -> list[str]:
+    """The first lines of a function; parameters stand one below the other where they need more than a line."""
+    line = f"{head}({', '.join(parameters)}) -> {result}:"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"{head}(", *indented(f"{each}," for each in parameters), f") -> {result}:"]
 
 
 def _dtype_texts(name: str) -> list[str]:
@@ -276,13 +307,13 @@ def _value_text(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         return literal(np.array(value, np.float64))
     if isinstance(value, str):
-        return quoted(value)
+        return str(value) if isinstance(value, Text) else quoted(value)
     return str(tuple(int(item) for item in value)) if isinstance(value, tuple) else str(value)
 
 
 def _type_name(values: Sequence[Any]) -> str:
     kinds = {type(value).__name__ if not isinstance(value, tuple) else "tuple[int, ...]" for value in values}
-    return " | ".join(sorted({"int64": "int"}.get(kind, kind) for kind in kinds))
+    return " | ".join(sorted({"int64": "int", "Text": "torch.dtype"}.get(kind, kind) for kind in kinds))
 
 
 def _annotation(type: Type) -> str:
@@ -310,8 +341,11 @@ def _shapes(draft: Draft) -> list[str]:
 _CALL = re.compile(r"^(\s*)(\w+) = self\.(\w+)\[(\d+)\]\((\w+)((?:, \w+)*)\)(?:  #.*)?$")
 
 
-def _looped(lines: list[str]) -> list[str]:
-    """Calls of all items of a list one after the other, each with what the one before gave, as a loop."""
+def _looped(lines: list[str], counts: Mapping[str, int]) -> list[str]:
+    """Calls of all items of a list one after the other, each with what the one before gave, as a loop.
+
+    `counts` has the number of items of each list.
+    """
     found: list[str] = []
     place = 0
     while place < len(lines):
@@ -328,9 +362,10 @@ def _looped(lines: list[str]) -> list[str]:
             end += 1
         last_name = calls[-1][2] if calls else ""
         middle = {call[2] for call in calls[:-1]} - {last_name}
-        rest = "\n".join(lines[end:])
-        is_loop = len(calls) > 1 and calls[0][4] == "0" and not any(re.search(rf"\b{name}\b", rest) for name in middle)
-        is_loop = is_loop and calls[0][5] not in calls[0][6].split(", ")
+        is_loop = len(calls) > 1 and calls[0][4] == "0" and not any(_is_read(name, lines[end:]) for name in middle)
+        if is_loop:
+            changed = {calls[0][5], *(call[2] for call in calls)}
+            is_loop = len(calls) == counts.get(calls[0][3]) and changed.isdisjoint(calls[0][6].split(", "))
         if is_loop:
             margin, item = calls[0][1], calls[0][3].removesuffix("s") or "item"
             item = item if item != calls[0][3] else f"{item}_item"
@@ -343,8 +378,15 @@ def _looped(lines: list[str]) -> list[str]:
     return found
 
 
+def _is_read(name: str, lines: Sequence[str]) -> bool:
+    """Whether lines read a name before they give it another meaning."""
+    first = next((line.partition("  #")[0] for line in lines if re.search(rf"\b{name}\b", line)), "")
+    before, is_assigned, after = first.partition(" = ")
+    return bool(first) and (not is_assigned or before.strip() != name or bool(re.search(rf"\b{name}\b", after)))
+
+
 def _imports(code: str) -> list[str]:
-    standard = [name for name in ("itertools", "math") if re.search(rf"\b{name}\.", code)]
+    standard = [name for name in ("contextlib", "itertools", "math") if re.search(rf"\b{name}\.", code)]
     lines = [
         "from __future__ import annotations",
         "",

@@ -10,16 +10,17 @@ from intaglio.emit.names import Names, identifier
 from intaglio.emit.pythonic.block import (
     INLINE,
     Statement,
-    UnsayableError,
+    UnprintableError,
     Writer,
     has_literal_shape,
     is_plain,
     literal,
     sizes_text,
     snake,
-    value_hint,
 )
-from intaglio.emit.torch.words import LIBRARY, RESERVED, array_text, dtype_text
+from intaglio.emit.torch.naming import AttributeNames, Marks
+from intaglio.emit.torch.roles import Roles, constant_name
+from intaglio.emit.torch.words import RESERVED, array_text, dtype_text
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
@@ -74,9 +75,15 @@ METHODS = frozenset(
 """What every module of PyTorch has, so that no attribute may be called so."""
 
 
+class Text(str):
+    """An argument that is written as it is."""
+
+    __slots__ = ()
+
+
 @dataclass
 class Layer:
-    """A layer of torch.nn: its class, the arguments by name, and its tensors by their names in it."""
+    """A layer of torch.nn or of the library: its class, the arguments by name, and its tensors by their names in it."""
 
     kind: str
     arguments: dict[str, Any]
@@ -84,7 +91,7 @@ class Layer:
 
     @property
     def dtype(self) -> str:
-        """The element type of its weights; counters are of their own."""
+        """The element type of its floats; counters are of their own."""
         kinds = (from_numpy(array.dtype).name for array in self.tensors.values() if is_float_array(array))
         return next(kinds, "float32")
 
@@ -104,13 +111,15 @@ class Draft:
     path: tuple[str, ...]
     type: str = ""
     attributes: dict[str, Attribute] = field(default_factory=dict)
-    names: Names = field(default_factory=lambda: Names(METHODS | RESERVED))
+    names: Names = field(default_factory=lambda: AttributeNames(METHODS | RESERVED))
     stored: dict[Value, str] = field(default_factory=dict)
     inputs: list[tuple[str, Value]] = field(default_factory=list)
     outputs: list[tuple[str, Value]] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     is_sequential: bool = False
+    layer_names: dict[Node, str] = field(default_factory=dict)
+    """What layers are called for which the model has no names."""
 
     def add(self, hint: tuple[str, ...], attribute: Attribute) -> str:
         """Hold something under a name like a path; returns how it is reached behind `self.`."""
@@ -134,15 +143,25 @@ class Draft:
 
     def add_layer(self, node: Node, kind: str, arguments: dict[str, Any], tensors: dict[str, Array]) -> str:
         """Hold a layer under the name that the model has for it."""
-        return self.add(layer_hint(node, self.path), Layer(kind, arguments, tensors))
+        hint = layer_hint(node, self.path) or (self.layer_names.get(node, snake(node.op.name)),)
+        return self.add(hint, Layer(kind, arguments, tensors))
 
     def store(self, value: Value) -> str:
         """Hold a constant as a parameter or buffer."""
         if value not in self.stored:
             assert value.constant is not None
             is_parameter = value.dtype.is_float and value.constant.ndim > 0
-            self.stored[value] = self.add((value_hint(value),), Stored(value.constant, is_parameter))
+            self.stored[value] = self.add((constant_name(value, self.path),), Stored(value.constant, is_parameter))
         return self.stored[value]
+
+    def name_locals(self, marks: Marks) -> None:
+        """Put names in the place of marks."""
+        taken, given = [name for name, _ in self.inputs], [text for text, _ in self.outputs]
+        naming = marks.named(taken, [statement.lines for statement in self.statements], given)
+        self.inputs = [(naming.text(name), value) for name, value in self.inputs]
+        self.outputs = [(naming.text(text), value) for text, value in self.outputs]
+        for statement in self.statements:
+            statement.lines = [naming.text(line) for line in statement.lines]
 
 
 def is_float_array(array: Array) -> bool:
@@ -177,7 +196,7 @@ def scope_types(node: Node) -> dict[tuple[str, ...], str]:
 
 
 def layer_hint(node: Node, path: tuple[str, ...]) -> tuple[str, ...]:
-    """What a layer is called in a module: the rest of its path, the name of its weights, or its operator."""
+    """What a layer is called in a module: the rest of its path or the name of its weights; nothing where neither is."""
     own = scope_path(node)
     if len(own) > len(path) and own[: len(path)] == path:
         return own[len(path) :]
@@ -189,20 +208,20 @@ def layer_hint(node: Node, path: tuple[str, ...]) -> tuple[str, ...]:
         name, _, last = ("" if value is None or value.constant is None else value.name).rpartition(".")
         if path and name == ".".join(path) and last not in ("weight", "kernel"):
             return (last,)
-    return (snake(node.op.name),)
+    return ()
 
 
 class TorchWriter(Writer):
     """The statements of a forward pass, and the module that they belong to."""
 
     draft: Draft
+    roles: Roles | None = None
 
     def declare(self, value: Value, hint: str | None = None) -> str:
-        """Names without the numbers that exporters append, so that equal blocks have equal code."""
-        if hint is None and self.draft.path and value.is_output and value.producer is not None:
-            hint = snake(value.producer.op.name)  # what a model calls its result is no name for a part of it
-        plain = re.sub(r"(_\d+)+$", "", value_hint(value)) if hint is None else hint
-        return super().declare(value, plain or "value")
+        """A mark for a value, which asks for the name of its role."""
+        if hint is None:
+            hint = "value" if self.roles is None else self.roles.of(value)
+        return super().declare(value, hint)
 
     def read(self, value: Value) -> str:
         """Sizes are written where they are read, without the arithmetic that finds them."""
@@ -216,7 +235,7 @@ class TorchWriter(Writer):
         inner = TorchWriter(
             self.language, self.names, self.texts, dict(self.symbols), [], self.used, set(), self.imports
         )
-        inner.draft = self.draft
+        inner.draft, inner.roles = self.draft, self.roles
         return inner
 
 
@@ -225,7 +244,7 @@ def constant_text(value: Value, writer: Writer) -> str:
     array = value.constant
     assert array is not None
     if isinstance(array, list):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UnsayableError(f"%{value.name} is a constant sequence")
+        raise UnprintableError(f"%{value.name} is a constant sequence")
     dtype_text(from_numpy(array.dtype))
     is_small = array.size <= INLINE and (array.dtype.kind in "iub" or array.ndim == 0)
     if is_small and is_plain(array) and has_literal_shape(array):
@@ -236,5 +255,5 @@ def constant_text(value: Value, writer: Writer) -> str:
 
 
 def new_names() -> Names:
-    """Names that locals may not have."""
-    return Names(RESERVED | LIBRARY.names)
+    """Marks for locals, which get their names when all of them are known."""
+    return Marks()

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from intaglio.emit.python.words import has_defaults, is_double, short, shortened
-from intaglio.emit.pythonic.block import Site, UnsayableError, conv_windows, literal, quoted
+from intaglio.emit.pythonic.block import Site, UnprintableError, conv_windows, literal, quoted
 from intaglio.emit.pythonic.movement import print_roi_align, resize_options
 from intaglio.emit.torch.draft import TorchWriter, is_float_array
 from intaglio.emit.torch.linear import Linear
 from intaglio.emit.torch.printers import print_gather
-from intaglio.emit.torch.words import FLOATS, PRINTERS, checked, says
+from intaglio.emit.torch.words import FLOATS, PRINTERS, checked, prints
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, FLOAT32, FLOAT64, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import known_length
+from intaglio.ops.shared.indices import known_length
 
 
 def constants(site: Site, *positions: int) -> list[Array] | None:
@@ -33,9 +33,9 @@ def layer(site: Site, kind: str, arguments: dict[str, Any], tensors: dict[str, A
     """The call of a layer of torch.nn that the module then holds, and whose tensors have the type of its operand."""
     writer, given = site.writer, site.value(0).dtype
     if any(is_float_array(array) and from_numpy(array.dtype) != given for array in tensors.values()):
-        raise UnsayableError(f"weights of another type than {given}")
+        raise UnprintableError(f"weights of another type than {given}")
     if not isinstance(writer, TorchWriter):
-        raise UnsayableError("no module to hold the layer")
+        raise UnprintableError("no module to hold the layer")
     return f"self.{writer.draft.add_layer(site.node, kind, arguments, tensors)}({site.x(0)})"
 
 
@@ -54,7 +54,7 @@ def need_one_float_type(site: Site) -> None:
     values = [value for value in (*site.node.inputs, *site.node.outputs) if value is not None]
     kinds = {value.dtype for value in values if isinstance(value.type, TensorType) and value.dtype.is_float}
     if len(kinds) > 1:
-        raise UnsayableError(f"{site.op.name} of {' and '.join(sorted(map(str, kinds)))}")
+        raise UnprintableError(f"{site.op.name} of {' and '.join(sorted(map(str, kinds)))}")
 
 
 def has_channels(value: Value) -> bool:
@@ -80,14 +80,14 @@ def print_linear(site: Site) -> str:
 PRINTERS[Linear.domain, "Linear"] = checked(print_linear)
 
 
-@says("Conv")
+@prints("Conv")
 def _conv(site: Site) -> str:
     weight, windows = site.value(1), conv_windows(site)
     count = len(windows)
     if 0 in (site.node.output.tensor.shape or ()):  # which PyTorch refuses
         return f"{site.x(0)}.new_zeros({site.shape(site.node.output)})"
     if not 1 <= count <= 3:
-        raise UnsayableError("a convolution over other than one to three axes")
+        raise UnprintableError("a convolution over other than one to three axes")
     strides, dilations = [w.stride for w in windows], [w.dilation for w in windows]
     begins, ends = [w.begin for w in windows], [w.end for w in windows]
     arrays = constants(site, 1, 2) if is_weight(weight) else None
@@ -119,11 +119,11 @@ def _conv_layer(site: Site, kind: str, arrays: list[Array], strides: Any, pads: 
     return layer(site, kind, arguments, dict(zip(("weight", "bias"), arrays, strict=False)))
 
 
-@says("ConvTranspose")
+@prints("ConvTranspose")
 def _conv_transpose(site: Site) -> str:
     x, weight = site.value(0), site.value(1)
     if x.tensor.shape is None or weight.tensor.shape is None or not 3 <= x.rank <= 5:
-        raise UnsayableError("a convolution over other than one to three axes")
+        raise UnprintableError("a convolution over other than one to three axes")
     windows = site.op.windows(x.shape[2:], weight.shape[2:])
     begins, outputs = (site.writer.sizes([getattr(w, name) for w in windows]) for name in ("begin", "output"))
     strides, dilations = tuple(w.stride for w in windows), tuple(w.dilation for w in windows)
@@ -155,10 +155,10 @@ def _transposed_layer(site: Site, arrays: list[Array], strides: Any, pads: Any, 
     return layer(site, f"ConvTranspose{count}d", arguments, dict(zip(("weight", "bias"), arrays, strict=False)))
 
 
-@says("BatchNormalization")
+@prints("BatchNormalization")
 def _batch_norm(site: Site) -> str:
     if site.op.training_mode or len(site.node.outputs) > 1 or not 2 <= site.rank() <= 5:
-        raise UnsayableError("a batch normalisation that learns")
+        raise UnprintableError("a batch normalisation that learns")
     need_one_float_type(site)
     arrays = constants(site, 1, 2, 3, 4) if is_weight(site.value(1)) else None
     if arrays is None:
@@ -170,16 +170,16 @@ def _batch_norm(site: Site) -> str:
     return layer(site, kind, {"num_features": len(arrays[0]), "eps": shortened(site.node, site.op.epsilon)}, tensors)
 
 
-@says("LayerNormalization")
+@prints("LayerNormalization")
 def _layer_norm(site: Site) -> str:
     need_one_float_type(site)
     op, rank = site.op, site.rank()
     shape = site.value(0).shape[op.axis % rank :]
     if len(site.node.outputs) > 1 or op.stash_type != 1 or not all(isinstance(size, int) for size in shape):
-        raise UnsayableError("statistics as outputs, or open sizes")
+        raise UnprintableError("statistics as outputs, or open sizes")
     has_whole = all(not site.has(i) or site.value(i).tensor.shape == shape for i in (1, 2))
     if not has_whole:
-        raise UnsayableError("weights that are broadcast")
+        raise UnprintableError("weights that are broadcast")
     arrays = constants(site, 1, 2) if is_weight(site.value(1)) else None
     if arrays is None:
         operands = [site.x(0), str(tuple(shape)), site.x(1), site.optional(2)]
@@ -192,13 +192,13 @@ def _layer_norm(site: Site) -> str:
     return layer(site, "LayerNorm", arguments, dict(zip(("weight", "bias"), arrays, strict=False)))
 
 
-@says("RMSNormalization")
+@prints("RMSNormalization")
 def _rms_norm(site: Site) -> str:
     need_one_float_type(site)
     op, rank = site.op, site.rank()
     shape = site.value(0).shape[op.axis % rank :]
     if not all(isinstance(size, int) for size in shape) or site.value(1).tensor.shape != shape or op.stash_type != 1:
-        raise UnsayableError("weights that are broadcast, or open sizes")
+        raise UnprintableError("weights that are broadcast, or open sizes")
     arrays = constants(site, 1) if is_weight(site.value(1)) else None
     if arrays is None:
         return f"functional.rms_norm({site.x(0)}, {tuple(shape)}, {site.x(1)}, eps={short(site.node, op.epsilon)})"
@@ -209,13 +209,13 @@ def _rms_norm(site: Site) -> str:
     return layer(site, "RMSNorm", arguments, {"weight": arrays[0]})
 
 
-@says("GroupNormalization")
+@prints("GroupNormalization")
 def _group_norm(site: Site) -> str:
     arrays = constants(site, 1, 2) if is_weight(site.value(1)) else None
     if arrays is None or site.op.stash_type != 1:
-        raise UnsayableError("weights that are no constants")
+        raise UnprintableError("weights that are no constants")
     if len(arrays[0]) == site.op.num_groups and not _has_several((*site.value(0).shape[:1], *site.value(0).shape[2:])):
-        raise UnsayableError("a normalisation of one element, which PyTorch refuses")
+        raise UnprintableError("a normalisation of one element, which PyTorch refuses")
     arguments = {
         "num_groups": site.op.num_groups,
         "num_channels": len(arrays[0]),
@@ -224,19 +224,19 @@ def _group_norm(site: Site) -> str:
     return layer(site, "GroupNorm", arguments, dict(zip(("weight", "bias"), arrays, strict=True)))
 
 
-@says("PRelu")
+@prints("PRelu")
 def _prelu(site: Site) -> str:
     arrays = constants(site, 1) if is_weight(site.value(1)) else None
     if arrays is None or site.rank() < 2:
-        raise UnsayableError("a slope that is no constant")
+        raise UnprintableError("a slope that is no constant")
     slope = arrays[0]
     channels = slope.size == 1 or (slope.ndim == site.rank() - 1 and slope.shape[0] == slope.size)
     if not channels:
-        raise UnsayableError("a slope that is not one a channel")
+        raise UnprintableError("a slope that is not one a channel")
     return layer(site, "PReLU", {"num_parameters": slope.size}, {"weight": slope.reshape(-1)})
 
 
-@says("Gather")
+@prints("Gather")
 def _gather(site: Site) -> str | None:
     table, indices = site.value(0), site.value(1)
     is_table = table.constant is not None and table.constant.ndim == 2 and is_weight(table)
@@ -265,16 +265,16 @@ def _cannot_be_negative(indices: Value) -> bool:
     )
 
 
-@says("LSTM", "GRU", "RNN")
+@prints("LSTM", "GRU", "RNN")
 def _recurrent(site: Site) -> str | None:
     op = site.op
     is_plain = has_defaults(op, "hidden_size", "direction", "linear_before_reset")
     arrays = constants(site, 1, 2, 3)
     is_plain = is_plain and arrays is not None and is_weight(site.value(1)) and op.direction != "reverse"
     if not is_plain or site.has(4) or site.has(7) or (op.name == "GRU" and not op.linear_before_reset):
-        raise UnsayableError("a recurrent layer with lengths, peepholes or functions of its own")
+        raise UnprintableError("a recurrent layer with lengths, peepholes or functions of its own")
     if not isinstance(site.writer, TorchWriter) or arrays is None:
-        raise UnsayableError("no module to hold the layer")
+        raise UnprintableError("no module to hold the layer")
     _recurrent_layer(site, arrays)
     return None
 
@@ -306,7 +306,7 @@ def _recurrent_layer(site: Site, arrays: list[Array]) -> None:
     state = ""
     if op.name == "LSTM" and (site.has(5) or site.has(6)):
         if not (site.has(5) and site.has(6)):
-            raise UnsayableError("one state of two")
+            raise UnprintableError("one state of two")
         state = f", ({site.x(5)}, {site.x(6)})"
     elif site.has(5):
         state = f", {site.x(5)}"
@@ -325,12 +325,12 @@ def _ordered(array: Array, kind: str, size: int) -> Array:
     return np.concatenate(parts)
 
 
-@says("InstanceNormalization")
+@prints("InstanceNormalization")
 def _instance_norm(site: Site) -> str:
     if site.rank() < 3 or not is_float(site.value(0)):
-        raise UnsayableError("an instance normalisation of narrow floats")
+        raise UnprintableError("an instance normalisation of narrow floats")
     if not _has_several(site.value(0).shape[2:]):
-        raise UnsayableError("a normalisation of one element, which PyTorch refuses")
+        raise UnprintableError("a normalisation of one element, which PyTorch refuses")
     eps = short(site.node, site.op.epsilon)
     return f"functional.instance_norm({site.x(0)}, weight={site.x(1)}, bias={site.x(2)}, eps={eps})"
 
@@ -340,13 +340,22 @@ def _has_several(sizes: Sequence[Dim]) -> bool:
     return any(isinstance(size, int) and size != 1 for size in sizes)
 
 
-@says("Softmax", "LogSoftmax")
+@prints("LRN")
+def _local_response_norm(site: Site) -> str:
+    op, node = site.op, site.node
+    if site.value(0).dtype != FLOAT32:
+        raise UnprintableError("numbers of the attributes in another type than float32")
+    numbers = [short(node, op.alpha / op.size), repr(float(np.float32(op.beta))), short(node, op.bias)]
+    return site.call("local_response_norm", site.x(0), str(op.size), *numbers)
+
+
+@prints("Softmax", "LogSoftmax")
 def _softmax(site: Site) -> str:
     function = "softmax" if site.op.name == "Softmax" else "log_softmax"
     return f"{site.x(0)}.{function}(dim={site.op.axis})"
 
 
-@says("Attention")
+@prints("Attention")
 def _attention(site: Site) -> str:
     need_one_float_type(site)
     op, node = site.op, site.node
@@ -354,7 +363,7 @@ def _attention(site: Site) -> str:
     is_plain = is_plain and all(site.rank(i) == 4 for i in range(3)) and is_float(site.value(0))
     is_plain = is_plain and site.value(0).shape[1] == site.value(1).shape[1]
     if not is_plain or not _is_whole_mask(site):
-        raise UnsayableError("more than queries, keys, values and a mask")
+        raise UnprintableError("more than queries, keys, values and a mask")
     operands = [site.x(0), site.x(1), site.x(2)]
     operands += [f"attn_mask={site.x(3)}"] if site.has(3) else []
     if op.scale is not None and not _is_usual(op.scale, site):
@@ -379,7 +388,7 @@ def _is_whole_mask(site: Site) -> bool:
 def _pool_arguments(site: Site) -> tuple[Any, list[str], str | None]:
     op, x = site.op, site.value(0)
     if x.tensor.shape is None:
-        raise UnsayableError("a pool of unknown rank")
+        raise UnprintableError("a pool of unknown rank")
     windows = op.windows(x.shape[2:])
     pads = [*(w.begin for w in windows), *(w.end for w in windows)]
     numbers = [site.writer.sizes([w.kernel for w in windows]), str(tuple(w.stride for w in windows)),
@@ -398,13 +407,13 @@ def _plain_pool(site: Site, windows: Any) -> dict[str, Any] | None:
     return named
 
 
-@says("MaxPool")
+@prints("MaxPool")
 def _max_pool(site: Site) -> str | None:
     windows, numbers, ceil_mode = _pool_arguments(site)
     named = _plain_pool(site, windows)
     if len(site.node.outputs) > 1:
         if named is None or site.op.storage_order:
-            raise UnsayableError("places of maxima in an order of their own")
+            raise UnprintableError("places of maxima in an order of their own")
         _pool_with_places(site, windows, named, ceil_mode)
         return None
     if named is None:
@@ -431,37 +440,38 @@ def _pool_with_places(site: Site, windows: Any, named: dict[str, Any], ceil_mode
     site.writer.add(lines, site.node.outputs)
 
 
-@says("AveragePool")
+@prints("AveragePool")
 def _average_pool(site: Site) -> str:
     windows, numbers, ceil_mode = _pool_arguments(site)
     named = _plain_pool(site, windows)
     margin = bool(site.op.count_include_pad)
-    is_refused = len(windows) == 3 and any(w.begin for w in windows)  # PyTorch forgets the margin of small images
-    if named is None or is_refused or any(w.dilation != 1 for w in windows) or (ceil_mode and margin):
+    # PyTorch forgets the margin of small images.
+    is_forgotten = named is not None and len(windows) == 3 and any(w.begin for w in windows)
+    if named is None or is_forgotten or any(w.dilation != 1 for w in windows) or (ceil_mode and margin):
         flags = ["ceil_mode=True"] if ceil_mode else []
         return site.call("average_pool", site.x(0), *numbers, *flags, count_margin=True if margin else None)
     flag = "" if margin or not any(w.begin for w in windows) else ", count_include_pad=False"
     return f"functional.avg_pool{len(windows)}d({_pool_text(site, windows, named, ceil_mode)}{flag})"
 
 
-@says("GlobalAveragePool", "GlobalMaxPool")
+@prints("GlobalAveragePool", "GlobalMaxPool")
 def _global_pool(site: Site) -> str:
     axes = tuple(range(2, site.rank()))
     function = "mean" if site.op.name == "GlobalAveragePool" else "amax"
     return f"{site.x(0)}.{function}(dim={axes}, keepdim=True)"
 
 
-@says("Col2Im")
+@prints("Col2Im")
 def _column_to_image(site: Site) -> str:
     op = site.op
     pads = op.pads or (0,) * 4
     if known_length(site.value(1)) != 2 or pads[:2] != pads[2:]:
-        raise UnsayableError("an image of other than two axes")
+        raise UnprintableError("an image of other than two axes")
     steps = f"dilation={op.dilations or (1, 1)}, padding={pads[:2]}, stride={op.strides or (1, 1)}"
     return f"functional.fold({site.x(0)}, {site.listing(1)}, {site.listing(2)}, {steps})"
 
 
-@says("Resize")
+@prints("Resize")
 def _resize(site: Site) -> str:
     op = site.op
     axes = tuple(range(site.rank())) if op.axes is None else op.axes
@@ -474,12 +484,12 @@ def _resize(site: Site) -> str:
     return site.call("resize", site.x(0), str(tuple(axes)), *given, **resize_options(op))
 
 
-@says("GridSample")
+@prints("GridSample")
 def _grid_sample(site: Site) -> str:
     op = site.op
     mode: str = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}[op.mode]
     if site.rank() not in (4, 5) or not site.value(0).dtype.is_float or (mode == "bicubic" and site.rank() == 5):
-        raise UnsayableError("a grid that PyTorch does not sample")
+        raise UnprintableError("a grid that PyTorch does not sample")
     options = f"mode={quoted(mode)}, padding_mode={quoted(op.padding_mode)}, align_corners={bool(op.align_corners)}"
     given, places = site.value(0).dtype, site.value(1).dtype
     compute = FLOAT64 if FLOAT64 in (given, places) else FLOAT32
@@ -492,22 +502,22 @@ def _in_type(site: Site, position: int, dtype: DType) -> str:
     return site.x(position) if site.value(position).dtype == dtype else f"{site.x(position)}.to({site.dtype(dtype)})"
 
 
-says("RoiAlign")(print_roi_align)
+prints("RoiAlign")(print_roi_align)
 
 
-@says("Det")
+@prints("Det")
 def _det(site: Site) -> str:
     return f"torch.linalg.det({site.x(0)})"
 
 
-@says("DFT")
+@prints("DFT")
 def _dft(site: Site) -> str:
     length = f"int({site.x(1)}.item())" if site.has(1) else "None"
     axis = str(site.ints(2)[0]) if site.has(2) else "-2"
     return site.call("dft", site.x(0), length, axis, str(bool(site.op.inverse)), str(bool(site.op.onesided)))
 
 
-@says("STFT")
+@prints("STFT")
 def _stft(site: Site) -> str:
     length = f"int({site.x(3)}.item())" if site.has(3) else "None"
     return site.call(
@@ -515,7 +525,7 @@ def _stft(site: Site) -> str:
     )
 
 
-@says("RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike")
+@prints("RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike")
 def _random(site: Site) -> str:
     op = site.op
     shape = site.shape(site.node.output) if op.name.endswith("Like") else str(tuple(op.shape))

@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from intaglio.emit.export import Source, Wish, make_sayable, print_alone
+from intaglio.emit.export import ExportRequest, Source, make_printable, print_alone
 from intaglio.emit.names import comment
-from intaglio.emit.pythonic.block import INLINE, UnsayableError, Writer, needed, write_node
+from intaglio.emit.pythonic.block import INLINE, UnprintableError, Writer, needed, write_node
 from intaglio.emit.torch import layers, printers
 from intaglio.emit.torch.classes import Classes
 from intaglio.emit.torch.draft import Draft, Layer, TorchWriter, constant_text, new_names, scope_path, scope_types
 from intaglio.emit.torch.linear import find_linear_layers
+from intaglio.emit.torch.naming import Marks
 from intaglio.emit.torch.patterns import find_attention
+from intaglio.emit.torch.quantized import find_quantized_layers
+from intaglio.emit.torch.repeats import repeated_blocks
+from intaglio.emit.torch.roles import Roles, layer_names, layer_roles
 from intaglio.emit.torch.sequential import sequential_layer
-from intaglio.emit.torch.structure import Group, Item, Path, all_groups, arrange, chain_of, hoist, is_container
+from intaglio.emit.torch.structure import Group, Item, Path, adopt, all_groups, arrange, chain_of, hoist, is_container
 from intaglio.emit.torch.weight_scopes import weight_paths
 from intaglio.emit.torch.words import LIBRARY, PRINTERS, language
 from intaglio.ir.dim import symbols
@@ -39,18 +43,19 @@ class _DissolveError(Exception):
         self.path = path
 
 
-def write(wish: Wish) -> Source:
+def write(request: ExportRequest) -> Source:
     """The module, its weights and its README."""
-    graph = wish.graph
+    graph = request.graph
     find_attention(graph)
     remove_dead_code(graph, nothing_stays)
+    find_quantized_layers(graph)
     find_linear_layers(graph)
-    make_sayable(graph, lambda node: _try(node, graph))
+    make_printable(graph, lambda node: _try(node, graph))
     find_linear_layers(graph)  # those that expansions are made of
-    root = _Structure(graph).build()
+    root = _Structure(graph, request.outputs).build()
     classes = Classes(root)
-    text = classes.source(wish.name, graph)
-    return Source({"model.py": text}, classes.weights, _readme(wish))
+    text = classes.source(request.name, graph)
+    return Source({"model.py": text}, classes.weights, _readme(request))
 
 
 def _try(node: Node, graph: Graph) -> None:
@@ -62,8 +67,9 @@ def _try(node: Node, graph: Graph) -> None:
 class _Structure:
     """Makes drafts of modules from a graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, results: Sequence[str]) -> None:
         self.graph = graph
+        self.results = dict(zip(graph.outputs, results, strict=True))
         known = {name for value in graph.inputs for name in _symbols(value)}
         self.nodes = [node for node in graph.nodes if not _is_free(node, known)]
         kept = set(self.nodes)
@@ -71,8 +77,12 @@ class _Structure:
         self.paths = {node: scope_path(node) for node in self.nodes}
         if not any(self.paths.values()):
             self.paths = weight_paths(self.nodes, self.free)
-        hoist(self.nodes, self.paths, self.free)
         self.types: dict[Path, str] = {}
+        if not any(self.paths.values()):
+            self.paths, self.types = repeated_blocks(self.nodes, self.free)
+        else:
+            adopt(self.nodes, self.paths, self.free)
+        hoist(self.nodes, self.paths, self.free)
         for node in self.nodes:
             self.types |= scope_types(node)
 
@@ -105,11 +115,14 @@ class _Structure:
 
     def _draft(self, group: Group, inputs: Sequence[Value], outputs: Sequence[Value]) -> Draft:
         draft = Draft(group.path, self.types.get(group.path, ""))
-        writer = TorchWriter(language(constant_text), new_names())
-        writer.draft = draft
-        is_root = not group.path
+        marks = Marks()
+        writer = TorchWriter(language(constant_text), marks)
+        writer.draft, is_root = draft, not group.path
+        writer.roles = roles = Roles(group.nodes, inputs, self.results if is_root else None)
+        own = [item for item in group.items if isinstance(item, Node)]
+        draft.layer_names = layer_names(own, layer_roles(own, roles))
         for value in inputs:
-            name = writer.declare(value, value.name if is_root else None if draft.inputs else "x")
+            name = writer.declare(value)
             draft.inputs.append((name, value))
             if is_root and value.default is not None:
                 stored = draft.store(Value(f"{value.name}_default", value.type, constant=value.default))
@@ -118,12 +131,13 @@ class _Structure:
             for item in group.items:
                 self._write(item, draft, writer)
             draft.outputs = [(writer.read(value), value) for value in outputs]
-        except UnsayableError:
+        except UnprintableError:
             if is_root:
                 raise
             raise _DissolveError(group.path) from None
         draft.statements = needed(writer.statements, [*outputs, *writer.reads])
         draft.used = writer.used
+        draft.name_locals(marks)
         return draft
 
     def _write(self, item: Item, draft: Draft, writer: TorchWriter) -> None:
@@ -136,7 +150,8 @@ class _Structure:
             child = self._draft(item, item.inputs, item.outputs)
         place = draft.add(item.path[len(draft.path) :], child)
         arguments = ", ".join(writer.read(value) for value in item.inputs)
-        results = ", ".join(writer.declare(value) for value in item.outputs)
+        assert writer.roles is not None
+        results = ", ".join(writer.declare(value, writer.roles.of_call(value)) for value in item.outputs)
         note = "" if len(item.outputs) != 1 else str(item.outputs[0].type)
         writer.add([f"{results} = self.{place}({arguments})"], item.outputs, note=note)
 
@@ -183,11 +198,11 @@ def _is_free(node: Node, known: set[str]) -> bool:
     return True
 
 
-def _readme(wish: Wish) -> str:
-    graph = wish.graph
+def _readme(request: ExportRequest) -> str:
+    graph = request.graph
     taken = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in graph.inputs)
     given = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in graph.outputs)
-    return f"""# {wish.name}
+    return f"""# {request.name}
 
 A model as modules of PyTorch, written by Intaglio. `model.py` needs PyTorch and safetensors.
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from intaglio.emit.python.words import has_defaults, is_double, short
-from intaglio.emit.pythonic.block import Printer, Site, UnsayableError, is_plain, literal, quoted
+from intaglio.emit.pythonic.block import Printer, Site, UnprintableError, is_plain, literal, quoted
 from intaglio.emit.pythonic.infix import INFIX
 from intaglio.emit.pythonic.movement import library_calls, print_slice, reshaped, sliced_shape
-from intaglio.emit.torch.words import PRINTERS, checked, says
+from intaglio.emit.torch.words import PRINTERS, checked, prints
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, FLOAT32, INT64
 from intaglio.ir.graph import Value
-from intaglio.ops.indices import numbered_dtype
+from intaglio.ops.shared.indices import numbered_dtype
 
 SOFTPLUS_THRESHOLD = 40
 """Above this, x and log(1 + exp(x)) are one number of double precision."""
@@ -57,37 +57,37 @@ for _name, _text in {
 }.items():
     PRINTERS["", _name] = _template(_text)
 
-says("Slice")(print_slice)
+prints("Slice")(print_slice)
 for _name, _printer in library_calls().items():
-    says(_name)(_printer)
+    prints(_name)(_printer)
 
 
-@says("Sign")
+@prints("Sign")
 def _sign(site: Site) -> str:
     x = site.x(0)
     return f"torch.where({x}.isnan(), {x}, {x}.sign())" if site.value(0).dtype.is_float else f"{x}.sign()"
 
 
-@says("LeakyRelu")
+@prints("LeakyRelu")
 def _leaky_relu(site: Site) -> str:
     slope = short(site.node, site.op.alpha)
     return f"functional.leaky_relu({site.x(0)}{'' if slope == '0.01' else f', {slope}'})"
 
 
-@says("Softplus")
+@prints("Softplus")
 def _softplus(site: Site) -> str:
     """PyTorch takes x for its softplus above a threshold, which is too low for double precision."""
     threshold = f", threshold={SOFTPLUS_THRESHOLD}" if is_double(site.node) else ""
     return f"functional.softplus({site.x(0)}{threshold})"
 
 
-@says("Elu", "Celu")
+@prints("Elu", "Celu")
 def _elu(site: Site) -> str:
     alpha = "" if site.op.alpha == 1 else f", alpha={short(site.node, site.op.alpha)}"
     return f"functional.{site.op.name.lower()}({site.x(0)}{alpha})"
 
 
-@says("Selu")
+@prints("Selu")
 def _selu(site: Site) -> str:
     x, node = site.x(0), site.node
     if has_defaults(site.op) and not is_double(node):
@@ -96,23 +96,23 @@ def _selu(site: Site) -> str:
     return f"{gamma} * torch.where({x} > 0, {x}, {alpha} * torch.expm1({x}.clamp(max=0)))"
 
 
-@says("Gelu")
+@prints("Gelu")
 def _gelu(site: Site) -> str:
     return f"functional.gelu({site.x(0)}{', approximate=' + quoted('tanh') if site.op.approximate == 'tanh' else ''})"
 
 
-@says("Swish")
+@prints("Swish")
 def _swish(site: Site) -> str:
     x, alpha = site.x(0), site.op.alpha
     return f"functional.silu({x})" if alpha == 1 else f"{x} * torch.sigmoid({short(site.node, alpha)} * {x})"
 
 
-@says("HardSigmoid")
+@prints("HardSigmoid")
 def _hard_sigmoid(site: Site) -> str:
     return f"({site.x(0)} * {short(site.node, site.op.alpha)} + {short(site.node, site.op.beta)}).clamp(0, 1)"
 
 
-@says("Div")
+@prints("Div")
 def _div(site: Site) -> str:
     left, right = site.terms()
     if site.node.output.dtype.is_integer:
@@ -120,13 +120,13 @@ def _div(site: Site) -> str:
     return f"{left} / {right}"
 
 
-@says("Mod")
+@prints("Mod")
 def _mod(site: Site) -> str:
     left, right = (site.x(0), site.x(1))
     return f"torch.{'fmod' if site.op.fmod else 'remainder'}({left}, {right})"
 
 
-@says("Pow")
+@prints("Pow")
 def _pow(site: Site) -> str:
     base, exponent = site.value(0), site.value(1)
     if base.dtype.is_float and exponent.constant is not None and exponent.constant.size == 1:
@@ -138,7 +138,7 @@ def _pow(site: Site) -> str:
     return site.call("power", site.x(0), site.x(1))
 
 
-@says("Max", "Min")
+@prints("Max", "Min")
 def _extreme(site: Site) -> str:
     function = "maximum" if site.op.name == "Max" else "minimum"
     found = site.x(0)
@@ -147,14 +147,14 @@ def _extreme(site: Site) -> str:
     return found
 
 
-@says("Sum")
+@prints("Sum")
 def _sum(site: Site) -> str:
     if site.node.output.dtype.bits <= 16:
-        raise UnsayableError("sums of narrow floats are rounded once")
+        raise UnprintableError("sums of narrow floats are rounded once")
     return " + ".join(site.terms())
 
 
-@says("Where")
+@prints("Where")
 def _where(site: Site) -> str:
     condition, left, right = site.terms() if len(site.node.inputs) == 3 else ("", "", "")
     are_numbers = all(value.constant is not None for value in site.node.inputs[1:] if value is not None)
@@ -171,7 +171,7 @@ def _are_plain(*texts: str) -> bool:
     return all(re.fullmatch(r"\(?-?[\w.+-]+\)?", text) is not None for text in texts)
 
 
-@says("Clip")
+@prints("Clip")
 def _clip(site: Site) -> str:
     bounds = {name: site.value(place) for name, place in (("min", 1), ("max", 2)) if site.has(place)}
     numbers = {name: _number(value) for name, value in bounds.items()}
@@ -190,7 +190,7 @@ def _number(value: Value) -> str | None:
     return literal(constant.reshape(())) if constant is not None and is_plain(constant) else None
 
 
-@says("IsInf")
+@prints("IsInf")
 def _is_inf(site: Site) -> str:
     op, x = site.op, site.x(0)
     if op.detect_negative and op.detect_positive:
@@ -200,12 +200,12 @@ def _is_inf(site: Site) -> str:
     return f"torch.{'isposinf' if op.detect_positive else 'isneginf'}({x})"
 
 
-@says("BitShift")
+@prints("BitShift")
 def _bit_shift(site: Site) -> str:
     return site.call("shift_bits", site.x(0), site.x(1), str(site.op.direction == "LEFT"))
 
 
-@says("Cast")
+@prints("Cast")
 def _cast(site: Site) -> str:
     given, wanted = site.value(0).dtype, site.node.output.dtype
     if given == wanted:
@@ -215,22 +215,22 @@ def _cast(site: Site) -> str:
     return f"{site.x(0)}.to({site.dtype(wanted)})"
 
 
-@says("BitCast")
+@prints("BitCast")
 def _bit_cast(site: Site) -> str:
     wanted = numbered_dtype(site.op.to)
     return f"{site.x(0)}.view(torch.uint8) != 0" if wanted == BOOL else f"{site.x(0)}.view({site.dtype(wanted)})"
 
 
-@says("MatMul")
+@prints("MatMul")
 def _matmul(site: Site) -> str:
     return f"{site.x(0)} @ {site.x(1)}"
 
 
-@says("Gemm")
+@prints("Gemm")
 def _gemm(site: Site) -> str:
     op = site.op
     if not site.value(0).dtype.is_float or site.value(0).dtype.bits <= 16:
-        raise UnsayableError("a product of integers or narrow floats")
+        raise UnprintableError("a product of integers or narrow floats")
     left = f"{site.x(0)}.T" if op.transA else site.x(0)
     right = f"{site.x(1)}.T" if op.transB else site.x(1)
     result = f"{left} @ {right}"
@@ -240,15 +240,15 @@ def _gemm(site: Site) -> str:
     return f"{result} + {site.x(2) if op.beta == 1 else f'{short(site.node, op.beta)} * {site.x(2)}'}"
 
 
-@says("Einsum")
+@prints("Einsum")
 def _einsum(site: Site) -> str:
     if not site.node.output.dtype.is_float:
-        raise UnsayableError("a sum of products of integers")
+        raise UnprintableError("a sum of products of integers")
     operands = ", ".join(site.x(position) for position in range(len(site.node.inputs)))
     return f"torch.einsum({quoted(site.op.equation.replace(' ', ''))}, {operands})"
 
 
-@says("Transpose")
+@prints("Transpose")
 def _transpose(site: Site) -> str:
     perm = site.op.perm or tuple(range(site.rank()))[::-1]
     moved = [axis for axis, place in enumerate(perm) if axis != place]
@@ -257,7 +257,7 @@ def _transpose(site: Site) -> str:
     return f"{site.x(0)}.permute({', '.join(map(str, perm))})" if moved else site.x(0)
 
 
-@says("Reshape")
+@prints("Reshape")
 def _reshape(site: Site) -> str:
     return _reshaped(site, site.node.output.tensor.shape) or site.call(
         "reshape", site.x(0), site.x(1), allow_zero=True if site.op.allowzero else None
@@ -297,17 +297,17 @@ def _flattened(site: Site, given: Sequence[Dim], shape: Sequence[Dim]) -> str | 
     return None
 
 
-@says("Flatten")
+@prints("Flatten")
 def _flatten(site: Site) -> str:
     if site.op.axis == 1 and (site.value(0).tensor.shape is None or site.rank() >= 2):
         return f"{site.x(0)}.flatten(1)"
     found = _reshaped(site, site.node.output.tensor.shape)
     if found is None:
-        raise UnsayableError("the sizes are not known")
+        raise UnprintableError("the sizes are not known")
     return found
 
 
-@says("Squeeze")
+@prints("Squeeze")
 def _squeeze(site: Site) -> str:
     if not site.has(1):
         return f"{site.x(0)}.squeeze()"
@@ -317,7 +317,7 @@ def _squeeze(site: Site) -> str:
     return f"{site.x(0)}.squeeze({axes[0] if len(axes) == 1 else tuple(axes)})"
 
 
-@says("Unsqueeze")
+@prints("Unsqueeze")
 def _unsqueeze(site: Site) -> str:
     if site.dims(1) is None or site.value(0).tensor.shape is None:
         return site.call("unsqueeze", site.x(0), site.listing(1))
@@ -326,41 +326,41 @@ def _unsqueeze(site: Site) -> str:
     return site.x(0) + "".join(f".unsqueeze({axis})" for axis in sorted(axis % rank for axis in axes))
 
 
-@says("Shape")
+@prints("Shape")
 def _shape(site: Site) -> str:
     return f"torch.tensor({sliced_shape(site)}, dtype=torch.int64)"
 
 
-@says("Size")
+@prints("Size")
 def _size(site: Site) -> str:
     return f"torch.tensor({site.x(0)}.numel(), dtype=torch.int64)"
 
 
-@says("Expand")
+@prints("Expand")
 def _expand(site: Site) -> str:
     try:
         return f"{site.x(0)}.broadcast_to({site.shape(site.node.output)})"
-    except UnsayableError:
+    except UnprintableError:
         return site.call("expand", site.x(0), site.listing(1))
 
 
-@says("Tile")
+@prints("Tile")
 def _tile(site: Site) -> str:
     return f"{site.x(0)}.tile({site.listing(1)})"
 
 
-@says("ConstantOfShape")
+@prints("ConstantOfShape")
 def _constant_of_shape(site: Site) -> str:
     fill = np.zeros(1, np.float32) if site.op.value is None else site.op.value.array
     if not is_plain(fill):
-        raise UnsayableError("a constant of a narrow type")
+        raise UnprintableError("a constant of a narrow type")
     value, dtype = literal(fill.reshape(())), site.dtype(site.node.output.dtype)
     if value in ("0", "0.0", "False"):
         return f"torch.zeros({site.listing(0)}, dtype={dtype})"
     return f"torch.full({site.listing(0)}, {value}, dtype={dtype})"
 
 
-@says("Range")
+@prints("Range")
 def _range(site: Site) -> str:
     dtype = site.node.output.dtype
     if dtype == INT64:
@@ -372,7 +372,7 @@ def _range(site: Site) -> str:
                     [last] if (first, step) == ("0", "1") else [first, last] if step == "1" else [first, last, step]
                 )
                 return f"torch.arange({', '.join(numbers)}{_device(site)})"
-            except UnsayableError:
+            except UnprintableError:
                 pass
     compute = FLOAT32 if dtype.is_float and dtype.bits == 16 and site.op.stash_type == 1 else dtype
     return site.call("count_range", site.x(0), site.x(1), site.x(2), site.dtype(compute))
@@ -384,20 +384,20 @@ def _device(site: Site) -> str:
     return "" if found is None or found not in site.writer.texts else f", device={site.writer.texts[found]}.device"
 
 
-@says("EyeLike")
+@prints("EyeLike")
 def _eye_like(site: Site) -> str:
     rows, columns = (site.writer.size(size) for size in site.value(0).shape)
     offset = f"torch.arange({columns}) - torch.arange({rows})[:, None]"
     return f"({offset} == {site.op.k}).to({site.dtype(site.node.output.dtype)})"
 
 
-@says("Concat")
+@prints("Concat")
 def _concat(site: Site) -> str:
     parts = ", ".join(site.x(position) for position in range(len(site.node.inputs)))
     return f"torch.cat([{parts}], dim={site.op.axis})"
 
 
-@says("Split")
+@prints("Split")
 def _split(site: Site) -> str:
     x, axis, count = site.x(0), site.op.axis, len(site.node.outputs)
     if count == 1:
@@ -412,7 +412,7 @@ def _split(site: Site) -> str:
     return f"torch.split({x}, {site.writer.sizes(sizes)}, dim={axis})"
 
 
-@says("Pad")
+@prints("Pad")
 def _pad(site: Site) -> str:
     constant = site.value(2).constant if site.has(2) else None
     value = literal(constant.reshape(())) if constant is not None and is_plain(constant) else "0"
@@ -423,7 +423,7 @@ def _pad(site: Site) -> str:
     return site.call("pad", site.x(0), site.listing(1), *given, mode=mode)
 
 
-@says("Gather")
+@prints("Gather")
 def print_gather(site: Site) -> str:
     """x[:, indices], as many axes in front as the operator says."""
     axis = site.op.axis if site.op.axis >= 0 else site.op.axis + site.rank()
@@ -435,26 +435,26 @@ def print_gather(site: Site) -> str:
     return f"{site.x(0)}[{before}{index}]"
 
 
-@says("NonZero")
+@prints("NonZero")
 def _non_zero(site: Site) -> str:
     return f"{site.x(0)}.nonzero().T"
 
 
-@says("Compress")
+@prints("Compress")
 def _compress(site: Site) -> str:
     axis = site.op.axis
     x = f"{site.x(0)}.reshape(-1)" if axis is None else site.x(0)
     return f"{x}.index_select({axis or 0}, {site.x(1)}.nonzero().reshape(-1))"
 
 
-@says("TopK")
+@prints("TopK")
 def _top_k(site: Site) -> str:
     count = f"int({site.x(1)}.item())" if site.dims(1) is None else site.writer.size((site.dims(1) or [0])[0])
     found = site.call("top_k", site.x(0), count, str(site.op.axis), str(bool(site.op.largest)))
     return found if len(site.node.outputs) == 2 else f"{found}[0]"
 
 
-@says("ArgMax", "ArgMin")
+@prints("ArgMax", "ArgMin")
 def _arg_extreme(site: Site) -> str:
     op = site.op
     if not op.select_last_index:
@@ -464,12 +464,12 @@ def _arg_extreme(site: Site) -> str:
     return site.call("arg_extreme", site.x(0), str(op.name == "ArgMax"), *flags)
 
 
-@says("OneHot")
+@prints("OneHot")
 def _one_hot(site: Site) -> str:
     return site.call("one_hot", site.x(0), f"int({site.x(1)}.item())", site.x(2), str(site.op.axis))
 
 
-@says("CumSum", "CumProd")
+@prints("CumSum", "CumProd")
 def _running(site: Site) -> str:
     op = site.op
     axis = f"int({site.x(1)}.item())" if site.dims(1) is None else str(site.ints(1)[0])
@@ -477,14 +477,14 @@ def _running(site: Site) -> str:
     return site.call("running", site.x(0), quoted(op.name.lower()), axis, *flags)
 
 
-@says("Trilu")
+@prints("Trilu")
 def _trilu(site: Site) -> str:
     known = site.dims(1) if site.has(1) else [0]
     k = f"int({site.x(1)}.item())" if known is None else site.writer.size(known[0])
     return f"{site.x(0)}.{'triu' if site.op.upper else 'tril'}({'' if k == '0' else k})"
 
 
-@says("NonMaxSuppression")
+@prints("NonMaxSuppression")
 def _suppress(site: Site) -> str:
     def scalar(position: int, kind: str, default: str) -> str:
         return f"{kind}({site.x(position)}.item())" if site.has(position) else default
@@ -493,14 +493,14 @@ def _suppress(site: Site) -> str:
     return site.call("suppress", site.x(0), site.x(1), *limits, str(bool(site.op.center_point_box)))
 
 
-@says("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+@prints("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 def _reduce(site: Site) -> str:
     op, dtype = site.op, site.value(0).dtype
     function = {"ReduceMax": "amax", "ReduceMin": "amin"}.get(op.name, op.name.removeprefix("Reduce").lower())
     if dtype == BOOL:
         function = {"amax": "any", "amin": "all"}[function]
     if function == "mean" and dtype.is_integer:
-        raise UnsayableError("a mean of integers")
+        raise UnprintableError("a mean of integers")
     flags = [str(bool(op.keepdims)), str(bool(op.noop_with_empty_axes))]
     if site.has(1) and site.dims(1) is None:
         return site.call("reduce", site.x(0), quoted(function), site.x(1), *flags)
@@ -521,16 +521,16 @@ def _reduce(site: Site) -> str:
     return f"{site.x(0)}.{function}(dim={chosen[0] if len(chosen) == 1 else tuple(chosen)}{keep})"
 
 
-@says("SequenceLength")
+@prints("SequenceLength")
 def _sequence_length(site: Site) -> str:
     return f"torch.tensor(len({site.x(0)}), dtype=torch.int64)"
 
 
-@says("OptionalHasElement")
+@prints("OptionalHasElement")
 def _has_element(site: Site) -> str:
     return f"torch.tensor({site.optional(0)} is not None)"
 
 
-@says("ConcatFromSequence")
+@prints("ConcatFromSequence")
 def _concat_from_sequence(site: Site) -> str:
     return f"torch.{'stack' if site.op.new_axis else 'cat'}({site.x(0)}, dim={site.op.axis})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from intaglio.emit.python.words import is_double, shortened
-from intaglio.emit.pythonic.block import Site, UnsayableError
+from intaglio.emit.pythonic.block import Site, UnprintableError
 from intaglio.emit.torch.draft import Draft, Layer, TorchWriter, constant_text, new_names
 from intaglio.emit.torch.layers import has_channels
 from intaglio.emit.torch.printers import SOFTPLUS_THRESHOLD
@@ -64,16 +64,14 @@ def _held(node: Node) -> tuple[str, dict[str, Any], dict[str, Array]] | None:
     """A layer that the printers make of a node, where it is called with one operand alone."""
     writer = TorchWriter(language(constant_text), new_names())
     draft = writer.draft = Draft(())
-    for value in node.inputs:
-        if value is not None and value.constant is None:
-            writer.declare(value, "x")
+    given = [writer.declare(value, "x") for value in node.inputs if value is not None and value.constant is None]
     printer = writer.language.printers.get((node.op.domain, node.op.name))
     try:
         text = None if printer is None else printer(Site(node, writer))
-    except UnsayableError:
+    except UnprintableError:
         return None
     attributes = list(draft.attributes.items())
-    if text is None or len(attributes) != 1 or text != f"self.{attributes[0][0]}(x)":
+    if len(given) != 1 or len(attributes) != 1 or text != f"self.{attributes[0][0]}({given[0]})":
         return None
     found = attributes[0][1]
     return (found.kind, found.arguments, found.tensors) if isinstance(found, Layer) else None

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import takewhile
 from typing import TypeAlias
 
+from intaglio.emit.torch.vocabulary import PRODUCTS, RECURRENT
 from intaglio.ir.graph import Graph, Node, Value
 
 Path: TypeAlias = tuple[str, ...]
@@ -64,7 +66,7 @@ def _holder(user: Node, own: set[Node]) -> Node:
 HOISTED = 8
 """At most so many nodes are computed outside of the module that has them first."""
 
-_LAYERS = frozenset({"Conv", "ConvTranspose", "Linear", "LSTM", "GRU", "RNN", "Attention", "MatMul", "Gather"})
+_LAYERS = PRODUCTS | RECURRENT | {"Attention", "MatMul", "Gather", "QLinearAdd"}
 
 
 def hoist(nodes: Sequence[Node], paths: dict[Node, Path], free: frozenset[Value]) -> None:
@@ -88,6 +90,24 @@ def hoist(nodes: Sequence[Node], paths: dict[Node, Path], free: frozenset[Value]
         if needed is not None:
             for each in needed:
                 paths[each] = target
+
+
+def adopt(nodes: Sequence[Node], paths: dict[Node, Path], free: frozenset[Value]) -> None:
+    """Put nodes without a module, which tools add that change a model, where all around them stand in one block."""
+    for node in nodes:
+        if paths[node]:
+            continue
+        makers = [paths[value.producer] for value in operands(node, free) if value.producer in paths]
+        readers = [paths[user] for value in node.outputs for user in value.readers if user in paths]
+        if makers and readers and len({block_of(path) for path in makers + readers}) == 1:
+            shared = takewhile(lambda names: len(set(names)) == 1, zip(*makers, *readers, strict=False))
+            paths[node] = tuple(names[0] for names in shared) if block_of(makers[0]) else ()
+
+
+def block_of(path: Path) -> Path:
+    """The innermost numbered module of a path, such as `layer1.0`; nothing where there is none."""
+    numbered = [place for place, name in enumerate(path) if name.isdigit()]
+    return path[: numbered[-1] + 1] if numbered else ()
 
 
 def _needed_inside(node: Node, scope: Path, paths: Mapping[Node, Path], free: frozenset[Value]) -> set[Node] | None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
-from intaglio.emit.torch.structure import Path, operands
+from intaglio.emit.torch.structure import Path, block_of, operands
 from intaglio.ir.graph import Node, Value
 
 _WEIGHT = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
@@ -51,18 +51,12 @@ def _between(node: Node, holders: Mapping[Node, Path], around: Mapping[Node, Pat
     makers = [each for each in around if each in read and (around[each] or each in holders)]
     if not makers:
         return ()
-    block = _block(around[makers[-1]])
+    block = block_of(around[makers[-1]])
     if any(around[each][: len(block)] != block for each in makers):
         return block
     users = [user for value in node.outputs for user in value.readers if user in holders]
     found = [*(around[each] for each in makers), *(holders[each] for each in users)]
     return _common([path for path in found if path[: len(block)] == block])
-
-
-def _block(path: Path) -> Path:
-    """The innermost numbered module of a path, such as `layer1.0`; nothing where there is none."""
-    numbered = [place for place, name in enumerate(path) if name.isdigit()]
-    return path[: numbered[-1] + 1] if numbered else ()
 
 
 def _common(paths: Sequence[Path]) -> Path:
@@ -75,7 +69,7 @@ def _ends(nodes: Sequence[Node], homes: Mapping[Node, Path], paths: Mapping[Node
     """Nodes behind the last weights of a block that blocks like it do not have: they stand behind all blocks."""
     last: dict[Path, list[Node]] = {}
     for node in nodes:
-        block = _block(paths[node])
+        block = block_of(paths[node])
         if block and node in homes:
             last[block] = []
         elif block:
@@ -87,4 +81,4 @@ def _ends(nodes: Sequence[Node], homes: Mapping[Node, Path], paths: Mapping[Node
         shared = len(_common([tuple(node.op.name for node in ends) for ends in alike]))
         for ends in alike:
             for node in ends[shared:] if len(alike) > 1 else ():
-                yield node, _block(paths[node])[:-2]
+                yield node, block_of(paths[node])[:-2]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from intaglio.emit.pythonic.block import Language, Printer, Site, UnsayableError, Writer
+from intaglio.emit.pythonic.block import Language, Printer, Site, UnprintableError, Writer
 from intaglio.emit.pythonic.control import CONTROL
 from intaglio.emit.pythonic.functions import Library
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Value
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 
-LIBRARY = Library([f"intaglio.emit.torch.library.{name}" for name in ("tensors", "layers")])
+LIBRARY = Library([f"intaglio.emit.torch.library.{name}" for name in ("tensors", "layers", "quantized")])
 PRINTERS: dict[tuple[str, str], Printer] = {}
 
 RESERVED = frozenset(
@@ -53,7 +53,7 @@ KNOWN = FLOATS | frozenset(
 def dtype_text(dtype: DType) -> str:
     """An element type as PyTorch spells it."""
     if dtype.name not in KNOWN:
-        raise UnsayableError(f"PyTorch does not compute with {dtype.name}")
+        raise UnprintableError(f"PyTorch does not compute with {dtype.name}")
     return f"torch.{dtype.name}"
 
 
@@ -67,7 +67,7 @@ def language(constant: Callable[[Value, Writer], str]) -> Language:
     return Language(PRINTERS, LIBRARY, constant, array_text, dtype_text, RESERVED)
 
 
-def says(*names: str, domain: str = "") -> Callable[[Printer], Printer]:
+def prints(*names: str, domain: str = "") -> Callable[[Printer], Printer]:
     """Register a printer, for nodes of types that PyTorch computes with."""
 
     def register(printer: Printer) -> Printer:
@@ -94,9 +94,9 @@ def _check_type(type: Type) -> None:
     if isinstance(type, (SequenceType, OptionalType)):
         _check_type(type.element)
     elif not isinstance(type, TensorType):
-        raise UnsayableError(f"{type} is no tensor")
+        raise UnprintableError(f"{type} is no tensor")
     elif type.dtype.name not in KNOWN:
-        raise UnsayableError(f"PyTorch does not compute with {type.dtype.name}")
+        raise UnprintableError(f"PyTorch does not compute with {type.dtype.name}")
 
 
 for _key, _printer in CONTROL.items():

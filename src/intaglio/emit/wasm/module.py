@@ -20,7 +20,7 @@ from intaglio.emit.c.interface import Port
 from intaglio.emit.c.module import Written, write_model
 from intaglio.emit.c.program import Example
 from intaglio.emit.c.tasks import RUN_TASKS
-from intaglio.emit.export import Source, Wish
+from intaglio.emit.export import ExportRequest, Source
 from intaglio.emit.names import comment
 from intaglio.emit.wasm.script import ARRAYS, INITIAL_PAGES, LIBRARY, MOST_PAGES, loader_text, model_text, types_text
 from intaglio.errors import CompileError
@@ -38,9 +38,9 @@ SHARED = ("-mcpu=generic+atomics+bulk_memory+mutable_globals+simd128", "-Wl,--im
 TOLERANCE = 1e-4
 
 
-def write(wish: Wish) -> Source:
+def write(request: ExportRequest) -> Source:
     """All files of the folder; the module is compiled when the folder is there."""
-    return write_wasm(wish).source
+    return write_wasm(request).source
 
 
 @dataclass
@@ -51,10 +51,10 @@ class WrittenWasm:
     c: Written
 
 
-def write_wasm(wish: Wish, optimize: str = "-O3") -> WrittenWasm:
+def write_wasm(request: ExportRequest, optimize: str = "-O3") -> WrittenWasm:
     """All files of the folder, and the C that they come from."""
-    options = {"style": "fast", "target": "wasm", "globals": False, "measure": False, **wish.options}
-    written = write_model(replace(wish, options=options, weights="bin"), has_program=False)
+    options = {"style": "fast", "target": "wasm", "globals": False, "measure": False, **request.options}
+    written = write_model(replace(request, options=options, weights="bin"), has_program=False)
     interface = written.interface
     threads = written.options.threads if RUN_TASKS in written.source.files["model.c"] else 1
     example = written.example
@@ -82,7 +82,7 @@ def write_wasm(wish: Wish, optimize: str = "-O3") -> WrittenWasm:
         assert save_weights is not None, "the C has its weights in a file"
         return ["model.wasm", *shared, *(save_weights(folder) if interface.takes_weights else [])]
 
-    return WrittenWasm(Source(files, {}, _readme(wish, stored is not None, threads), save=save), written)
+    return WrittenWasm(Source(files, {}, _readme(request, stored is not None, threads), save=save), written)
 
 
 def _copied(name: str) -> str:
@@ -141,12 +141,12 @@ _THREADS = """
 """
 
 
-def _readme(wish: Wish, has_test: bool, threads: int) -> str:
+def _readme(request: ExportRequest, has_test: bool, threads: int) -> str:
     test = "\n`node test.js`, or `test.html` in a browser, compares it with stored answers.\n" if has_test else ""
     more = _THREADS.format(threads=threads) if threads > 1 else ""
-    taken = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in wish.graph.inputs)
-    given = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in wish.graph.outputs)
-    return f"""# {wish.name}
+    taken = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in request.graph.inputs)
+    given = "\n".join(f"- `{comment(value.name)}`: {comment(str(value.type))}" for value in request.graph.outputs)
+    return f"""# {request.name}
 
 A model for the browser, written by Intaglio: `model.wasm` (with SIMD), `weights.bin`, and `model.js`, which
 loads and runs them in browsers and in node. Weights are read as they come.

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import IntaglioError
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Graph, Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import OptionalType, SequenceType, TensorType, Type
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 

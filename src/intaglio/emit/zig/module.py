@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from intaglio.emit.export import Source, Wish, make_sayable
+from intaglio.emit.export import ExportRequest, Source, make_printable
 from intaglio.emit.names import comment
 from intaglio.emit.zig import program
 from intaglio.emit.zig.answers import answers
@@ -20,10 +20,10 @@ LEFT_OUT = ("integer-arithmetic",)
 """Passes whose results are for engines, not for readers."""
 
 
-def write(wish: Wish) -> Source:
+def write(request: ExportRequest) -> Source:
     """The folder: the graph, its weights, the library, and a program that tests it."""
-    graph = wish.graph
-    text, weights = graph_source(graph, wish.name)
+    graph = request.graph
+    text, weights = graph_source(graph, request.name)
     stored = answers(graph)
     files = {
         "graph.zig": text,
@@ -46,12 +46,12 @@ def write(wish: Wish) -> Source:
         (folder / "answers.bin").write_bytes(data)
         return [*names, "answers.bin"]
 
-    return Source(files, {}, program.readme(graph, wish.name, stored is not None), save=save)
+    return Source(files, {}, program.readme(graph, request.name, stored is not None), save=save)
 
 
 def graph_source(graph: Graph, name: str) -> tuple[str, GraphText]:
     """The text of `graph.zig`, and what goes into the file of weights."""
-    make_sayable(graph, check)
+    make_printable(graph, check)
     printer = GraphText()
     lines = printer.lines(graph)
     head = [f"//! {comment(name)}: a model of ONNX as one anonymous struct, written by Intaglio.", ""]

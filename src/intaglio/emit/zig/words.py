@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from intaglio.emit.pythonic.block import UnsayableError
+from intaglio.emit.pythonic.block import UnprintableError
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import MapType, OptionalType, SequenceType, TensorType, Type
 
@@ -22,12 +22,12 @@ def operators() -> frozenset[str]:
 
 
 def check(node: Node) -> None:
-    """Raises UnsayableError where the library has no words for a node."""
+    """Raises UnprintableError where the library has no words for a node."""
     op = node.op
     if op.domain != "" or op.name not in operators():
-        raise UnsayableError(f"{op.name} has no words")
+        raise UnprintableError(f"{op.name} has no words")
     if op.name == "BatchNormalization" and op.training_mode:
-        raise UnsayableError("BatchNormalization in training has no words")
+        raise UnprintableError("BatchNormalization in training has no words")
     for value in (*node.inputs, *node.outputs):
         if value is not None:
             _check_type(value, value.type)
@@ -35,8 +35,8 @@ def check(node: Node) -> None:
 
 def _check_type(value: Value, type: Type) -> None:
     if isinstance(type, MapType):
-        raise UnsayableError(f"%{value.name} is a map")
+        raise UnprintableError(f"%{value.name} is a map")
     if isinstance(type, OptionalType):
         _check_type(value, type.element)
     if isinstance(type, SequenceType) and not isinstance(type.element, TensorType):
-        raise UnsayableError(f"%{value.name} is a sequence of what are no tensors")
+        raise UnprintableError(f"%{value.name} is a sequence of what are no tensors")

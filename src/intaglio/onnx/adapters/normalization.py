@@ -11,7 +11,7 @@ from intaglio.ir.dtype import BOOL
 from intaglio.ir.graph import Value
 from intaglio.onnx.adapters import adapts
 from intaglio.ops.normalization import moments
-from intaglio.ops.operand import EPSILON, cast
+from intaglio.ops.shared.operand import EPSILON, cast
 
 MOMENTUM = float(np.float32(0.9))
 

@@ -7,14 +7,18 @@ from collections.abc import Callable
 from intaglio.ir.build import Builder
 from intaglio.ir.graph import Value
 from intaglio.onnx.adapters import adapts
-from intaglio.ops.indices import resolve_axis
+from intaglio.ops.shared.indices import resolve_axis
 
 
 def _flattened(operator: str) -> Callable[..., Value]:
     def adapter(b: Builder, input: Value, *, axis: int = 1) -> Value:
         apply = getattr(b, operator)
-        if input.tensor.shape and resolve_axis(axis, input.rank) == input.rank - 1:
-            return apply(input, axis=-1)
+        if input.tensor.shape:
+            first = resolve_axis(axis, input.rank)
+            if first == input.rank - 1:
+                return apply(input, axis=-1)
+            if all(size == 1 for size in input.shape[first + 1 :]):
+                return apply(input, axis=first)
         return b.Reshape(apply(b.Flatten(input, axis=axis), axis=-1), b.Shape(input), allowzero=1)
 
     return adapter

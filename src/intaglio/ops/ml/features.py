@@ -17,11 +17,11 @@ from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import MapType, SequenceType, TensorType
-from intaglio.ops.gradient import root
-from intaglio.ops.indices import check_size, integers, need_integers, need_rank, unify
 from intaglio.ops.ml.labels import Lookup
 from intaglio.ops.ml.scores import as_rows, label_list, row_values, rows_of
-from intaglio.ops.operand import cast
+from intaglio.ops.shared.gradient import root
+from intaglio.ops.shared.indices import check_size, integers, need_integers, need_rank, unify
+from intaglio.ops.shared.operand import cast
 
 
 class ArrayFeatureExtractor(Op):

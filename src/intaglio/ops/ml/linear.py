@@ -14,7 +14,6 @@ from intaglio.ir.dtype import FLOAT32, INT64
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size
 from intaglio.ops.ml.scores import (
     as_rows,
     check_transform,
@@ -28,7 +27,8 @@ from intaglio.ops.ml.scores import (
     two_class_values,
     two_classes,
 )
-from intaglio.ops.operand import cast
+from intaglio.ops.shared.indices import check_size
+from intaglio.ops.shared.operand import cast
 
 
 def linear_scores(X: Array, coefficients: tuple[float, ...], intercepts: tuple[float, ...] | None, count: int) -> Array:

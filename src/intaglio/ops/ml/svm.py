@@ -29,7 +29,7 @@ from intaglio.ops.ml.scores import (
     two_class_values,
     two_classes,
 )
-from intaglio.ops.operand import cast
+from intaglio.ops.shared.operand import cast
 
 KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 

@@ -14,7 +14,6 @@ from intaglio.ir.dtype import BOOL, FLOAT32, FLOAT64, INT64, DType, from_numpy
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array, Op, Tensor
 from intaglio.ir.types import TensorType
-from intaglio.ops.indices import check_size, numbered_dtype
 from intaglio.ops.ml.scores import (
     TRANSFORMS,
     as_rows,
@@ -29,7 +28,8 @@ from intaglio.ops.ml.scores import (
     two_class_values,
     two_classes,
 )
-from intaglio.ops.operand import cast
+from intaglio.ops.shared.indices import check_size, numbered_dtype
+from intaglio.ops.shared.operand import cast
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")

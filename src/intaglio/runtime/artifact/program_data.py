@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from intaglio.ir.dim import Atom, Call, Dim, Expr, Symbol
+from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, Symbol
 from intaglio.ir.dtype import DTYPES
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import MapType, SequenceType, TensorType, Type
@@ -107,7 +107,7 @@ def _hosts_data(hosts: Hosts) -> Data:
         for part in steps.parts
     ]
     found = {"parts": parts, "places": steps.places, "outputs": steps.outputs, "texts": steps.texts}
-    return found | {"graph": hosts.graph, "modules": list(hosts.modules)}
+    return found | {"graph": hosts.graph, "modules": list(hosts.modules), "reasons": list(hosts.reasons)}
 
 
 def program_from_data(data: Data) -> Program:
@@ -133,7 +133,8 @@ def program_from_data(data: Data) -> Program:
 def _hosts(data: Data) -> Hosts:
     parts = tuple([_step(*part) for part in data["parts"]])
     outputs = tuple([(place, bool(is_view)) for place, is_view in data["outputs"]])
-    return Hosts(Hosted(parts, data["places"], outputs, tuple(data["texts"])), data["graph"], tuple(data["modules"]))
+    hosted = Hosted(parts, data["places"], outputs, tuple(data["texts"]))
+    return Hosts(hosted, data["graph"], tuple(data["modules"]), tuple(data.get("reasons", ())))
 
 
 def _step(kind: str, read: Sequence[int], made: Sequence[int], more: Any) -> HostPart | NativePart:
@@ -148,7 +149,7 @@ class _Reader:
     def __init__(self, atoms: Sequence[Any]) -> None:
         self._atoms: list[Atom] = []
         for atom in atoms:
-            self._atoms.append(Symbol(atom) if isinstance(atom, str) else Call(atom[0], self.dims(atom[1:])))
+            self._atoms.append(Symbol(atom) if isinstance(atom, str) else DimFunction(atom[0], self.dims(atom[1:])))
 
     def dim(self, data: Any) -> Dim:
         if isinstance(data, int):

@@ -19,7 +19,7 @@ from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array
 from intaglio.ir.text import format_graph
 from intaglio.ir.types import TensorType
-from intaglio.kernels.plan import NativeStep, Plan
+from intaglio.kernels.plan import Plan, Segment
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
 from intaglio.runtime.artifact.program_data import is_known, program_data
@@ -36,7 +36,7 @@ from intaglio.runtime.artifact.reading import (
 )
 from intaglio.runtime.engine.compiled import frame_of
 from intaglio.runtime.engine.hosted_plans import host_graph
-from intaglio.runtime.engine.hosted_runs import QuickRun
+from intaglio.runtime.engine.hosted_runs import HostedRun
 from intaglio.runtime.engine.limits import weight_bytes
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.engine.program import Hosts, Part, Port, Program
@@ -57,27 +57,27 @@ def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
 
     `graph` has the inputs and outputs that users see.
     """
-    quick = engine.quick
+    hosted = engine.hosted
     is_typed = all(isinstance(value.type, TensorType) for value in graph.inputs)
     if not is_typed or not all(is_known(value.type) for value in graph.outputs) or engine.plan.faults:
         return None
     if engine.parameters or engine.depends_on_shapes:
         return _chooser(graph, engine)
-    if not (engine.is_plain or quick) or sum(array.nbytes for array in engine.constants) > CONSTANTS_LIMIT:
+    if not (engine.is_plain or hosted) or sum(array.nbytes for array in engine.constants) > CONSTANTS_LIMIT:
         return None
     sources = [function_key(function, None, engine.target).source for function in engine.functions()]
-    steps = [step for step in engine.plan.steps if isinstance(step, NativeStep)]
-    kernels, drivers = sources[: len(sources) - len(steps)], sources[len(sources) - len(steps) :]
+    segments = [part for part in engine.plan.parts if isinstance(part, Segment)]
+    kernels, drivers = sources[: len(sources) - len(segments)], sources[len(sources) - len(segments) :]
     return Program(
         name=graph.name,
         inputs=tuple(map(_port, graph.inputs)),
         outputs=tuple(map(_port, graph.outputs)),
-        segments=tuple([Part(frame_of(s), driver, tuple(s.late)) for s, driver in zip(steps, drivers, strict=True)]),
+        segments=tuple([Part(frame_of(s), driver, tuple(s.late)) for s, driver in zip(segments, drivers, strict=True)]),
         kernels=tuple(kernels),
         assumptions=tuple(engine.plan.assumptions),
         requirements=tuple(engine.plan.requirements),
         weight_bytes=weight_bytes(graph),
-        hosts=None if quick is None else _hosts(engine.plan, quick),
+        hosts=None if hosted is None else _hosts(engine.plan, hosted),
     )
 
 
@@ -90,11 +90,11 @@ def _chooser(graph: Graph, engine: NativeEngine) -> Program | None:
     return Program(graph.name, *ports, (), (), (), (), weight_bytes(graph), None, engine.parameters, is_for_sizes)
 
 
-def _hosts(plan: Plan, quick: QuickRun) -> Hosts:
-    nodes = [step.node for step in plan.host_steps]
-    return Hosts(
-        quick.hosted, format_graph(host_graph(nodes)), tuple(sorted({type(node.op).__module__ for node in nodes}))
-    )
+def _hosts(plan: Plan, hosted: HostedRun) -> Hosts:
+    nodes = [host.node for host in plan.host_nodes]
+    modules = tuple(sorted({type(node.op).__module__ for node in nodes}))
+    reasons = tuple(str(host) for host in plan.host_nodes)
+    return Hosts(hosted.hosted, format_graph(host_graph(nodes)), modules, reasons)
 
 
 def _port(value: Value) -> Port:

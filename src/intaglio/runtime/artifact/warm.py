@@ -2,7 +2,8 @@
 
 A program is addressed by everything that it depends on: the bytes of the model, the options, the processor, and the
 files of Intaglio itself. So a model is not even parsed where its program is found. Of weights in other files it is
-known how those files looked. Models whose host nodes need more than their operands are not kept.
+known how those files looked. A graph that was built in the process (by a builder, a trainer, torch.compile, or a
+derivative) is addressed by its digest. Models whose host nodes need more than their operands are not kept.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class WarmStart(Record):
     name: str
     path: Path | None
     read: Callable[[], Any]
-    """The source that the reader is given."""
+    """The source that the reader is given; the graph itself where it `is_graph`."""
+    is_graph: bool = False
 
     def find(self) -> Compiled | None:
         """The program with its code, which is in this process then; None where it must be made."""
@@ -65,6 +67,8 @@ class WarmStart(Record):
         return replace(found, info=replace(found.info, path=self.path, warnings=warnings, newer=newer))
 
     def _graph(self) -> Any:
+        if self.is_graph:
+            return self.read()
         from intaglio.onnx.reader import read_model
         from intaglio.runtime.engine.guard import guard_files
 
@@ -74,7 +78,7 @@ class WarmStart(Record):
 
     def for_special(self, name: str) -> WarmStart:
         """The place of the program for values or sizes of a name."""
-        return WarmStart(_name(self.name, name), self.path, self.read)
+        return WarmStart(_name(self.name, name), self.path, self.read, self.is_graph)
 
     def keep(self, imported: Imported, engine: Engine) -> None:
         """Leave the program of an engine that was made in this process for later ones, if it has one.
@@ -135,7 +139,25 @@ def warm_start(source: Any, options: Options) -> WarmStart | None:
             return None
         content = bytes(source)
         return WarmStart(_name(hashlib.sha256(content).hexdigest(), described), None, lambda: content)
-    return _of_file(source, described) if isinstance(source, (str, os.PathLike)) else None
+    if isinstance(source, (str, os.PathLike)):
+        return _of_file(source, described)
+    return _of_graph(source, described)
+
+
+def _of_graph(source: Any, described: str) -> WarmStart | None:
+    """The place of a graph that somebody built; the graph is copied, since it may be changed later."""
+    from intaglio.ir.clone import clone
+    from intaglio.ir.digest import digest
+    from intaglio.ir.graph import Graph
+
+    if not isinstance(source, Graph):
+        return None
+    try:
+        name = _name(digest(source), f"graph\0{described}")
+    except (GraphError, TypeError, ValueError):  # attributes that have no text
+        return None
+    graph = clone(source)
+    return WarmStart(name, None, lambda: graph, is_graph=True)
 
 
 def _of_file(source: Any, described: str) -> WarmStart | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from intaglio.errors import GraphError, ShapeError
-from intaglio.ir.dim import Dim, Symbol, evaluate, lone_atom
+from intaglio.ir.dim import Dim, Symbol, lone_atom
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import Shape
 
 

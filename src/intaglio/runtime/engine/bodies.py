@@ -25,10 +25,9 @@ def close_body(body: Graph) -> tuple[Graph, list[Value]]:
         value.type = _with_lone_symbols(value, named)
     for value in captured:
         inner = values[value]
-        inner.producer = None
         inner.default = None
         inner.type = _with_own_symbols(inner)
-        graph.inputs.append(inner)
+        graph.open(inner)
     _forget_unbound(graph)
     for node in graph.nodes:
         infer_node(node)

@@ -10,7 +10,7 @@ from intaglio.ir.graph import Node
 from intaglio.ir.op import Array
 from intaglio.kernels.arena import layout
 from intaglio.kernels.overflow import fits, safe_limit
-from intaglio.kernels.plan import Call, HostStep, Kernel, NativeStep, Plan, walk
+from intaglio.kernels.plan import Call, HostNode, Kernel, Plan, Segment, walk
 from intaglio.kernels.repair import nodes_of_driver, nodes_of_kernels
 from intaglio.kernels.segment_sizes import given_dims, segment_symbols
 from intaglio.ops.evaluate import describe
@@ -18,12 +18,12 @@ from intaglio.runtime.engine.engine import Progress
 from intaglio.runtime.engine.executor import RefusedPlanError
 from intaglio.runtime.engine.segment import Frame, LoadedSegment, Result, Room, exportable
 from intaglio.targets.c import cache
-from intaglio.targets.c.backend import CBackend
 from intaglio.targets.c.cache import CFunction
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.driver import driver_source
 from intaglio.targets.c.source_file import HEADERS, source_file
 from intaglio.targets.c.target import Target, host_target
+from intaglio.targets.c.target_rules import CRules
 from intaglio.targets.c.toolchain import RefusedError
 
 LONG_DRIVER = 150_000
@@ -31,49 +31,49 @@ LONG_DRIVER = 150_000
 computes sizes and calls kernels."""
 
 
-class CompiledStep(LoadedSegment):
+class CompiledSegment(LoadedSegment):
     """A native segment whose functions are loaded."""
 
     def __init__(
         self,
-        step: NativeStep,
+        segment: Segment,
         driver: int,
         kernels: Sequence[int],
         constants: Sequence[int],
         threads: int,
         weights: int = 0,
     ) -> None:
-        super().__init__(frame_of(step), driver, kernels, constants, threads, weights, step.late)
-        self.step = step
+        super().__init__(frame_of(segment), driver, kernels, constants, threads, weights, segment.late)
+        self.segment = segment
 
     def _maker(self, place: int) -> str:
-        producer = self.step.outputs[place].producer
+        producer = self.segment.outputs[place].producer
         return super()._maker(place) + ("" if producer is None else f" of {describe(producer)}")
 
     def _fits(self, bindings: dict[str, int]) -> bool:
-        return fits(given_dims(self.step), bindings)
+        return fits(given_dims(self.segment), bindings)
 
 
-def frame_of(step: NativeStep) -> Frame:
+def frame_of(segment: Segment) -> Frame:
     """What a run needs of a segment's plan."""
-    names = set(step.late)
+    names = set(segment.late)
     results = [
         Result(buffer.name, value.dtype, None, None)
         if buffer.is_late
         else Result(buffer.name, value.dtype, tuple(value.shape), buffer.bytes)
-        for value, buffer in zip(step.outputs, step.output_buffers, strict=True)
+        for value, buffer in zip(segment.outputs, segment.output_buffers, strict=True)
     ]
-    calls = [action.flops for action in walk(step.actions) if isinstance(action, Call)]
+    calls = [action.flops for action in walk(segment.actions) if isinstance(action, Call)]
     return Frame(
-        inputs=len(step.inputs),
+        inputs=len(segment.inputs),
         results=tuple(results),
-        late=(*step.late_outputs, False) if step.told else tuple(step.late_outputs),
-        symbols=tuple(segment_symbols(step)),
-        arena=tuple(Room(buffer.name, buffer.bytes) for buffer in step.arena),
-        layout=layout(step),
+        late=(*segment.late_outputs, False) if segment.told else tuple(segment.late_outputs),
+        symbols=tuple(segment_symbols(segment)),
+        arena=tuple(Room(buffer.name, buffer.bytes) for buffer in segment.arena),
+        layout=layout(segment),
         work=tuple(flops for flops in calls if names.isdisjoint(symbols(flops))),
-        is_narrow=any(value.dtype.is_narrow for value in (*step.inputs, *step.outputs)),
-        safe=safe_limit(given_dims(step)),
+        is_narrow=any(value.dtype.is_narrow for value in (*segment.inputs, *segment.outputs)),
+        safe=safe_limit(given_dims(segment)),
     )
 
 
@@ -84,9 +84,9 @@ class CExecutor:
         self.target = target or host_target()
 
     @property
-    def backend(self) -> CBackend:
+    def rules(self) -> CRules:
         """What lowering asks of C."""
-        return CBackend(self.target)
+        return CRules(self.target)
 
     def functions(self, plan: Plan) -> list[CFunction]:
         """The kernels of a plan, then the driver of each segment."""
@@ -111,25 +111,25 @@ class CExecutor:
         is_refused = [function in refused for function in functions]
         found = nodes_of_kernels(plan, [k for k, bad in zip(plan.kernels, is_refused, strict=False) if bad])
         places = {kernel: place for place, kernel in enumerate(plan.kernels)}
-        for step, bad in zip(native_steps(plan), is_refused[len(places) :], strict=True):
+        for segment, bad in zip(segments_of(plan), is_refused[len(places) :], strict=True):
             if bad:
-                marked = driver_source(step, places, is_marked=True)
-                found += nodes_of_driver(step, refusal(driver_function(marked), self.target))
+                marked = driver_source(segment, places, is_marked=True)
+                found += nodes_of_driver(segment, refusal(driver_function(marked), self.target))
         return found
 
-    def steps(
+    def parts(
         self, plan: Plan, loaded: Sequence[int], constants: Sequence[Array], threads: int
-    ) -> list[CompiledStep | HostStep]:
-        """The steps of a plan, with the addresses of its kernels and then of its drivers."""
+    ) -> list[CompiledSegment | HostNode]:
+        """The segments of a plan, with the addresses of its kernels and then of its drivers."""
         kernels = loaded[: len(plan.kernels)]
         drivers = iter(loaded[len(kernels) :])
         addresses = [_address(array) for array in constants]
         weights = sum(array.nbytes for array in constants)
         return [
-            CompiledStep(step, next(drivers), kernels, addresses, threads, weights)
-            if isinstance(step, NativeStep)
-            else step
-            for step in plan.steps
+            CompiledSegment(part, next(drivers), kernels, addresses, threads, weights)
+            if isinstance(part, Segment)
+            else part
+            for part in plan.parts
         ]
 
     def source_file(self, title: str, plans: Sequence[Plan]) -> str:
@@ -141,12 +141,12 @@ def functions_of(plan: Plan) -> list[CFunction]:
     """The kernels of a plan, then the driver of each segment."""
     places = {kernel: index for index, kernel in enumerate(plan.kernels)}
     found = [kernel_function(kernel) for kernel in plan.kernels]
-    return found + [driver_function(driver_source(step, places)) for step in native_steps(plan)]
+    return found + [driver_function(driver_source(segment, places)) for segment in segments_of(plan)]
 
 
-def native_steps(plan: Plan) -> list[NativeStep]:
+def segments_of(plan: Plan) -> list[Segment]:
     """The segments of a plan."""
-    return [step for step in plan.steps if isinstance(step, NativeStep)]
+    return [part for part in plan.parts if isinstance(part, Segment)]
 
 
 def driver_function(source: str) -> CFunction:

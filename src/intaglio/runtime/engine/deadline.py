@@ -52,6 +52,11 @@ def stoppable(stop: Stop, *, is_native: bool) -> Generator[None]:
         _stop.reset(token)
 
 
+def is_stoppable() -> bool:
+    """Whether another thread may end runs of this one by a flag."""
+    return _stop.get() is not None
+
+
 class Deadline(Record):
     """The moment at which a run of `limit` seconds must be over; `stop` ends it before."""
 
@@ -66,6 +71,11 @@ class Deadline(Record):
         if limit is None:
             return None if stop is None else cls(0, _FOREVER, stop)
         return cls(limit, min(_FOREVER, time.monotonic_ns() + max(1, int(limit * 1e9))), stop)
+
+    @classmethod
+    def of_run(cls, start: int, time: int) -> Deadline:
+        """The deadline of a run that began at a moment of the clock and has some nanoseconds."""
+        return cls(time / 1e9, start + time, _stop.get())
 
     def check(self, *_: object) -> None:
         """Raise RunTimeoutError where the time is over."""

@@ -13,7 +13,8 @@ from intaglio.targets.c.target import Target
 
 if TYPE_CHECKING:
     from intaglio.runtime.engine.deadline import Deadline
-    from intaglio.runtime.engine.segment import Into
+    from intaglio.runtime.engine.repeated_runs import Shapes
+    from intaglio.runtime.engine.segment import Direct, Into
 
 EngineName = Literal["native", "reference"]
 Progress = Callable[[int, int], None]
@@ -39,9 +40,32 @@ class Engine(Protocol):
         """Keep no plan of memory for the sizes that were run before."""
         ...
 
-    def run_again(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """The outputs where these arrays need no check, conversion or preparation any more; None where they do."""
+    def host_reasons(self) -> list[str]:
+        """The nodes that the reference engine runs beside compiled ones, each with the reason."""
         ...
+
+    def direct(self, shapes: Shapes) -> Direct | None:
+        """What runs the engine on addresses of contiguous memory, for inputs of shapes that were run before.
+
+        None where there was no such run, or where a run is more than one call of compiled code.
+        """
+        ...
+
+    def prepare(self, shapes: Shapes) -> None:
+        """Make ready for inputs of these shapes, so that `run_again` can run the first of them, where it can at all."""
+        ...
+
+    def run_again(self, inputs: Sequence[Any], time: int = 0, into: Into | None = None) -> list[Any] | None:
+        """The outputs where these arrays need no check, conversion or preparation any more; None where they do.
+
+        The run ends after `time` nanoseconds with RunTimeoutError, where that is not 0. Outputs for which `into` has an
+        array may be written to it, as in `run`.
+        """
+        ...
+
+
+LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "quick", "strict", "implementations", "limits")
+"""The options of `load` that a model keeps, and that its copies and derivatives are loaded with."""
 
 
 class Options(Record):
@@ -57,6 +81,11 @@ class Options(Record):
     limits: Limits = field(default_factory=lambda: settled(None))
     target: Target | None = None
     """What the code is generated for; None is this machine."""
+
+    def keywords(self) -> dict[str, Any]:
+        """The options as `load` takes them, by the names in `LOAD_OPTIONS`."""
+        special = {"quick": self.is_quick, "implementations": dict(self.implementations)}
+        return {name: special[name] if name in special else getattr(self, name) for name in LOAD_OPTIONS}
 
     @property
     def is_quick(self) -> bool:

@@ -10,8 +10,8 @@ from intaglio.errors import CompileError
 if TYPE_CHECKING:
     from intaglio.ir.graph import Node
     from intaglio.ir.op import Array
-    from intaglio.kernels.backend import Backend
-    from intaglio.kernels.plan import HostStep, Plan
+    from intaglio.kernels.plan import HostNode, Plan
+    from intaglio.kernels.target_rules import TargetRules
     from intaglio.runtime.engine.engine import Progress
     from intaglio.runtime.engine.segment import LoadedSegment
 
@@ -24,7 +24,7 @@ class Executor(Protocol):
     """
 
     @property
-    def backend(self) -> Backend:
+    def rules(self) -> TargetRules:
         """What lowering asks of the target."""
         ...
 
@@ -39,9 +39,9 @@ class Executor(Protocol):
         """
         ...
 
-    def steps(
+    def parts(
         self, plan: Plan, loaded: Sequence[int], constants: Sequence[Array], threads: int
-    ) -> Sequence[LoadedSegment | HostStep]:
+    ) -> Sequence[LoadedSegment | HostNode]:
         """The steps of a plan, ready to run; `loaded` is what `ensure` gave for it."""
         ...
 

@@ -58,7 +58,7 @@ class Prepared(NamedTuple):
     bindings: Mapping[str, int]
 
 
-class QuickRun:
+class HostedRun:
     """Runs the steps of a plan; `nodes` are its host nodes."""
 
     def __init__(self, hosted: Hosted, nodes: Sequence[Node]) -> None:

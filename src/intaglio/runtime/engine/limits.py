@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from intaglio.errors import GraphError, LimitError
-from intaglio.ir.dim import evaluate
 from intaglio.ir.limits import Limits, most_bytes
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.runtime.engine.deadline import Deadline
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from typing import Any
 
 import numpy as np
 
-from intaglio.errors import LimitError, OperatorError, ShapeError
+from intaglio.errors import LimitError, OperatorError, RunTimeoutError, ShapeError
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.limits import check_time, current, most_bytes
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.kernels.faults import Fault, Faults, is_fault, is_raising, tell
 from intaglio.kernels.plan import (
@@ -20,9 +23,9 @@ from intaglio.kernels.plan import (
     OVERFLOW,
     REQUIREMENT,
     ROUNDS,
-    HostStep,
-    NativeStep,
+    HostNode,
     Plan,
+    Segment,
     walk,
 )
 from intaglio.kernels.refusal import Cause
@@ -32,19 +35,20 @@ from intaglio.ops.evaluate import describe, run_node
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.bodies import Bodies
-from intaglio.runtime.engine.compiled import CExecutor, CompiledStep
+from intaglio.runtime.engine.compiled import CExecutor, CompiledSegment
+from intaglio.runtime.engine.counting import HostTimes
 from intaglio.runtime.engine.deadline import Deadline
 from intaglio.runtime.engine.engine import Progress
 from intaglio.runtime.engine.executor import RefusedPlanError
-from intaglio.runtime.engine.hosted_plans import quick_run
-from intaglio.runtime.engine.hosted_runs import Prepared, QuickRun
+from intaglio.runtime.engine.hosted_plans import hosted_run
+from intaglio.runtime.engine.hosted_runs import HostedRun, Prepared
 from intaglio.runtime.engine.repeated_runs import RepeatedRuns, Shapes, never_again
 from intaglio.runtime.engine.results import constant_ids, owned
 from intaglio.runtime.engine.segment import Direct, Into, Ready, SizeOverflowError, exportable
 from intaglio.runtime.engine.size_checks import Fitting
 from intaglio.runtime.engine.specialise import SpecialEngines, parameter_positions
 from intaglio.runtime.engine.weights import (
-    Held,
+    HeldGraph,
     constants_read_by_host,
     own_constants,
     own_host_constants,
@@ -60,7 +64,7 @@ class NativeEngine:
 
     def __init__(
         self,
-        graph: Graph | Held,
+        graph: Graph | HeldGraph,
         threads: int,
         target: Target | None = None,
         exact: bool = False,
@@ -68,17 +72,18 @@ class NativeEngine:
     ) -> None:
         self.limits = current()
         self._limit_ns = int((self.limits.time or 0) * 1e9)
-        self.held = graph if isinstance(graph, Held) else Held(graph)
+        self.held = graph if isinstance(graph, HeldGraph) else HeldGraph(graph)
         graph = self.held.get()
         self._inputs = signature(graph)
         self.executor = CExecutor(target)
         self.threads = threads
         self.exact = exact
         self.is_special = is_special
-        self.steps: list[CompiledStep | HostStep] = []
+        self.parts: list[CompiledSegment | HostNode] = []
         self._special = SpecialEngines(self.held.get, self._made_for)
         self.host_runs = 0
         """How many nodes the reference engine has run for this engine so far."""
+        self._host_times: HostTimes | None = None
         self._faults = Faults()
         self._make_plan(graph)
 
@@ -89,19 +94,19 @@ class NativeEngine:
     def _make_plan(self, graph: Graph) -> None:
         """Lower the graph; done anew where the compiler refuses some of the C."""
         self.plan: Plan = lower_safely(
-            lambda: clone(graph), self.executor.backend, self._faults, assume=not self.is_special, exact=self.exact
+            lambda: clone(graph), self.executor.rules, self._faults, assume=not self.is_special, exact=self.exact
         )
         own_host_constants(self.plan)
         self.constants = self.plan.constants = own_constants(self.plan.constants)
         check_files(graph)
         self._fitting = Fitting(self.plan.requirements)
         self._parameters = [] if self.is_special else parameter_positions(graph, self.plan)
-        is_open = any(step.refusal.cause is Cause.SHAPE for step in self.plan.host_steps)
+        is_open = any(part.refusal.cause is Cause.SHAPE for part in self.plan.host_nodes)
         self._depends_on_shapes = is_open and not self.is_special
         self.bodies = {
-            step.node: Bodies(step.node, lambda body: NativeEngine(body, self.threads, self.target, self.exact))
-            for step in self.plan.host_steps
-            if step.node.op.has("interpret")
+            part.node: Bodies(part.node, lambda body: NativeEngine(body, self.threads, self.target, self.exact))
+            for part in self.plan.host_nodes
+            if part.node.op.has("interpret")
         }
 
     @property
@@ -126,34 +131,34 @@ class NativeEngine:
     def load(self, progress: Progress | None = None) -> NativeEngine:
         """Compile what the cache does not hold, and make the engine ready to run; warns of faults of our own."""
         loaded = self._ensure(progress)  # this may make another plan
-        self.steps = self.executor.steps(self.plan, loaded, self.constants, self.threads)
+        self.parts = self.executor.parts(self.plan, loaded, self.constants, self.threads)
         tell(self.plan.faults)
-        for engine in self._body_engines():
+        for engine in self.body_engines():
             engine.load()
         self._outputs = list(self.plan.outputs)
         self._constants = constant_ids(constants_read_by_host(self.plan))
         self._is_single = self._has_one_segment()
         is_fixed = not (self._parameters or self._depends_on_shapes or self.bodies)
-        self._quick = quick_run(self.plan, self.steps, self._inputs, self._outputs) if is_fixed else None
+        self._hosted = hosted_run(self.plan, self.parts, self._inputs, self._outputs) if is_fixed else None
         self._runs = self._repeated_runs()
         self.run_again = never_again if self._runs is None else self._runs.again
         release_plan(self.plan)
-        self.held.let_go()
+        self.held.release()
         return self
 
     def _has_one_segment(self) -> bool:
         """Whether one call of `invoke` is the whole run, with inputs and outputs in the model's order."""
-        if len(self.steps) != 1 or isinstance(self.steps[0], HostStep):
+        if len(self.parts) != 1 or isinstance(self.parts[0], HostNode):
             return False
-        step = self.steps[0].step
-        return list(step.inputs) == list(self.plan.inputs) and list(step.outputs) == self._outputs
+        part = self.parts[0].segment
+        return list(part.inputs) == list(self.plan.inputs) and list(part.outputs) == self._outputs
 
     def _repeated_runs(self) -> RepeatedRuns[Any] | None:
         """The short way of later runs, where there is one."""
-        if not self._is_single and self._quick is None:
+        if not self._is_single and self._hosted is None:
             return None
         dtypes = [value.dtype.numpy for value in self.plan.inputs]
-        return RepeatedRuns(dtypes, self._run_single if self._quick is None else self._run_quick)
+        return RepeatedRuns(dtypes, self._run_single if self._hosted is None else self._run_hosted)
 
     @property
     def is_plain(self) -> bool:
@@ -161,9 +166,9 @@ class NativeEngine:
         return self._is_single and not (self._parameters or self._depends_on_shapes or self.bodies or self.plan.faults)
 
     @property
-    def quick(self) -> QuickRun | None:
+    def hosted(self) -> HostedRun | None:
         """The short way of runs with host nodes, where that, code, constants and sizes are all that a run needs."""
-        return None if self.plan.faults else self._quick
+        return None if self.plan.faults else self._hosted
 
     def functions(self) -> list[CFunction]:
         """Every function of the model: its kernels, then the driver of each segment."""
@@ -171,7 +176,7 @@ class NativeEngine:
 
     def _plans(self) -> list[Plan]:
         """The plan of the graph, and those of compiled bodies of host nodes."""
-        return [self.plan, *(plan for engine in self._body_engines() for plan in engine._plans())]
+        return [self.plan, *(plan for engine in self.body_engines() for plan in engine._plans())]
 
     def source_file(self, title: str) -> str:
         """All C of the model as one file that compiles alone, that of compiled bodies of host nodes included."""
@@ -179,11 +184,22 @@ class NativeEngine:
 
     def all_engines(self) -> list[NativeEngine]:
         """This engine and those that runs have added: for parameters and sizes that need plans of their own."""
-        added = [*self._special.engines(), *self._body_engines()]
+        added = [*self._special.engines(), *self.body_engines()]
         return [self, *(engine for other in added for engine in other.all_engines())]
 
-    def _body_engines(self) -> list[NativeEngine]:
+    def body_engines(self) -> list[NativeEngine]:
+        """The engines of compiled bodies of host nodes."""
         return [engine for bodies in self.bodies.values() for engine in bodies.engines]
+
+    def count_hosts(self, times: HostTimes | None) -> HostTimes | None:
+        """Have the times of host nodes noted, or no longer; returns where they were noted before.
+
+        Runs with host nodes take the long way meanwhile, on which each of them is timed.
+        """
+        before, self._host_times = self._host_times, times
+        if self.plan.host_nodes:
+            self.run_again = never_again if self._runs is None or times is not None else self._runs.again
+        return before
 
     def _ensure(self, progress: Progress | None) -> Sequence[int]:
         """The code of the engine's own plan; nodes whose code is refused are lowered in other ways."""
@@ -215,7 +231,7 @@ class NativeEngine:
         if self._is_single and self._runs is not None:
             prepared = self._runs.find(inputs)
             if prepared is not None and all(array.flags.c_contiguous for array in inputs):
-                return self._run_single(prepared, inputs, deadline, into)
+                return self._run_within(prepared, inputs, deadline, into)
         bindings: dict[str, int] = {}
         for value, array in zip(self._inputs, inputs, strict=True):
             if isinstance(value.type, TensorType) and array is not None:
@@ -228,7 +244,7 @@ class NativeEngine:
         if self._depends_on_shapes:
             return self._count(self._special.for_ranks(inputs, bindings), inputs, deadline)
         try:
-            return self._run_steps(inputs, dict(bindings), deadline, into)
+            return self._run_parts(inputs, dict(bindings), deadline, into)
         except _AssumptionError:
             return self._count(self._special.for_shapes(inputs), inputs, deadline)
         except SizeOverflowError as error:
@@ -270,25 +286,25 @@ class NativeEngine:
         finally:
             self.host_runs += engine.host_runs - before
 
-    def _run_steps(
+    def _run_parts(
         self, inputs: Sequence[Any], bindings: dict[str, int], deadline: Deadline | None, into: Into | None = None
     ) -> list[Any]:
         known: dict[Value, Any] = dict(zip(self.plan.inputs, inputs, strict=True))
-        given = dict(bindings) if self._quick is not None else bindings
+        given = dict(bindings) if self._hosted is not None else bindings
         targets = {} if into is None else dict(zip(self._outputs, into, strict=True))
         self._check_assumptions(bindings)
         if self._is_single:
             self._remember(inputs, bindings)
         if deadline is not None:
             deadline.check()
-        for step in self.steps:
-            if isinstance(step, HostStep):
-                self._run_host(step, known, bindings, deadline)
+        for part in self.parts:
+            if isinstance(part, HostNode):
+                self._run_host(part, known, bindings, deadline)
             else:
-                places = [targets.get(value) for value in step.step.outputs] if targets else None
-                self._run_native(step, known, bindings, deadline, inputs, places)
-        if self._quick is not None:
-            self._remember_quick(self._quick, inputs, given)
+                places = [targets.get(value) for value in part.segment.outputs] if targets else None
+                self._run_native(part, known, bindings, deadline, inputs, places)
+        if self._hosted is not None:
+            self._remember_hosted(self._hosted, inputs, given)
         outputs = [value.constant if value.constant is not None else known[value] for value in self._outputs]
         return owned(outputs, inputs, self._constants)
 
@@ -304,58 +320,93 @@ class NativeEngine:
 
     def _remember(self, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
         """Keep the segments as they are prepared for these sizes, so that the next run with them need not."""
-        steps = [step for step in self.steps if isinstance(step, CompiledStep)]
+        parts = [part for part in self.parts if isinstance(part, CompiledSegment)]
         if self._runs is not None:
-            self._runs.keep(inputs, [(step, _ready(step, bindings)) for step in steps])
+            self._runs.keep(inputs, [(part, _ready(part, bindings)) for part in parts])
 
-    def _remember_quick(self, quick: QuickRun, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
+    def _remember_hosted(self, hosted: HostedRun, inputs: Sequence[Any], bindings: dict[str, int]) -> None:
         if self._runs is not None:
-            steps = [step for step in self.steps if isinstance(step, CompiledStep)]
-            self._runs.keep(inputs, quick.prepare(steps, bindings))
+            parts = [part for part in self.parts if isinstance(part, CompiledSegment)]
+            self._runs.keep(inputs, hosted.prepare(parts, bindings))
 
     def forget_sizes(self) -> None:
         """Keep no plan of memory for the sizes that were run before."""
         for engine in self.all_engines():
             if engine._runs is not None:
                 engine._runs.forget()
-            for step in engine.steps:
-                if isinstance(step, CompiledStep):
-                    step.forget_sizes()
+            for part in engine.parts:
+                if isinstance(part, CompiledSegment):
+                    part.forget_sizes()
+
+    def host_reasons(self) -> list[str]:
+        """The host nodes, each with the reason."""
+        return [str(host) for host in self.plan.host_nodes]
 
     def direct(self, shapes: Shapes) -> Direct | None:
         """What runs the engine on addresses of contiguous memory, for inputs of shapes that were run before.
 
         None where there was no such run, or where a run is more than one call of compiled code.
         """
-        is_one = self._is_single and self._quick is None
+        is_one = self._is_single and self._hosted is None
         kept = self._runs.kept(shapes) if is_one and self._runs is not None else None
         return None if kept is None else kept[0][0].direct(kept[0][1], self._limit_ns)
 
-    def _run_quick(self, prepared: Prepared, inputs: Sequence[Any]) -> list[Any] | None:
-        """All steps without checks, for sizes seen before."""
-        quick = self._quick
-        assert quick is not None
-        outputs = quick.run(inputs, prepared, self._limit_ns)
-        self.host_runs += 0 if outputs is None else quick.host_nodes
+    def prepare(self, shapes: Shapes) -> None:
+        """Keep the segments as they are prepared for these sizes; nothing where runs need more than that."""
+        if self._runs is None or self._runs.kept(shapes) is not None:
+            return
+        bindings: dict[str, int] = {}
+        for value, shape in zip(self._inputs, shapes, strict=True):
+            if isinstance(value.type, TensorType):
+                bind(value.type.shape, shape, bindings, f"input {value.name!r}")
+        try:
+            self._check_assumptions(bindings)
+            parts = [part for part in self.parts if isinstance(part, CompiledSegment)]
+            if self._hosted is not None:
+                self._runs.keep_for(shapes, self._hosted.prepare(parts, bindings))
+            else:
+                self._runs.keep_for(shapes, [(part, _ready(part, bindings)) for part in parts])
+        except (_AssumptionError, SizeOverflowError, SizeFaultError):  # a run of these sizes makes a plan of its own
+            return
+
+    def _run_hosted(self, prepared: Prepared, inputs: Sequence[Any], time: int, into: Into | None) -> list[Any] | None:
+        """All parts without checks, for sizes seen before; None where a deadline or places for outputs are given."""
+        if time or into is not None:
+            return None
+        hosted = self._hosted
+        assert hosted is not None
+        outputs = hosted.run(inputs, prepared, self._limit_ns)
+        self.host_runs += 0 if outputs is None else hosted.host_nodes
         return outputs
 
-    def _run_single(
+    def _run_within(
         self,
-        prepared: list[tuple[CompiledStep, Ready]],
+        prepared: list[tuple[CompiledSegment, Ready]],
         inputs: Sequence[Any],
-        deadline: Deadline | None = None,
-        into: Into | None = None,
+        deadline: Deadline | None,
+        into: Into | None,
+    ) -> list[Any]:
+        try:
+            return self._run_single(prepared, inputs, 0 if deadline is None else deadline.remaining(), into)
+        except RunTimeoutError:
+            raise (deadline or Deadline(self.limits.time or 0, 0)).error() from None
+
+    def _run_single(
+        self, prepared: list[tuple[CompiledSegment, Ready]], inputs: Sequence[Any], time: int, into: Into | None
     ) -> list[Any]:
         """One segment, shapes seen before: allocate and call."""
-        step, ready = prepared[0]
-        time = self._limit_ns if deadline is None else deadline.remaining()
+        part, ready = prepared[0]
+        start = monotonic_ns() if time else 0
+        if time == 0 or 0 < self._limit_ns < time:
+            time = self._limit_ns
         try:
-            status, outputs = step.call(ready, inputs, time, (), into)
+            status, outputs = part.call(ready, inputs, time, (), into)
         except MemoryError as error:
-            raise _refusal(error, step.step) from None
+            raise _refusal(error, part.segment) from None
         if status:
+            deadline = Deadline.of_run(start, time) if start else None
             try:
-                self._raise(status, step.step, inputs, deadline)
+                self._raise(status, part.segment, inputs, deadline)
             except _AssumptionError:
                 return self._count(self._special.for_shapes(inputs), inputs, deadline)
             except SizeOverflowError as error:
@@ -365,18 +416,20 @@ class NativeEngine:
         return outputs
 
     def _run_host(
-        self, step: HostStep, known: dict[Value, Any], bindings: dict[str, int], deadline: Deadline | None
+        self, part: HostNode, known: dict[Value, Any], bindings: dict[str, int], deadline: Deadline | None
     ) -> None:
         self.host_runs += 1
-        node = step.node
+        node, times, begin = part.node, self._host_times, clock.monotonic_ns()
         bodies = self.bodies.get(node)
         run_body = None if bodies is None else bodies.runner(known, deadline)
         results = run_node(node, known, None if deadline is None else deadline.check, run_body)
         for value, result in zip(node.outputs, results, strict=False):
             known[value] = result
             if isinstance(value.type, TensorType) and result is not None:
-                self._bind_result(value, step.inferred.get(value), result, bindings)
+                self._bind_result(value, part.inferred.get(value), result, bindings)
         self._check_assumptions(bindings)
+        if times is not None:
+            times.note(part, begin)
 
     def _bind_result(
         self, value: Value, inferred: tuple[Dim, ...] | None, result: Any, bindings: dict[str, int]
@@ -393,19 +446,19 @@ class NativeEngine:
 
     def _run_native(
         self,
-        step: CompiledStep,
+        part: CompiledSegment,
         known: dict[Value, Any],
         bindings: dict[str, int],
         deadline: Deadline | None,
         inputs: Sequence[Any],
         into: Into | None,
     ) -> None:
-        ready, segment = _ready(step, bindings), step.step
+        ready, segment = _ready(part, bindings), part.segment
         arrays = [exportable(known[value]) for value in segment.inputs]
         told = np.empty(segment.told, np.int64)
         time = 0 if deadline is None else deadline.remaining()
         try:
-            status, outputs = step.call(ready, arrays, time, [told] if segment.told else [], into)
+            status, outputs = part.call(ready, arrays, time, [told] if segment.told else [], into)
         except MemoryError as error:
             raise _refusal(error, segment) from None
         if status:
@@ -413,7 +466,7 @@ class NativeEngine:
         known.update(zip(segment.outputs, outputs, strict=True))
         bindings.update(zip(segment.late, told.tolist(), strict=False))
 
-    def _raise(self, status: int, step: NativeStep, inputs: Sequence[Any], deadline: Deadline | None) -> None:
+    def _raise(self, status: int, part: Segment, inputs: Sequence[Any], deadline: Deadline | None) -> None:
         if status == 1:
             raise (deadline or Deadline(self.limits.time or 0, 0)).error()
         if status == ASSUMPTION:
@@ -428,18 +481,18 @@ class NativeEngine:
             raise LimitError(
                 f"a loop runs more than {self.limits.loop_iterations} rounds, the limit on loop_iterations"
             )
-        action = list(walk(step.actions))[status - FAULT]
+        action = list(walk(part.actions))[status - FAULT]
         results = evaluate_graph(self.graph, inputs)
         names = ", ".join(node.op.name for node in action.nodes)
         raise _RefutedError(results, OperatorError(f"{names} met a value at run time that its definition forbids"))
 
 
-def _refusal(error: MemoryError, step: NativeStep) -> MemoryError:
+def _refusal(error: MemoryError, part: Segment) -> MemoryError:
     """The error for memory that a driver did not get: which node asked for it, and for how much."""
     if isinstance(error, LimitError) or len(error.args) != 2:
         return error
     status, size = error.args
-    actions = list(walk(step.actions))[status - FAULT :] if status >= FAULT else []
+    actions = list(walk(part.actions))[status - FAULT :] if status >= FAULT else []
     names = " and ".join(dict.fromkeys(describe(node) for node in actions[0].nodes)) if actions else ""
     text = f"{names or 'the run'} asks for {size} bytes, more than there are or than the limit of {most_bytes()} leaves"
     return LimitError(text)
@@ -471,9 +524,9 @@ class SizeFaultError(Exception):
         self.error = error
 
 
-def _ready(step: CompiledStep, bindings: dict[str, int]) -> Ready:
+def _ready(part: CompiledSegment, bindings: dict[str, int]) -> Ready:
     try:
-        return step.ready(bindings)
+        return part.ready(bindings)
     except SizeOverflowError:
         raise
     except Exception as error:

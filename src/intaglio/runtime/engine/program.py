@@ -10,21 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from time import monotonic_ns
 from typing import Any
 
 import numpy as np
 
 from intaglio.errors import GraphError
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.limits import current
 from intaglio.ir.requirements import Requirement
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType, Type
 from intaglio.record import Record
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.deadline import Deadline
-from intaglio.runtime.engine.hosted_runs import Hosted, Prepared, QuickRun
-from intaglio.runtime.engine.repeated_runs import RepeatedRuns
+from intaglio.runtime.engine.hosted_runs import Hosted, HostedRun, Prepared
+from intaglio.runtime.engine.repeated_runs import RepeatedRuns, Shapes
 from intaglio.runtime.engine.segment import (
+    Direct,
     Frame,
     Into,
     LoadedSegment,
@@ -77,6 +80,8 @@ class Hosts(Record):
     steps: Hosted
     graph: str
     modules: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    """The place of each host node, and why it is not compiled."""
 
 
 class Program(Record):
@@ -108,7 +113,7 @@ class Program(Record):
 class ProgramEngine:
     """Runs a program; `whole` gives the engine of the model's graph, which is asked for what a program cannot do.
 
-    `addresses` are those of its kernels, then of its drivers; `quick` runs what has host nodes, and `find` gives the
+    `addresses` are those of its kernels, then of its drivers; `hosted` runs what has host nodes, and `find` gives the
     engine of a program that was kept for values or sizes of a name.
     """
 
@@ -119,7 +124,7 @@ class ProgramEngine:
         constants: Sequence[Any],
         threads: int,
         whole: Callable[[], Any],
-        quick: QuickRun | None = None,
+        hosted: HostedRun | None = None,
         find: Callable[[str], ProgramEngine | None] = lambda name: None,
     ) -> None:
         self._program = program
@@ -127,7 +132,7 @@ class ProgramEngine:
         self._special: dict[str, ProgramEngine | None] = {}
         self._constants = constants
         self._whole = whole
-        self._quick = quick
+        self._hosted = hosted
         self.host_runs = 0
         """How many host nodes were run so far."""
         places = [exportable(array).ctypes.data for array in constants]
@@ -140,7 +145,7 @@ class ProgramEngine:
         self._fitting = Fitting(program.requirements)
         self._limit_ns = int((current().time or 0) * 1e9)
         dtypes = [port.type.dtype.numpy for port in program.fed if isinstance(port.type, TensorType)]
-        self._runs: RepeatedRuns[Any] = RepeatedRuns(dtypes, self._run)
+        self._runs: RepeatedRuns[Any] = RepeatedRuns(dtypes, self._run_kept)
         self.run_again = self._runs.again
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:
@@ -155,7 +160,7 @@ class ProgramEngine:
         if self._program.is_for_sizes:
             return self._attempt_special(name_of_shapes(inputs), inputs, deadline)
         arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in inputs]
-        ready = self._ready_for(arrays)
+        ready = self._ready_for(tuple([array.shape for array in arrays]))
         if deadline is not None:
             deadline.check()
         if ready is None:
@@ -193,44 +198,75 @@ class ProgramEngine:
             if engine is not None:
                 engine.forget_sizes()
 
+    def host_reasons(self) -> list[str]:
+        """The host nodes, each with the reason; the engine of the graph knows it."""
+        if self._program.hosts is not None:
+            return list(self._program.hosts.reasons)
+        return [] if self._program.segments else self._whole().host_reasons()
+
+    def direct(self, shapes: Shapes) -> Direct | None:
+        """What runs the program on addresses; see `Engine.direct`."""
+        ready = None if self._hosted is not None else self._runs.kept(shapes)
+        return None if ready is None else self._segments[0].direct(ready, self._limit_ns)
+
     def _run(
         self, ready: Any, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None
     ) -> list[Any] | None:
         """One run; None where a driver stopped or got no memory, so that the whole model must tell why."""
         time = self._limit_ns if deadline is None else deadline.remaining()
         try:
-            if self._quick is not None:
-                return self._run_hosted(self._quick, ready, inputs, time)
+            if self._hosted is not None:
+                return self._run_hosted(self._hosted, ready, inputs, time)
             status, outputs = self._segments[0].call(ready, inputs, time, (), into)
         except MemoryError:
             return None
         return None if status else outputs
 
-    def _run_hosted(self, quick: QuickRun, ready: Prepared, inputs: Sequence[Any], time: int) -> list[Any] | None:
-        outputs = quick.run(inputs, ready, time)
-        self.host_runs += 0 if outputs is None else quick.host_nodes
+    def _run_hosted(self, hosted: HostedRun, ready: Prepared, inputs: Sequence[Any], time: int) -> list[Any] | None:
+        outputs = hosted.run(inputs, ready, time)
+        self.host_runs += 0 if outputs is None else hosted.host_nodes
         return outputs
 
-    def _ready_for(self, arrays: Sequence[Any]) -> Any:
+    def prepare(self, shapes: Shapes) -> None:
+        """Keep what is prepared for these sizes; nothing where they have programs of their own."""
+        if self._program.segments:
+            self._ready_for(shapes)
+
+    def _run_kept(self, ready: Any, inputs: Sequence[Any], time: int, into: Into | None) -> list[Any] | None:
+        """One run for sizes seen before; None where the whole model must find out what went wrong."""
+        if self._hosted is not None:
+            return None if time or into is not None else self._run(ready, inputs)
+        start = monotonic_ns() if time else 0
+        if time == 0 or 0 < self._limit_ns < time:
+            time = self._limit_ns
+        try:
+            status, outputs = self._segments[0].call(ready, inputs, time, (), into)
+        except MemoryError:
+            return None
+        if status and start:
+            Deadline.of_run(start, time).check()
+        return None if status else outputs
+
+    def _ready_for(self, shapes: Shapes) -> Any:
         """What is prepared for arrays of these shapes; None where the program is not made for them."""
-        found = self._runs.find(arrays)
+        found = self._runs.kept(shapes)
         if found is None:
             bindings: dict[str, int] = {}
-            for port, array in zip(self._program.fed, arrays, strict=True):
+            for port, shape in zip(self._program.fed, shapes, strict=True):
                 if isinstance(port.type, TensorType):
-                    bind(port.type.shape, array.shape, bindings, f"input {port.name!r}")
+                    bind(port.type.shape, shape, bindings, f"input {port.name!r}")
             if not self._fits(bindings):
                 return None
             try:
                 found = self._prepared(bindings)
             except (GraphError, KeyError, SizeOverflowError):  # sizes of which the whole model knows what to do
                 return None
-            self._runs.keep(arrays, found)
+            self._runs.keep_for(shapes, found)
         return found
 
     def _prepared(self, bindings: dict[str, int]) -> Ready | Prepared:
-        if self._quick is not None:
-            return self._quick.prepare(self._segments, bindings)
+        if self._hosted is not None:
+            return self._hosted.prepare(self._segments, bindings)
         return self._segments[0].ready(bindings)
 
     def _fits(self, bindings: dict[str, int]) -> bool:
@@ -242,11 +278,11 @@ class ProgramEngine:
         return self._fitting.broken(bindings) is None
 
 
-def quick_run_of(hosts: Hosts) -> QuickRun:
+def hosted_run_of(hosts: Hosts) -> HostedRun:
     """The host nodes of a program, made ready; only the operators that they need are imported."""
     for module in ("intaglio.ops.evaluate", *hosts.modules):
         if module.startswith(OPERATORS_IN):
             import_module(module)
     from intaglio.ir.text import parse_graph
 
-    return QuickRun(hosts.steps, list(parse_graph(hosts.graph).nodes))
+    return HostedRun(hosts.steps, list(parse_graph(hosts.graph).nodes))

@@ -11,6 +11,7 @@ from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.deadline import Deadline
 from intaglio.runtime.engine.limits import Watcher
+from intaglio.runtime.engine.repeated_runs import Shapes
 from intaglio.runtime.engine.results import constant_ids, owned
 from intaglio.runtime.engine.segment import Into
 
@@ -28,7 +29,17 @@ class ReferenceEngine:
     def forget_sizes(self) -> None:
         """This engine plans nothing."""
 
-    def run_again(self, inputs: Sequence[Any]) -> None:
+    def host_reasons(self) -> list[str]:
+        """No node runs beside compiled ones."""
+        return []
+
+    def direct(self, shapes: Shapes) -> None:
+        """This engine has no code that could be called."""
+
+    def prepare(self, shapes: Shapes) -> None:
+        """This engine plans nothing."""
+
+    def run_again(self, inputs: Sequence[Any], time: int = 0, into: Into | None = None) -> None:
         """Every run of this engine does all of its work."""
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None, into: Into | None = None) -> list[Any]:

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import LimitError
-from intaglio.ir.dim import Dim, evaluate, symbols
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.dtype import DType
 from intaglio.ir.limits import check_size, current, most_bytes
+from intaglio.ir.substitution import evaluate
 from intaglio.memory.arena import Layout
 from intaglio.record import Record
 from intaglio.runtime.engine.limits import check_addressable, check_plan, check_shape
 from intaglio.runtime.engine.results import adopted
-from intaglio.targets.c.native import Prepared, Segment, invoke_function, plan_apart, planned
+from intaglio.targets.c.native import Prepared, SegmentCode, invoke_function, plan_apart, planned
 from intaglio.targets.c.toolchain import is_sanitized
 
 PREPARED_LIMIT = 64
@@ -159,7 +160,7 @@ class LoadedSegment:
         self.limits = current()
         self.weights = weights
         rounds, memory = self.limits.loop_iterations, max(1, most_bytes() - weights)
-        self.segment = Segment(
+        self.code = SegmentCode(
             driver, kernels, constants, frame.inputs, len(frame.late), threads, frame.late, rounds, memory
         )
         self._names = frame.all_symbols(late)
@@ -229,7 +230,7 @@ class LoadedSegment:
         gaps: list[int] = []
         if is_sanitized():
             offsets, total, gaps = plan_apart(sizes)
-        prepared = self.segment.prepare(dims, offsets, total, min(max(1, work // 32), 2**60), gaps=gaps)
+        prepared = self.code.prepare(dims, offsets, total, min(max(1, work // 32), 2**60), gaps=gaps)
         outputs = tuple((_sizes(each.shape, bindings), each.dtype.numpy) for each in frame.results)
         for each, (shape, dtype) in zip(frame.results, outputs, strict=True):
             check_shape(each.name, shape or (), dtype.itemsize)

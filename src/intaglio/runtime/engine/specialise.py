@@ -15,14 +15,15 @@ from typing import Any, Generic, TypeVar
 from intaglio.errors import InputError, LimitError, OperatorError, ShapeError
 from intaglio.ir.build import infer_node
 from intaglio.ir.clone import clone
-from intaglio.ir.dim import Dim, evaluate, lone_atom, symbols
+from intaglio.ir.dim import Dim, lone_atom, symbols
 from intaglio.ir.dtype import STRING
 from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.kernels.lower import CLEANUP
 from intaglio.kernels.plan import Plan
 from intaglio.ops.evaluate import describe
-from intaglio.ops.indices import check_size
+from intaglio.ops.shared.indices import check_size
 from intaglio.passes import PIPELINE, simplify
 from intaglio.runtime.engine.program import name_of_shapes, name_of_values
 
@@ -153,7 +154,7 @@ def _check_sizes(node: Node) -> None:
 
 def parameter_positions(graph: Graph, plan: Plan) -> list[int]:
     """The places of the graph's inputs that host nodes read as parameters."""
-    wanted = {value.name for step in plan.host_steps for value in [*_parameters(step.node), *_decisive(step.node)]}
+    wanted = {value.name for step in plan.host_nodes for value in [*_parameters(step.node), *_decisive(step.node)]}
     return [place for place, value in enumerate(graph.inputs) if value.name in wanted and _is_small(value)]
 
 

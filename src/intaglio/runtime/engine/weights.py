@@ -9,7 +9,7 @@ import numpy as np
 
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.op import Array
-from intaglio.kernels.plan import HostStep, NativeStep, Plan, walk
+from intaglio.kernels.plan import HostNode, Plan, Segment, walk
 from intaglio.memory.constants import copied, drop_pages, share
 from intaglio.onnx.mapped import files_of, model_file
 
@@ -17,7 +17,7 @@ LARGE = 2**16
 """Constants of at least so many bytes are let go where nobody reads them any more."""
 
 
-class Held:
+class HeldGraph:
     """A graph that can be let go, if somebody knows how to make it anew."""
 
     def __init__(self, graph: Graph, make: Callable[[], Graph] | None = None) -> None:
@@ -34,7 +34,7 @@ class Held:
             self._last = weakref.ref(graph)
         return graph
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Hold the graph no longer, and free its constants at once, where they are large; nobody else may hold it."""
         if self._make is None or self._graph is None:
             return
@@ -88,8 +88,8 @@ def own_host_constants(plan: Plan) -> None:
 def release_plan(plan: Plan) -> None:
     """Let go of the constants that a plan's nodes still hold although kernels read packed ones instead."""
     needed = set(constants_read_by_host(plan))
-    for step in plan.steps:
-        actions = walk(step.actions) if isinstance(step, NativeStep) else ()
+    for part in plan.parts:
+        actions = walk(part.actions) if isinstance(part, Segment) else ()
         for value in (value for action in actions for value in _constants_of(action.nodes)):
             if value not in needed and _is_large(value):
                 value.constant = None
@@ -101,7 +101,7 @@ def _constants_of(nodes: Sequence[Node]) -> list[Value]:
 
 def constants_read_by_host(plan: Plan) -> list[Value]:
     """The constants that the reference engine reads in a run, those inside of subgraphs included, or that come out."""
-    nodes = [step.node for step in plan.steps if isinstance(step, HostStep)]
+    nodes = [part.node for part in plan.parts if isinstance(part, HostNode)]
     read = [value for node in nodes for value in (*node.inputs, *node.captures()) if value is not None]
     inner = [value for node in nodes for _, body in node.op.subgraphs() for value in body.constants()]
     return [value for value in (*read, *inner, *plan.outputs) if value.constant is not None]

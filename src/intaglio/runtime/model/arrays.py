@@ -34,6 +34,11 @@ class Typed(Protocol):
         ...
 
 
+def all_arrays(values: Sequence[Any]) -> bool:
+    """Whether all values are arrays of NumPy, and nothing that only behaves like one."""
+    return all(type(value) is np.ndarray for value in values)
+
+
 def as_input(value: Typed, data: Any) -> Any:
     """What the engine gets for an input; raises InputError naming it, what was got and what was expected."""
     return _convert(value.type, data, f"input {value.name!r}")

@@ -20,7 +20,7 @@ from intaglio.runtime.engine.engine import Engine, Options, Progress
 from intaglio.runtime.engine.limits import check_weights
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.engine.reference import ReferenceEngine
-from intaglio.runtime.engine.weights import Held, drop_files, share_weights, signature
+from intaglio.runtime.engine.weights import HeldGraph, drop_files, share_weights, signature
 from intaglio.runtime.model.explain import (
     Explanation,
     explain_plan,
@@ -29,6 +29,7 @@ from intaglio.runtime.model.explain import (
     sizes_of_plan,
 )
 from intaglio.runtime.model.implementations import Choice, choose, refusals
+from intaglio.runtime.model.lineage import Lineage, lineage_of
 from intaglio.runtime.model.memory import MemoryPlan, memory_of_graph, memory_of_plan
 from intaglio.runtime.model.variant import Variant
 
@@ -47,7 +48,7 @@ class Blueprint:
         """The engine for these outputs, where inputs with defaults are fed only if they are overridden."""
         graph, report, choices = self._simplify(names, overridden)
         make = None if self.options.implementations else lambda: self._simplify(names, overridden)[0]
-        held, inputs = Held(graph, make), signature(graph)
+        held, inputs = HeldGraph(graph, make), signature(graph)
         drop_files(self.graph)
         trim()
         del graph
@@ -85,7 +86,7 @@ class Blueprint:
             raise InputError(f"the model has no tensor {', '.join(map(repr, unknown))}{hint}")
         return [known[name] for name in names]
 
-    def _make_engine(self, held: Held, progress: Progress | None) -> Engine:
+    def _make_engine(self, held: HeldGraph, progress: Progress | None) -> Engine:
         if self.options.engine == "reference":
             return ReferenceEngine(held.get())
         engine = NativeEngine(held, self.options.threads, self.options.target, exact=self.options.exact)
@@ -95,9 +96,9 @@ class Blueprint:
         return engine
 
     def _refuse_host(self, engine: NativeEngine) -> None:
-        if self.options.strict and engine.plan.host_steps:
+        if self.options.strict and engine.plan.host_nodes:
             reasons = "\n".join(
-                f"  {step.node.op.name} at {step.node.origin}: {step.refusal}" for step in engine.plan.host_steps
+                f"  {step.node.op.name} at {step.node.origin}: {step.refusal}" for step in engine.plan.host_nodes
             )
             raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
 
@@ -132,6 +133,12 @@ class Blueprint:
             raise CompileError("the model runs on the reference engine, for which no C is generated")
         return main.engine.source_file(self.graph.name)
 
+    def lineage(self, main: Variant) -> list[Lineage]:
+        """What became of each node of the file in a variant's code."""
+        source = self.c_source(main)
+        assert isinstance(main.engine, NativeEngine)
+        return lineage_of(main.engine.plan, source)
+
     def save_compiled(self, main: Variant, info: ModelInfo, path: str | os.PathLike[str]) -> int:
         """Write a variant with its machine code to a file; returns its size."""
         if not isinstance(main.engine, NativeEngine):
@@ -160,6 +167,4 @@ def _settle_defaults(graph: Graph, overridden: frozenset[str]) -> None:
     """Inputs that are not fed take their defaults as constants, so that they can be folded and packed."""
     for value in list(graph.inputs):
         if value.default is not None and value.name not in overridden:
-            constant = Value(value.name, value.type, constant=value.default)
-            value.replace_uses(constant)
-            graph.inputs.remove(value)
+            graph.close(value, value.default)

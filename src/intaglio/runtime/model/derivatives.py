@@ -25,7 +25,7 @@ from intaglio.passes import recognise
 from intaglio.runtime.engine.limits import settled
 from intaglio.runtime.model.loading import import_source, load
 from intaglio.runtime.model.model import Model
-from intaglio.runtime.model.state import State, StatefulModel, own_options
+from intaglio.runtime.model.state import State, StatefulModel
 from intaglio.runtime.model.traced import also_of_functions
 
 if TYPE_CHECKING:
@@ -282,8 +282,7 @@ class _Work:
         for value in weights:
             if self._parameters == "state":
                 self._state[value.name] = value.constant
-            value.constant = None
-            self.graph.inputs.append(value)
+            self.graph.open(value)
 
     def _find(self, name: str, role: str) -> Value:
         value = self._known.get(name)
@@ -350,7 +349,7 @@ def _source(model: Any, options: dict[str, Any]) -> tuple[Graph, dict[str, Any]]
     """The graph of a model, and the options of the model that is made of it."""
     if not isinstance(model, Model):
         return import_source(model, settled(options.get("limits"))).graph, options
-    return model.graph, own_options(model) | options
+    return model.graph, model.options.keywords() | options
 
 
 def _is_float(value: Value) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from intaglio.errors import ShapeError
 from intaglio.ir import dim as dims
+from intaglio.ir import substitution
 from intaglio.ir.build import type_of
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
@@ -73,9 +74,9 @@ def _example(value: Value, bindings: Mapping[str, int]) -> Array:
         return value.constant
     dtype = value.dtype.numpy
     if value.contents is not None and all(dims.symbols(item) <= bindings.keys() for item in value.contents.flat):
-        items = [dims.evaluate(item, bindings) for item in value.contents.flat]
+        items = [substitution.evaluate(item, bindings) for item in value.contents.flat]
         return np.array(items, dtype).reshape(value.contents.shape)
-    shape = tuple(dims.evaluate(dim, bindings) for dim in value.shape)
+    shape = tuple(substitution.evaluate(dim, bindings) for dim in value.shape)
     return np.full(shape, "", dtype) if value.dtype.kind == "string" else np.ones(shape, dtype)
 
 
@@ -95,7 +96,7 @@ def _expression(
     if len(set(seen)) == 1:
         return seen[0]
     for candidate in _candidates(seen, known, names, sizes):
-        if [dims.evaluate(candidate, bindings) for bindings in sizes] == list(seen):
+        if [substitution.evaluate(candidate, bindings) for bindings in sizes] == list(seen):
             return candidate
     return dims.fresh()
 
@@ -108,7 +109,7 @@ def _candidates(
     yield from unique
     for name in names:
         change = sizes[1][name] - sizes[0][name]
-        factor, rest = divmod(dims.evaluate(seen[1] - seen[0], {}), change)
+        factor, rest = divmod(substitution.evaluate(seen[1] - seen[0], {}), change)
         if not rest and factor > 0:
             yield dims.symbol(name) * factor + (seen[0] - factor * sizes[0][name])
     for left, right in combinations_with_replacement(unique, 2):

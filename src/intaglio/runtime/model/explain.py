@@ -16,18 +16,18 @@ from intaglio.kernels.plan import (
     Action,
     Allocate,
     Assign,
-    Bind,
     Branch,
     Call,
     Check,
     Fill,
+    FindSizes,
     Grow,
-    HostStep,
+    HostNode,
     Move,
-    NativeStep,
     Pair,
     Plan,
     Repeat,
+    Segment,
     Settle,
     Swap,
 )
@@ -153,30 +153,30 @@ class Explanation:
 def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None, sizes: Sizes) -> Explanation:
     """The explanation of a native plan, with numbers and names for sizes."""
     calls: list[ExplainedCall] = []
-    for step in plan.steps:
-        if isinstance(step, HostStep):
-            node = step.node
+    for part in plan.parts:
+        if isinstance(part, HostNode):
+            node = part.node
             calls.append(
-                ExplainedCall("host", _node_title(node, sizes), nodes=(describe(node),), reason=step.refusal.text)
+                ExplainedCall("host", _node_title(node, sizes), nodes=(describe(node),), reason=part.refusal.text)
             )
         else:
-            calls += _explain_block(step.actions, 0, sizes)
-    segments = len(plan.steps) - len(plan.host_steps)
+            calls += _explain_block(part.actions, 0, sizes)
+    segments = len(plan.parts) - len(plan.host_nodes)
     notes = (*map(str, plan.faults), *_notes(report))
     return Explanation("native", target.description, threads, tuple(calls), len(plan.kernels), segments, notes)
 
 
 def sizes_of_plan(plan: Plan, dims: Mapping[str, int]) -> Sizes:
     """Numbers for named dimensions, and names for the sizes of a plan's tensors that occur several times."""
-    nodes = [node for step in plan.steps for node in _nodes_of(step)]
+    nodes = [node for part in plan.parts for node in _nodes_of(part)]
     return name_sizes([size for node in nodes for size in _sizes_of(node.outputs)], dims)
 
 
-def _nodes_of(step: HostStep | NativeStep) -> Iterator[Node]:
-    if isinstance(step, HostStep):
-        yield step.node
+def _nodes_of(part: HostNode | Segment) -> Iterator[Node]:
+    if isinstance(part, HostNode):
+        yield part.node
         return
-    waiting = list(step.actions)
+    waiting = list(part.actions)
     for action in waiting:
         yield from action.nodes
         if isinstance(action, (Branch, Repeat)):
@@ -219,7 +219,7 @@ def _explain_block(actions: Sequence[Action], depth: int, sizes: Sizes) -> list[
 
 _KINDS = {
     Fill: "shape",
-    Bind: "size",
+    FindSizes: "size",
     Assign: "size",
     Allocate: "memory",
     Grow: "memory",
@@ -253,7 +253,7 @@ def _explain_call(call: Call, depth: int, sizes: Sizes) -> ExplainedCall:
         call.kernel.hint,
         tuple(describe(node) for node in call.nodes),
         _flops_text(sizes.put(call.flops)),
-        call.apart,
+        call.not_fused,
         str(sizes.put_into_type(call.nodes[-1].outputs[0].type)) if call.nodes else "",
         "channels last" if any(node.op.name == "ChannelsLast" for node in call.nodes) else "",
         call.tile,

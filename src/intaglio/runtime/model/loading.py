@@ -18,7 +18,7 @@ from intaglio.runtime.artifact.reading import Compiled, is_compiled, read_compil
 from intaglio.runtime.artifact.warm import WarmStart, warm_start
 from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.limits import check_weight_bytes, settled
-from intaglio.runtime.engine.program import ProgramEngine, quick_run_of
+from intaglio.runtime.engine.program import ProgramEngine, hosted_run_of
 from intaglio.runtime.model.model import Model, face_of_program, graph_model
 from intaglio.runtime.model.progress import told
 from intaglio.runtime.model.sources import as_source
@@ -142,7 +142,7 @@ def _engine_maker(
     if program is None or addresses is None:
         return None
     try:
-        quick = None if program.hosts is None else quick_run_of(program.hosts)
+        hosted = None if program.hosts is None else hosted_run_of(program.hosts)
     except GraphError:
         return None
 
@@ -153,7 +153,7 @@ def _engine_maker(
         return None if make is None else make(whole)
 
     return lambda whole: ProgramEngine(
-        program, addresses, compiled.constants, options.threads, whole, quick, lambda name: find(name, whole)
+        program, addresses, compiled.constants, options.threads, whole, hosted, lambda name: find(name, whole)
     )
 
 

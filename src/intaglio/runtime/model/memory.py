@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intaglio.errors import InputError, ShapeError
-from intaglio.ir.dim import Dim, evaluate, substitute, symbol, symbols
+from intaglio.ir.dim import Dim, symbol, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.html import line, table, titled
+from intaglio.ir.substitution import evaluate, substitute
 from intaglio.ir.types import TensorType
 from intaglio.kernels.arena import layout
 from intaglio.kernels.memory_demand import Bounds, buffers_of_run, scratch_of, spans_of_run
-from intaglio.kernels.plan import NativeStep, Plan
+from intaglio.kernels.plan import Plan, Segment
 from intaglio.runtime.engine.limits import weight_bytes
 from intaglio.targets.c.native import planned
 
@@ -175,22 +176,22 @@ def _readable(size: Dim) -> str:
 
 def memory_of_plan(graph: Graph, plan: Plan, sizes: Mapping[str, int], threads: int) -> MemoryPlan:
     """The memory of a native plan on so many threads, `graph` being the model as it was read."""
-    segments = [step for step in plan.steps if isinstance(step, NativeStep)]
-    sizes = _shared_names(graph, plan.inputs, sizes, [name for step in segments for name in step.late])
-    outputs = [substitute(b.bytes, sizes) for step in segments for b in step.output_buffers if not b.is_late]
+    segments = [part for part in plan.parts if isinstance(part, Segment)]
+    sizes = _shared_names(graph, plan.inputs, sizes, [name for segment in segments for name in segment.late])
+    outputs = [substitute(b.bytes, sizes) for segment in segments for b in segment.output_buffers if not b.is_late]
     scratch, undecided = _scratch(segments, sizes, threads)
-    late = [_late(step, sizes) for step in segments]
+    late = [_late(segment, sizes) for segment in segments]
     notes: list[str] = []
     if undecided:
         notes.append(f"scratch memory of {undecided} kernels, which depends on open sizes, is not counted")
-    if plan.host_steps:
-        notes.append(f"what {len(plan.host_steps)} host nodes make is not counted")
+    if plan.host_nodes:
+        notes.append(f"what {len(plan.host_nodes)} host nodes make is not counted")
     bounds = [each.most for each in late]
     return MemoryPlan(
         dict(sizes),
         weight_bytes(graph),
         sum(array.nbytes for array in plan.constants),
-        tuple(_arena(step, sizes) for step in segments),
+        tuple(_arena(segment, sizes) for segment in segments),
         sum(outputs, 0),
         tuple(notes),
         scratch,
@@ -200,10 +201,12 @@ def memory_of_plan(graph: Graph, plan: Plan, sizes: Mapping[str, int], threads: 
     )
 
 
-def _scratch(segments: Sequence[NativeStep], sizes: Mapping[str, int], threads: int) -> tuple[Dim, int]:
+def _scratch(segments: Sequence[Segment], sizes: Mapping[str, int], threads: int) -> tuple[Dim, int]:
     """What kernels ask for on all threads together, and for how many of them open sizes decide that."""
-    known = [Bounds(step, sizes).symbols | dict[str, Dim](sizes) for step in segments]
-    found = [each for step, names in zip(segments, known, strict=True) for each in scratch_of(step, names, threads)]
+    known = [Bounds(segment, sizes).symbols | dict[str, Dim](sizes) for segment in segments]
+    found = [
+        each for segment, names in zip(segments, known, strict=True) for each in scratch_of(segment, names, threads)
+    ]
     own = [each.bytes for each in found if each.bytes is not None]
     shared = [each.bytes for each in found if each.bytes is not None and each.is_shared]
     return _largest(own) + _largest(shared) * (threads - 1), sum(each.bytes is None for each in found)
@@ -223,9 +226,9 @@ class _Late:
     most: Dim | None
 
 
-def _late(step: NativeStep, sizes: Mapping[str, int]) -> _Late:
-    buffers, bounds = buffers_of_run(step), Bounds(step, sizes)
-    first, last = spans_of_run(step, buffers)
+def _late(segment: Segment, sizes: Mapping[str, int]) -> _Late:
+    buffers, bounds = buffers_of_run(segment), Bounds(segment, sizes)
+    first, last = spans_of_run(segment, buffers)
     bytes = [substitute(buffer.bytes, sizes) for buffer in buffers]
     bounded = [bounds.most(buffer.bytes) for buffer in buffers]
     tensors = tuple(
@@ -237,10 +240,10 @@ def _late(step: NativeStep, sizes: Mapping[str, int]) -> _Late:
     return _Late(tensors, _fullest(bytes, first, last), most)
 
 
-def _arena(step: NativeStep, sizes: Mapping[str, int]) -> Dim:
+def _arena(segment: Segment, sizes: Mapping[str, int]) -> Dim:
     """What the planner needs; where sizes are open, the sum of the buffers at the fullest moment."""
-    bytes = [substitute(buffer.bytes, sizes) for buffer in step.arena]
-    blocks = layout(step)
+    bytes = [substitute(buffer.bytes, sizes) for buffer in segment.arena]
+    blocks = layout(segment)
     numbers = [max(0, size) for size in bytes if isinstance(size, int)]
     if len(numbers) == len(bytes):
         return planned(blocks, numbers)[1]

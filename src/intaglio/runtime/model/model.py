@@ -14,11 +14,12 @@ from intaglio.ir.limits import within
 from intaglio.ir.types import Type
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.record import Record
-from intaglio.runtime.engine.deadline import Deadline, sooner
+from intaglio.runtime.engine.deadline import Deadline, is_stoppable, sooner
 from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.program import Program
-from intaglio.runtime.model.arrays import as_input, order_feeds
-from intaglio.runtime.model.outputs import apart, check_targets, written
+from intaglio.runtime.model.arrays import all_arrays, as_input, order_feeds
+from intaglio.runtime.model.bound import Bound, free_targets, nanoseconds, shape_of
+from intaglio.runtime.model.outputs import check_targets, not_overlapping, written
 from intaglio.runtime.model.tensors import has_tensor, tensors_of
 from intaglio.runtime.model.variant import Variant
 from intaglio.targets.c.native import using_threads
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
     from intaglio.ir.graph import Graph
     from intaglio.onnx.reader import ModelProto
     from intaglio.passes import Report
-    from intaglio.runtime.engine.segment import Into
+    from intaglio.runtime.engine.repeated_runs import Shapes
+    from intaglio.runtime.engine.segment import Direct, Into
     from intaglio.runtime.model.blueprint import Blueprint
+    from intaglio.runtime.model.counting import Counts
     from intaglio.runtime.model.explain import Explanation
     from intaglio.runtime.model.implementations import Choice
+    from intaglio.runtime.model.lineage import Lineage
     from intaglio.runtime.model.memory import MemoryPlan
 
 VARIANT_LIMIT = 8
@@ -213,8 +217,8 @@ class Model:
         `out` has arrays by the names of outputs, which are written to and returned: writable, contiguous, of the type
         and shape of the output. A run that fails leaves them with anything in them.
         """
-        if outputs is None and timeout is None and threads is None and out is None:
-            again = self._run_again(feeds)
+        if outputs is None and threads is None:
+            again = self._run_again(feeds, timeout, out)
             if again is not None:
                 return again
         if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -229,7 +233,7 @@ class Model:
         unused = {item.name for item in self._inputs} - kept
         values = order_feeds(variant.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
         targets = None if out is None else check_targets(out, names, self._outputs)
-        into = None if targets is None else apart([targets.get(name) for name in computed], values)
+        into = None if targets is None else not_overlapping([targets.get(name) for name in computed], values)
         found = self._run(variant.engine, values, deadline, threads, into)
         shown = tensors_of(found) if has_tensor(feeds.values()) else found
         results = dict(zip(computed, shown, strict=True))
@@ -266,29 +270,109 @@ class Model:
                 raise LimitError(text) from error
 
     def run_into(self, values: Sequence[Any], into: Into) -> list[Any]:
-        """Run on arrays of the right types in the order of `fed`, and write each output where `into` has an array.
+        """Run on inputs in the order of `fed`, and write each output where `into` has an array.
 
         Such an array must fit and share memory with no other; nothing of this is checked.
         """
-        results = self._run(self._main.engine, values, None, None, into)
+        main = self._main
+        results = main.engine.run_again(values, 0, into)
+        if results is None:
+            arrays = [as_input(item, value) for item, value in zip(main.inputs, values, strict=True)]
+            results = self._run(main.engine, arrays, None, None, into)
         pairs = zip(results, into, self._names, strict=True)
         return [result if target is None else written(name, result, target) for result, target, name in pairs]
+
+    def direct(self, shapes: Shapes) -> Direct | None:
+        """What runs the model's code on addresses of contiguous memory, for inputs of shapes that were run before.
+
+        None where there was no such run, or where a run is more than one call of compiled code.
+        """
+        return self._main.engine.direct(shapes)
+
+    def host_reasons(self) -> list[str]:
+        """The nodes that are not compiled, each with the reason; none for the reference engine."""
+        return self._main.engine.host_reasons()
 
     @property
     def fed(self) -> list[str]:
         """The names of the inputs that a run must be given, in order."""
         return list(self._main.names)
 
-    def _run_again(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _run_again(
+        self, feeds: Mapping[str, Any], timeout: float | None, out: Mapping[str, Any] | None
+    ) -> dict[str, Any] | None:
         """A run like one before, with none of the work that is done once; None where there was none like it."""
         main = self._main
         if type(feeds) is not dict or len(feeds) != len(main.names):
             return None
         try:
-            results = main.engine.run_again([feeds[name] for name in main.names])
+            arrays = [feeds[name] for name in main.names]
         except KeyError:
             return None
+        is_plain = timeout is None and out is None
+        results = main.engine.run_again(arrays) if is_plain else self._again(arrays, timeout, out)
         return None if results is None else dict(zip(self._names, results, strict=True))
+
+    def _again(self, arrays: Sequence[Any], timeout: float | None, out: Mapping[str, Any] | None) -> list[Any] | None:
+        """The outputs of a run like one before, within a time or into arrays of the caller; None where it needs more.
+
+        What is wrong with arrays, time or targets is found by the way with all checks.
+        """
+        time = nanoseconds(timeout)
+        if time is None or is_stoppable():
+            return None
+        if out is None:
+            return self._main.engine.run_again(arrays, time)
+        into = free_targets(out, self._names, arrays) if type(out) is dict and all_arrays(arrays) else None
+        if into is None:
+            return None
+        results = self._main.engine.run_again(arrays, time, into)
+        if results is not None:
+            for place, target in enumerate(into):
+                if target is not None and results[place] is not target:
+                    if results[place].shape != target.shape or results[place].dtype != target.dtype:
+                        return None
+                    results[place] = written(self._names[place], results[place], target)
+        return results
+
+    def run_arrays(
+        self, arrays: Sequence[Any], out: Mapping[str, Any] | None = None, timeout: float | None = None
+    ) -> list[Any]:
+        """Run on what `fed` lists, in its order; returns the outputs in their order.
+
+        `out` and `timeout` are those of `run`.
+        """
+        results = self._again(arrays, timeout, out)
+        if results is not None:
+            return results
+        return list(self.run(dict(zip(self._main.names, arrays, strict=True)), timeout=timeout, out=out).values())
+
+    def bind(self, *given: Any) -> Bound:
+        """The model for inputs of fixed sizes, each given as an example or as a shape (a tuple of integers).
+
+        The inputs are those that a run must be given, in order. What depends on sizes is worked out now, so that the
+        first call is as fast as all others; see `Bound` for how it is called. Raises ShapeError for sizes that the
+        model cannot have.
+
+        >>> import numpy as np
+        >>> from intaglio import build, ops
+        >>> with build("half") as g:
+        ...     g.output(y=ops.Mul(g.input("x", "float32[N]"), np.float32(0.5)))
+        >>> bound = g.model().bind((3,))
+        >>> y = np.empty(3, np.float32)
+        >>> bound(np.array([2, 4, 6], np.float32), out={"y": y}, timeout=1.0) is y, y.tolist()
+        (True, [1.0, 2.0, 3.0])
+        """
+        fed = list(self._main.inputs)
+        if len(given) != len(fed):
+            names = ", ".join(item.name for item in fed)
+            raise InputError(f"{len(given)} sizes or examples were given, the model has {len(fed)} inputs: {names}")
+        shapes = [shape_of(item, each) for item, each in zip(fed, given, strict=True)]
+        known = [shape for shape in shapes if shape is not None]
+        if len(known) == len(shapes):
+            with within(self.options.limits):
+                self._main.engine.prepare(tuple(known))
+        return Bound(self, fed, self._names, shapes)
 
     def forget_sizes(self) -> None:
         """Keep no plan of memory for the sizes of earlier runs; the next run with such sizes plans anew."""
@@ -314,6 +398,18 @@ class Model:
         """
         return self._blueprint.explain(self._whole(), dict(dims or {}))
 
+    def count(self, feeds: Mapping[str, Any] | None = None, *, most_spans: int = 0) -> AbstractContextManager[Counts]:
+        """Count what runs inside of a `with` block do: how often each kernel and host node ran, and how long it took.
+
+        The block is given what is filled when it ends. `feeds` are inputs whose sizes tell how much each kernel has to
+        do; `most_spans` is how many single times are kept of each segment. Counted are runs that give the outputs of
+        the model, and of those what is compiled when the block begins, so run once before. Count one thread at a time:
+        runs at the same time may lose counts. Raises UnsupportedError for the reference engine.
+        """
+        from intaglio.runtime.model.counting import counting
+
+        return counting(self._whole(), feeds or {}, most_spans)
+
     def memory_plan(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> MemoryPlan:
         """What a run holds in memory for sizes of named dimensions: `memory_plan(batch=8)`, or a dict.
 
@@ -325,6 +421,14 @@ class Model:
     def c_source(self) -> str:
         """The generated C of the model as one file that compiles alone: the kernels, and the drivers that call them."""
         return self._blueprint.c_source(self._whole())
+
+    def lineage(self) -> list[Lineage]:
+        """What became of each node of the file: the nodes that run for it, and their C functions with their lines.
+
+        Lines are those of `c_source`. Nodes of which nothing is left, because they were folded or nobody reads them,
+        are not in it. Raises CompileError for a model on the reference engine.
+        """
+        return self._blueprint.lineage(self._whole())
 
     def to_onnx(self, opset: int | None = None) -> ModelProto:
         """The model as an ONNX message, as it was before simplification.

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from intaglio.ir.dim import Atom, Call, Dim, Expr, bounds, replace_atoms, substitute, symbol, symbols
+from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, bounds, symbol, symbols
+from intaglio.ir.substitution import replace_atoms, substitute
 from intaglio.ir.types import TensorType, Type
 from intaglio.record import Record
 
@@ -118,7 +119,7 @@ def _name_parts(all_sizes: Sequence[Dim], found: Sizes, free: Iterator[str]) -> 
     return any(signs.values())
 
 
-def _sign(call: Call) -> int:
+def _sign(call: DimFunction) -> int:
     """1 where a call is never less than zero, -1 where it is never more, 0 where neither is known.
 
     What a symbol stands for is never less than zero, and expressions are simplified on the strength of that.
@@ -127,14 +128,14 @@ def _sign(call: Call) -> int:
     return 1 if low is not None and low >= 0 else -1 if high is not None and high <= 0 else 0
 
 
-def _calls(size: Dim) -> set[Call]:
+def _calls(size: Dim) -> set[DimFunction]:
     """Every call in a size, those in other calls included."""
-    found: set[Call] = set()
+    found: set[DimFunction] = set()
     waiting = [size]
     while waiting:
         current = waiting.pop()
         atoms = [atom for monomial, _ in current.terms for atom in monomial] if isinstance(current, Expr) else []
-        new = {atom for atom in atoms if isinstance(atom, Call)} - found
+        new = {atom for atom in atoms if isinstance(atom, DimFunction)} - found
         found |= new
         waiting += [operand for call in new for operand in call.operands]
     return found
@@ -149,10 +150,10 @@ def _lone(atom: Atom) -> Expr:
     return Expr((((atom,), 1),))
 
 
-def _single_call(size: Dim) -> Call | None:
+def _single_call(size: Dim) -> DimFunction | None:
     """The call that a size is, apart from a number that is added; None where it is something else."""
     if not isinstance(size, Expr):
         return None
     calls = [monomial[0] for monomial, factor in size.terms if len(monomial) == 1 and factor == 1]
     others = [monomial for monomial, factor in size.terms if monomial and not (len(monomial) == 1 and factor == 1)]
-    return calls[0] if len(calls) == 1 and not others and isinstance(calls[0], Call) else None
+    return calls[0] if len(calls) == 1 and not others and isinstance(calls[0], DimFunction) else None

@@ -58,7 +58,7 @@ def _check_type(name: str, array: Array, type: Any) -> None:
         raise InputError(f"out[{name!r}] has shape {list(array.shape)}, the output has {format_shape(dims)}")
 
 
-def apart(targets: Into, values: Sequence[Any]) -> Into:
+def not_overlapping(targets: Into, values: Sequence[Any]) -> Into:
     """The arrays that share no memory with what is read; to the others a result is copied after the run."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]
     return [None if t is None or any(np.may_share_memory(t, array) for array in arrays) else t for t in targets]

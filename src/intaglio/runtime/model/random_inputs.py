@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 
+from intaglio.errors import InputError
+from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.dtype import DType
-from intaglio.ir.graph import Node, Value
-from intaglio.ir.types import TensorType
+from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.substitution import evaluate
+from intaglio.ir.types import MapType, SequenceType, TensorType, Type
+from intaglio.runtime.engine.binding import bind
+
+LARGE_SIDE, MIDDLE_SIDE = 64, 8
+"""Sizes for dimensions that have only a name: those of images, and others; the first dimension is taken as 1."""
 
 _INDEXING = frozenset({"Gather", "GatherElements"})
 
@@ -21,7 +29,7 @@ def index_limit(value: Value) -> int | None:
         current = waiting.pop()
         for node in current.readers:
             if node.op.name in _INDEXING and len(node.inputs) > 1 and node.inputs[1] is current:
-                limits += _extent(node)
+                limits += _gathered_extent(node)
             elif current in node.inputs[: _passed_on(node)] and node.outputs[0] not in seen:
                 seen.add(node.outputs[0])
                 waiting.append(node.outputs[0])
@@ -33,7 +41,7 @@ def _passed_on(node: Node) -> int:
     return 1 if node.op.name == "Cast" else node.op.chooses_from
 
 
-def _extent(node: Node) -> list[int]:
+def _gathered_extent(node: Node) -> list[int]:
     data = node.inputs[0]
     if data is None or not isinstance(data.type, TensorType) or not data.type.shape:
         return []
@@ -53,3 +61,40 @@ def random_array(
         least = int(np.iinfo(cast("Any", dtype.numpy)).min)
         return generator.integers(least, least + 256, shape).astype(dtype.numpy)
     return generator.integers(0, max(1, limit or 2), shape).astype(dtype.numpy)
+
+
+def make_feeds(graph: Graph, given: Mapping[str, Any], dims: Mapping[str, int], seed: int) -> dict[str, Any]:
+    """Random values for the inputs that are not given and have no default; sizes of one name agree."""
+    known = {symbol for value in graph.inputs for symbol in _symbols(value.type)}
+    unknown = [name for name in dims if name not in known]
+    if unknown:
+        raise InputError(f"there is no dimension {unknown[0]!r}; the dimensions are {sorted(known) or 'all numbers'}")
+    bindings = dict(dims)
+    for value in graph.inputs:
+        if isinstance(value.type, TensorType) and isinstance(given.get(value.name), np.ndarray):
+            bind(value.type.shape, given[value.name].shape, bindings, f"input {value.name!r}")
+    generator = np.random.default_rng(seed)
+    missing = [value for value in graph.inputs if value.name not in given and value.default is None]
+    return {value.name: _make(value.type, value, bindings, generator) for value in missing}
+
+
+def _symbols(type: Type) -> set[str]:
+    return {name for dim in (type.shape or () if isinstance(type, TensorType) else ()) for name in symbols(dim)}
+
+
+def _make(type: Type, value: Value, bindings: dict[str, int], generator: np.random.Generator) -> Any:
+    if isinstance(type, TensorType):
+        if type.shape is None:
+            raise InputError(f"input {value.name!r} has no known rank, so nothing can be made up: give it")
+        shape = [_size(dim, axis, len(type.shape), bindings) for axis, dim in enumerate(type.shape)]
+        return random_array(type.dtype, shape, generator, index_limit(value))
+    if isinstance(type, MapType):
+        raise InputError(f"input {value.name!r} is {type}, which can be given in Python only")
+    made = _make(type.element, value, bindings, generator)
+    return [made] if isinstance(type, SequenceType) else made
+
+
+def _size(dim: Dim, axis: int, rank: int, bindings: dict[str, int]) -> int:
+    for name in symbols(dim):
+        bindings.setdefault(name, 1 if axis == 0 else LARGE_SIDE if rank >= 4 and axis >= rank - 2 else MIDDLE_SIDE)
+    return max(0, evaluate(dim, bindings))

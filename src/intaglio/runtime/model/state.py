@@ -147,6 +147,8 @@ class StatefulModel:
         self._fed = [(types[name], self._reads.get(name)) for name in model.fed]
         self._results = [item.name for item in model.outputs]
         self._turned = [self._writes[name] for name in self._results if name in self._writes]
+        self._names = {item.name for item, source in self._fed if source is None}
+        self._into = [self._writes.get(name) for name in self._results]
 
     @property
     def inputs(self) -> tuple[Signature, ...]:
@@ -184,15 +186,18 @@ class StatefulModel:
 
         `accept` sees the outputs first; where it says no, the state stays as it was.
         """
-        self._check_feeds(feeds)
-        given = {item.name: as_input(item, feeds[item.name]) for item, source in self._fed if source is None}
-        with self.state.lock:
-            values = [given[item.name] if source is None else self.state.held(source) for item, source in self._fed]
-            into = [self.state.spare(self._writes[n]) if n in self._writes else None for n in self._results]
-            found = dict(zip(self._results, self.model.run_into(values, into), strict=True))
-            results = {name: array for name, array in found.items() if name not in self._writes}
+        if len(feeds) != len(self._names) or not self._names.issuperset(feeds):
+            self._check_feeds(feeds)
+        state = self.state
+        with state.lock:
+            values = [feeds[item.name] if source is None else state.held(source) for item, source in self._fed]
+            into = [None if name is None else state.spare(name) for name in self._into]
+            found = self.model.run_into(values, into)
+            results = {
+                name: array for name, array, place in zip(self._results, found, into, strict=True) if place is None
+            }
             if accept is None or accept(results):
-                self.state.turn(self._turned)
+                state.turn(self._turned)
         return results
 
     def _check_feeds(self, feeds: Mapping[str, Any]) -> None:
@@ -225,10 +230,8 @@ class StatefulModel:
     def frozen_graph(self) -> Graph:
         """A copy of the graph in which the state is constants, as it is now, and is no output."""
         graph, _ = clone_with_values(self.graph)
-        for value in graph.inputs:
-            if value.name in self._reads:
-                value.constant = self.state[self._reads[value.name]]
-        graph.inputs = [value for value in graph.inputs if value.name not in self._reads]
+        for value in [value for value in graph.inputs if value.name in self._reads]:
+            graph.close(value, self.state[self._reads[value.name]])
         graph.set_outputs([value for value in graph.outputs if value.name not in self._writes])
         return graph
 
@@ -272,24 +275,8 @@ def stateful(
     graph, _ = clone_with_values(source)
     arrays = _open(graph, state)
     writes = _writes(graph, arrays, updates or {})
-    loaded = load(graph, **(own_options(model) if isinstance(model, Model) else {}) | options)
+    loaded = load(graph, **(model.options.keywords() if isinstance(model, Model) else {}) | options)
     return StatefulModel(loaded, State(arrays), {name: name for name in arrays}, writes)
-
-
-def own_options(model: Model) -> dict[str, Any]:
-    """The options of a model, as `load` takes them."""
-    given = model.options
-    return {
-        "engine": given.engine,
-        "threads": given.threads,
-        "simplify": given.simplify,
-        "disable": given.disable,
-        "exact": given.exact,
-        "quick": given.is_quick,
-        "strict": given.strict,
-        "implementations": dict(given.implementations),
-        "limits": given.limits,
-    }
 
 
 def matching(names: Sequence[str], patterns: str | Sequence[str], what: str) -> list[str]:
@@ -335,8 +322,7 @@ def _open(graph: Graph, state: str | Sequence[str] | Mapping[str, Any]) -> dict[
         if name in weights:
             if weights[name].dtype.is_integer:  # sizes may have been worked out with its elements
                 raise InputError(f"the weight {name!r} is {weights[name].type}: only an input of integers can be state")
-            weights[name].constant = None
-            graph.inputs.append(weights[name])
+            graph.open(weights[name])
     return arrays
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from intaglio.passes import Report
     from intaglio.runtime.engine.engine import Engine
     from intaglio.runtime.engine.program import Port
-    from intaglio.runtime.engine.weights import Held
+    from intaglio.runtime.engine.weights import HeldGraph
     from intaglio.runtime.model.implementations import Choice
 
 
@@ -22,6 +22,6 @@ class Variant(Record):
     engine: Engine
     inputs: Sequence[Value | Port]
     names: list[str]
-    held: Held | None = None
+    held: HeldGraph | None = None
     report: Report | None = None
     choices: tuple[Choice, ...] = ()

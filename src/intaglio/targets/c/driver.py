@@ -5,27 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from intaglio.ir.dim import Atom, Dim, Expr, Symbol, call_symbols, lone_atom, product, symbols
-from intaglio.ir.dim import Call as DimCall
+from intaglio.ir.dim import Dim, product
 from intaglio.kernels.plan import (
     FAULT,
-    OVERFLOW,
     Action,
     Allocate,
     Assign,
-    Bind,
     Branch,
     Call,
     Check,
     Described,
     Fill,
+    FindSizes,
     Grow,
     Kernel,
     Move,
-    NativeStep,
     Operand,
     Pair,
     Repeat,
+    Segment,
     Settle,
     Swap,
     operands_of,
@@ -33,61 +31,27 @@ from intaglio.kernels.plan import (
 )
 from intaglio.kernels.segment_sizes import late_buffers, offset_bytes, segment_symbols
 from intaglio.kernels.view import Buffer
+from intaglio.targets.c.lines import WIDTH, comment, filled, folded_line, indented
+from intaglio.targets.c.size_text import (
+    HELPERS,
+    OVERFLOWS,
+    STOP_ON_OVERFLOW,
+    THREADS,
+    Variables,
+    checked,
+    cost_text,
+    dim_text,
+    safe_text,
+    size_text,
+)
 
-_OVERFLOWS = "&overflow"
-"""What stands in expressions that find out whether they overflow."""
-_STOP_ON_OVERFLOW = ["if (overflow)", f"    return {OVERFLOW};"]
 
-
-def driver_source(step: NativeStep, kernels: Mapping[Kernel, int], *, is_marked: bool = False) -> str:
+def driver_source(segment: Segment, kernels: Mapping[Kernel, int], *, is_marked: bool = False) -> str:
     """The C text of a segment's driver; `kernels` gives each kernel's place in `call->kernel`.
 
     Where it `is_marked`, the compiler calls the place of the i-th action (in the order of `walk`) `action<i>`.
     """
-    return Driver(step, kernels, is_marked).text()
-
-
-class _Variables(dict[str, str]):
-    """The driver's variables: those of symbols by name, and one for every function of sizes that its text uses.
-
-    Such a size is computed once: at the top, or again wherever a symbol in it is given a value.
-    """
-
-    def __init__(self, given: Sequence[str], late: Sequence[str], threads: str) -> None:
-        super().__init__((name, f"n{index}") for index, name in enumerate((*given, *late)))
-        self.threads = threads
-        self._late = set(late)
-        self._calls: dict[DimCall, tuple[str, str]] = {}
-
-    def of(self, call: DimCall) -> str:
-        """The variable of a function of sizes."""
-        if call not in self._calls:
-            text = _call_text(call, self, self.threads)  # which names those inside first
-            self._calls[call] = "threads" if call.function == "threads" else f"calc{len(self._calls)}", text
-        return self._calls[call][0]
-
-    def declarations(self) -> Iterator[str]:
-        """All sizes, those inside of others first; what is not known at the top is computed behind `changed`."""
-        for call, (name, text) in self._calls.items():
-            if self._late.isdisjoint(call_symbols(call)):
-                yield f"const int64_t {name} = {text};"
-            else:
-                yield f"int64_t {name} = 0;"
-
-    def settled(self, names: Sequence[str]) -> list[str]:
-        """The statements that follow where symbols were given values."""
-        changed = set(names)
-        calls = [each for call, each in self._calls.items() if not changed.isdisjoint(call_symbols(call))]
-        return checked([f"{name} = {text};" for name, text in calls])
-
-    def is_late(self, dim: Expr) -> bool:
-        """Whether a size depends on a symbol that the driver binds, so that nobody has checked it before."""
-        return not self._late.isdisjoint(symbols(dim))
-
-
-def checked(lines: list[str]) -> list[str]:
-    """Statements, and behind them a return where one of them overflowed."""
-    return [*lines, *_STOP_ON_OVERFLOW] if any(_OVERFLOWS in line for line in lines) else lines
+    return Driver(segment, kernels, is_marked).text()
 
 
 _SETTLE = "@sizes "
@@ -97,30 +61,30 @@ _SETTLE = "@sizes "
 class Driver:
     """Prints the driver of a segment. Others who print one say in their own way what this one asks `call` for."""
 
-    threads = "call->threads"
+    threads = THREADS
 
-    def __init__(self, step: NativeStep, kernels: Mapping[Kernel, int], is_marked: bool = False) -> None:
-        self.step = step
+    def __init__(self, segment: Segment, kernels: Mapping[Kernel, int], is_marked: bool = False) -> None:
+        self.segment = segment
         self.is_marked = is_marked
         self.kernels = kernels
         given = self.given_symbols()
-        self.names = _Variables(given, step.late, self.threads)
+        self.names = Variables(given, segment.late, self.threads)
         self.given = len(given)
-        self.places = {id(action): place for place, action in enumerate(walk(step.actions))}
-        self.releases = _releases(step.actions)
+        self.places = {id(action): place for place, action in enumerate(walk(segment.actions))}
+        self.releases = _releases(segment.actions)
 
     def given_symbols(self) -> list[str]:
         """The sizes that are known before the segment runs."""
-        return list(segment_symbols(self.step))
+        return list(segment_symbols(self.segment))
 
     def text(self) -> str:
         """The helpers that expressions call, and the function."""
-        body = indented([*self.checks(), *self._block(self.step.actions), *self.tail()])
+        body = indented([*self.checks(), *self._block(self.segment.actions), *self.tail()])
         lines = [*self.head(), *indented(list(self._declarations()))]  # which know what the body uses
         for line in body:
             lines += self._settled(line) if _SETTLE in line else [line]
         lines += ["    return 0;", "}", ""]
-        return "\n".join([*self.helpers(), *(part for line in lines for part in _folded_line(line))])
+        return "\n".join([*self.helpers(), *(part for line in lines for part in folded_line(line))])
 
     def _declarations(self) -> Iterator[str]:
         for index, (name, variable) in enumerate(self.names.items()):
@@ -129,7 +93,7 @@ class Driver:
                 constant = "const " if index < self.given else ""
                 yield f"{constant}int64_t {variable} = {value}; /* {comment(name)} */"
                 yield f"(void){variable};"
-        for buffer in (*late_buffers(self.step.actions), *_places(self.step.actions)):
+        for buffer in (*late_buffers(self.segment.actions), *_places(self.segment.actions)):
             yield f"void *{self.buffer(buffer)} = 0; /* {comment(buffer.name)} */"
         yield from self.names.declarations()
 
@@ -147,8 +111,8 @@ class Driver:
 
     def tail(self) -> list[str]:
         """What stands behind the actions."""
-        told = enumerate(self.step.late[: self.step.told])
-        sizes = f"((int64_t *)call->output[{len(self.step.outputs)}])"
+        told = enumerate(self.segment.late[: self.segment.told])
+        sizes = f"((int64_t *)call->output[{len(self.segment.outputs)}])"
         return [f"{sizes}[{place}] = {self.names[name]};" for place, name in told]
 
     def given_size(self, index: int) -> str:
@@ -163,8 +127,12 @@ class Driver:
 
     def run(self, call: Call) -> list[str]:
         """The statements that run a kernel, whose arguments are variables by now."""
-        arguments = "buffer, (const int64_t *)&size, tasks, cost, scratch"
+        arguments = f"buffer, (const int64_t *)&size, tasks, cost, scratch, {self.places[id(call)]}"
         return [f"if (call->parallel(call, call->kernel[{self.kernels[call.kernel]}], {arguments}))", "    return 1;"]
+
+    def mark(self, action: Action) -> list[str]:
+        """What follows an action that the driver does itself, so that somebody may take its time."""
+        return ["if (call->mark)", f"    call->mark(call, {self.places[id(action)]});"]
 
     def release(self, text: str) -> str:
         """Give memory back."""
@@ -211,9 +179,9 @@ class Driver:
             case Call():
                 return self.call(action)
             case Fill():
-                return checked(self._fill(action))
-            case Bind():
-                return self.bind(action)
+                return [*checked(self._fill(action)), *self.mark(action)]
+            case FindSizes():
+                return [*self.bind(action), *self.mark(action)]
             case Assign():
                 return self._assign(action)
             case Allocate():
@@ -236,7 +204,7 @@ class Driver:
                 status = action.status + (self.places[id(action)] if action.status == FAULT else 0)
                 pairs = [[dim_text(dim, self.names) for dim in pair] for pair in action.pairs]
                 differ = " && ".join(f"{left} != {right}" for left, right in pairs)
-                if _OVERFLOWS not in differ:
+                if OVERFLOWS not in differ:
                     return [f"if ({differ})", f"    return {status};"]
                 lines = checked([f"const int32_t differ = {differ};"])
                 return ["{", *indented([*lines, "if (differ)", f"    return {status};"]), "}"]
@@ -266,19 +234,21 @@ class Driver:
         names = [name for name, _ in call.sizes]
         values = [f".{name} = {size_text(size, self.names)}" for name, size in call.sizes]
         line = f"const struct {{ int64_t {', '.join(names)}; }} size = {{{', '.join(values)}}};"
-        if len(line) <= _WIDTH - 8:
+        if len(line) <= WIDTH - 8:
             return [line]
-        return [*_filled("const struct { int64_t ", names, "; } size = {"), *_filled("    ", values, ""), "};"]
+        return [*filled("const struct { int64_t ", names, "; } size = {"), *filled("    ", values, ""), "};"]
 
-    def bind(self, bind: Bind) -> list[str]:
+    def bind(self, bind: FindSizes) -> list[str]:
         """The statements that find out sizes."""
         lines = [*heading(bind), "{"]
-        lines.append(f"    int64_t fault = 0, value[{max(1, len(bind.symbols))}] = {{0}};")
+        has_values = bool(bind.symbols) or "value[" in bind.body
+        values = f", value[{max(1, len(bind.symbols))}] = {{0}}" if has_values else ""
+        lines.append(f"    int64_t fault = 0{values};")
         for name, element, operand in bind.operands:
             lines.append(f"    const {element} *const {name} = (const void *){self.pointer(operand)};")
         lines += [f"    int64_t {name} = {size_text(size, self.names)};" for name, size in bind.sizes]
-        if any(_OVERFLOWS in line for line in lines):
-            lines += indented(_STOP_ON_OVERFLOW)
+        if any(OVERFLOWS in line for line in lines):
+            lines += indented(STOP_ON_OVERFLOW)
         lines += indented(bind.body.strip("\n").split("\n"))
         lines += ["    if (fault)", f"        return {self.refused(bind)};"]
         lines += [f"    {self.names[name]} = value[{index}];" for index, name in enumerate(bind.symbols)]
@@ -332,7 +302,7 @@ class Driver:
     def _read(self, element: str, operand: Operand) -> str:
         """The number at an operand; nothing is read from a place that cannot be worked out."""
         home, offset = self.buffer(operand.buffer.home), dim_text(offset_bytes(operand), self.names)
-        if _OVERFLOWS not in offset:
+        if OVERFLOWS not in offset:
             return f"*(const {element} *)({self.pointer(operand)})"
         return f"*(const {element} *)((char *){home} + IG_FUNCTION_place({offset}, &overflow))"
 
@@ -376,36 +346,6 @@ class Driver:
         return buffer_text(buffer)
 
 
-_WIDTH = 120
-"""Columns of the text; what stands far inside of loops is folded at its spaces."""
-
-
-def _filled(start: str, items: Sequence[str], end: str) -> list[str]:
-    """Lines of items with commas between them."""
-    lines, indent = [start], " " * 4 * (1 + (len(start) - len(start.lstrip())) // 4)
-    for place, item in enumerate(items):
-        part = item + (end if place + 1 == len(items) else ",")
-        is_first = lines[-1] in (start, indent)
-        if len(lines[-1]) + len(part) + 1 > _WIDTH - 16 and not is_first:
-            lines.append(indent if start.strip() else start)
-            is_first = True
-        lines[-1] += part if is_first else " " + part
-    return lines
-
-
-def _folded_line(line: str) -> Iterator[str]:
-    """A line in pieces of at most so many columns, cut where spaces stand."""
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    while len(line) > _WIDTH:
-        place = line.rfind(" ", len(indent), _WIDTH + 1)
-        cut = place if place >= 0 else line.rfind("(", len(indent), _WIDTH) + 1 or line.find(" ", _WIDTH)
-        if cut <= 0 or line.lstrip().startswith("#"):
-            break
-        yield line[:cut]
-        line = indent + line[cut:].lstrip()
-    yield line
-
-
 _NAMED_NODES = 6
 """So many nodes of a call are named by their path."""
 
@@ -420,11 +360,6 @@ def heading(action: Described) -> list[str]:
 
 def _settle_mark(names: Sequence[str]) -> str:
     return _SETTLE + json.dumps(list(names))
-
-
-def indented(lines: Sequence[str]) -> list[str]:
-    """Lines one level deeper."""
-    return [f"    {line}" for line in lines]
 
 
 def _places(actions: Sequence[Action]) -> list[Buffer]:
@@ -461,68 +396,6 @@ def _paths(actions: Sequence[Action], prefix: tuple[int, ...]) -> Iterator[tuple
                 yield from _paths(block, (*prefix, index, number))
 
 
-# Divisions stay calls: with thousands of them inlined, the compiler took ten times as long for larger code.
-HELPERS = """\
-static __attribute__((noinline, const)) int64_t IG_FUNCTION_floordiv(int64_t a, int64_t b)
-{
-    if (b == 0 || b == -1)
-        return b == 0 ? 0 : (int64_t)-(uint64_t)a;
-    return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-static __attribute__((noinline, const)) int64_t IG_FUNCTION_ceildiv(int64_t a, int64_t b)
-{
-    if (b == 0 || b == -1)
-        return b == 0 ? 0 : (int64_t)-(uint64_t)a;
-    return a / b + (a % b != 0 && (a < 0) == (b < 0));
-}
-static __attribute__((noinline, const)) int64_t IG_FUNCTION_mod(int64_t a, int64_t b)
-{
-    if (b == 0 || b == -1)
-        return 0;
-    const int64_t rest = a % b;
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-static inline int64_t IG_FUNCTION_min(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-static inline int64_t IG_FUNCTION_max(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-static inline int64_t IG_FUNCTION_broadcast(int64_t a, int64_t b)
-{
-    return a == 1 ? b : a;
-}
-static inline int64_t IG_FUNCTION_times(int64_t a, int64_t b)
-{
-    int64_t product;
-    return __builtin_mul_overflow(a, b, &product) || product > __INT64_MAX__ / 4 ? __INT64_MAX__ / 4 : product;
-}
-static __attribute__((noinline)) int64_t IG_FUNCTION_product(int64_t a, int64_t b, int64_t *overflow)
-{
-    int64_t found;
-    *overflow |= __builtin_mul_overflow(a, b, &found);
-    return found;
-}
-static __attribute__((noinline)) int64_t IG_FUNCTION_sum(int64_t a, int64_t b, int64_t *overflow)
-{
-    int64_t found;
-    *overflow |= __builtin_add_overflow(a, b, &found);
-    return found;
-}
-static inline int64_t IG_FUNCTION_place(int64_t offset, const int64_t *overflow)
-{
-    return *overflow ? 0 : offset;
-}
-static inline int64_t IG_FUNCTION_cost(double ns)
-{
-    return ns < 1e15 ? (int64_t)ns : 1000000000000000;
-}
-"""
-"""What expressions of drivers call."""
-
-
 def buffer_text(buffer: Buffer) -> str:
     """Where a buffer lies, in C."""
     if buffer.kind == "arena":
@@ -532,126 +405,3 @@ def buffer_text(buffer: Buffer) -> str:
     if buffer.is_late:
         return f"{'r' if buffer.kind == 'output' else 'b'}{buffer.index}"
     return f"call->{buffer.kind}[{buffer.index}]"
-
-
-_FAR = 2**62
-"""A size beyond all that memory can hold."""
-
-
-def size_text(size: Dim, names: Mapping[str, str]) -> str:
-    """A size in C; one that is known and beyond all memory is brought near, since the compiler refuses it else."""
-    return _number_text(max(-_FAR, min(size, _FAR))) if isinstance(size, int) else dim_text(size, names)
-
-
-def _number_text(number: int) -> str:
-    return f"{int(number)}" if abs(number) < 2**31 else _long_text(number)  # a truth value is a number too
-
-
-_MOST_NS = 10**15
-"""More than any task takes."""
-
-
-def cost_text(cost: Dim, names: Mapping[str, str]) -> str:
-    """A cost in C, computed in floating point: it is rough and must not overflow."""
-    if isinstance(cost, int):
-        return _number_text(max(0, min(cost, _MOST_NS)))
-    return f"IG_FUNCTION_cost({_rough_text(cost, names)})"
-
-
-def _rough_text(dim: Dim, names: Mapping[str, str]) -> str:
-    if isinstance(dim, int):
-        return f"{float(dim)!r}"
-    terms: list[str] = []
-    for monomial, factor in dim.terms:
-        parts = [_rough_atom(atom, names) for atom in monomial]
-        terms.append(" * ".join(parts if factor == 1 and parts else [f"{float(factor)!r}", *parts]))
-    return " + ".join(terms)
-
-
-def _rough_atom(atom: Atom, names: Mapping[str, str]) -> str:
-    if isinstance(atom, DimCall) and atom.function in ("floordiv", "ceildiv"):
-        left, right = (_rough_text(operand, names) for operand in atom.operands)
-        return f"(({left}) / ({right}))"
-    return f"(double){_atom_text(atom, names)}"
-
-
-def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
-    """A dimension as a C expression over the driver's variables."""
-    if not isinstance(dim, Expr):
-        return _number_text(dim)
-    if isinstance(names, _Variables) and names.is_late(dim):
-        return _checked_text(dim, names)
-    terms = [_term_text(monomial, factor, names) for monomial, factor in dim.terms]
-    return terms[0] if lone_atom(dim) is not None else "(" + " + ".join(terms) + ")"
-
-
-def _checked_text(dim: Expr, names: Mapping[str, str]) -> str:
-    """A dimension as C that finds out whether it overflows."""
-    terms: list[str] = []
-    for monomial, factor in dim.terms:
-        known = _long_text(factor) if abs(factor) < 2**63 else f"IG_FUNCTION_sum(__INT64_MAX__, 1, {_OVERFLOWS})"
-        parts = [known, *(_atom_text(atom, names) for atom in monomial)]
-        terms.append(_folded("product", parts[1:] if factor == 1 and monomial else parts))
-    return _folded("sum", terms)
-
-
-def _folded(function: str, parts: Sequence[str]) -> str:
-    text = parts[0]
-    for part in parts[1:]:
-        text = f"IG_FUNCTION_{function}({text}, {part}, {_OVERFLOWS})"
-    return text
-
-
-def safe_text(dim: Dim, names: Mapping[str, str]) -> str:
-    """A size in C that no overflow makes small: products that are too large become a size that cannot be had."""
-    if not isinstance(dim, Expr):
-        return dim_text(dim, names)
-    terms: list[str] = []
-    for monomial, factor in dim.terms:
-        text = _long_text(factor)
-        for atom in monomial:
-            text = f"IG_FUNCTION_times({text}, {_atom_text(atom, names)})"
-        terms.append(text)
-    return "(" + " + ".join(terms) + ")"
-
-
-def _term_text(monomial: Sequence[Atom], factor: int, names: Mapping[str, str]) -> str:
-    parts = [_atom_text(atom, names) for atom in monomial]
-    if factor != 1 or not parts:
-        parts.insert(0, _long_text(factor))
-    return " * ".join(parts)
-
-
-def _long_text(number: int) -> str:
-    """A constant in C, brought into the range of int64 as the driver's arithmetic would."""
-    wrapped = (number + 2**63) % 2**64 - 2**63
-    if wrapped == -(2**63):
-        return f"({wrapped + 1}LL - 1)"
-    return f"{wrapped}LL" if wrapped >= 0 else f"({wrapped}LL)"
-
-
-def _atom_text(atom: Atom, names: Mapping[str, str]) -> str:
-    if isinstance(atom, Symbol):
-        return names[atom.name]
-    return names.of(atom) if isinstance(names, _Variables) else _call_text(atom, names)
-
-
-def _call_text(call: DimCall, names: Mapping[str, str], threads: str = Driver.threads) -> str:
-    operands = [dim_text(operand, names) for operand in call.operands]
-    match call.function:
-        case "threads":
-            return threads
-        case "less":
-            return f"({operands[0]} < {operands[1]})"
-        case "equal":
-            return f"({operands[0]} == {operands[1]})"
-        case "select":
-            return f"({operands[0]} != 0 ? {operands[1]} : {operands[2]})"
-        case _:
-            return f"IG_FUNCTION_{call.function}({', '.join(operands)})"
-
-
-def comment(text: str) -> str:
-    """Any text made safe for the inside of a C comment: one line of plain ASCII that cannot end it."""
-    plain = "".join(c if " " <= c <= "~" and c not in "\\?" else "." for c in text)
-    return plain.replace("*/", "* /").replace("/*", "/ *")[:200]

@@ -6,8 +6,9 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from intaglio.kernels.plan import Call, Kernel, NativeStep, Plan, walk
-from intaglio.targets.c.driver import comment, driver_source
+from intaglio.kernels.plan import Call, Kernel, Plan, Segment, walk
+from intaglio.targets.c.driver import driver_source
+from intaglio.targets.c.lines import comment, narrowed
 from intaglio.targets.c.target import Target
 from intaglio.targets.c.toolchain import RUNTIME_FOLDER
 
@@ -24,15 +25,16 @@ def source_file(title: str, plans: Sequence[Plan], target: Target) -> str:
     """The C of some plans: what it is, contents, the headers' text, the kernels, and the driver of each segment."""
     kernels = list(dict.fromkeys(kernel for plan in plans for kernel in plan.kernels))
     names = dict(zip(kernels, function_names(kernels), strict=True))
-    steps = [(plan, step) for plan in plans for step in plan.steps if isinstance(step, NativeStep)]
-    drivers = [f"run_segment_{place}" if len(steps) > 1 else "run" for place in range(len(steps))]
+    segments = [(plan, segment) for plan in plans for segment in plan.parts if isinstance(segment, Segment)]
+    drivers = [f"run_segment_{place}" if len(segments) > 1 else "run" for place in range(len(segments))]
     parts = [
         _head(title, plans, names, drivers),
         _settings(target),
         *_headers(kernels),
-        *(kernel_text(kernel, names[kernel]) for kernel in kernels),
-        *(_driver_text(plan, step, name, names) for (plan, step), name in zip(steps, drivers, strict=True)),
+        *(narrowed(kernel_text(kernel, names[kernel])) for kernel in kernels),
     ]
+    for (plan, segment), name in zip(segments, drivers, strict=True):
+        parts.append(narrowed(_driver_text(plan, segment, name, names)))
     return "\n".join(parts)
 
 
@@ -50,8 +52,8 @@ def function_names(kernels: Sequence[Kernel]) -> Iterator[str]:
 def _head(title: str, plans: Sequence[Plan], names: dict[Kernel, str], drivers: Sequence[str]) -> str:
     served: dict[Kernel, list[str]] = {}
     for plan in plans:
-        for step in plan.steps:
-            for call in walk(step.actions) if isinstance(step, NativeStep) else ():
+        for segment in plan.parts:
+            for call in walk(segment.actions) if isinstance(segment, Segment) else ():
                 if isinstance(call, Call):
                     paths = dict.fromkeys(node.origin.path for node in call.nodes if node.origin)
                     served.setdefault(call.kernel, []).append(", ".join(paths) or call.title)
@@ -102,8 +104,8 @@ def kernel_text(kernel: Kernel, name: str) -> str:
     return re.sub(rf"^void {name}\(", f"static void {name}(", text, flags=re.MULTILINE)
 
 
-def _driver_text(plan: Plan, step: NativeStep, name: str, names: dict[Kernel, str]) -> str:
-    source = driver_source(step, {kernel: place for place, kernel in enumerate(plan.kernels)})
+def _driver_text(plan: Plan, segment: Segment, name: str, names: dict[Kernel, str]) -> str:
+    source = driver_source(segment, {kernel: place for place, kernel in enumerate(plan.kernels)})
     text = re.sub(r"call->kernel\[(\d+)\]", lambda found: names[plan.kernels[int(found[1])]], source)
     head = f"int32_t {name}(const ig_call *call)"
     return text.replace("IG_FUNCTION", name).replace(f"{head}\n", f"{head};\n{head}\n", 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.backend import Anchor
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.refusal import Cause, Refusal
+from intaglio.kernels.target_rules import Anchor
 from intaglio.kernels.view import View, whole
 from intaglio.targets.plain.expression import TYPES
 from intaglio.targets.plain.function import Argument, Lines, PlainFunction, function_call

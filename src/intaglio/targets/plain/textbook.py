@@ -11,18 +11,18 @@ from intaglio.ir.dim import Dim, floordiv, product
 from intaglio.ir.dtype import INT32, DType
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
-from intaglio.kernels.backend import Anchor
 from intaglio.kernels.context import Context
 from intaglio.kernels.elements import FLOATS, scalar_type
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.fused import FusedNodes
 from intaglio.kernels.plan import Kernel
-from intaglio.kernels.program import Program
 from intaglio.kernels.refusal import Cause, Refusal
+from intaglio.kernels.target_rules import Anchor
 from intaglio.kernels.view import View, whole
 from intaglio.ops.convolution import Conv
-from intaglio.ops.indices import resolve_axis
-from intaglio.ops.operand import cast
-from intaglio.ops.window import Window
+from intaglio.ops.shared.indices import resolve_axis
+from intaglio.ops.shared.operand import cast
+from intaglio.ops.shared.window import Window
 from intaglio.targets.c.routine import three_parts
 from intaglio.targets.c.rules.linear import batch_shape, batches_are_known
 from intaglio.targets.c.rules.widen import computed, give_narrow, side_by_side, wide_result
@@ -110,7 +110,7 @@ def _product(
     spread = whole(target.buffer, (*batch, m, n, 1)).broadcast(shape)
     nodes = [each for each in graph.nodes if each.op.name != "Constant"]
     title = f"{node.op.name} -> {node.output.name}: {node.output.type}"
-    call = context.backend.loop_call(Program(nodes, shape, (rank - 1,), loads, {result: spread}, title))
+    call = context.rules.loop_call(FusedNodes(nodes, shape, (rank - 1,), loads, {result: spread}, title))
     call.nodes, call.flops, call.kernel = (node,), product(shape) * 2, _named(call.kernel, node.op.name.lower())
     context.emit(call)
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import math
+import mmap
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 from onnx import ModelProto, TensorProto
 
 from intaglio.errors import ExternalDataError, LoadError
 from intaglio.ir.dtype import DType
 from intaglio.ir.op import Array
 from intaglio.onnx.external import ExternalData
+from intaglio.onnx.mapped import ModelFile
 from intaglio.onnx.protobuf import element_type
 from intaglio.onnx.tensors import checked_shape, packed_size, read_tensor
 from intaglio.onnx.write_tensors import raw_bytes
@@ -82,11 +86,29 @@ def stored_bytes(tensor: TensorProto) -> int:
     return packed_size(dtype, math.prod(checked_shape(tensor.dims, dtype, f"tensor {tensor.name!r}")))
 
 
+def parts_of(content: memoryview) -> Iterator[memoryview]:
+    """Some bytes in pieces; those of a mapped file are given back to the system one by one, so few are in memory."""
+    mapped = content.obj if isinstance(content.obj, ModelFile) else None
+    start = 0 if mapped is None else _address(content) - _address(memoryview(mapped))
+    for place in range(0, len(content), CHUNK):
+        part = content[place : place + CHUNK]
+        yield part
+        if mapped is not None:
+            first = -(-(start + place) // mmap.PAGESIZE) * mmap.PAGESIZE
+            pages = (start + place + len(part) - first) // mmap.PAGESIZE * mmap.PAGESIZE
+            if pages > 0:
+                mapped.madvise(mmap.MADV_DONTNEED, first, pages)
+
+
+def _address(content: memoryview) -> int:
+    return np.frombuffer(content, np.uint8).ctypes.data
+
+
 def checksum(data: memoryview) -> str:
     """The SHA-1 of some bytes as ONNX spells it in external data."""
     found = hashlib.sha1(usedforsecurity=False)
-    for start in range(0, len(data), CHUNK):
-        found.update(data[start : start + CHUNK])
+    for part in parts_of(data):
+        found.update(part)
     return found.hexdigest()
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,11 +12,10 @@ from onnx import TensorProto
 
 from intaglio.errors import ExternalDataError, InputError, LimitError
 from intaglio.onnx.external import ExternalData
-from intaglio.onnx.mapped import ModelFile
 from intaglio.onnx.wire import Piece, joined_model
 from intaglio.onnx.writer import MESSAGE_LIMIT, check_target, temporary_file
 from intaglio.tools.document.parts import Document
-from intaglio.tools.document.weights import CHUNK, external_location
+from intaglio.tools.document.weights import CHUNK, external_location, parts_of
 
 STRIPPED = "stripped-weights/"
 """With this begin the locations of weights that were taken out of a document; there are no such files."""
@@ -101,24 +98,6 @@ def _is_there(content: memoryview, place: Path) -> bool:
         if has_size and all(memoryview(file.read(len(part))) == part for part in parts_of(content)):
             return True
     raise InputError(f"{str(place)!r} exists and is another file than the model's; remove it or save elsewhere")
-
-
-def parts_of(content: memoryview) -> Iterator[memoryview]:
-    """Some bytes in pieces; those of a mapped file are given back to the system one by one, so few are in memory."""
-    mapped = content.obj if isinstance(content.obj, ModelFile) else None
-    start = 0 if mapped is None else _address(content) - _address(memoryview(mapped))
-    for place in range(0, len(content), CHUNK):
-        part = content[place : place + CHUNK]
-        yield part
-        if mapped is not None:
-            first = -(-(start + place) // mmap.PAGESIZE) * mmap.PAGESIZE
-            pages = (start + place + len(part) - first) // mmap.PAGESIZE * mmap.PAGESIZE
-            if pages > 0:
-                mapped.madvise(mmap.MADV_DONTNEED, first, pages)
-
-
-def _address(content: memoryview) -> int:
-    return np.frombuffer(content, np.uint8).ctypes.data
 
 
 def write_content(file: BinaryIO, content: memoryview) -> None:

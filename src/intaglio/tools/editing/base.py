@@ -107,6 +107,7 @@ class Unused:
         part = select(graph, (), [info.name for info in graph.outputs if info.name in known])
         self.nodes = {node.number for node in graph.nodes} - {node.number for node in part.nodes}
         self.constants = set(constants_of(graph)) - set(part.constants)
+        self.needed = {*part.inputs, *part.constants}
 
 
 def constant_node(document: Document, tensor: TensorProto) -> Node:

@@ -24,6 +24,7 @@ from intaglio.tools.editing.journal import Journal, command
 from intaglio.tools.editing.merge_commands import MergeCommands
 from intaglio.tools.editing.names import defined, did_you_mean, find_node, graph_of, nodes_of, reach, readers
 from intaglio.tools.editing.part_commands import PartCommands
+from intaglio.tools.editing.type_commands import TypeCommands
 from intaglio.tools.editing.types import type_text, value_types
 
 Size = int | str | None
@@ -43,7 +44,7 @@ def edit(
     return Editor(document, strict=strict)
 
 
-class Editor(PartCommands, MergeCommands, InlineCommands):
+class Editor(PartCommands, MergeCommands, InlineCommands, TypeCommands):
     """Changes a document by commands, each of which can be undone.
 
     A command either does all that it says or raises InputError and does nothing. The graph may be broken in between:

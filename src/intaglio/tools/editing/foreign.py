@@ -9,8 +9,8 @@ from onnx import TensorProto
 
 from intaglio.errors import InputError
 from intaglio.tools.document import Document, Function, Node
-from intaglio.tools.document.parts import copied, held_tensor
-from intaglio.tools.document.weights import external_location
+from intaglio.tools.document.parts import copied, held_tensor, node_tensors, put_bytes
+from intaglio.tools.document.weights import Weights, external_location
 from intaglio.tools.editing.base import Commands
 from intaglio.tools.editing.changes import Inserted
 from intaglio.tools.editing.selection import call_key
@@ -71,14 +71,12 @@ class Foreign:
         document = self._editor.document
         here = {function.key: function for function in document.functions}
         functions = list(functions)
-        for function in functions:
-            same = here.get(function.key)
-            if same is not None and same.message() != function.message():
-                domain, name, overload = function.key
-                new = self._prefix + name
-                if not self._prefix or (domain, new, overload) in here:
-                    raise InputError(f"both models have a function {name!r}, and they differ: give a prefix")
-                self._functions[function.key] = new
+        for function in _others(functions, here):
+            domain, name, overload = function.key
+            new = self._prefix + name
+            if not self._prefix or (domain, new, overload) in here:
+                raise InputError(f"both models have a function {name!r}, and they differ: give a prefix")
+            self._functions[function.key] = new
         for function in functions:
             if function.key in here and function.key not in self._functions:
                 continue
@@ -89,11 +87,12 @@ class Foreign:
             self._editor.journal.change(Inserted(document.functions, len(document.functions), new_function))
 
     def called(self, node: Node) -> Node:
-        """A node of the other document with the names that functions have here."""
-        if not self._functions:
-            return node
+        """A node of the other document with the names that functions have here, and with its external data inside."""
         new = Node.read(node.message(), self._other.numbers)
         self._rename_calls(new)
+        for tensor in node_tensors(new):
+            if tensor.data_location == TensorProto.EXTERNAL:
+                put_bytes(tensor, Weights(self._other).data(tensor))
         return new
 
     def _rename_calls(self, node: Node) -> None:
@@ -122,3 +121,19 @@ class Foreign:
                 raise InputError(
                     f"the models import {domain or 'ai.onnx'} in versions {here} and {there}: set_opset one of them"
                 )
+
+
+def _others(functions: list[Function], here: Mapping[tuple[str, str, str], Function]) -> list[Function]:
+    """The functions whose names are taken by functions that do something else, themselves or in what they call."""
+    shared = [each for each in functions if each.key in here]
+    found = {each.key: each for each in shared if here[each.key].message() != each.message()}
+    while True:
+        more = [each for each in shared if each.key not in found and not found.keys().isdisjoint(_called(each))]
+        if not more:
+            return list(found.values())
+        found |= {each.key: each for each in more}
+
+
+def _called(function: Function) -> set[tuple[str, str, str]]:
+    inner = [node for each in function.nodes for body in each.bodies() for node in body.all_nodes()]
+    return {call_key(node) for node in (*function.nodes, *inner)}

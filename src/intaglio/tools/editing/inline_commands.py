@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import AttributeProto, NodeProto
 
-from intaglio.errors import InputError
+from intaglio.errors import InputError, LimitError
 from intaglio.tools.document import Document, Function, Node
 from intaglio.tools.editing.base import Commands
 from intaglio.tools.editing.changes import Removed
@@ -14,8 +14,8 @@ from intaglio.tools.editing.names import did_you_mean, nodes_of
 from intaglio.tools.editing.renaming import bind_attributes, copied_node
 from intaglio.tools.editing.selection import FreshNames, call_key
 
-MOST_CALLS = 100_000
-"""More calls than this are not inlined: functions that call functions can grow without end."""
+MOST_NODES = 1_000_000
+"""A function that would become more nodes than this is not inlined: functions in functions can grow without end."""
 
 
 class InlineCommands(Commands):
@@ -37,6 +37,8 @@ class InlineCommands(Commands):
             if call_key(node) == function.key:
                 self._inline(node, members, function, fresh)
                 count += 1
+                if count * len(function.nodes) > MOST_NODES:
+                    raise LimitError(f"{name!r} would become more than {MOST_NODES} nodes where it is called")
         self.journal.change(Removed(self.document.functions, self.document.functions.index(function), function))
         return count
 

@@ -163,4 +163,5 @@ def command(function: Callable[Concatenate[Self, P], R]) -> Callable[Concatenate
         with self.journal.entry(Entry(function.__name__, given)):
             return function(self, *arguments, **named)
 
+    call.is_command = True  # pyright: ignore[reportAttributeAccessIssue]
     return call

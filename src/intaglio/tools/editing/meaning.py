@@ -17,8 +17,8 @@ from intaglio.onnx.schema import find_schema
 from intaglio.tools.document import Node
 
 _ELEMENTS = {"float32": "float", "float64": "double"}
-_SAME = {("Split", 13, 18)}
-"""Operators with sizes given, of which only nodes without sizes have changed between two versions."""
+_NUMBERED_PARTS = 18
+"""Since this version a Split that is given no sizes says how many parts there are; nothing else changed in it."""
 
 
 def changed_nodes(
@@ -55,8 +55,24 @@ def _is_other(node: Node, domain: str, old: int, new: int) -> bool:
     one, other = (find_adapter(domain, node.shell.op_type, version) for version in (old, new))
     if one is other:
         return False
-    has_sizes = len(node.inputs) > 1 and bool(node.inputs[1])
-    return not (has_sizes and (node.shell.op_type, min(old, new), max(old, new)) in _SAME)
+    if node.shell.op_type != "Split" or min(old, new) < 2:
+        return True
+    if has_sizes(node):
+        return (old < 13) != (new < 13)
+    return (old < _NUMBERED_PARTS) != (new < _NUMBERED_PARTS)
+
+
+def has_sizes(node: Node) -> bool:
+    """Whether a Split says how large its parts are."""
+    return node.attribute("split") is not None or (len(node.inputs) > 1 and bool(node.inputs[1]))
+
+
+def misfit(node: Node, version: int, types: Mapping[str, ValueInfoProto]) -> str | None:
+    """Why a version of ONNX's own operator set does not take a node as it is; None where it does."""
+    if node.shell.domain not in ("", "ai.onnx"):
+        return None
+    schema = find_schema("", node.shell.op_type, version)
+    return f"version {version} has no {node.operator}" if schema is None else _misfit(node, schema, types)
 
 
 def _misfit(node: Node, schema: Any, types: Mapping[str, ValueInfoProto]) -> str | None:

@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from intaglio.emit.onnx.older import make_older, write_older
 from intaglio.errors import ExternalDataError, InputError, IntaglioError, UnsupportedError
 from intaglio.onnx.external import ExternalData
 from intaglio.onnx.reader import read_model
-from intaglio.onnx.schema import NEWEST
+from intaglio.onnx.schema import NEWEST, find_schema
 from intaglio.onnx.tensors import read_tensor
 from intaglio.onnx.writer import write_model
-from intaglio.tools.document import Function, Graph, Node
-from intaglio.tools.document.parts import copied
+from intaglio.tools.document import Attribute, Function, Graph, Node
+from intaglio.tools.document.parts import Numbers, copied
 from intaglio.tools.document.weights import Weights, stored_bytes
 from intaglio.tools.editing.base import OVERRIDABLE, Commands
+from intaglio.tools.editing.changes import Replaced
 from intaglio.tools.editing.journal import command
-from intaglio.tools.editing.meaning import change, changed_nodes
+from intaglio.tools.editing.meaning import change, changed_nodes, misfit
+from intaglio.tools.editing.older_nodes import written_by_hand
 from intaglio.tools.editing.selection import FreshNames, call_key, constants_of
 from intaglio.tools.editing.types import types_by_graph
 
@@ -33,6 +35,9 @@ SMALL = 2**16
 
 SHOWN = 20
 """A message lists at most so many nodes."""
+
+FROM_THE_BACK = 11
+"""Since this version axes may be counted from the back."""
 
 Constants = dict[str, TensorProto]
 
@@ -62,6 +67,8 @@ class OpsetCommands(Commands):
             title = f"{domain or 'ai.onnx'} {version} cannot say {len(problems)} nodes:"
             raise UnsupportedError("\n".join([title, *shown]))
         self.import_domain(domain, version)
+        if not domain and version < FROM_THE_BACK <= old:
+            self._count_axes_from_the_front(version)
         self.raise_ir_version(helper.find_min_ir_version_for(self.document.shell.opset_import, ignore_unknown=True))
         return count
 
@@ -82,6 +89,18 @@ class OpsetCommands(Commands):
                 self._splice(node, graph.nodes, written, fresh)
                 count += 1
         return count
+
+    def _count_axes_from_the_front(self, version: int) -> None:
+        """Let axes that are counted from the back be counted from the front, as versions before 11 had it."""
+        for graph, types in zip(list(self.document.graph.all_graphs()), types_by_graph(self.document), strict=True):
+            for node in graph.nodes:
+                newer, older = (find_schema("", node.operator, each) for each in (FROM_THE_BACK, version))
+                if newer is None or older is None or newer.since_version == older.since_version:
+                    continue
+                for place, attribute in enumerate(node.attributes):
+                    if attribute.name in ("axis", "axes") and min([attribute.shell.i, *attribute.shell.ints]) < 0:
+                        new = Attribute(_counted(node, attribute.shell, types))
+                        self.journal.change(Replaced(node.attributes, place, attribute, new))
 
     def _convert_function(self, function: Function, domain: str, version: int) -> list[str]:
         """Give a function the version, where no node of it changes; returns those that do."""
@@ -123,6 +142,9 @@ class OpsetCommands(Commands):
             raise UnsupportedError("a node with bodies is not written anew")
         if domain:
             raise UnsupportedError("only nodes of ai.onnx are written anew")
+        by_hand = written_by_hand(node, self.document.opset() or version, version, types)
+        if by_hand is not None:
+            return by_hand
         single = ModelProto(ir_version=8, opset_import=self.document.shell.opset_import)
         single.graph.name = "node"
         single.graph.node.append(node.message())
@@ -138,6 +160,10 @@ class OpsetCommands(Commands):
         make_older(graph, version)
         model = write_model(graph)
         write_older(model, version)
+        for made in model.graph.node:
+            reason = misfit(Node.read(made, Numbers()), version, types)
+            if reason is not None:
+                raise UnsupportedError(reason)
         return model.graph
 
     def _splice(self, node: Node, members: list[Node], written: GraphProto, fresh: FreshNames) -> None:
@@ -145,8 +171,8 @@ class OpsetCommands(Commands):
         names = {name: name for name in (*node.inputs, *node.outputs)}
         graph = self.document.graph
         for tensor in written.initializer:
-            if tensor.name not in names:
-                names[tensor.name] = fresh.take(f"{node.outputs[0]}_{tensor.name}")
+            if tensor.name not in node.inputs:
+                names.setdefault(tensor.name, fresh.take(f"{node.outputs[0]}_{tensor.name}"))
                 self.add_constant(names[tensor.name], read_tensor(tensor, ExternalData(None)))
         for made in written.node:
             for name in made.output:
@@ -175,6 +201,20 @@ class OpsetCommands(Commands):
         if gone:
             self.refill(graph.initializers, [each for each in graph.initializers if each.name not in gone])
             self.refill(graph.infos, [each for each in graph.infos if each.name not in gone])
+
+
+def _counted(node: Node, attribute: AttributeProto, types: Mapping[str, ValueInfoProto]) -> AttributeProto:
+    """Axes counted from the front; raises UnsupportedError where the rank that they count from is not known."""
+    name = node.outputs[0] if node.operator == "Unsqueeze" else node.inputs[0]
+    tensor = types[name].type.tensor_type if name in types else None
+    if tensor is None or not tensor.HasField("shape"):
+        raise UnsupportedError(f"{_title(node)} counts axes from the back, and the rank of {name!r} is not known")
+    new, rank = copied(attribute), len(tensor.shape.dim)
+    if attribute.type == AttributeProto.INT:
+        new.i = attribute.i % rank
+    else:
+        new.ints[:] = [axis % rank for axis in attribute.ints]
+    return new
 
 
 def _plain(tensor: TensorProto, weights: Weights) -> TensorProto:

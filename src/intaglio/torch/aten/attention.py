@@ -10,11 +10,11 @@ import numpy as np
 from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import BOOL, FLOAT32, FLOAT64, INT64
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.table import aten
 
 
-def _scale(c: Call, q: Value, scale: float | None) -> float:
+def _scale(c: AtenCall, q: Value, scale: float | None) -> float:
     width = q.shape[-1]
     if scale is not None:
         return float(scale)
@@ -25,7 +25,7 @@ def _scale(c: Call, q: Value, scale: float | None) -> float:
 
 @aten("_scaled_dot_product_flash_attention_for_cpu")
 def flash_attention(
-    c: Call,
+    c: AtenCall,
     q: Value,
     k: Value,
     v: Value,
@@ -52,7 +52,7 @@ def flash_attention(
     return c.cast(c.b.MatMul(chances, c.cast(v, scores.dtype))), c.cast(sums, 1)
 
 
-def _chances(c: Call, scores: Value, sums: Value) -> Value:
+def _chances(c: AtenCall, scores: Value, sums: Value) -> Value:
     """The softmax of scores with the logarithms of its sums; zero for a query that sees no key, as in PyTorch."""
     b, wide = c.b, scores.dtype
     sees_none = b.Equal(sums, c.number(-np.inf, wide))
@@ -60,7 +60,7 @@ def _chances(c: Call, scores: Value, sums: Value) -> Value:
     return b.Exp(b.Sub(scores, b.Unsqueeze(shift, [3])))
 
 
-def _scores(c: Call, q: Value, k: Value, mask: Value | None, is_causal: bool, factor: float) -> Value:
+def _scores(c: AtenCall, q: Value, k: Value, mask: Value | None, is_causal: bool, factor: float) -> Value:
     b = c.b
     wide = FLOAT32 if q.dtype.bits < 32 else q.dtype
     scores = b.MatMul(c.cast(q, wide), b.Transpose(c.cast(k, wide), perm=(0, 1, 3, 2)))
@@ -74,7 +74,7 @@ def _scores(c: Call, q: Value, k: Value, mask: Value | None, is_causal: bool, fa
     return scores
 
 
-def _is_visible(c: Call, rows: Any, columns: Any) -> Value:
+def _is_visible(c: AtenCall, rows: Any, columns: Any) -> Value:
     """Whether a query may see a key: one that does not come after it."""
     zero, one = c.number(0, INT64), c.number(1, INT64)
     places = [c.b.Range(zero, c.operand(size, INT64), one) for size in (rows, columns)]
@@ -83,7 +83,7 @@ def _is_visible(c: Call, rows: Any, columns: Any) -> Value:
 
 @aten("_scaled_dot_product_flash_attention_for_cpu_backward")
 def flash_attention_backward(
-    c: Call,
+    c: AtenCall,
     bar: Value,
     q: Value,
     k: Value,

@@ -10,29 +10,29 @@ from intaglio.ir.dtype import BOOL, DTYPES, INT64, DType
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.control import Loop
-from intaglio.torch.aten.call import NO_OPMATH, TO_FLOAT, Call
+from intaglio.torch.aten.call import NO_OPMATH, TO_FLOAT, AtenCall
 from intaglio.torch.aten.table import Rule, aten
 
 
-def _bits_of(c: Call, x: Value) -> Value:
+def _bits_of(c: AtenCall, x: Value) -> Value:
     """The bits of floating-point numbers as signed integers."""
     return c.b.BitCast(x, to=DTYPES[f"int{x.dtype.bits}"].number)
 
 
-def _has_minus(c: Call, x: Value) -> Value:
+def _has_minus(c: AtenCall, x: Value) -> Value:
     """Whether numbers have a minus sign; zero and NaN may have one."""
     whole = _bits_of(c, x) if x.dtype.is_float else x
     return c.b.Less(whole, c.number(0, whole.dtype))
 
 
 @aten("signbit")
-def signbit(c: Call, x: Value) -> Value:
+def signbit(c: AtenCall, x: Value) -> Value:
     """Whether numbers have a minus sign."""
     return c.full(c.shape(), False, BOOL) if x.dtype.kind in ("uint", "bool") else _has_minus(c, x)
 
 
 @aten("copysign.Tensor", "copysign.Scalar")
-def copysign(c: Call, x: Any, y: Any) -> Value:
+def copysign(c: AtenCall, x: Any, y: Any) -> Value:
     """x with the sign of y."""
     value, sign = c.promoted(x, y, kind=TO_FLOAT)
     size = c.b.Abs(value)
@@ -40,7 +40,7 @@ def copysign(c: Call, x: Any, y: Any) -> Value:
 
 
 @aten("nextafter")
-def nextafter(c: Call, x: Value, y: Value) -> Value:
+def nextafter(c: AtenCall, x: Value, y: Value) -> Value:
     """The next number from x on towards y."""
     start, target = c.promoted(x, y, kind=NO_OPMATH)
     b, dtype = c.b, start.dtype
@@ -56,7 +56,7 @@ def nextafter(c: Call, x: Value, y: Value) -> Value:
 
 
 def _shift(direction: str) -> Rule:
-    def rule(c: Call, x: Any, y: Any) -> Value:
+    def rule(c: AtenCall, x: Any, y: Any) -> Value:
         """The bits of x moved by y places; by all of them where y is negative or too large."""
         value, places = c.promoted(x, y, kind=NO_OPMATH)
         if value.dtype.is_float or value.dtype == BOOL:
@@ -71,7 +71,7 @@ for _name, _direction in (("left", "LEFT"), ("right", "RIGHT")):
     aten(*_names, *(f"__{_name[0]}shift__.{each}" for each in ("Tensor", "Scalar")))(_shift(_direction))
 
 
-def _common_divisor(c: Call, x: Value, y: Value) -> Value:
+def _common_divisor(c: AtenCall, x: Value, y: Value) -> Value:
     """The greatest common divisor, by remainders until all are zero."""
     b, zero = c.b, c.number(0, x.dtype)
     body = Graph("remainders", outer=b.graph)
@@ -94,7 +94,7 @@ def _is_any(b: Builder, value: Value, zero: Value) -> Value:
     return b.Greater(b.ReduceSum(is_other, [0], keepdims=0), b.constant(0, INT64))
 
 
-def _sizes(c: Call, x: Value, y: Value) -> tuple[Value, Value, DType]:
+def _sizes(c: AtenCall, x: Value, y: Value) -> tuple[Value, Value, DType]:
     """Both numbers without their signs, in one shape."""
     left, right = (c.expand(value, c.shape()) for value in c.promoted(x, y, kind=NO_OPMATH))
     if left.dtype.kind == "uint":
@@ -103,14 +103,14 @@ def _sizes(c: Call, x: Value, y: Value) -> tuple[Value, Value, DType]:
 
 
 @aten("gcd")
-def gcd(c: Call, x: Value, y: Value) -> Value:
+def gcd(c: AtenCall, x: Value, y: Value) -> Value:
     """The greatest common divisor."""
     left, right, _ = _sizes(c, x, y)
     return c.cast(_common_divisor(c, left, right))
 
 
 @aten("lcm")
-def lcm(c: Call, x: Value, y: Value) -> Value:
+def lcm(c: AtenCall, x: Value, y: Value) -> Value:
     """The least common multiple; zero where both are zero."""
     left, right, dtype = _sizes(c, x, y)
     divisor = _common_divisor(c, left, right)

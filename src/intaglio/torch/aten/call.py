@@ -31,7 +31,7 @@ DEFAULT, NO_OPMATH, TO_FLOAT = KIND.DEFAULT, KIND.NO_OPMATH, KIND.INT_TO_FLOAT
 TO_BOOL, BOOL_TO_LONG, COMPLEX_TO_FLOAT = KIND.ALWAYS_BOOL, KIND.BOOL_TO_LONG, KIND.COMPLEX_TO_FLOAT
 
 
-class Call:
+class AtenCall:
     """What a function of the table works with: a builder, and what PyTorch knows of arguments and results.
 
     `fakes` are the arguments as PyTorch has them, tensors without data; `results` those of the results.

@@ -8,7 +8,7 @@ from typing import Any
 from intaglio.errors import UnsupportedError
 from intaglio.ir.graph import Value
 from intaglio.ops.convolution import Conv, ConvTranspose
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.normalization import per_channel
 from intaglio.torch.aten.table import aten
 from intaglio.torch.aten.windows import convolve, known_sizes, spread
@@ -32,7 +32,7 @@ def _full(numbers: Sequence[Any], rank: int) -> tuple[int, ...]:
 
 @aten("convolution")
 def convolution(
-    c: Call,
+    c: AtenCall,
     x: Value,
     w: Value,
     bias: Value | None,
@@ -52,7 +52,7 @@ def convolution(
 
 
 def _of_integers(
-    c: Call,
+    c: AtenCall,
     x: Value,
     w: Value,
     bias: Value | None,
@@ -73,7 +73,7 @@ def _of_integers(
     return found if bias is None else c.b.Add(found, per_channel(c, bias, x.rank))
 
 
-def _turned(c: Call, w: Value, groups: int) -> Value:
+def _turned(c: AtenCall, w: Value, groups: int) -> Value:
     """The weights of a transposed convolution as those of a plain one: channels exchanged, windows backwards."""
     channels, features, *kernel = known_sizes(w.shape)
     count, axes = len(kernel), list(range(2, w.rank))
@@ -85,7 +85,7 @@ def _turned(c: Call, w: Value, groups: int) -> Value:
 
 @aten("convolution_backward")
 def convolution_backward(
-    c: Call,
+    c: AtenCall,
     bar: Value,
     x: Value,
     w: Value,
@@ -113,7 +113,7 @@ def convolution_backward(
     )
 
 
-def _shaped(c: Call, value: Value, shape: Any) -> Value:
+def _shaped(c: AtenCall, value: Value, shape: Any) -> Value:
     return value if shape is None or value.tensor.shape == shape else c.reshape(value, shape)
 
 

@@ -9,20 +9,20 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import BOOL, FLOAT32, INT32, INT64, DType
 from intaglio.ir.graph import Value
-from intaglio.ops.elementwise import broadcast_shape
-from intaglio.torch.aten.call import Call
+from intaglio.ops.shared.elementwise import broadcast_shape
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.reduction import opmath
 from intaglio.torch.aten.table import aten
 
 
 @aten("embedding")
-def embedding(c: Call, weight: Value, indices: Value, *arguments: Any, **others: Any) -> Value:
+def embedding(c: AtenCall, weight: Value, indices: Value, *arguments: Any, **others: Any) -> Value:
     """Rows of a matrix."""
     return c.b.Gather(weight, c.counted_from_front(indices, weight.shape[0]), axis=0)
 
 
 @aten("index_select")
-def index_select(c: Call, x: Value, dim: int, index: Value) -> Value:
+def index_select(c: AtenCall, x: Value, dim: int, index: Value) -> Value:
     """Slices of an axis."""
     if not x.rank:
         return x
@@ -31,7 +31,7 @@ def index_select(c: Call, x: Value, dim: int, index: Value) -> Value:
 
 
 @aten("gather")
-def gather(c: Call, x: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
+def gather(c: AtenCall, x: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
     """For each index the element of its line."""
     if not x.rank or not index.rank:
         flat = c.b.Gather(c.b.Reshape(x, [-1]), c.b.Reshape(index, [-1]), axis=0)
@@ -41,7 +41,7 @@ def gather(c: Call, x: Value, dim: int, index: Value, *, sparse_grad: bool = Fal
 
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
-def index(c: Call, x: Value, indices: Sequence[Value | None]) -> Value:
+def index(c: AtenCall, x: Value, indices: Sequence[Value | None]) -> Value:
     """Elements at tuples of indices, which are broadcast; axes without an index stay."""
     given = _places(c, x, indices)
     if len(given) == 1:
@@ -52,7 +52,7 @@ def index(c: Call, x: Value, indices: Sequence[Value | None]) -> Value:
     return _put_back(c, found, axes, tuples.rank - 1, x.rank)
 
 
-def _places(c: Call, x: Value, indices: Sequence[Value | None]) -> dict[int, Value]:
+def _places(c: AtenCall, x: Value, indices: Sequence[Value | None]) -> dict[int, Value]:
     """The index tensor of each indexed axis; one of truth values is the places where it is true."""
     found: dict[int, Value] = {}
     axis = 0
@@ -72,7 +72,7 @@ def _places(c: Call, x: Value, indices: Sequence[Value | None]) -> dict[int, Val
     return found
 
 
-def _in_front(c: Call, x: Value, given: dict[int, Value]) -> tuple[list[int], Value, Value]:
+def _in_front(c: AtenCall, x: Value, given: dict[int, Value]) -> tuple[list[int], Value, Value]:
     """The indexed axes, the data with those in front, and tuples of indices."""
     axes = sorted(given)
     order = axes + [axis for axis in range(x.rank) if axis not in given]
@@ -89,7 +89,7 @@ def _in_front(c: Call, x: Value, given: dict[int, Value]) -> tuple[list[int], Va
     return axes, data, c.b.Concat(*[c.b.Unsqueeze(value, [rank]) for value in spread], axis=rank)
 
 
-def _put_back(c: Call, found: Value, axes: Sequence[int], width: int, rank: int) -> Value:
+def _put_back(c: AtenCall, found: Value, axes: Sequence[int], width: int, rank: int) -> Value:
     """The axes of the indices where PyTorch has them: in place of adjacent indexed axes, else in front."""
     is_adjacent = axes[-1] - axes[0] == len(axes) - 1
     front = axes[0] if is_adjacent else 0
@@ -100,7 +100,7 @@ def _put_back(c: Call, found: Value, axes: Sequence[int], width: int, rank: int)
 
 
 @aten("index_put", "_unsafe_index_put")
-def index_put(c: Call, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False) -> Value:
+def index_put(c: AtenCall, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False) -> Value:
     """Elements written or added at tuples of indices."""
     masks = [each for each in indices if each is not None]
     if len(masks) == 1 and masks[0].dtype == BOOL and not accumulate and _is_single(values):
@@ -136,7 +136,7 @@ def summed_in(dtype: DType) -> DType:
     return INT32 if dtype == BOOL else opmath(dtype)
 
 
-def _masked(c: Call, x: Value, indices: Sequence[Value | None], mask: Value, values: Value) -> Value:
+def _masked(c: AtenCall, x: Value, indices: Sequence[Value | None], mask: Value, values: Value) -> Value:
     """One number where a mask is true."""
     front = next(place for place, each in enumerate(indices) if each is not None)
     behind = x.rank - front - mask.rank
@@ -145,20 +145,20 @@ def _masked(c: Call, x: Value, indices: Sequence[Value | None], mask: Value, val
 
 
 @aten("nonzero")
-def nonzero(c: Call, x: Value) -> Value:
+def nonzero(c: AtenCall, x: Value) -> Value:
     """The indices of elements that are not zero, one row for each."""
     return c.b.Transpose(c.b.NonZero(c.cast(x, INT32) if x.dtype == BOOL else x), perm=(1, 0))
 
 
 @aten("nonzero_static")
-def nonzero_static(c: Call, x: Value, *, size: Any, fill_value: int = -1) -> Value:
+def nonzero_static(c: AtenCall, x: Value, *, size: Any, fill_value: int = -1) -> Value:
     """The first so many indices of elements that are not zero; rows of one number where there are fewer."""
     found = c.b.Concat(nonzero(c, x), c.full((size, x.rank), fill_value, INT64), axis=0)
     return c.b.Slice(found, [0], c.vector([size]), [0])
 
 
 @aten("masked_select")
-def masked_select(c: Call, x: Value, mask: Value) -> Value:
+def masked_select(c: AtenCall, x: Value, mask: Value) -> Value:
     """The elements where a mask is true."""
     shape = broadcast_shape(x, mask) or ()
     flat = [c.b.Reshape(c.expand(value, shape), [-1]) for value in (x, mask)]
@@ -166,7 +166,7 @@ def masked_select(c: Call, x: Value, mask: Value) -> Value:
 
 
 @aten("bincount")
-def bincount(c: Call, x: Value, weights: Value | None = None, minlength: int = 0) -> Value:
+def bincount(c: AtenCall, x: Value, weights: Value | None = None, minlength: int = 0) -> Value:
     """How often each number from zero on is there, or what its weights add up to."""
     b = c.b
     places = c.cast(x, INT64)
@@ -179,7 +179,7 @@ def bincount(c: Call, x: Value, weights: Value | None = None, minlength: int = 0
 
 @aten("embedding_dense_backward")
 def embedding_backward(
-    c: Call, bar: Value, indices: Value, num_weights: Any, padding_idx: int, scale_grad_by_freq: bool
+    c: AtenCall, bar: Value, indices: Value, num_weights: Any, padding_idx: int, scale_grad_by_freq: bool
 ) -> Value:
     """The gradient of a matrix whose rows were looked up."""
     if scale_grad_by_freq:

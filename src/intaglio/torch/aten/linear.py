@@ -11,20 +11,20 @@ import numpy as np
 from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import BOOL
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.reduction import opmath
 from intaglio.torch.aten.table import aten
 
 
 @aten("mm", "bmm")
-def matmul(c: Call, x: Value, y: Value) -> Value:
+def matmul(c: AtenCall, x: Value, y: Value) -> Value:
     """The product of two matrices, or of two stacks of them."""
     _check(x)
     return c.cast(c.b.MatMul(x, y))
 
 
 @aten("addmm")
-def addmm(c: Call, bias: Value, x: Value, y: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
+def addmm(c: AtenCall, bias: Value, x: Value, y: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
     """beta bias + alpha x y."""
     _check(x)
     wide = opmath(x.dtype)
@@ -40,13 +40,13 @@ def addmm(c: Call, bias: Value, x: Value, y: Value, *, beta: Any = 1, alpha: Any
 
 
 @aten("baddbmm")
-def baddbmm(c: Call, bias: Value, x: Value, y: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
+def baddbmm(c: AtenCall, bias: Value, x: Value, y: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
     """beta bias + alpha x y for stacks of matrices."""
     return addmm(c, bias, x, y, beta=beta, alpha=alpha)
 
 
 @aten("addbmm")
-def addbmm(c: Call, bias: Value, x: Value, y: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
+def addbmm(c: AtenCall, bias: Value, x: Value, y: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
     """beta bias + alpha times the sum of the products of two stacks of matrices: one product of longer matrices."""
     batch, rows, depth = c.sizes.dims(c.fake(x).shape)
     columns = c.sizes.dims(c.fake(y).shape)[2]
@@ -55,14 +55,14 @@ def addbmm(c: Call, bias: Value, x: Value, y: Value, *, beta: Any = 1, alpha: An
 
 
 @aten("mv")
-def mv(c: Call, x: Value, y: Value) -> Value:
+def mv(c: AtenCall, x: Value, y: Value) -> Value:
     """A matrix times a vector."""
     _check(x)
     return c.cast(c.b.MatMul(x, y))
 
 
 @aten("dot")
-def dot(c: Call, x: Value, y: Value) -> Value:
+def dot(c: AtenCall, x: Value, y: Value) -> Value:
     """The product of two vectors."""
     _check(x)
     return c.cast(c.b.MatMul(x, y))
@@ -75,7 +75,7 @@ def _check(x: Value) -> None:
 
 @aten("_trilinear")
 def trilinear(
-    c: Call,
+    c: AtenCall,
     x: Value,
     y: Value,
     z: Value,
@@ -94,7 +94,7 @@ def trilinear(
     return c.cast(c.b.ReduceSum(found, list(sumdim), keepdims=0) if sumdim else found)
 
 
-def _distance(c: Call, difference: Value, p: float) -> Value:
+def _distance(c: AtenCall, difference: Value, p: float) -> Value:
     """The p-norm along the last axis."""
     b, axis, size = c.b, [difference.rank - 1], c.b.Abs(difference)
     if p == 0:
@@ -111,7 +111,7 @@ def _distance(c: Call, difference: Value, p: float) -> Value:
 
 
 @aten("_cdist_forward")
-def cdist(c: Call, x: Value, y: Value, p: float, compute_mode: int | None) -> Value:
+def cdist(c: AtenCall, x: Value, y: Value, p: float, compute_mode: int | None) -> Value:
     """The distance of each row of one matrix from each of another."""
     if isinstance(x.shape[-1], int) and not x.shape[-1]:
         return c.full(c.shape(), 0, c.dtype())
@@ -119,7 +119,7 @@ def cdist(c: Call, x: Value, y: Value, p: float, compute_mode: int | None) -> Va
 
 
 @aten("_pdist_forward")
-def pdist(c: Call, x: Value, p: float = 2) -> Value:
+def pdist(c: AtenCall, x: Value, p: float = 2) -> Value:
     """The distances of the rows of a matrix from those behind."""
     if not all(isinstance(size, int) and size for size in x.shape):
         raise UnsupportedError("distances of open or empty sizes")

@@ -10,7 +10,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.table import aten
 
 LAST = 2**63 - 1
@@ -28,18 +28,18 @@ LAST = 2**63 - 1
     "_conj_physical",
     "positive",
 )
-def same(c: Call, x: Value, *, memory_format: Any = None) -> Value:
+def same(c: AtenCall, x: Value, *, memory_format: Any = None) -> Value:
     """The same elements; where they lie in memory is no matter of values."""
     return x
 
 
 @aten("view", "reshape", "_unsafe_view", "view_copy")
-def view(c: Call, x: Value, size: Any) -> Value:
+def view(c: AtenCall, x: Value, size: Any) -> Value:
     """The elements in another shape."""
     return c.reshape(x, _plain_shape(c, size))
 
 
-def _plain_shape(c: Call, size: Sequence[Any]) -> list[Dim]:
+def _plain_shape(c: AtenCall, size: Sequence[Any]) -> list[Dim]:
     """The shape that PyTorch has worked out; -1 where one size is asked for and depends on symbols."""
     found = list(c.shape())
     return found if all(isinstance(size, int) for size in found) else _given(size, found)
@@ -50,14 +50,14 @@ def _given(size: Sequence[Any], found: list[Dim]) -> list[Dim]:
 
 
 @aten("permute")
-def permute(c: Call, x: Value, axes: Sequence[int]) -> Value:
+def permute(c: AtenCall, x: Value, axes: Sequence[int]) -> Value:
     """The axes in another order."""
     order = [c.axis(axis, x.rank) for axis in axes]
     return x if order == list(range(x.rank)) else c.b.Transpose(x, perm=tuple(order))
 
 
 @aten("transpose.int")
-def transpose(c: Call, x: Value, first: int, second: int) -> Value:
+def transpose(c: AtenCall, x: Value, first: int, second: int) -> Value:
     """Two axes exchanged."""
     order = list(range(x.rank))
     if not order:
@@ -68,19 +68,19 @@ def transpose(c: Call, x: Value, first: int, second: int) -> Value:
 
 
 @aten("t")
-def t(c: Call, x: Value) -> Value:
+def t(c: AtenCall, x: Value) -> Value:
     """A matrix transposed."""
     return permute(c, x, [1, 0]) if x.rank == 2 else x
 
 
 @aten("unsqueeze")
-def unsqueeze(c: Call, x: Value, dim: int) -> Value:
+def unsqueeze(c: AtenCall, x: Value, dim: int) -> Value:
     """A new axis of size 1."""
     return c.b.Unsqueeze(x, [dim % (x.rank + 1)])
 
 
 @aten("squeeze", "squeeze.dim", "squeeze.dims")
-def squeeze(c: Call, x: Value, dim: Any = None) -> Value:
+def squeeze(c: AtenCall, x: Value, dim: Any = None) -> Value:
     """Without axes of size 1."""
     axes = [axis for axis in c.axes(dim, x.rank) if _is_one(x.shape[axis])]
     if dim is not None and isinstance(dim, (list, tuple)) and not dim:
@@ -93,7 +93,7 @@ def _is_one(size: Dim) -> bool:
 
 
 @aten("expand")
-def expand(c: Call, x: Value, size: Sequence[Any], *, implicit: bool = False) -> Value:
+def expand(c: AtenCall, x: Value, size: Sequence[Any], *, implicit: bool = False) -> Value:
     """Axes of size 1 repeated."""
     front = len(size) - x.rank
     shape = [x.shape[place - front] if isinstance(w, int) and w == -1 else w for place, w in enumerate(size)]
@@ -101,7 +101,7 @@ def expand(c: Call, x: Value, size: Sequence[Any], *, implicit: bool = False) ->
 
 
 @aten("repeat")
-def repeat(c: Call, x: Value, repeats: Sequence[Any]) -> Value:
+def repeat(c: AtenCall, x: Value, repeats: Sequence[Any]) -> Value:
     """The whole tensor several times along each axis."""
     front = len(repeats) - x.rank
     value = c.b.Unsqueeze(x, list(range(front))) if front else x
@@ -109,7 +109,7 @@ def repeat(c: Call, x: Value, repeats: Sequence[Any]) -> Value:
 
 
 @aten("cat")
-def cat(c: Call, tensors: Sequence[Value], dim: int = 0) -> Value:
+def cat(c: AtenCall, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Tensors one behind the other; empty ones of one axis count for nothing."""
     kept = [value for value in tensors if value.tensor.shape != (0,) or len(c.shape()) == 1]
     same_type = [c.cast(value) for value in kept]
@@ -117,7 +117,7 @@ def cat(c: Call, tensors: Sequence[Value], dim: int = 0) -> Value:
 
 
 @aten("slice.Tensor")
-def slice_tensor(c: Call, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+def slice_tensor(c: AtenCall, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
     """A range along an axis."""
     axis = c.axis(dim, x.rank)
     first, last = slice_bounds(x.shape[axis], start, end)
@@ -144,7 +144,7 @@ def _inside(index: Dim, size: Dim) -> Dim:
 
 
 @aten("select.int")
-def select(c: Call, x: Value, dim: int, index: Any) -> Value:
+def select(c: AtenCall, x: Value, dim: int, index: Any) -> Value:
     """The slice at one index of an axis."""
     axis = c.axis(dim, x.rank)
     if isinstance(index, int) and index < 0:
@@ -153,7 +153,7 @@ def select(c: Call, x: Value, dim: int, index: Any) -> Value:
 
 
 @aten("split_with_sizes", "split.Tensor", "split_with_sizes_copy")
-def split(c: Call, x: Value, sizes: Any, dim: int = 0) -> tuple[Value, ...]:
+def split(c: AtenCall, x: Value, sizes: Any, dim: int = 0) -> tuple[Value, ...]:
     """Parts along an axis."""
     axis = c.axis(dim, x.rank)
     parts = [c.shape(place)[axis] for place in range(len(c.results))]
@@ -169,14 +169,14 @@ def split(c: Call, x: Value, sizes: Any, dim: int = 0) -> tuple[Value, ...]:
 
 
 @aten("unbind.int")
-def unbind(c: Call, x: Value, dim: int = 0) -> tuple[Value, ...]:
+def unbind(c: AtenCall, x: Value, dim: int = 0) -> tuple[Value, ...]:
     """The slices of an axis."""
     axis = c.axis(dim, x.rank)
     return tuple([c.select(x, axis, place) for place in range(len(c.results))])
 
 
 @aten("flip")
-def flip(c: Call, x: Value, axes: Sequence[int]) -> Value:
+def flip(c: AtenCall, x: Value, axes: Sequence[int]) -> Value:
     """Axes the other way round."""
     listed = [c.axis(axis, x.rank) for axis in axes] if x.rank else []
     if not listed:
@@ -196,14 +196,14 @@ def _pads(padding: Sequence[Any], rank: int) -> list[Dim]:
 
 
 @aten("constant_pad_nd")
-def constant_pad(c: Call, x: Value, pad: Sequence[Any], value: Any = 0) -> Value:
+def constant_pad(c: AtenCall, x: Value, pad: Sequence[Any], value: Any = 0) -> Value:
     """More or, with negative numbers, fewer elements at the ends of axes."""
     if not any(isinstance(size, int) is False or size for size in pad):
         return x
     return c.b.Pad(x, c.vector(_pads(pad, x.rank)), c.operand(value, x.dtype))
 
 
-def _padded(c: Call, x: Value, padding: Sequence[Any], mode: str) -> Value:
+def _padded(c: AtenCall, x: Value, padding: Sequence[Any], mode: str) -> Value:
     """The tensor with more elements at its ends; negative pads then take some away."""
     more = [max(size, 0) if isinstance(size, int) else size for size in padding]
     padded = c.b.Pad(x, c.vector(_pads(more, x.rank)), mode=mode)
@@ -212,19 +212,19 @@ def _padded(c: Call, x: Value, padding: Sequence[Any], mode: str) -> Value:
 
 
 @aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
-def reflection_pad(c: Call, x: Value, padding: Sequence[Any]) -> Value:
+def reflection_pad(c: AtenCall, x: Value, padding: Sequence[Any]) -> Value:
     """Mirrored elements at the ends of axes."""
     return _padded(c, x, padding, "reflect")
 
 
 @aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
-def replication_pad(c: Call, x: Value, padding: Sequence[Any]) -> Value:
+def replication_pad(c: AtenCall, x: Value, padding: Sequence[Any]) -> Value:
     """The outermost elements repeated at the ends of axes."""
     return _padded(c, x, padding, "edge")
 
 
 def _trilu(upper: int) -> Any:
-    def rule(c: Call, x: Value, diagonal: int = 0) -> Value:
+    def rule(c: AtenCall, x: Value, diagonal: int = 0) -> Value:
         """The part of matrices on one side of a diagonal."""
         return c.b.Trilu(x, c.number(diagonal, INT64), upper=upper)
 
@@ -236,7 +236,7 @@ aten("triu")(_trilu(1))
 
 
 @aten("roll")
-def roll(c: Call, x: Value, shifts: Any, axes: Any = ()) -> Value:
+def roll(c: AtenCall, x: Value, shifts: Any, axes: Any = ()) -> Value:
     """Elements shifted along axes, those that leave at one end come in at the other."""
     shifts = shifts if isinstance(shifts, (list, tuple)) else [shifts]
     axes = axes if isinstance(axes, (list, tuple)) else [axes]
@@ -247,7 +247,7 @@ def roll(c: Call, x: Value, shifts: Any, axes: Any = ()) -> Value:
     return x
 
 
-def _rolled(c: Call, x: Value, shift: Any, axis: int) -> Value:
+def _rolled(c: AtenCall, x: Value, shift: Any, axis: int) -> Value:
     size = x.shape[axis]
     if isinstance(size, int) and isinstance(shift, int):
         if not size or not shift % size:
@@ -260,7 +260,7 @@ def _rolled(c: Call, x: Value, shift: Any, axis: int) -> Value:
 
 
 @aten("pixel_shuffle")
-def pixel_shuffle(c: Call, x: Value, factor: int) -> Value:
+def pixel_shuffle(c: AtenCall, x: Value, factor: int) -> Value:
     """Channels spread over pixels."""
     if x.rank != 4:
         raise UnsupportedError(f"pixel_shuffle of {x.rank} axes")
@@ -268,7 +268,7 @@ def pixel_shuffle(c: Call, x: Value, factor: int) -> Value:
 
 
 @aten("diagonal", "diagonal_copy")
-def diagonal(c: Call, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+def diagonal(c: AtenCall, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """The diagonal of two axes, as the last axis."""
     first, second = c.axis(dim1, x.rank), c.axis(dim2, x.rank)
     others = [axis for axis in range(x.rank) if axis not in (first, second)]
@@ -282,7 +282,7 @@ def diagonal(c: Call, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -
 
 
 @aten("select_scatter")
-def select_scatter(c: Call, x: Value, source: Value, dim: int, index: Any) -> Value:
+def select_scatter(c: AtenCall, x: Value, source: Value, dim: int, index: Any) -> Value:
     """The tensor with one slice of an axis replaced."""
     axis = c.axis(dim, x.rank)
     if not isinstance(index, int):
@@ -293,7 +293,7 @@ def select_scatter(c: Call, x: Value, source: Value, dim: int, index: Any) -> Va
 
 @aten("slice_scatter")
 def slice_scatter(
-    c: Call, x: Value, source: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+    c: AtenCall, x: Value, source: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Value:
     """The tensor with a range along an axis replaced."""
     axis = c.axis(dim, x.rank)
@@ -304,7 +304,7 @@ def slice_scatter(
     return _replaced(c, x, c.expand(c.cast(source, x.dtype), sizes), axis, first, last)
 
 
-def _scattered(c: Call, x: Value, source: Value, axis: int, first: Dim, last: Dim, step: int) -> Value:
+def _scattered(c: AtenCall, x: Value, source: Value, axis: int, first: Dim, last: Dim, step: int) -> Value:
     """The tensor with every so many elements of an axis replaced."""
     count = dims.ceildiv(last - first, step)
     sizes = [count if place == axis else size for place, size in enumerate(x.shape)]
@@ -314,7 +314,7 @@ def _scattered(c: Call, x: Value, source: Value, axis: int, first: Dim, last: Di
     return c.b.ScatterElements(x, places, c.expand(c.cast(source, x.dtype), sizes), axis=axis)
 
 
-def _replaced(c: Call, x: Value, middle: Value, axis: int, first: Dim, last: Dim) -> Value:
+def _replaced(c: AtenCall, x: Value, middle: Value, axis: int, first: Dim, last: Dim) -> Value:
     parts = [middle]
     if first != 0:
         parts.insert(0, c.b.Slice(x, [0], c.vector([first]), [axis]))
@@ -324,13 +324,13 @@ def _replaced(c: Call, x: Value, middle: Value, axis: int, first: Dim, last: Dim
 
 
 @aten("copy")
-def copy(c: Call, x: Value, source: Any, non_blocking: bool = False) -> Value:
+def copy(c: AtenCall, x: Value, source: Any, non_blocking: bool = False) -> Value:
     """The source, a tensor or a number, in the shape and type of the target."""
     return c.expand(c.operand(source, x.dtype), x.shape)
 
 
 @aten("unfold")
-def unfold(c: Call, x: Value, dimension: int, size: int, step: int) -> Value:
+def unfold(c: AtenCall, x: Value, dimension: int, size: int, step: int) -> Value:
     """Windows along an axis, as a new last axis."""
     axis = c.axis(dimension, x.rank)
     count = c.shape()[axis] if x.rank else 1

@@ -7,14 +7,14 @@ from typing import Any
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import FLOAT32, FLOAT64
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.reduction import opmath
 from intaglio.torch.aten.table import aten
 
 
 @aten("native_layer_norm")
 def layer_norm(
-    c: Call, x: Value, normalized_shape: Any, weight: Value | None, bias: Value | None, eps: float
+    c: AtenCall, x: Value, normalized_shape: Any, weight: Value | None, bias: Value | None, eps: float
 ) -> tuple[Value | None, ...]:
     """Each row normalized, then scaled and shifted; with its mean and the inverse of its deviation."""
     wide = c.cast(x, opmath(x.dtype))
@@ -30,7 +30,7 @@ def layer_norm(
 
 
 def _layer_norm_by_hand(
-    c: Call, x: Value, axis: int, weight: Value | None, bias: Value | None, eps: float
+    c: AtenCall, x: Value, axis: int, weight: Value | None, bias: Value | None, eps: float
 ) -> tuple[Value | None, ...]:
     """In double precision, where `eps` must not be rounded."""
     mean, deviation, inverse = _moments(c, x, list(range(axis, x.rank)), eps)
@@ -42,7 +42,7 @@ def _layer_norm_by_hand(
     return c.cast(result), c.cast(mean, 1), c.cast(inverse, 2)
 
 
-def _moments(c: Call, x: Value, axes: list[int], eps: float) -> tuple[Value, Value, Value]:
+def _moments(c: AtenCall, x: Value, axes: list[int], eps: float) -> tuple[Value, Value, Value]:
     """The mean along axes, what differs from it, and 1 / sqrt(variance + eps)."""
     b = c.b
     mean = b.ReduceMean(x, axes, keepdims=1)
@@ -53,7 +53,7 @@ def _moments(c: Call, x: Value, axes: list[int], eps: float) -> tuple[Value, Val
 
 @aten("native_group_norm")
 def group_norm(
-    c: Call, x: Value, weight: Value | None, bias: Value | None, N: Any, C: Any, HxW: Any, group: int, eps: float
+    c: AtenCall, x: Value, weight: Value | None, bias: Value | None, N: Any, C: Any, HxW: Any, group: int, eps: float
 ) -> tuple[Value | None, ...]:
     """Each group of channels normalized, then scaled and shifted by channel."""
     wide = c.cast(x, opmath(x.dtype))
@@ -68,14 +68,14 @@ def group_norm(
     return c.cast(result), c.cast(c.b.Squeeze(mean, [2]), 1), c.cast(c.b.Squeeze(inverse, [2]), 2)
 
 
-def per_channel(c: Call, vector: Value, rank: int) -> Value:
+def per_channel(c: AtenCall, vector: Value, rank: int) -> Value:
     """A vector that broadcasts along the second axis."""
     return c.b.Unsqueeze(vector, list(range(1, rank - 1))) if rank > 2 else vector
 
 
 @aten("_native_batch_norm_legit_no_training")
 def batch_norm(
-    c: Call,
+    c: AtenCall,
     x: Value,
     weight: Value | None,
     bias: Value | None,

@@ -16,14 +16,14 @@ from intaglio.torch.aten.call import (
     DEFAULT,
     NO_OPMATH,
     TO_FLOAT,
-    Call,
+    AtenCall,
 )
 from intaglio.torch.aten.table import COMPLEX, Rule, aten, refuse
 from intaglio.torch.types import to_dtype
 
 
 def _unary(kind: Any, make: Callable[[Builder, Value], Value]) -> Rule:
-    def rule(c: Call, x: Value) -> Value:
+    def rule(c: AtenCall, x: Value) -> Value:
         (value,) = c.promoted(x, kind=kind)
         return c.cast(make(c.b, value))
 
@@ -54,14 +54,14 @@ aten("neg")(_unary(DEFAULT, _named("Neg")))
 
 
 @aten("abs")
-def absolute(c: Call, x: Value) -> Value:
+def absolute(c: AtenCall, x: Value) -> Value:
     """The absolute value; that of an unsigned number or truth value is itself."""
     (value,) = c.promoted(x, kind=COMPLEX_TO_FLOAT)
     return c.cast(value if value.dtype.kind in ("uint", "bool") else c.b.Abs(value))
 
 
 @aten("sign", "sgn")
-def sign(c: Call, x: Value) -> Value:
+def sign(c: AtenCall, x: Value) -> Value:
     """-1, 0 or 1; 0 for NaN."""
     (value,) = c.promoted(x)
     if not value.dtype.is_float:
@@ -116,14 +116,14 @@ aten("mish")(_unary(DEFAULT, _named("Mish")))
 
 
 @aten("gelu")
-def gelu(c: Call, x: Value, *, approximate: str = "none") -> Value:
+def gelu(c: AtenCall, x: Value, *, approximate: str = "none") -> Value:
     """The Gaussian error linear unit."""
     (value,) = c.promoted(x)
     return c.cast(c.b.Gelu(value, approximate=approximate))
 
 
 @aten("softplus")
-def softplus(c: Call, x: Value, beta: float = 1, threshold: float = 20) -> Value:
+def softplus(c: AtenCall, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     """log(1 + exp(beta x)) / beta; x itself where beta x is over the threshold."""
     (value,) = c.promoted(x)
     b = c.b
@@ -135,7 +135,7 @@ def softplus(c: Call, x: Value, beta: float = 1, threshold: float = 20) -> Value
 
 
 @aten("elu")
-def elu(c: Call, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
+def elu(c: AtenCall, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     """scale x where x is at least zero, scale alpha (exp(input_scale x) - 1) else."""
     (value,) = c.promoted(x)
     b = c.b
@@ -146,7 +146,7 @@ def elu(c: Call, x: Value, alpha: float = 1, scale: float = 1, input_scale: floa
 
 
 @aten("leaky_relu")
-def leaky_relu(c: Call, x: Value, negative_slope: float = 0.01) -> Value:
+def leaky_relu(c: AtenCall, x: Value, negative_slope: float = 0.01) -> Value:
     """x where it is over zero, a fraction of it else."""
     (value,) = c.promoted(x)
     low = c.b.Mul(value, c.number(negative_slope, value.dtype))
@@ -154,18 +154,18 @@ def leaky_relu(c: Call, x: Value, negative_slope: float = 0.01) -> Value:
 
 
 @aten("hardtanh")
-def hardtanh(c: Call, x: Value, min_val: float = -1, max_val: float = 1) -> Value:
+def hardtanh(c: AtenCall, x: Value, min_val: float = -1, max_val: float = 1) -> Value:
     """x between two numbers."""
     return _clamp(c, x, min_val, max_val)
 
 
 @aten("clamp", "clip", "clamp.Tensor", "clip.Tensor")
-def clamp(c: Call, x: Value, min: Any = None, max: Any = None) -> Value:
+def clamp(c: AtenCall, x: Value, min: Any = None, max: Any = None) -> Value:
     """x between bounds; NaN stays NaN."""
     return _clamp(c, x, min, max)
 
 
-def _clamp(c: Call, x: Value, low: Any, high: Any) -> Value:
+def _clamp(c: AtenCall, x: Value, low: Any, high: Any) -> Value:
     bounds = [bound for bound in (low, high) if bound is not None]
     dtype = c.compute_dtype(x, *bounds)
     result = c.operand(x, INT32 if dtype == BOOL else dtype)
@@ -177,19 +177,19 @@ def _clamp(c: Call, x: Value, low: Any, high: Any) -> Value:
 
 
 @aten("clamp_min", "clamp_min.Tensor")
-def clamp_min(c: Call, x: Value, min: Any) -> Value:
+def clamp_min(c: AtenCall, x: Value, min: Any) -> Value:
     """x, at least a bound."""
     return _clamp(c, x, min, None)
 
 
 @aten("clamp_max", "clamp_max.Tensor")
-def clamp_max(c: Call, x: Value, max: Any) -> Value:
+def clamp_max(c: AtenCall, x: Value, max: Any) -> Value:
     """x, at most a bound."""
     return _clamp(c, x, None, max)
 
 
 @aten("hardswish")
-def hardswish(c: Call, x: Value) -> Value:
+def hardswish(c: AtenCall, x: Value) -> Value:
     """x min(max(x + 3, 0), 6) / 6."""
     (value,) = c.promoted(x)
     b, n = c.b, lambda number: c.number(number, value.dtype)
@@ -197,7 +197,7 @@ def hardswish(c: Call, x: Value) -> Value:
 
 
 @aten("hardsigmoid")
-def hardsigmoid(c: Call, x: Value) -> Value:
+def hardsigmoid(c: AtenCall, x: Value) -> Value:
     """min(max(x + 3, 0), 6) / 6."""
     (value,) = c.promoted(x)
     b, n = c.b, lambda number: c.number(number, value.dtype)
@@ -205,13 +205,13 @@ def hardsigmoid(c: Call, x: Value) -> Value:
 
 
 @aten("_prelu_kernel")
-def prelu(c: Call, x: Value, weight: Value) -> Value:
+def prelu(c: AtenCall, x: Value, weight: Value) -> Value:
     """x where it is over zero, x times a weight else."""
     value, slope = c.promoted(x, weight)
     return c.cast(c.b.Where(c.b.Greater(value, c.number(0, value.dtype)), value, c.b.Mul(value, slope)))
 
 
-def _logic_or_sum(c: Call, x: Any, y: Any, alpha: Any, operator: str) -> Value:
+def _logic_or_sum(c: AtenCall, x: Any, y: Any, alpha: Any, operator: str) -> Value:
     left, right = c.promoted(x, y)
     if left.dtype == BOOL:
         if operator != "Add" or not isinstance(alpha, (bool, int)):
@@ -223,26 +223,26 @@ def _logic_or_sum(c: Call, x: Any, y: Any, alpha: Any, operator: str) -> Value:
 
 
 @aten("add.Tensor", "add.Scalar")
-def add(c: Call, x: Any, y: Any, alpha: Any = 1) -> Value:
+def add(c: AtenCall, x: Any, y: Any, alpha: Any = 1) -> Value:
     """x + alpha y."""
     return _logic_or_sum(c, x, y, alpha, "Add")
 
 
 @aten("sub.Tensor", "sub.Scalar")
-def sub(c: Call, x: Any, y: Any, alpha: Any = 1) -> Value:
+def sub(c: AtenCall, x: Any, y: Any, alpha: Any = 1) -> Value:
     """x - alpha y."""
     return _logic_or_sum(c, x, y, alpha, "Sub")
 
 
 @aten("mul.Tensor", "mul.Scalar")
-def mul(c: Call, x: Any, y: Any) -> Value:
+def mul(c: AtenCall, x: Any, y: Any) -> Value:
     """x y."""
     left, right = c.promoted(x, y)
     return c.cast(c.b.And(left, right) if left.dtype == BOOL else c.b.Mul(left, right))
 
 
 @aten("addcmul")
-def addcmul(c: Call, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
+def addcmul(c: AtenCall, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
     """x + value first second; of integers, the value is one too."""
     start, left, right = c.promoted(x, first, second)
     if not (isinstance(value, (int, float)) and value == 1):
@@ -251,13 +251,13 @@ def addcmul(c: Call, x: Value, first: Value, second: Value, *, value: Any = 1) -
 
 
 @aten("div.Tensor", "div.Scalar", "true_divide.Tensor")
-def div(c: Call, x: Any, y: Any) -> Value:
+def div(c: AtenCall, x: Any, y: Any) -> Value:
     """x / y, a floating-point number always."""
     return c.cast(c.b.Div(*c.promoted(x, y, kind=TO_FLOAT)))
 
 
 @aten("div.Tensor_mode", "div.Scalar_mode")
-def div_mode(c: Call, x: Any, y: Any, *, rounding_mode: str | None = None) -> Value:
+def div_mode(c: AtenCall, x: Any, y: Any, *, rounding_mode: str | None = None) -> Value:
     """x / y, rounded down or towards zero where that is wanted."""
     if rounding_mode is None:
         return div(c, x, y)
@@ -269,12 +269,12 @@ def div_mode(c: Call, x: Any, y: Any, *, rounding_mode: str | None = None) -> Va
 
 
 @aten("floor_divide", "floor_divide.Scalar")
-def floor_divide(c: Call, x: Any, y: Any) -> Value:
+def floor_divide(c: AtenCall, x: Any, y: Any) -> Value:
     """x / y rounded down."""
     return c.cast(floor_quotient(c, *c.promoted(x, y)))
 
 
-def floor_quotient(c: Call, x: Value, y: Value) -> Value:
+def floor_quotient(c: AtenCall, x: Value, y: Value) -> Value:
     """The quotient rounded down; of floating-point numbers from the exact remainder, as Python has it."""
     b = c.b
     if x.dtype == BOOL:
@@ -301,7 +301,7 @@ def floor_quotient(c: Call, x: Value, y: Value) -> Value:
 
 
 @aten("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
-def remainder(c: Call, x: Any, y: Any) -> Value:
+def remainder(c: AtenCall, x: Any, y: Any) -> Value:
     """The remainder with the sign of the divisor."""
     left, right = c.promoted(x, y)
     b = c.b
@@ -314,13 +314,13 @@ def remainder(c: Call, x: Any, y: Any) -> Value:
 
 
 @aten("fmod.Tensor", "fmod.Scalar")
-def fmod(c: Call, x: Any, y: Any) -> Value:
+def fmod(c: AtenCall, x: Any, y: Any) -> Value:
     """The remainder with the sign of the dividend."""
     return c.cast(c.b.Mod(*c.promoted(x, y), fmod=1))
 
 
 @aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
-def power(c: Call, x: Any, y: Any) -> Value:
+def power(c: AtenCall, x: Any, y: Any) -> Value:
     """x to the power of y."""
     base, exponent = c.promoted(x, y)
     if isinstance(y, (int, float)) and base.dtype.is_float and y in _POWERS:
@@ -342,21 +342,21 @@ _POWERS: dict[float, Callable[[Builder, Value], Value]] = {
 
 
 @aten("maximum")
-def maximum(c: Call, x: Value, y: Value) -> Value:
+def maximum(c: AtenCall, x: Value, y: Value) -> Value:
     """The larger one; NaN where one is NaN."""
     left, right = c.promoted(x, y, kind=NO_OPMATH)
     return c.cast(c.b.Or(left, right) if left.dtype == BOOL else c.b.Max(left, right))
 
 
 @aten("minimum")
-def minimum(c: Call, x: Value, y: Value) -> Value:
+def minimum(c: AtenCall, x: Value, y: Value) -> Value:
     """The smaller one; NaN where one is NaN."""
     left, right = c.promoted(x, y, kind=NO_OPMATH)
     return c.cast(c.b.And(left, right) if left.dtype == BOOL else c.b.Min(left, right))
 
 
 def _numbers_first(operator: str) -> Rule:
-    def rule(c: Call, x: Value, y: Value) -> Value:
+    def rule(c: AtenCall, x: Value, y: Value) -> Value:
         """The extreme of two numbers; where one is NaN, the other."""
         dtype = c.compute_dtype(x, y)
         left, right = (c.operand(each, INT32 if dtype == BOOL else dtype) for each in (x, y))
@@ -369,7 +369,7 @@ def _numbers_first(operator: str) -> Rule:
 
 
 @aten("prims.hypot.default")
-def hypot(c: Call, x: Value, y: Value) -> Value:
+def hypot(c: AtenCall, x: Value, y: Value) -> Value:
     """The square root of x**2 + y**2, also where the squares are too large; infinite where one is."""
     left, right = (c.b.Abs(value) for value in c.promoted(x, y))
     b, dtype = c.b, left.dtype
@@ -381,7 +381,7 @@ def hypot(c: Call, x: Value, y: Value) -> Value:
 
 
 @aten("round.decimals")
-def round_decimals(c: Call, x: Value, *, decimals: int) -> Value:
+def round_decimals(c: AtenCall, x: Value, *, decimals: int) -> Value:
     """x to so many digits behind the point."""
     (value,) = c.promoted(x)
     if not value.dtype.is_float:
@@ -396,7 +396,7 @@ aten("fmin")(_numbers_first("Min"))
 
 
 @aten("atan2")
-def atan2(c: Call, y: Value, x: Value) -> Value:
+def atan2(c: AtenCall, y: Value, x: Value) -> Value:
     """The angle of the point (x, y), signs of zeros aside."""
     top, right = c.promoted(y, x, kind=TO_FLOAT)
     b, dtype = c.b, top.dtype
@@ -415,7 +415,7 @@ def atan2(c: Call, y: Value, x: Value) -> Value:
 
 
 def _comparison(operator: str, is_negated: bool = False) -> Rule:
-    def rule(c: Call, x: Any, y: Any) -> Value:
+    def rule(c: AtenCall, x: Any, y: Any) -> Value:
         left, right = c.promoted(x, y, kind=NO_OPMATH)
         if left.dtype == BOOL and operator != "Equal":
             left, right = c.cast(left, INT32), c.cast(right, INT32)
@@ -437,7 +437,7 @@ def _logical(operator: str) -> Rule:
 
 
 def _bitwise(logical: str, operator: str) -> Rule:
-    def rule(c: Call, x: Any, y: Any) -> Value:
+    def rule(c: AtenCall, x: Any, y: Any) -> Value:
         left, right = c.promoted(x, y)
         return c.cast(getattr(c.b, logical if left.dtype == BOOL else operator)(left, right))
 
@@ -452,25 +452,25 @@ for _name, _operator in (("and", "And"), ("or", "Or"), ("xor", "Xor")):
 
 
 @aten("logical_not")
-def logical_not(c: Call, x: Value) -> Value:
+def logical_not(c: AtenCall, x: Value) -> Value:
     """Whether each element is zero."""
     return c.b.Not(c.to_bool(x))
 
 
 @aten("bitwise_not")
-def bitwise_not(c: Call, x: Value) -> Value:
+def bitwise_not(c: AtenCall, x: Value) -> Value:
     """Every bit the other way."""
     return c.b.Not(x) if x.dtype == BOOL else c.b.BitwiseNot(x)
 
 
 @aten("isnan")
-def isnan(c: Call, x: Value) -> Value:
+def isnan(c: AtenCall, x: Value) -> Value:
     """Whether each element is NaN."""
     return c.b.IsNaN(x) if x.dtype.is_float else c.full(c.shape(), False, BOOL)
 
 
 @aten("isinf")
-def isinf(c: Call, x: Value) -> Value:
+def isinf(c: AtenCall, x: Value) -> Value:
     """Whether each element is infinite."""
     if not x.dtype.is_float:
         return c.full(c.shape(), False, BOOL)
@@ -479,14 +479,14 @@ def isinf(c: Call, x: Value) -> Value:
 
 
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
-def where(c: Call, condition: Value, x: Any, y: Any) -> Value:
+def where(c: AtenCall, condition: Value, x: Any, y: Any) -> Value:
     """x where the condition holds, y else."""
     left, right = c.promoted(x, y, kind=NO_OPMATH)
     return c.cast(c.b.Where(c.to_bool(condition), left, right))
 
 
 @aten("_to_copy")
-def to_copy(c: Call, x: Value, *, dtype: Any = None, **others: Any) -> Value:
+def to_copy(c: AtenCall, x: Value, *, dtype: Any = None, **others: Any) -> Value:
     """The tensor in another element type."""
     target = x.dtype if dtype is None else to_dtype(dtype)
     if "complex" in (target.kind, x.dtype.kind) and target != x.dtype:
@@ -495,20 +495,20 @@ def to_copy(c: Call, x: Value, *, dtype: Any = None, **others: Any) -> Value:
 
 
 @aten("prims.convert_element_type.default")
-def convert_element_type(c: Call, x: Value, dtype: Any) -> Value:
+def convert_element_type(c: AtenCall, x: Value, dtype: Any) -> Value:
     """The tensor in another element type."""
     return to_copy(c, x, dtype=dtype)
 
 
 @aten("square")
-def square(c: Call, x: Value) -> Value:
+def square(c: AtenCall, x: Value) -> Value:
     """x x."""
     (value,) = c.promoted(x, kind=BOOL_TO_LONG)
     return c.cast(c.b.Mul(value, value))
 
 
 @aten("logit")
-def logit(c: Call, x: Value, eps: float | None = None) -> Value:
+def logit(c: AtenCall, x: Value, eps: float | None = None) -> Value:
     """log(x / (1 - x)), with x kept away from 0 and 1 by `eps`."""
     (value,) = c.promoted(x, kind=TO_FLOAT)
     b, one = c.b, c.number(1, value.dtype)

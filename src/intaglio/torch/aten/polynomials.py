@@ -10,10 +10,10 @@ from intaglio.ir.dtype import BOOL, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.control import Loop
-from intaglio.torch.aten.call import TO_FLOAT, Call
+from intaglio.torch.aten.call import TO_FLOAT, AtenCall
 from intaglio.torch.aten.table import Rule, aten
 
-Step = Callable[[Any, Any, Any, Any], Any]
+Recurrence = Callable[[Any, Any, Any, Any], Any]
 """The polynomial of degree k + 1, of x, k, and the polynomials of degrees k - 1 and k."""
 
 LIMIT = {32: 128, 64: 512}
@@ -28,7 +28,7 @@ def _shifted(x: Any, k: Any, before: Any, here: Any) -> Any:
     return ((x + x - 1) * 2) * here - before
 
 
-_POLYNOMIALS: dict[str, tuple[Callable[[Any], Any], Step]] = {
+_POLYNOMIALS: dict[str, tuple[Callable[[Any], Any], Recurrence]] = {
     "chebyshev_polynomial_t": (lambda x: x, _twice),
     "chebyshev_polynomial_u": (lambda x: x + x, _twice),
     "chebyshev_polynomial_v": (lambda x: x + x - 1, _twice),
@@ -51,8 +51,8 @@ _POLYNOMIALS: dict[str, tuple[Callable[[Any], Any], Step]] = {
 """The polynomial of degree 1 (that of degree 0 is 1), and the recurrence."""
 
 
-def _rule(first: Callable[[Any], Any], step: Step, has_limit: bool) -> Rule:
-    def rule(c: Call, x: Any, n: Any) -> Value:
+def _rule(first: Callable[[Any], Any], step: Recurrence, has_limit: bool) -> Rule:
+    def rule(c: AtenCall, x: Any, n: Any) -> Value:
         """The polynomial of degree n at x; zero for a degree below zero."""
         value, given = c.promoted(x, n, kind=TO_FLOAT)
         degree = c.cast(given, INT64)
@@ -68,7 +68,7 @@ def _rule(first: Callable[[Any], Any], step: Step, has_limit: bool) -> Rule:
     return rule
 
 
-def _raised(c: Call, x: Value, degree: Value, first: Value, step: Step) -> Value:
+def _raised(c: AtenCall, x: Value, degree: Value, first: Value, step: Recurrence) -> Value:
     """The polynomial of each degree, from that of degree 1 on, by as many rounds as the greatest degree takes."""
     b = c.b
     body = Graph("next degree", outer=b.graph)

@@ -10,7 +10,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dtype import FLOAT32, INT64
 from intaglio.ir.graph import Value
 from intaglio.ops.pooling import AveragePool, MaxPool
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.reduction import arg_extreme
 from intaglio.torch.aten.table import Rule, aten
 from intaglio.torch.aten.windows import (
@@ -42,7 +42,7 @@ def _attributes(rank: int, kernel: Any, stride: Any, padding: Any, ceil_mode: bo
     }
 
 
-def _batched(c: Call, x: Value, rank: int) -> Value:
+def _batched(c: AtenCall, x: Value, rank: int) -> Value:
     """The tensor with an axis for the batch, and in a type that pools compute in."""
     wide = c.cast(x, FLOAT32) if x.dtype.is_float and x.dtype.bits < 32 else x
     return wide if x.rank == rank + 2 else c.b.Unsqueeze(wide, [0])
@@ -50,7 +50,13 @@ def _batched(c: Call, x: Value, rank: int) -> Value:
 
 def _max_pool(rank: int) -> Rule:
     def rule(
-        c: Call, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        c: AtenCall,
+        x: Value,
+        kernel: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
     ) -> tuple[Value | None, ...]:
         """The maximum of each window, and its place in the plane."""
         value = _batched(c, x, rank)
@@ -66,7 +72,7 @@ def _max_pool(rank: int) -> Rule:
     return rule
 
 
-def _check_sizes(c: Call, windows: Sequence[Any], rank: int) -> None:
+def _check_sizes(c: AtenCall, windows: Sequence[Any], rank: int) -> None:
     """With `ceil_mode` the two can differ in the last window."""
     for window, size in zip(windows, c.shape()[-rank:], strict=True):
         if isinstance(size, int) and isinstance(window.output, int) and size != window.output:
@@ -78,7 +84,7 @@ aten("max_pool3d_with_indices")(_max_pool(3))
 
 
 def _max_pool_backward(rank: int) -> Rule:
-    def rule(c: Call, bar: Value, x: Value, *arguments: Any) -> Value:
+    def rule(c: AtenCall, bar: Value, x: Value, *arguments: Any) -> Value:
         """Each gradient at the place of its window's maximum."""
         places = arguments[-1]
         lead = [*x.shape[: x.rank - rank]]
@@ -102,7 +108,7 @@ def _average(rank: int, kernel: Any, stride: Any, padding: Any, ceil_mode: bool,
 
 def _avg_pool(rank: int) -> Rule:
     def rule(
-        c: Call,
+        c: AtenCall,
         x: Value,
         kernel: Any,
         stride: Any = (),
@@ -123,7 +129,7 @@ def _avg_pool(rank: int) -> Rule:
     return rule
 
 
-def _by_sums(c: Call, x: Value, given: dict[str, Any], counts_padding: bool, divisor: int | None) -> Value:
+def _by_sums(c: AtenCall, x: Value, given: dict[str, Any], counts_padding: bool, divisor: int | None) -> Value:
     """The sums of windows, divided; integers are rounded towards zero."""
     kernel, strides = given["kernel_shape"], given["strides"]
     rank = len(kernel)
@@ -139,7 +145,7 @@ for _rank in (1, 2, 3):
 
 @aten("avg_pool2d_backward")
 def avg_pool2d_backward(
-    c: Call,
+    c: AtenCall,
     bar: Value,
     x: Value,
     kernel: Any,
@@ -169,7 +175,7 @@ def _differ(x: Value, sizes: Sequence[Any]) -> bool:
     return is_known and any(s % n for s, n in pairs)
 
 
-def _adaptive(c: Call, x: Value, sizes: Sequence[Any]) -> tuple[int, ...] | None:
+def _adaptive(c: AtenCall, x: Value, sizes: Sequence[Any]) -> tuple[int, ...] | None:
     """The windows of a pool to given sizes; None where they all are the whole, raises where they differ."""
     spatial = x.shape[-len(sizes) :]
     if all(isinstance(size, int) and size == 1 for size in sizes):
@@ -182,7 +188,7 @@ def _adaptive(c: Call, x: Value, sizes: Sequence[Any]) -> tuple[int, ...] | None
 
 
 def _adaptive_avg_pool(rank: int) -> Rule:
-    def rule(c: Call, x: Value, output_size: Any) -> Value:
+    def rule(c: AtenCall, x: Value, output_size: Any) -> Value:
         """The mean of as many windows as are asked for."""
         if _differ(x, output_size):
             wide = c.cast(x, FLOAT32) if x.dtype.bits < 32 else x
@@ -203,7 +209,7 @@ aten("_adaptive_avg_pool3d")(_adaptive_avg_pool(3))
 
 
 def _adaptive_max_pool(rank: int) -> Rule:
-    def rule(c: Call, x: Value, output_size: Sequence[Any]) -> tuple[Value | None, ...]:
+    def rule(c: AtenCall, x: Value, output_size: Sequence[Any]) -> tuple[Value | None, ...]:
         """The maximum of as many windows as are asked for, and its place in the plane."""
         spatial, sizes = known_sizes(x.shape[-rank:]), known_sizes(output_size)
         if 0 in (*spatial, *sizes):
@@ -223,7 +229,7 @@ aten("adaptive_max_pool3d")(_adaptive_max_pool(3))
 
 
 @aten("_adaptive_avg_pool2d_backward")
-def adaptive_backward(c: Call, bar: Value, x: Value) -> Value:
+def adaptive_backward(c: AtenCall, bar: Value, x: Value) -> Value:
     """The gradient of means of as many windows as were asked for."""
     kernel = _adaptive(c, x, bar.shape[-2:])
     if kernel is None:

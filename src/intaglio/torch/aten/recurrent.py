@@ -6,7 +6,7 @@ from typing import Any
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.table import aten
 
 LSTM_MODE = 2
@@ -18,7 +18,7 @@ GATES = (0, 3, 1, 2)
 
 @aten("mkldnn_rnn_layer")
 def lstm(
-    c: Call,
+    c: AtenCall,
     x: Value,
     weight: Value,
     recurrent: Value,
@@ -50,7 +50,7 @@ def lstm(
     return b.Squeeze(y, [1]), last, last_cell, None
 
 
-def _ordered(c: Call, value: Value, size: int) -> Value:
+def _ordered(c: AtenCall, value: Value, size: int) -> Value:
     """The rows of four gates in ONNX's order."""
     parts = [c.b.Slice(value, [gate * size], [(gate + 1) * size], [0]) for gate in GATES]
     return c.b.Concat(*parts, axis=0)

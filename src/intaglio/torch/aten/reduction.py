@@ -8,7 +8,7 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import DEFAULT, Call
+from intaglio.torch.aten.call import DEFAULT, AtenCall
 from intaglio.torch.aten.table import COMPLEX, aten
 
 
@@ -24,61 +24,61 @@ def _is_none(dim: Any) -> bool:
     return isinstance(dim, (list, tuple)) and not dim
 
 
-def _reduce(c: Call, operator: str, x: Value, dim: Any, keepdim: bool) -> Value:
+def _reduce(c: AtenCall, operator: str, x: Value, dim: Any, keepdim: bool) -> Value:
     axes = c.axes(dim, x.rank)
     return getattr(c.b, operator)(x, axes, keepdims=int(keepdim)) if axes else x
 
 
 @aten("sum.dim_IntList", "sum")
-def total(c: Call, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
+def total(c: AtenCall, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
     """The sum along axes; of integers in int64."""
     return c.cast(_reduce(c, "ReduceSum", c.cast(x, opmath(c.dtype())), dim, keepdim))
 
 
 @aten("mean.dim", "mean")
-def mean(c: Call, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
+def mean(c: AtenCall, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
     """The mean along axes."""
     return c.cast(_reduce(c, "ReduceMean", c.cast(x, opmath(c.dtype())), dim, keepdim))
 
 
 @aten("prod.dim_int", "prod")
-def product(c: Call, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
+def product(c: AtenCall, x: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
     """The product along an axis; of integers in int64."""
     return c.cast(_reduce(c, "ReduceProd", c.cast(x, opmath(c.dtype())), dim, keepdim))
 
 
-def _extreme(c: Call, operator: str, x: Value, dim: Any, keepdim: bool) -> Value:
+def _extreme(c: AtenCall, operator: str, x: Value, dim: Any, keepdim: bool) -> Value:
     if x.dtype == BOOL:
         return c.cast(_reduce(c, operator, c.cast(x, INT32), dim, keepdim), BOOL)
     return _reduce(c, operator, x, dim, keepdim)
 
 
 @aten("amax")
-def amax(c: Call, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
+def amax(c: AtenCall, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
     """The maximum along axes."""
     return _extreme(c, "ReduceMax", x, dim, keepdim)
 
 
 @aten("amin")
-def amin(c: Call, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
+def amin(c: AtenCall, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
     """The minimum along axes."""
     return _extreme(c, "ReduceMin", x, dim, keepdim)
 
 
 @aten("max")
-def max_all(c: Call, x: Value) -> Value:
+def max_all(c: AtenCall, x: Value) -> Value:
     """The maximum of all elements."""
     return _extreme(c, "ReduceMax", x, None, False)
 
 
 @aten("min")
-def min_all(c: Call, x: Value) -> Value:
+def min_all(c: AtenCall, x: Value) -> Value:
     """The minimum of all elements."""
     return _extreme(c, "ReduceMin", x, None, False)
 
 
 @aten("any", "any.dim", "any.dims")
-def any_true(c: Call, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+def any_true(c: AtenCall, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
     """Whether one element along axes is not zero; of no elements none is."""
     if _is_none(dim):
         return c.cast(c.to_bool(x))
@@ -87,7 +87,7 @@ def any_true(c: Call, x: Value, dim: Any = None, keepdim: bool = False) -> Value
 
 
 @aten("all", "all.dim", "all.dims")
-def all_true(c: Call, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+def all_true(c: AtenCall, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
     """Whether no element along axes is zero."""
     if _is_none(dim):
         return c.cast(c.to_bool(x))
@@ -95,7 +95,7 @@ def all_true(c: Call, x: Value, dim: Any = None, keepdim: bool = False) -> Value
     return c.cast(c.b.Greater(least, c.number(0, INT32)))
 
 
-def _arg_extreme(c: Call, operator: str, x: Value, dim: int | None, keepdim: bool) -> Value:
+def _arg_extreme(c: AtenCall, operator: str, x: Value, dim: int | None, keepdim: bool) -> Value:
     """The index of the extreme; NaN counts as more extreme than all numbers, as in PyTorch."""
     if x.rank == 0:
         return c.full((), 0, INT64)
@@ -106,7 +106,7 @@ def _arg_extreme(c: Call, operator: str, x: Value, dim: int | None, keepdim: boo
     return arg_extreme(c, operator, x, c.axis(dim, x.rank), keepdim)
 
 
-def arg_extreme(c: Call, operator: str, x: Value, axis: int, keepdim: bool = True) -> Value:
+def arg_extreme(c: AtenCall, operator: str, x: Value, axis: int, keepdim: bool = True) -> Value:
     """The index of the extreme along an axis; that of the first NaN where there is one."""
     b = c.b
     if x.dtype.is_float:
@@ -120,32 +120,32 @@ def arg_extreme(c: Call, operator: str, x: Value, axis: int, keepdim: bool = Tru
 
 
 @aten("argmax")
-def argmax(c: Call, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+def argmax(c: AtenCall, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     """Where the maximum is."""
     return _arg_extreme(c, "ArgMax", x, dim, keepdim)
 
 
 @aten("argmin")
-def argmin(c: Call, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+def argmin(c: AtenCall, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     """Where the minimum is."""
     return _arg_extreme(c, "ArgMin", x, dim, keepdim)
 
 
 @aten("max.dim")
-def max_dim(c: Call, x: Value, dim: int, keepdim: bool = False) -> tuple[Value | None, ...]:
+def max_dim(c: AtenCall, x: Value, dim: int, keepdim: bool = False) -> tuple[Value | None, ...]:
     """The maximum along an axis, and where it is."""
     index = _arg_extreme(c, "ArgMax", x, dim, keepdim) if c.is_wanted(1) else None
     return _extreme(c, "ReduceMax", x, dim, keepdim), index
 
 
 @aten("min.dim")
-def min_dim(c: Call, x: Value, dim: int, keepdim: bool = False) -> tuple[Value | None, ...]:
+def min_dim(c: AtenCall, x: Value, dim: int, keepdim: bool = False) -> tuple[Value | None, ...]:
     """The minimum along an axis, and where it is."""
     index = _arg_extreme(c, "ArgMin", x, dim, keepdim) if c.is_wanted(1) else None
     return _extreme(c, "ReduceMin", x, dim, keepdim), index
 
 
-def _variance(c: Call, x: Value, dim: Any, correction: float, keepdim: bool) -> tuple[Value, Value]:
+def _variance(c: AtenCall, x: Value, dim: Any, correction: float, keepdim: bool) -> tuple[Value, Value]:
     """The variance from deviations, and the mean; both keep their axes."""
     b = c.b
     axes = c.axes(dim, x.rank)
@@ -164,14 +164,16 @@ def _variance(c: Call, x: Value, dim: Any, correction: float, keepdim: bool) -> 
 
 
 @aten("var.correction", "var.dim")
-def var(c: Call, x: Value, dim: Any = None, *, correction: Any = 1, keepdim: bool = False) -> Value:
+def var(c: AtenCall, x: Value, dim: Any = None, *, correction: Any = 1, keepdim: bool = False) -> Value:
     """The variance along axes."""
     wide = c.cast(x, opmath(x.dtype))
     return c.cast(_variance(c, wide, dim, 1 if correction is None else correction, keepdim)[0])
 
 
 @aten("var_mean.correction")
-def var_mean(c: Call, x: Value, dim: Any = None, *, correction: Any = 1, keepdim: bool = False) -> tuple[Value, ...]:
+def var_mean(
+    c: AtenCall, x: Value, dim: Any = None, *, correction: Any = 1, keepdim: bool = False
+) -> tuple[Value, ...]:
     """The variance and the mean along axes."""
     wide = c.cast(x, opmath(x.dtype))
     found, mean = _variance(c, wide, dim, 1 if correction is None else correction, keepdim)
@@ -179,14 +181,14 @@ def var_mean(c: Call, x: Value, dim: Any = None, *, correction: Any = 1, keepdim
 
 
 @aten("cumsum")
-def cumsum(c: Call, x: Value, dim: int, *, dtype: Any = None) -> Value:
+def cumsum(c: AtenCall, x: Value, dim: int, *, dtype: Any = None) -> Value:
     """Running sums along an axis."""
     wide = c.cast(x, opmath(c.dtype()))
     return c.cast(c.b.CumSum(wide, c.number(c.axis(dim, x.rank), INT64)) if x.rank else wide)
 
 
 @aten("cumprod")
-def cumprod(c: Call, x: Value, dim: int, *, dtype: Any = None) -> Value:
+def cumprod(c: AtenCall, x: Value, dim: int, *, dtype: Any = None) -> Value:
     """Running products along an axis, in double precision as in eager: they may leave the range on their way."""
     kind = opmath(c.dtype())
     wide = c.cast(x, FLOAT64 if kind.is_float else kind)
@@ -194,21 +196,21 @@ def cumprod(c: Call, x: Value, dim: int, *, dtype: Any = None) -> Value:
 
 
 @aten("_softmax")
-def softmax(c: Call, x: Value, dim: int, half_to_float: bool) -> Value:
+def softmax(c: AtenCall, x: Value, dim: int, half_to_float: bool) -> Value:
     """exp(x), divided by its sum along an axis."""
     wide = c.cast(x, opmath(x.dtype))
     return c.cast(c.b.Softmax(wide, axis=c.axis(dim, x.rank)) if x.rank else c.full((), 1, wide.dtype))
 
 
 @aten("_log_softmax")
-def log_softmax(c: Call, x: Value, dim: int, half_to_float: bool) -> Value:
+def log_softmax(c: AtenCall, x: Value, dim: int, half_to_float: bool) -> Value:
     """The logarithm of the softmax."""
     wide = c.cast(x, opmath(x.dtype))
     return c.cast(c.b.LogSoftmax(wide, axis=c.axis(dim, x.rank)) if x.rank else c.full((), 0, wide.dtype))
 
 
 @aten("logsumexp")
-def logsumexp(c: Call, x: Value, dim: Any, keepdim: bool = False) -> Value:
+def logsumexp(c: AtenCall, x: Value, dim: Any, keepdim: bool = False) -> Value:
     """log(sum(exp(x))) along axes."""
     (wide,) = c.promoted(x, kind=DEFAULT)
     if not wide.dtype.is_float:

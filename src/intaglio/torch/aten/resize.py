@@ -11,7 +11,7 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import FLOAT32
 from intaglio.ir.graph import Value
 from intaglio.ops.resize import Resize
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.table import Rule, aten
 
 
@@ -29,7 +29,7 @@ def _linear(rank: int, align_corners: bool, mode: str) -> Resize:
     return Resize(mode=mode, coordinate_transformation_mode=transformation, axes=tuple(range(2, 2 + rank)))
 
 
-def _resized(c: Call, op: Resize, x: Value, rank: int, factors: Sequence[Any] | None) -> Value:
+def _resized(c: AtenCall, op: Resize, x: Value, rank: int, factors: Sequence[Any] | None) -> Value:
     """The image by a Resize to the sizes that PyTorch has worked out, with factors where those were given."""
     sizes = c.shape()[-rank:]
     wide = c.cast(x, FLOAT32) if x.dtype.is_float and x.dtype.bits < 32 else x
@@ -39,7 +39,7 @@ def _resized(c: Call, op: Resize, x: Value, rank: int, factors: Sequence[Any] | 
 
 
 def _operands(
-    c: Call, x: Value, sizes: Sequence[Any], rank: int, factors: Sequence[Any] | None, op: Resize
+    c: AtenCall, x: Value, sizes: Sequence[Any], rank: int, factors: Sequence[Any] | None, op: Resize
 ) -> list[Value | None]:
     is_given = factors is not None and all(isinstance(factor, (int, float)) for factor in factors)
     if is_given and factors is not None and op.coordinate_transformation_mode != "align_corners":
@@ -51,7 +51,7 @@ def _operands(
 
 
 def _nearest_rule(rank: int, has_list: bool) -> Rule:
-    def rule(c: Call, x: Value, output_size: Any, *scales: Any) -> Value:
+    def rule(c: AtenCall, x: Value, output_size: Any, *scales: Any) -> Value:
         """The nearest pixel."""
         factors = _factors(scales[0] if has_list and scales else scales)
         return _resized(c, _nearest(rank), x, rank, factors)
@@ -64,7 +64,7 @@ def _factors(scales: Any) -> Sequence[Any] | None:
 
 
 def _linear_rule(rank: int, has_list: bool, mode: str) -> Rule:
-    def rule(c: Call, x: Value, output_size: Any, align_corners: bool, *scales: Any) -> Value:
+    def rule(c: AtenCall, x: Value, output_size: Any, align_corners: bool, *scales: Any) -> Value:
         """Pixels interpolated."""
         factors = _factors(scales[0] if has_list and scales else scales)
         return _resized(c, _linear(rank, align_corners, mode), x, rank, factors)
@@ -81,7 +81,9 @@ aten("upsample_bicubic2d.vec")(_linear_rule(2, True, "cubic"))
 aten("upsample_bicubic2d")(_linear_rule(2, False, "cubic"))
 
 
-def _backward(c: Call, op: Resize, bar: Value, input_size: Sequence[Any], rank: int, scales: Sequence[Any]) -> Value:
+def _backward(
+    c: AtenCall, op: Resize, bar: Value, input_size: Sequence[Any], rank: int, scales: Sequence[Any]
+) -> Value:
     factors = _factors(scales)
     wide = c.cast(bar, FLOAT32) if bar.dtype.bits < 32 else bar
     like = c.full(input_size, 0, wide.dtype)
@@ -92,7 +94,7 @@ def _backward(c: Call, op: Resize, bar: Value, input_size: Sequence[Any], rank: 
 
 
 def _nearest_backward(rank: int) -> Rule:
-    def rule(c: Call, bar: Value, output_size: Any, input_size: Any, *scales: Any) -> Value:
+    def rule(c: AtenCall, bar: Value, output_size: Any, input_size: Any, *scales: Any) -> Value:
         """The gradient of the nearest pixels."""
         return _backward(c, _nearest(rank), bar, input_size, rank, scales)
 
@@ -100,7 +102,7 @@ def _nearest_backward(rank: int) -> Rule:
 
 
 def _linear_backward(rank: int, mode: str) -> Rule:
-    def rule(c: Call, bar: Value, output_size: Any, input_size: Any, align_corners: bool, *scales: Any) -> Value:
+    def rule(c: AtenCall, bar: Value, output_size: Any, input_size: Any, align_corners: bool, *scales: Any) -> Value:
         """The gradient of interpolated pixels."""
         return _backward(c, _linear(rank, align_corners, mode), bar, input_size, rank, scales)
 
@@ -114,7 +116,7 @@ aten("upsample_bicubic2d_backward")(_linear_backward(2, "cubic"))
 
 
 @aten("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(c: Call, x: Value, grid: Value, mode: int, padding: int, align_corners: bool) -> Value:
+def grid_sampler(c: AtenCall, x: Value, grid: Value, mode: int, padding: int, align_corners: bool) -> Value:
     """An image sampled at given points."""
     if not x.dtype.is_float or x.dtype.bits < 32:
         raise UnsupportedError(f"images of {x.dtype}")

@@ -10,14 +10,14 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, INT32, INT64, DType
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.pointwise import floor_quotient
 from intaglio.torch.aten.table import aten
 
 _OPERATORS = {"sum": "add", "add": "add", "mean": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
 
 
-def _aligned(c: Call, x: Value, dim: int, index: Value, source: Value) -> tuple[int, Value, Value, Value]:
+def _aligned(c: AtenCall, x: Value, dim: int, index: Value, source: Value) -> tuple[int, Value, Value, Value]:
     """The axis, and tensors of one rank of at least one; the source has the sizes of the index."""
     if not x.rank or not index.rank:
         x, index, source = (c.b.Reshape(value, [-1]) for value in (x, index, source))
@@ -27,12 +27,14 @@ def _aligned(c: Call, x: Value, dim: int, index: Value, source: Value) -> tuple[
     return axis, x, c.counted_from_front(index, x.shape[axis]), source
 
 
-def _scatter(c: Call, x: Value, dim: int, index: Value, source: Value) -> Value:
+def _scatter(c: AtenCall, x: Value, dim: int, index: Value, source: Value) -> Value:
     axis, data, places, updates = _aligned(c, x, dim, index, c.cast(source, x.dtype))
     return c.reshape(c.b.ScatterElements(data, places, updates, axis=axis), x.shape)
 
 
-def _combine(c: Call, x: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool = True) -> Value:
+def _combine(
+    c: AtenCall, x: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool = True
+) -> Value:
     """Elements combined at indices, with those that stand there or without."""
     wide = INT32 if x.dtype == BOOL else x.dtype
     axis, data, places, updates = _aligned(c, x, dim, index, c.cast(source, wide))
@@ -56,57 +58,57 @@ def _neutral(reduce: str, dtype: DType) -> float:
     return int(_OPERATORS[reduce] == "mul")
 
 
-def _counts(c: Call, data: Value, places: Value, axis: int, start: int) -> Value:
+def _counts(c: AtenCall, data: Value, places: Value, axis: int, start: int) -> Value:
     """How many elements come to each place."""
     ones = c.full(places.shape, 1, INT32)
     return c.b.ScatterElements(c.full(data.shape, start, INT32), places, ones, axis=axis, reduction="add")
 
 
-def _mean(c: Call, total: Value, counts: Value) -> Value:
+def _mean(c: AtenCall, total: Value, counts: Value) -> Value:
     """Sums divided by counts; whole numbers are rounded down."""
     divisor = c.cast(c.b.Max(counts, c.number(1, INT32)), total.dtype)
     return c.b.Div(total, divisor) if total.dtype.is_float else floor_quotient(c, total, divisor)
 
 
 @aten("scatter.src")
-def scatter(c: Call, x: Value, dim: int, index: Value, source: Value) -> Value:
+def scatter(c: AtenCall, x: Value, dim: int, index: Value, source: Value) -> Value:
     """Elements written to indices."""
     return _scatter(c, x, dim, index, source)
 
 
 @aten("scatter.value")
-def scatter_value(c: Call, x: Value, dim: int, index: Value, value: Any) -> Value:
+def scatter_value(c: AtenCall, x: Value, dim: int, index: Value, value: Any) -> Value:
     """One number written to indices."""
     return _scatter(c, x, dim, index, c.full(index.shape, value, x.dtype))
 
 
 @aten("scatter_add")
-def scatter_add(c: Call, x: Value, dim: int, index: Value, source: Value) -> Value:
+def scatter_add(c: AtenCall, x: Value, dim: int, index: Value, source: Value) -> Value:
     """Elements added at indices."""
     return _combine(c, x, dim, index, source, "sum")
 
 
 @aten("scatter_reduce.two")
 def scatter_reduce(
-    c: Call, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
+    c: AtenCall, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
     """Elements combined at indices."""
     return _combine(c, x, dim, index, source, reduce, include_self)
 
 
 @aten("scatter.reduce")
-def scatter_with(c: Call, x: Value, dim: int, index: Value, source: Value, *, reduce: str) -> Value:
+def scatter_with(c: AtenCall, x: Value, dim: int, index: Value, source: Value, *, reduce: str) -> Value:
     """Elements added or multiplied at indices."""
     return _combine(c, x, dim, index, source, reduce)
 
 
 @aten("scatter.value_reduce")
-def scatter_value_with(c: Call, x: Value, dim: int, index: Value, value: Any, *, reduce: str) -> Value:
+def scatter_value_with(c: AtenCall, x: Value, dim: int, index: Value, value: Any, *, reduce: str) -> Value:
     """One number added or multiplied at indices."""
     return _combine(c, x, dim, index, c.full(index.shape, value, x.dtype), reduce)
 
 
-def _slices(c: Call, x: Value, dim: int, index: Value, source: Value) -> tuple[Value, int, Value, Value]:
+def _slices(c: AtenCall, x: Value, dim: int, index: Value, source: Value) -> tuple[Value, int, Value, Value]:
     """The tensor, the axis, the index of each element of the source, and the source; one number counts as a vector."""
     if not x.rank:
         x = c.b.Reshape(x, [1])
@@ -118,7 +120,7 @@ def _slices(c: Call, x: Value, dim: int, index: Value, source: Value) -> tuple[V
 
 
 @aten("index_add")
-def index_add(c: Call, x: Value, dim: int, index: Value, source: Value, *, alpha: Any = 1) -> Value:
+def index_add(c: AtenCall, x: Value, dim: int, index: Value, source: Value, *, alpha: Any = 1) -> Value:
     """Slices added at indices of an axis."""
     data, axis, places, updates = _slices(c, x, dim, index, source)
     if alpha != 1:
@@ -129,7 +131,7 @@ def index_add(c: Call, x: Value, dim: int, index: Value, source: Value, *, alpha
 
 @aten("index_reduce")
 def index_reduce(
-    c: Call, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
+    c: AtenCall, x: Value, dim: int, index: Value, source: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
     """Slices combined at indices of an axis."""
     data, axis, places, updates = _slices(c, x, dim, index, source)
@@ -137,14 +139,14 @@ def index_reduce(
 
 
 @aten("index_copy")
-def index_copy(c: Call, x: Value, dim: int, index: Value, source: Value) -> Value:
+def index_copy(c: AtenCall, x: Value, dim: int, index: Value, source: Value) -> Value:
     """Slices written to indices of an axis."""
     data, axis, places, updates = _slices(c, x, dim, index, source)
     return c.reshape(_scatter(c, data, axis, places, updates), x.shape)
 
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
-def index_fill(c: Call, x: Value, dim: int, index: Value, value: Any) -> Value:
+def index_fill(c: AtenCall, x: Value, dim: int, index: Value, value: Any) -> Value:
     """One number written to indices of an axis, which may count from the end."""
     data = x if x.rank else c.b.Reshape(x, [1])
     axis = c.axis(dim, data.rank)
@@ -154,14 +156,14 @@ def index_fill(c: Call, x: Value, dim: int, index: Value, value: Any) -> Value:
     return index_copy(c, x, dim, places, source)
 
 
-def _from_start(c: Call, places: Value, size: Dim) -> Value:
+def _from_start(c: AtenCall, places: Value, size: Dim) -> Value:
     """Indices that may count from the end, counted from the start."""
     moved = c.b.Add(places, c.operand(size, places.dtype))
     return c.b.Where(c.b.Less(places, c.number(0, places.dtype)), moved, places)
 
 
 @aten("put")
-def put(c: Call, x: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
+def put(c: AtenCall, x: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
     """Elements written to or added at places of the flattened tensor."""
     data, places, updates = (c.b.Reshape(value, [-1]) for value in (x, index, source))
     places = _from_start(c, places, data.shape[0])
@@ -170,7 +172,7 @@ def put(c: Call, x: Value, index: Value, source: Value, accumulate: bool = False
 
 
 @aten("masked_scatter")
-def masked_scatter(c: Call, x: Value, mask: Value, source: Value) -> Value:
+def masked_scatter(c: AtenCall, x: Value, mask: Value, source: Value) -> Value:
     """The elements of the source, one after the other, where a mask is true."""
     b = c.b
     if 0 in source.shape:

@@ -8,7 +8,7 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir import dim as dims
 from intaglio.ir.dtype import BOOL, INT32, INT64
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.reduction import opmath
 from intaglio.torch.aten.table import Rule, aten
 
@@ -17,13 +17,13 @@ LONGEST = {"mode": 256, "search": 1024}
 
 
 @aten("topk")
-def topk(c: Call, x: Value, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Value, ...]:
+def topk(c: AtenCall, x: Value, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Value, ...]:
     """The largest or smallest elements along an axis, and where they are."""
     return _top(c, x, k, dim, largest)
 
 
 @aten("sort", "sort.stable")
-def sort(c: Call, x: Value, *arguments: Any, **named: Any) -> tuple[Value, ...]:
+def sort(c: AtenCall, x: Value, *arguments: Any, **named: Any) -> tuple[Value, ...]:
     """The elements along an axis in order, and where they were; equal ones stay in order."""
     given: list[Any] = list(arguments)
     if given and (given[0] is None or isinstance(given[0], bool)) and "stable" not in named and len(given) > 1:
@@ -33,11 +33,11 @@ def sort(c: Call, x: Value, *arguments: Any, **named: Any) -> tuple[Value, ...]:
     return _sorted(c, x, dim, descending)
 
 
-def _sorted(c: Call, x: Value, dim: int, descending: bool = False) -> tuple[Value, ...]:
+def _sorted(c: AtenCall, x: Value, dim: int, descending: bool = False) -> tuple[Value, ...]:
     return _top(c, x, x.shape[c.axis(dim, x.rank)] if x.rank else 1, dim, descending)
 
 
-def _top(c: Call, x: Value, k: Any, dim: int, largest: bool) -> tuple[Value, ...]:
+def _top(c: AtenCall, x: Value, k: Any, dim: int, largest: bool) -> tuple[Value, ...]:
     """Truth values are ordered as numbers, and narrow numbers in single precision, which holds them all."""
     if not x.rank:
         return x, c.full((), 0, INT64)
@@ -47,13 +47,13 @@ def _top(c: Call, x: Value, k: Any, dim: int, largest: bool) -> tuple[Value, ...
     return c.cast(values, x.dtype), places
 
 
-def _at(c: Call, pair: tuple[Value, ...], place: Value, axis: int, keepdim: bool) -> tuple[Value, ...]:
+def _at(c: AtenCall, pair: tuple[Value, ...], place: Value, axis: int, keepdim: bool) -> tuple[Value, ...]:
     """The elements of sorted lines at one place of each, and where they were."""
     found = [c.b.GatherElements(value, place, axis=axis) for value in pair]
     return tuple(found if keepdim else [c.b.Squeeze(value, [axis]) for value in found])
 
 
-def _line(c: Call, x: Value, dim: int) -> tuple[int, int]:
+def _line(c: AtenCall, x: Value, dim: int) -> tuple[int, int]:
     """An axis and its size, which must be known and not zero."""
     axis = c.axis(dim, x.rank)
     size = x.shape[axis]
@@ -62,7 +62,7 @@ def _line(c: Call, x: Value, dim: int) -> tuple[int, int]:
     return axis, size
 
 
-def _median(c: Call, x: Value, dim: int, keepdim: bool, ignores_nan: bool) -> tuple[Value, ...]:
+def _median(c: AtenCall, x: Value, dim: int, keepdim: bool, ignores_nan: bool) -> tuple[Value, ...]:
     """The lower one of the two in the middle; NaN where one is NaN, or of the elements that are not."""
     if not x.rank:
         return x, c.full((), 0, INT64)
@@ -80,11 +80,11 @@ def _median(c: Call, x: Value, dim: int, keepdim: bool, ignores_nan: bool) -> tu
 
 
 def _median_rules(name: str, ignores_nan: bool) -> None:
-    def along(c: Call, x: Value, dim: int, keepdim: bool = False) -> tuple[Value, ...]:
+    def along(c: AtenCall, x: Value, dim: int, keepdim: bool = False) -> tuple[Value, ...]:
         """The median along an axis, and where it is."""
         return _median(c, x, dim, keepdim, ignores_nan)
 
-    def of_all(c: Call, x: Value) -> Value:
+    def of_all(c: AtenCall, x: Value) -> Value:
         """The median of all elements."""
         if 0 in x.shape and x.dtype.is_float:
             return c.full((), float("nan"), x.dtype)
@@ -99,7 +99,7 @@ _median_rules("nanmedian", True)
 
 
 @aten("kthvalue")
-def kthvalue(c: Call, x: Value, k: Any, dim: int = -1, keepdim: bool = False) -> tuple[Value, ...]:
+def kthvalue(c: AtenCall, x: Value, k: Any, dim: int = -1, keepdim: bool = False) -> tuple[Value, ...]:
     """The k-th smallest element along an axis, and where it is."""
     if not x.rank:
         return x, c.full((), 0, INT64)
@@ -109,7 +109,7 @@ def kthvalue(c: Call, x: Value, k: Any, dim: int = -1, keepdim: bool = False) ->
 
 
 @aten("mode")
-def mode(c: Call, x: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, ...]:
+def mode(c: AtenCall, x: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, ...]:
     """The most frequent element along an axis, the smallest of several, and where it is."""
     if not x.rank:
         return x, c.full((), 0, INT64)
@@ -125,7 +125,7 @@ def mode(c: Call, x: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value
 
 @aten("searchsorted.Tensor", "searchsorted.Scalar")
 def searchsorted(
-    c: Call,
+    c: AtenCall,
     line: Value,
     x: Any,
     *,
@@ -150,7 +150,7 @@ def searchsorted(
 
 
 def _running(operator: str) -> Rule:
-    def rule(c: Call, x: Value, dim: int) -> tuple[Value, ...]:
+    def rule(c: AtenCall, x: Value, dim: int) -> tuple[Value, ...]:
         """The extreme up to each element, and where the last of it is; NaN from the first one on."""
         if not x.rank:
             return x, c.full((), 0, INT64)
@@ -170,14 +170,14 @@ def _running(operator: str) -> Rule:
     return rule
 
 
-def _parts(c: Call, x: Value, axis: int, step: int) -> tuple[Value, Value, Value]:
+def _parts(c: AtenCall, x: Value, axis: int, step: int) -> tuple[Value, Value, Value]:
     """The first elements, all but the last ones, and all but the first ones."""
     size = x.shape[axis]
     cut = lambda first, last: c.b.Slice(x, c.vector([first]), c.vector([last]), [axis])  # noqa: E731
     return cut(0, step), cut(0, size - step), cut(step, size)
 
 
-def _further(c: Call, operator: str, values: Value, places: Value, axis: int, step: int) -> tuple[Value, Value]:
+def _further(c: AtenCall, operator: str, values: Value, places: Value, axis: int, step: int) -> tuple[Value, Value]:
     """The extremes of twice as many elements."""
     b = c.b
     (head, before, here), (head_place, before_place, here_place) = (
@@ -195,7 +195,7 @@ aten("cummin")(_running("LessOrEqual"))
 
 
 @aten("logcumsumexp")
-def logcumsumexp(c: Call, x: Value, dim: int) -> Value:
+def logcumsumexp(c: AtenCall, x: Value, dim: int) -> Value:
     """The logarithm of the running sum of exp(x)."""
     if not x.rank:
         return x
@@ -212,7 +212,7 @@ def logcumsumexp(c: Call, x: Value, dim: int) -> Value:
     return c.cast(total)
 
 
-def _runs(c: Call, line: Value) -> tuple[Value, Value]:
+def _runs(c: AtenCall, line: Value) -> tuple[Value, Value]:
     """Where elements of a vector differ from the one before, and those places."""
     b = c.b
     before = b.Concat(b.Slice(line, [0], [1], [0]), b.Slice(line, [0], [-1], [0]), axis=0)
@@ -223,7 +223,7 @@ def _runs(c: Call, line: Value) -> tuple[Value, Value]:
 
 
 def _numbers_and_counts(
-    c: Call, x: Value, line: Value, order: Value | None, has_inverse: bool, has_counts: bool
+    c: AtenCall, x: Value, line: Value, order: Value | None, has_inverse: bool, has_counts: bool
 ) -> tuple[Value | None, ...]:
     """The elements of a vector that differ from those before, each element's number among them, and their counts."""
     b = c.b
@@ -241,7 +241,7 @@ def _numbers_and_counts(
 
 @aten("_unique2")
 def unique(
-    c: Call, x: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+    c: AtenCall, x: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Value | None, ...]:
     """The different elements in order; every NaN is one of its own."""
     line, order = _sorted(c, c.b.Reshape(x, [-1]), 0)
@@ -250,7 +250,7 @@ def unique(
 
 @aten("unique_consecutive")
 def unique_consecutive(
-    c: Call, x: Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    c: AtenCall, x: Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[Value | None, ...]:
     """The elements that differ from those before them."""
     if dim is not None and x.rank != 1:

@@ -11,7 +11,7 @@ from intaglio.ir.dtype import BOOL, FLOAT64, INT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.control import Loop
-from intaglio.torch.aten.call import TO_FLOAT, Call
+from intaglio.torch.aten.call import TO_FLOAT, AtenCall
 from intaglio.torch.aten.table import aten
 
 INF, NAN = math.inf, math.nan
@@ -47,7 +47,7 @@ def _double(*names: str) -> Callable[[Callable[[_Double, Value], Value]], Any]:
     """Enter a function of one number in double precision."""
 
     def enter(function: Callable[[_Double, Value], Value]) -> Any:
-        def rule(c: Call, x: Value) -> Value:
+        def rule(c: AtenCall, x: Value) -> Value:
             (value,) = c.promoted(x, kind=TO_FLOAT)
             return c.cast(function(_Double(c.b), c.cast(value, FLOAT64)))
 
@@ -169,14 +169,14 @@ def _first_terms(d: _Double, x: Value, q: Value) -> tuple[Value, Value]:
 
 
 @aten("special_zeta", "special_zeta.other_scalar", "special_zeta.self_scalar")
-def zeta(c: Call, x: Any, q: Any) -> Value:
+def zeta(c: AtenCall, x: Any, q: Any) -> Value:
     """Hurwitz's zeta function."""
     left, right = (c.expand(c.cast(value, FLOAT64), c.shape()) for value in c.promoted(x, q, kind=TO_FLOAT))
     return c.cast(_zeta(_Double(c.b), left, right))
 
 
 @aten("polygamma")
-def polygamma(c: Call, n: int, x: Value) -> Value:
+def polygamma(c: AtenCall, n: int, x: Value) -> Value:
     """The n-th derivative of digamma."""
     (value,) = c.promoted(x, kind=TO_FLOAT)
     wide, d = c.cast(value, FLOAT64), _Double(c.b)
@@ -188,7 +188,7 @@ def polygamma(c: Call, n: int, x: Value) -> Value:
     return c.cast(_zeta(d, wide * 0 + (n + 1), wide) * factor)
 
 
-def _trigamma(c: Call, d: _Double, x: Value, wide: Value) -> Value:
+def _trigamma(c: AtenCall, d: _Double, x: Value, wide: Value) -> Value:
     """The derivative of digamma, left of 1/2 by reflection, with the sine of what PyTorch rounds."""
     b = c.b
     is_left = d.less(wide, 0.5)

@@ -9,7 +9,7 @@ import numpy as np
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.movement import permute
 from intaglio.torch.aten.table import aten
 
@@ -22,7 +22,7 @@ def _numbers(*sizes: Any) -> None:
         raise UnsupportedError("strides of open sizes")
 
 
-def _order(c: Call, x: Value) -> list[int]:
+def _order(c: AtenCall, x: Value) -> list[int]:
     """The axes in the order in which the tensor lies in memory; raises where it has gaps."""
     fake = c.fake(x)
     _numbers(*fake.shape, *fake.stride(), fake.storage_offset())
@@ -32,7 +32,7 @@ def _order(c: Call, x: Value) -> list[int]:
     return order
 
 
-def _places(c: Call, x: Value, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any) -> Any:
+def _places(c: AtenCall, x: Value, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any) -> Any:
     """Where the elements are, counted from the first of the tensor."""
     begin = c.fake(x).storage_offset()
     first = begin if storage_offset is None else storage_offset
@@ -50,7 +50,7 @@ def _places(c: Call, x: Value, size: Sequence[Any], stride: Sequence[Any], stora
 
 
 @aten("as_strided", "as_strided_copy")
-def as_strided(c: Call, x: Value, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None) -> Value:
+def as_strided(c: AtenCall, x: Value, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None) -> Value:
     """The elements at given steps in memory."""
     flat = c.b.Reshape(permute(c, x, _order(c, x)), [-1])
     return c.b.Gather(flat, c.b.constant(_places(c, x, size, stride, storage_offset)), axis=0)
@@ -58,7 +58,7 @@ def as_strided(c: Call, x: Value, size: Sequence[Any], stride: Sequence[Any], st
 
 @aten("as_strided_scatter")
 def as_strided_scatter(
-    c: Call, x: Value, source: Value, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
+    c: AtenCall, x: Value, source: Value, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
 ) -> Value:
     """The tensor with elements at given steps in memory replaced."""
     order = _order(c, x)
@@ -67,7 +67,7 @@ def as_strided_scatter(
     return permute(c, written, sorted(range(x.rank), key=lambda axis: order[axis]))
 
 
-def _replaced(c: Call, x: Value, places: Any, source: Value) -> Value:
+def _replaced(c: AtenCall, x: Value, places: Any, source: Value) -> Value:
     """The tensor with elements at places of the flattened tensor replaced."""
     updates = c.b.Reshape(c.cast(source, x.dtype), [-1])
     flat = c.b.ScatterElements(c.b.Reshape(x, [-1]), c.b.constant(places.reshape(-1)), updates, axis=0)
@@ -75,7 +75,7 @@ def _replaced(c: Call, x: Value, places: Any, source: Value) -> Value:
 
 
 @aten("diagonal_scatter")
-def diagonal_scatter(c: Call, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+def diagonal_scatter(c: AtenCall, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """The tensor with the diagonal of two axes replaced."""
     sizes = [size for size in x.shape if isinstance(size, int)]
     if len(sizes) != x.rank or int(np.prod(sizes)) > MOST:

@@ -10,9 +10,9 @@ Rule: TypeAlias = Callable[..., Any]
 TABLE: dict[str, Rule] = {}
 """The function for each ATen operator, by its full name: `aten.add.Tensor`.
 
-It is called with a `Call` and the operator's arguments: tensors are values, sizes are dimensions. It gives a value, a
-tuple where the operator has several results (None for what nobody reads), and raises UnsupportedError with the reason
-where it cannot.
+It is called with an `AtenCall` and the operator's arguments: tensors are values, sizes are dimensions. It returns a
+value, or a tuple where the operator has several results (None for what nobody reads), and raises UnsupportedError with
+the reason where it cannot.
 """
 
 COMPLEX = "complex numbers are left to PyTorch"

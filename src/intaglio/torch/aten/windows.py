@@ -11,7 +11,7 @@ import numpy as np
 from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
-from intaglio.torch.aten.call import Call
+from intaglio.torch.aten.call import AtenCall
 
 MOST_TAPS = 128
 """Windows of more elements are not written as slices."""
@@ -25,7 +25,7 @@ def known_sizes(sizes: Sequence[Any]) -> list[int]:
 
 
 def taps(
-    c: Call,
+    c: AtenCall,
     x: Value,
     kernel: Sequence[int],
     stride: Sequence[int],
@@ -52,7 +52,7 @@ def taps(
 
 
 def window_sums(
-    c: Call, x: Value, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], outputs: Sequence[int]
+    c: AtenCall, x: Value, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], outputs: Sequence[int]
 ) -> Value:
     """The sum of each window."""
     values = [value for _, value in taps(c, x, kernel, stride, padding, [1] * len(kernel), outputs)]
@@ -83,7 +83,7 @@ def window_counts(
 
 
 def convolve(
-    c: Call, x: Value, w: Value, stride: Any, padding: Any, dilation: Any, groups: int, outputs: Sequence[int]
+    c: AtenCall, x: Value, w: Value, stride: Any, padding: Any, dilation: Any, groups: int, outputs: Sequence[int]
 ) -> Value:
     """A convolution of any numbers: for each place in the window a product of matrices."""
     b, (batch, channels), (features, depth, *kernel) = c.b, x.shape[:2], known_sizes(w.shape)
@@ -98,7 +98,7 @@ def convolve(
     return c.reshape(total, [batch, features, *outputs])
 
 
-def spread(c: Call, x: Value, stride: Sequence[int]) -> Value:
+def spread(c: AtenCall, x: Value, stride: Sequence[int]) -> Value:
     """The tensor with zeros between its elements."""
     for axis, step in enumerate(stride, 2):
         if step == 1:
@@ -117,7 +117,7 @@ def adaptive_bounds(size: int, count: int) -> list[tuple[int, int]]:
     return [(place * size // count, -(-(place + 1) * size // count)) for place in range(count)]
 
 
-def adaptive_means(c: Call, x: Value, sizes: Sequence[int]) -> Value:
+def adaptive_means(c: AtenCall, x: Value, sizes: Sequence[int]) -> Value:
     """The means of windows that differ in size, one axis after the other."""
     b = c.b
     for axis, count in enumerate(sizes, x.rank - len(sizes)):
@@ -146,14 +146,14 @@ def adaptive_places(spatial: Sequence[int], sizes: Sequence[int]) -> Any:
     return np.stack([np.concatenate([row, np.full(longest - len(row), row[0])]) for row in rows])
 
 
-def gathered_plane(c: Call, x: Value, places: Any, rank: int) -> Value:
+def gathered_plane(c: AtenCall, x: Value, places: Any, rank: int) -> Value:
     """The elements at places of flattened planes, in two new axes: windows, and what is in them."""
     lead = x.shape[: x.rank - rank]
     flat = c.reshape(x, [*lead, int(np.prod(known_sizes(x.shape[x.rank - rank :])))])
     return c.b.Gather(flat, c.b.constant(places), axis=len(lead))
 
 
-def places_at(c: Call, places: Any, best: Value) -> Value:
+def places_at(c: AtenCall, places: Any, best: Value) -> Value:
     """The place in the plane of the best element of each window; `best` has windows last but one, and one number."""
     table = c.b.constant(places)
     lead = best.shape[:-2]

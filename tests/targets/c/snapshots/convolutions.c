@@ -28,7 +28,8 @@
 
 /* ig_loop.h */
 
-/* sizes: images, C, D, H, W, OD, OH, OW, KD, KH, KW, stride_d, stride_h, stride_w, dilation_d, dilation_h, dilation_w, pad_d, pad_h, pad_w, groups, OC, row_block, col_block, panel_block, epilogue_stride0 */
+/* sizes: images, C, D, H, W, OD, OH, OW, KD, KH, KW, stride_d, stride_h, stride_w, dilation_d, dilation_h, dilation_w,
+    pad_d, pad_h, pad_w, groups, OC, row_block, col_block, panel_block, epilogue_stride0 */
 static inline void kernel_conv_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + col);
@@ -37,7 +38,8 @@ static inline void kernel_conv_epilogue(void *const *buffer, const int64_t *size
     ig_store_f32((float *)buffer[3] + row * size[25] + col, v3);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_conv_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_conv_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + col, n);
     const ig_f32 v2 = (acc + v1);
@@ -53,7 +55,8 @@ static inline void kernel_conv_epilogue_n(void *const *buffer, const int64_t *si
 /* the text of a file of kernels/ */
 
 /* sizes: images, C, H, W, OH, OW, pad_h, pad_w, OC, tile_block, panel_block, epilogue_stride0 */
-static inline void kernel_winograd2_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
+static inline void kernel_winograd2_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + col);
     const ig_f32 v2 = (acc + v1);
@@ -61,7 +64,8 @@ static inline void kernel_winograd2_epilogue(void *const *buffer, const int64_t 
     ig_store_f32((float *)buffer[3] + row * size[11] + col, v3);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_winograd2_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_winograd2_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + col, n);
     const ig_f32 v2 = (acc + v1);
@@ -74,15 +78,18 @@ static inline void kernel_winograd2_epilogue_n(void *const *buffer, const int64_
    tasks: ceil(images * ceil(OH / OUTPUT) * ceil(OW / OUTPUT) / tile_block) * ceil(ceil(OC / COLUMNS) / panel_block) */
 /* the text of a file of kernels/ */
 
-/* sizes: images, C, D, H, W, OD, OH, OW, KD, KH, stride_d, stride_h, dilation_d, dilation_h, pad_d, pad_h, pad_w, row_block, epilogue_stride0, epilogue_stride1 */
-static inline void kernel_depthwise_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
+/* sizes: images, C, D, H, W, OD, OH, OW, KD, KH, stride_d, stride_h, dilation_d, dilation_h, pad_d, pad_h, pad_w,
+    row_block, epilogue_stride0, epilogue_stride1 */
+static inline void kernel_depthwise_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + row * size[18] + col);
     const ig_f32 v2 = (acc + v1);
     ig_store_f32((float *)buffer[3] + row * size[19] + col, v2);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_depthwise_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_depthwise_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + row * size[18] + col, n);
     const ig_f32 v2 = (acc + v1);
@@ -94,7 +101,8 @@ static inline void kernel_depthwise_epilogue_n(void *const *buffer, const int64_
    tasks: images * OD * ceil(OH / row_block) */
 /* the text of a file of kernels/ */
 
-IG_INLINE void kernel_reducemean_columns_block(const int64_t *size, int vectors, int64_t left, const float *p0, float *p1)
+IG_INLINE void kernel_reducemean_columns_block(const int64_t *size, int vectors, int64_t left, const float *p0,
+    float *p1)
 {
     const int64_t columns = size[0];
     const int64_t strips = size[1];
@@ -119,15 +127,30 @@ IG_INLINE void kernel_reducemean_columns_block(const int64_t *size, int vectors,
         const int64_t stop = first + 256 < walk0 ? first + 256 : walk0;
         ig_f32 part_total0[8];
         IG_UNROLL
-        for (int v = 0; v < vectors; v++) {
+        for (int v = 0; v < 8; v++) {
             part_total0[v] = ig_set_f32(0x0.0p+0f);
         }
-        for (int64_t w0 = first; w0 < stop; w0++) {
+        int64_t next = first;
+        for (; vectors == 1 && next + 4 <= stop; next += 4) {
             IG_UNROLL
-            for (int v = 0; v < vectors; v++) {
-                const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0, left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
+            for (int v = 0; v < 4; v++) {
+                const int64_t w0 = next + v;
+                const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0,
+                    left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
                 part_total0[v] = (part_total0[v] + v0);
             }
+        }
+        for (int64_t w0 = next; w0 < stop; w0++) {
+            IG_UNROLL
+            for (int v = 0; v < vectors; v++) {
+                const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0,
+                    left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
+                part_total0[v] = (part_total0[v] + v0);
+            }
+        }
+        IG_UNROLL
+        for (int v = 0; v < 4; v++) {
+            if (vectors == 1 && v > 0) part_total0[0] = (part_total0[0] + part_total0[v]);
         }
         IG_UNROLL
         for (int v = 0; v < vectors; v++) {
@@ -143,7 +166,8 @@ IG_INLINE void kernel_reducemean_columns_block(const int64_t *size, int vectors,
 }
 /* ReduceMean, column by column
    sizes: columns, strips, rows0, walk0, row_stride0_0, walk_stride0_0, row_stride1_0 */
-static void kernel_reducemean_columns(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+static void kernel_reducemean_columns(void *const *buffer, const int64_t *size, int64_t begin, int64_t end,
+    void *scratch)
 {
     const int64_t columns = size[0];
     const int64_t strips = size[1];
@@ -176,7 +200,8 @@ static void kernel_reducemean_columns(void *const *buffer, const int64_t *size, 
     }
 }
 
-/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block, depth_block, epilogue_stride0 */
+/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block,
+    depth_block, epilogue_stride0 */
 static inline void kernel_gemm_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + col);
@@ -184,7 +209,8 @@ static inline void kernel_gemm_epilogue(void *const *buffer, const int64_t *size
     ig_store_f32((float *)buffer[3] + row * size[14] + col, v2);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + col, n);
     const ig_f32 v2 = (acc + v1);
@@ -197,7 +223,8 @@ static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *si
 
 /* ReduceMax, Sub, Exp, ReduceSum, Div
    buffers: float32 in, float32 out; sizes: columns, rows0, row_stride0_0, row_stride1_0 */
-static void kernel_reducemax_sub_exp_reducesum_and_1_more(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+static void kernel_reducemax_sub_exp_reducesum_and_1_more(void *const *buffer, const int64_t *size, int64_t begin,
+    int64_t end, void *scratch)
 {
     const float *const x0 = buffer[0];
     float *const x1 = buffer[1];
@@ -404,7 +431,7 @@ int32_t run(const ig_call *call)
             .col_block = 12, .panel_block = calc4, .epilogue_stride0 = 16
         };
         const int64_t tasks = (3LL * calc5 * n0), cost = run_cost(648.0 * (double)calc4 + 1.0), scratch = 4576;
-        if (call->parallel(call, kernel_conv, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_conv, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     /* Conv + Relu as winograd2 -> conv_1.last: float32[n, 12, 12, 16] */
@@ -422,7 +449,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc13 * calc9), cost = run_cost(128.0 * (double)calc7 * (double)calc12 + 1.0),
             scratch = (2560LL * calc7 + 1024LL);
-        if (call->parallel(call, kernel_winograd2, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_winograd2, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     /* Conv + Add as depthwise -> conv_2.last: float32[n, 12, 12, 16] */
@@ -440,7 +467,7 @@ int32_t run(const ig_call *call)
             .row_block = calc16, .epilogue_stride0 = 16, .epilogue_stride1 = 16
         };
         const int64_t tasks = (calc17 * n0), cost = run_cost(54.0 * (double)calc16 + 1.0), scratch = 0;
-        if (call->parallel(call, kernel_depthwise, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_depthwise, buffer, (const int64_t *)&size, tasks, cost, scratch, 2))
             return 1;
     }
     /* ReduceMean -> reducemean_1: float32[n, 1, 1, 16] */
@@ -455,7 +482,7 @@ int32_t run(const ig_call *call)
             .row_stride1_0 = 16
         };
         const int64_t tasks = n0, cost = 1544, scratch = 0;
-        if (call->parallel(call, kernel_reducemean_columns, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_reducemean_columns, buffer, (const int64_t *)&size, tasks, cost, scratch, 3))
             return 1;
     }
     /* MatMul + Add n x 10 x 16 -> matmul */
@@ -473,7 +500,7 @@ int32_t run(const ig_call *call)
             .epilogue_stride0 = 10
         };
         const int64_t tasks = calc21, cost = run_cost(8.0 * (double)calc20 + 49.0), scratch = (64LL * calc20);
-        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 4))
             return 1;
     }
     /* ReduceMax + Sub + Exp + ReduceSum + Div -> div: float32[n, 10] */
@@ -486,7 +513,8 @@ int32_t run(const ig_call *call)
             .columns = 10, .rows0 = n0, .row_stride0_0 = 10, .row_stride1_0 = 10
         };
         const int64_t tasks = n0, cost = 21, scratch = 128;
-        if (call->parallel(call, kernel_reducemax_sub_exp_reducesum_and_1_more, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_reducemax_sub_exp_reducesum_and_1_more, buffer, (const int64_t *)&size, tasks,
+            cost, scratch, 5))
             return 1;
     }
     return 0;

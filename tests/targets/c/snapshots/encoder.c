@@ -31,13 +31,15 @@
 
 /* ig_loop.h */
 
-/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block, depth_block, epilogue_stride0 */
+/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block,
+    depth_block, epilogue_stride0 */
 static inline void kernel_gemm_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
 {
     ig_store_f32((float *)buffer[2] + row * size[14] + col, acc);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     ig_store_n_f32((float *)buffer[2] + row * size[14] + col, acc, n);
     (void)size, (void)row, (void)col;
@@ -46,13 +48,16 @@ static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *si
    tasks: outer * inner * ceil(M / row_block) * ceil(ceil(N / COLUMNS) / panel_block) */
 /* the text of a file of kernels/ */
 
-/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block, depth_block, epilogue_stride0 */
-static inline void kernel_gemm_2_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
+/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block,
+    depth_block, epilogue_stride0 */
+static inline void kernel_gemm_2_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc)
 {
     ig_store_f32((float *)buffer[2] + row * size[14] + col, acc);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_gemm_2_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_gemm_2_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     ig_store_n_f32((float *)buffer[2] + row * size[14] + col, acc, n);
     (void)size, (void)row, (void)col;
@@ -63,7 +68,8 @@ static inline void kernel_gemm_2_epilogue_n(void *const *buffer, const int64_t *
 
 /* ReduceMax, Sub, Exp, ReduceSum, Div
    buffers: float32 in, float32 out; sizes: columns, rows0, row_stride0_0, row_stride1_0 */
-static void kernel_reducemax_sub_exp_reducesum_and_1_more(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+static void kernel_reducemax_sub_exp_reducesum_and_1_more(void *const *buffer, const int64_t *size, int64_t begin,
+    int64_t end, void *scratch)
 {
     const float *const x0 = buffer[0];
     float *const x1 = buffer[1];
@@ -167,15 +173,18 @@ static void kernel_reducemax_sub_exp_reducesum_and_1_more(void *const *buffer, c
     }
 }
 
-/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block, depth_block, epilogue_stride0, epilogue_stride1 */
-static inline void kernel_gemm_3_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
+/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block,
+    depth_block, epilogue_stride0, epilogue_stride1 */
+static inline void kernel_gemm_3_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + row * size[14] + col);
     const ig_f32 v2 = (v1 + acc);
     ig_store_f32((float *)buffer[3] + row * size[15] + col, v2);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_gemm_3_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_gemm_3_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + row * size[14] + col, n);
     const ig_f32 v2 = (v1 + acc);
@@ -187,8 +196,10 @@ static inline void kernel_gemm_3_epilogue_n(void *const *buffer, const int64_t *
 /* the text of a file of kernels/ */
 
 /* ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Reciprocal, Mul, Mul, Add
-   buffers: float32 in, float32 in, float32 in, float32 in, float32 out; sizes: columns, rows0, row_stride0_0, row_stride4_0 */
-static void kernel_reducemean_sub_mul_reducemean_and_6_more(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+   buffers: float32 in, float32 in, float32 in, float32 in, float32 out; sizes: columns, rows0, row_stride0_0,
+       row_stride4_0 */
+static void kernel_reducemean_sub_mul_reducemean_and_6_more(void *const *buffer, const int64_t *size, int64_t begin,
+    int64_t end, void *scratch)
 {
     const float *const x0 = buffer[0];
     const float *const x1 = buffer[1];
@@ -343,8 +354,10 @@ static void kernel_reducemean_sub_mul_reducemean_and_6_more(void *const *buffer,
     }
 }
 
-/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block, depth_block, epilogue_stride0 */
-static inline void kernel_gemm_4_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
+/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block,
+    depth_block, epilogue_stride0 */
+static inline void kernel_gemm_4_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc)
 {
     const ig_f32 v1 = ig_broadcast_f32((const float *)buffer[2]);
     const ig_f32 v2 = (acc * ig_set_f32(0x1.0000000000000p-1f));
@@ -355,7 +368,8 @@ static inline void kernel_gemm_4_epilogue(void *const *buffer, const int64_t *si
     ig_store_f32((float *)buffer[3] + row * size[14] + col, v6);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_gemm_4_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_gemm_4_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_broadcast_f32((const float *)buffer[2]);
     const ig_f32 v2 = (acc * ig_set_f32(0x1.0000000000000p-1f));
@@ -485,7 +499,7 @@ int32_t run(const ig_call *call)
             .epilogue_stride0 = 16
         };
         const int64_t tasks = calc4, cost = run_cost(8.0 * (double)calc3 + 49.0), scratch = (64LL * calc3);
-        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     /* MatMul length*n x 16 x 16 -> matmul_1 */
@@ -502,7 +516,7 @@ int32_t run(const ig_call *call)
             .epilogue_stride0 = 16
         };
         const int64_t tasks = calc4, cost = run_cost(8.0 * (double)calc3 + 49.0), scratch = (64LL * calc3);
-        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     /* MatMul length*n x 16 x 16 -> matmul_2 */
@@ -519,7 +533,7 @@ int32_t run(const ig_call *call)
             .epilogue_stride0 = 16
         };
         const int64_t tasks = calc4, cost = run_cost(8.0 * (double)calc3 + 49.0), scratch = (64LL * calc3);
-        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 2))
             return 1;
     }
     /* MatMul length x length x 16 -> matmul_3 */
@@ -537,7 +551,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc14 * calc15 * n1), cost = run_cost(8.0 * (double)calc10 * (double)calc13 +
             48.0 * (double)calc13 + 1.0), scratch = (64LL * calc10 + 1024LL);
-        if (call->parallel(call, kernel_gemm_2, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm_2, buffer, (const int64_t *)&size, tasks, cost, scratch, 3))
             return 1;
     }
     /* ReduceMax + Sub + Exp + ReduceSum + Div -> div: float32[n, length, length] */
@@ -551,7 +565,8 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (n0 * n1), cost = run_cost(((2070.0 * (double)n0) / (1000.0)) + 1.0), scratch =
             (64LL * calc16);
-        if (call->parallel(call, kernel_reducemax_sub_exp_reducesum_and_1_more, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_reducemax_sub_exp_reducesum_and_1_more, buffer, (const int64_t *)&size, tasks,
+            cost, scratch, 4))
             return 1;
     }
     /* MatMul + Add length x 16 x length -> matmul_4 */
@@ -570,7 +585,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc31 * n1), cost = run_cost(((32.0 * (double)n0 * (double)calc23) / (64.0)) +
             3.0 * (double)n0 + 1.0), scratch = (64LL * n0 + 64LL * calc23);
-        if (call->parallel(call, kernel_gemm_3, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm_3, buffer, (const int64_t *)&size, tasks, cost, scratch, 5))
             return 1;
     }
     /* ReduceMean + Sub + Mul + Add + Sqrt + Reciprocal -> add_2: float32[n, length, 16] */
@@ -586,7 +601,8 @@ int32_t run(const ig_call *call)
             .columns = 16, .rows0 = (n0 * n1), .row_stride0_0 = 16, .row_stride4_0 = 16
         };
         const int64_t tasks = (n0 * n1), cost = 32, scratch = 0;
-        if (call->parallel(call, kernel_reducemean_sub_mul_reducemean_and_6_more, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_reducemean_sub_mul_reducemean_and_6_more, buffer, (const int64_t *)&size,
+            tasks, cost, scratch, 6))
             return 1;
     }
     /* MatMul + Mul + Mul + Erf + Add + Mul length*n x 24 x 16 -> matmul_5 */
@@ -605,7 +621,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc34 * calc4), cost = run_cost(8.0 * (double)calc3 * (double)calc33 + 48.0 *
             (double)calc33 + 1.0), scratch = (64LL * calc3);
-        if (call->parallel(call, kernel_gemm_4, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm_4, buffer, (const int64_t *)&size, tasks, cost, scratch, 7))
             return 1;
     }
     return 0;

@@ -64,8 +64,10 @@ static void kernel_quantizelinear(void *const *buffer, const int64_t *size, int6
     }
 }
 
-/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_outer, b_inner, zero_step, row_block, panel_block, epilogue_stride0 */
-static inline void kernel_integer_gemm_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_i32 acc)
+/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_outer, b_inner, zero_step, row_block, panel_block,
+    epilogue_stride0 */
+static inline void kernel_integer_gemm_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_i32 acc)
 {
     const ig_f32 v1 = ig_broadcast_f32((const float *)buffer[3]);
     const ig_f32 v2 = ig_cast_i32_f32(acc);
@@ -73,7 +75,8 @@ static inline void kernel_integer_gemm_epilogue(void *const *buffer, const int64
     ig_store_f32((float *)buffer[4] + row * size[13] + col, v3);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_integer_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_i32 acc, int64_t n)
+static inline void kernel_integer_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_i32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_broadcast_f32((const float *)buffer[3]);
     const ig_f32 v2 = ig_cast_i32_f32(acc);
@@ -167,7 +170,7 @@ int32_t run(const ig_call *call)
         };
         const struct { int64_t columns; } size = {.columns = (16LL * n0)};
         const int64_t tasks = calc0, cost = run_cost(((320.0 * (double)calc1) / (1000.0)) + 1.0), scratch = 0;
-        if (call->parallel(call, kernel_quantizelinear, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_quantizelinear, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     /* MatMulInteger + Cast + Mul n x 12 x 16 -> matmulinteger */
@@ -187,7 +190,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = calc6, cost = run_cost(4.0 * (double)calc5 + 1.0), scratch = (64LL * calc7 + 32LL
             * calc5 + 384LL);
-        if (call->parallel(call, kernel_integer_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_integer_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     return 0;

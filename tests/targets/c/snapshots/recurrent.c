@@ -24,7 +24,8 @@
 
 /* ig_loop.h */
 
-/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block, depth_block, epilogue_stride0 */
+/* sizes: M, N, K, outer, inner, a_step, a_outer, a_inner, b_step, b_outer, b_inner, row_block, panel_block,
+    depth_block, epilogue_stride0 */
 static inline void kernel_gemm_epilogue(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc)
 {
     const ig_f32 v1 = ig_load_f32((const float *)buffer[2] + col);
@@ -32,7 +33,8 @@ static inline void kernel_gemm_epilogue(void *const *buffer, const int64_t *size
     ig_store_f32((float *)buffer[3] + row * size[14] + col, v2);
     (void)size, (void)row, (void)col;
 }
-static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col, ig_f32 acc, int64_t n)
+static inline void kernel_gemm_epilogue_n(void *const *buffer, const int64_t *size, int64_t row, int64_t col,
+    ig_f32 acc, int64_t n)
 {
     const ig_f32 v1 = ig_load_n_f32((const float *)buffer[2] + col, n);
     const ig_f32 v2 = (acc + v1);
@@ -332,7 +334,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc7 * calc4), cost = run_cost(3.0 * (double)calc3 * (double)calc6 + 18.0 *
             (double)calc6 + 1.0), scratch = (64LL * calc3);
-        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     /* LSTM -> lstm: float32[5, 1, n, 8] */
@@ -354,7 +356,7 @@ int32_t run(const ig_call *call)
             .y_batch = 8, .end_direction = (8LL * n0), .end_batch = 8, .has_h = 0, .has_c = 0, .has_end_c = 1
         };
         const int64_t tasks = calc11, cost = run_cost(80.0 * (double)calc10 + 1.0), scratch = (128LL * calc10);
-        if (call->parallel(call, kernel_lstm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_lstm, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     return 0;

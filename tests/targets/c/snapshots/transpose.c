@@ -23,7 +23,8 @@
 
 /* ig_loop.h */
 
-static inline void kernel_transpose4_edge(const uint32_t *x, int64_t in_step, uint32_t *y, int64_t out_step, int64_t height,
+static inline void kernel_transpose4_edge(const uint32_t *x, int64_t in_step, uint32_t *y, int64_t out_step,
+    int64_t height,
                                     int64_t width)
 {
     if (width < height) {
@@ -113,7 +114,8 @@ static void kernel_transpose4(void *const *buffer, const int64_t *size, int64_t 
             for (; r + 2 * 8 <= height; r += 2 * 8)
                 for (int part = 0; part < 4; part++) {
                     const int64_t down = r + part / 2 * 8, right = c + part % 2 * 8;
-                    kernel_transpose4_square(x + down + right * in_step, in_step, y + down * out_step + right, out_step);
+                    kernel_transpose4_square(x + down + right * in_step, in_step, y + down * out_step + right,
+                        out_step);
                 }
             kernel_transpose4_edge(x + r + c * in_step, in_step, y + r * out_step + c, out_step, height - r, 2 * 8);
         }
@@ -218,7 +220,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc8 * calc9), cost = run_cost((((double)calc10 * (double)calc11) / (3.0)) +
             1.0), scratch = 0;
-        if (call->parallel(call, kernel_transpose4, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_transpose4, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     return 0;

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.present import compiler
 
-from intaglio.ir.dim import evaluate
+from intaglio.ir.substitution import evaluate
 from intaglio.processor import cpu_features
 from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue
 from intaglio.targets.c.target import TARGETS, Target, host_target

@@ -196,7 +196,7 @@ def stack_rows(xp: Any, rows: list[Any], shape: tuple[int, ...], dtype: Any, axi
     """Arrays as one array with an axis more; without any, an empty array of their shape."""
     if rows:
         return xp.stack([xp.asarray(row) for row in rows], axis=axis)
-    sizes = list(shape)
+    sizes = [max(size, 0) for size in shape]
     sizes.insert(axis % (len(sizes) + 1), 0)
     return xp.zeros(sizes, dtype=dtype)
 

@@ -119,7 +119,7 @@ def split_to_list(xp: Any, x: Any, sizes: Any, axis: int, keep: bool) -> list[An
     if sizes is None or np.ndim(sizes) == 0:
         step = 1 if sizes is None else int(sizes)
         sizes = [min(step, total - start) for start in range(0, total, step)]
-    parts = xp.split(x, np.cumsum(sizes)[:-1].tolist(), axis=axis)
+    parts = xp.split(x, np.cumsum(sizes)[:-1].tolist(), axis=axis) if len(sizes) else []
     return parts if keep else [part.squeeze(axis) for part in parts]
 
 

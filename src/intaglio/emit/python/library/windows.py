@@ -28,6 +28,13 @@ def padded(xp: Any, x: Any, pads: Any, value: Any = 0) -> Any:
     return xp.pad(x, widths, constant_values=value) if any(pads) else x
 
 
+def summed(xp: Any, rows: Any, columns: Any) -> Any:
+    """A matrix product; long sums of single precision are taken in double, the same on every processor."""
+    if rows.dtype != xp.float32:
+        return rows @ columns
+    return (rows.astype(xp.float64) @ columns.astype(xp.float64)).astype(xp.float32)
+
+
 def conv(
     xp: Any,
     x: Any,
@@ -50,7 +57,7 @@ def conv(
     size = math.prod(weight.shape[1:])
     rows = rows.transpose(order).reshape(batch, groups, math.prod(outputs), size)
     columns = weight.reshape(groups, weight.shape[0] // groups, size).transpose(0, 2, 1)
-    result = (rows @ columns).transpose(0, 1, 3, 2).reshape(batch, weight.shape[0], *outputs)
+    result = summed(xp, rows, columns).transpose(0, 1, 3, 2).reshape(batch, weight.shape[0], *outputs)
     return result if bias is None else result + bias.reshape(-1, *ones)
 
 

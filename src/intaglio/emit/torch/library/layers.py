@@ -77,6 +77,16 @@ def conv_transpose(
     return result if bias is None else result + bias.reshape(-1, *(1,) * (x.ndim - 2))
 
 
+def local_response_norm(x: Tensor, size: int, scale: float, beta: float, bias: float) -> Tensor:
+    """x divided by a power of the sum of squares of channels near by."""
+    count = x.shape[1]
+    squares = functional.pad(x * x, [0, 0] * (x.ndim - 2) + [(size - 1) // 2, size // 2])
+    near = squares[:, :count]
+    for shift in range(1, size):
+        near = near + squares[:, shift : shift + count]
+    return x / (near * scale + bias) ** beta
+
+
 def resize_places(
     old: int, new: int, scaling: float, wanted: float, coordinates: str, roi: Any, exact: bool, dtype: torch.dtype
 ) -> Tensor:

@@ -206,13 +206,15 @@ def stack_rows(rows: list[Tensor], shape: tuple[int, ...], dtype: torch.dtype, a
     """Tensors as one with an axis more; without any, an empty tensor of their shape."""
     if rows:
         return torch.stack(rows, dim=axis)
-    sizes = list(shape)
+    sizes = [max(size, 0) for size in shape]
     sizes.insert(axis % (len(sizes) + 1), 0)
     return torch.zeros(sizes, dtype=dtype)
 
 
 def split_to_list(x: Tensor, sizes: Any, axis: int, keep: bool) -> list[Tensor]:
     """Parts of x along an axis: of the given sizes, of one size, or single slices."""
+    if not x.shape[axis] and not isinstance(sizes, list):
+        return []
     parts = list(torch.split(x, 1 if sizes is None else sizes, dim=axis))
     return parts if keep else [part.squeeze(axis) for part in parts]
 

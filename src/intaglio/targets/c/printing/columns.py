@@ -19,8 +19,8 @@ from intaglio.kernels.language import (
     Load,
     LoopKernel,
     Reduce,
-    Step,
     Store,
+    Stride,
     names_in,
     nanoseconds,
     reads_of,
@@ -57,11 +57,11 @@ class _Columns:
         """The extents of the reduced loops."""
         return tuple(self.given[loop.name] for loop in self.kernel.reduced)
 
-    def kept_steps(self, index: int) -> tuple[Step, ...]:
+    def kept_steps(self, index: int) -> tuple[Stride, ...]:
         """The steps of a parameter along the kept loops."""
         return self.kernel.parameters[index].steps[: len(self.kept)]
 
-    def walk_steps(self, index: int) -> tuple[Step, ...]:
+    def walk_steps(self, index: int) -> tuple[Stride, ...]:
         """The steps of a parameter along the reduced loops."""
         return self.kernel.parameters[index].steps[len(self.kept) :]
 
@@ -140,7 +140,7 @@ class _Columns:
             sizes += [(f"walk_stride{index}_{loop}", self._stride(step)) for loop, step in enumerate(walk) if step != 0]
         return sizes
 
-    def _stride(self, step: Step) -> Dim:
+    def _stride(self, step: Stride) -> Dim:
         return self.given[step] if isinstance(step, str) else step
 
     def call(self) -> Call:

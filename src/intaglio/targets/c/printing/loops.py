@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from intaglio.ir.dim import Dim, floordiv, maximum, minimum, pieces, product
 from intaglio.kernels.elements import scalar_type
+from intaglio.kernels.fused import FusedNodes
 from intaglio.kernels.language import (
     Expr,
     Let,
@@ -22,15 +23,14 @@ from intaglio.kernels.language import (
     Name,
     Parameter,
     Reduce,
-    Step,
     Store,
+    Stride,
     is_cheap,
     names_in,
     nanoseconds,
     reads_of,
 )
 from intaglio.kernels.plan import Call, Kernel, Operand, Size
-from intaglio.kernels.program import Program
 from intaglio.targets.c.printing.columns import columns_call
 from intaglio.targets.c.printing.register import MEMORY, combine, kind_of, with_headers
 from intaglio.targets.c.printing.scans import scan_call
@@ -43,19 +43,19 @@ PARTS = 4
 """Accumulators of a reduction that does little else, a power of two."""
 
 
-def loop_call(program: Program) -> Call:
-    """The kernel of a program and the driver's call of it."""
-    kernel, sizes = program.kernel()
+def loop_call(fused: FusedNodes) -> Call:
+    """The kernel of fused nodes and the driver's call of it."""
+    kernel, sizes = fused.kernel()
     reductions = [each for each in kernel.body if isinstance(each, Reduce)]
     is_wide = any(each.total != each.type for each in reductions)
     call = None if is_wide or kernel.checks else columns_call(kernel, sizes)
     call = scan_call(kernel, sizes) if kernel.scans else call or _Emission(kernel, sizes).call()
     call.operands = [
         Operand(view.buffer, view.offset, parameter.is_written)
-        for (_, view), parameter in zip(program.operands, kernel.parameters, strict=True)
+        for (_, view), parameter in zip(fused.operands, kernel.parameters, strict=True)
     ]
-    call.nodes, call.title = tuple(program.nodes), program.title
-    call.flops = product(program.shape) * max(1, len(program.nodes))
+    call.nodes, call.title = tuple(fused.nodes), fused.title
+    call.flops = product(fused.shape) * max(1, len(fused.nodes))
     return call
 
 
@@ -64,7 +64,7 @@ class _Nest:
     """Some of a kernel's loops: their extents, and the steps of each parameter along them."""
 
     extents: tuple[Dim, ...]
-    steps: tuple[tuple[Step, ...], ...]
+    steps: tuple[tuple[Stride, ...], ...]
 
 
 class _Emission:
@@ -161,7 +161,7 @@ class _Emission:
                 if step != 0 and not (is_inner and step == 1):
                     self._size(f"column_stride{index}_{loop}", self._stride(step))
 
-    def _stride(self, step: Step) -> Dim:
+    def _stride(self, step: Stride) -> Dim:
         return self.given[step] if isinstance(step, str) else step
 
     def _header(self) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from intaglio.ir.dim import Dim, floordiv, minimum, pieces, product
 from intaglio.kernels.elements import FLOATS, scalar_type
-from intaglio.kernels.language import Let, Load, LoopKernel, Reduce, Scan, Statement, Step, Store
+from intaglio.kernels.language import Let, Load, LoopKernel, Reduce, Scan, Statement, Store, Stride
 from intaglio.kernels.plan import Call, Kernel, Size
 from intaglio.targets.c.printing.register import MEMORY, combine, kind_of, literal, with_headers
 from intaglio.targets.c.printing.variables import COMBINE, Variables
@@ -71,7 +71,7 @@ class _Scans:
         found += [] if self.lanes is None else [(f"column_stride{index}", self.lanes)]
         return found + [(f"row_stride{index}_{place}", loop) for place, loop in enumerate(self.rows)]
 
-    def _stride(self, step: Step) -> Dim:
+    def _stride(self, step: Stride) -> Dim:
         return self.given[step] if isinstance(step, str) else step
 
     def _step_text(self, index: int, name: str, loop: int) -> str:

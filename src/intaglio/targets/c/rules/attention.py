@@ -12,7 +12,6 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
-from intaglio.targets.c.backend import machine
 from intaglio.targets.c.routine import Parameter, Routine
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, widened
@@ -22,6 +21,7 @@ from intaglio.targets.c.structured.attention import (
     scratch_bytes,
 )
 from intaglio.targets.c.structured.source import register_tile
+from intaglio.targets.c.target_rules import machine
 
 Shape = tuple[Dim, ...]
 

@@ -14,12 +14,12 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
-from intaglio.targets.c.backend import machine
 from intaglio.targets.c.routine import Parameter, Routine
 from intaglio.targets.c.rules.attention import kind_of, mask_view, refuse_mask, rows_of_heads
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted
 from intaglio.targets.c.structured.attention import attention_gradient_kernel, gradient_scratch_bytes
+from intaglio.targets.c.target_rules import machine
 
 
 def _refuse(node: Node) -> Refusal | None:

@@ -14,7 +14,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Fill, Operand, Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, row_major
-from intaglio.ops.indices import known_length
+from intaglio.ops.shared.indices import known_length
 from intaglio.targets.c.routine import memory_type
 from intaglio.targets.c.rules.table import anchor, late_sizes
 

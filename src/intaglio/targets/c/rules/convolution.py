@@ -18,8 +18,7 @@ from intaglio.kernels.layout import ChannelsLast, to_first, to_last
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
-from intaglio.ops.window import Window
-from intaglio.targets.c.backend import machine
+from intaglio.ops.shared.window import Window
 from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.linear import MatrixOperand, Product, has_many_rows, packed_in_run
@@ -46,6 +45,7 @@ from intaglio.targets.c.structured.winograd import (
     winograd_pack,
     winograd_pack_size,
 )
+from intaglio.targets.c.target_rules import machine
 
 WINOGRAD_CHANNELS = 16
 """Winograd's transforms cost more than they save below so many channels."""

@@ -13,7 +13,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
-from intaglio.ops.indices import known_integers, resolve_axis
+from intaglio.ops.shared.indices import known_integers, resolve_axis
 from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.routine import Routine, bits_type, numbered, part_type, reads, row_blocks, three_parts, writes

@@ -10,7 +10,7 @@ from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.refusal import Cause, Refusal
-from intaglio.ops.indices import known, known_length, resolve_axes
+from intaglio.ops.shared.indices import known, known_length, resolve_axes
 from intaglio.targets.c.routine import memory_type
 from intaglio.targets.c.rules.movement import fill_constant
 from intaglio.targets.c.rules.places import inputs_of

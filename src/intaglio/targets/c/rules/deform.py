@@ -13,8 +13,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
-from intaglio.ops.window import Window
-from intaglio.targets.c.backend import machine
+from intaglio.ops.shared.window import Window
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.printing.register import register_kind
@@ -26,6 +25,7 @@ from intaglio.targets.c.rules.widen import computed, converted, side_by_side, wi
 from intaglio.targets.c.structured.gemm import gemm
 from intaglio.targets.c.structured.pack import pack_b
 from intaglio.targets.c.structured.source import Element, plain_epilogue
+from intaglio.targets.c.target_rules import machine
 
 
 def _refuse(node: Node) -> Refusal | None:

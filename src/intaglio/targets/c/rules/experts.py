@@ -16,7 +16,6 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer
-from intaglio.targets.c.backend import machine
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.linear import copied
 from intaglio.targets.c.rules.table import anchor
@@ -24,6 +23,7 @@ from intaglio.targets.c.structured.experts import expert_gemm, expert_nibble_gem
 from intaglio.targets.c.structured.nibbles import pack_blocks, pack_nibbles
 from intaglio.targets.c.structured.pack import pack_b
 from intaglio.targets.c.structured.source import StructuredKernel
+from intaglio.targets.c.target_rules import machine
 
 
 def _refuse(node: Node) -> Refusal | None:

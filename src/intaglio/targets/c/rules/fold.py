@@ -13,8 +13,8 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
-from intaglio.ops.indices import known, known_length
-from intaglio.ops.window import Window, resolve_windows
+from intaglio.ops.shared.indices import known, known_length
+from intaglio.ops.shared.window import Window, resolve_windows
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.routine import (
     Routine,

@@ -14,7 +14,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
-from intaglio.ops.indices import resolve_axis
+from intaglio.ops.shared.indices import resolve_axis
 from intaglio.ops.signal import known_scalar, signal_sizes
 from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.kernel_file import kernel

@@ -16,7 +16,6 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
-from intaglio.targets.c.backend import machine
 from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.linear import as_matrix, batch_shape, batches_are_known, copied, folded, levels_of
@@ -31,6 +30,7 @@ from intaglio.targets.c.structured.integer_tile import (
     panel_bytes,
 )
 from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue
+from intaglio.targets.c.target_rules import machine
 
 
 def byte_type(value: Value) -> Byte:

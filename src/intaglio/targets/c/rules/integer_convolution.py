@@ -17,7 +17,6 @@ from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.ops.convolution import Conv
-from intaglio.targets.c.backend import machine
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.convolution import INNER, Layer, is_pointwise, window_sizes
 from intaglio.targets.c.rules.integer import (
@@ -45,6 +44,7 @@ from intaglio.targets.c.structured.iconv import (
 from intaglio.targets.c.structured.igemm import integer_gemm
 from intaglio.targets.c.structured.integer_tile import integer_tile
 from intaglio.targets.c.structured.source import StructuredKernel
+from intaglio.targets.c.target_rules import machine
 
 
 def _refuse(node: Node) -> Refusal | None:

@@ -14,7 +14,6 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, row_major, whole
-from intaglio.targets.c.backend import machine
 from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
 from intaglio.targets.c.rules.table import anchor
@@ -28,6 +27,7 @@ from intaglio.targets.c.structured.source import (
     plain_epilogue,
     register_tile,
 )
+from intaglio.targets.c.target_rules import machine
 
 Layout = Literal["rows", "columns"]
 

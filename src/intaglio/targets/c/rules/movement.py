@@ -12,7 +12,7 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Call, Kernel, Operand, Size
 from intaglio.kernels.view import View, row_major, whole
-from intaglio.ops.indices import known_integers, resolve_axis
+from intaglio.ops.shared.indices import known_integers, resolve_axis
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.routine import numbered, three_parts
 from intaglio.targets.c.rules.table import anchor

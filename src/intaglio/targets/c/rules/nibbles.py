@@ -15,7 +15,6 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
-from intaglio.targets.c.backend import machine
 from intaglio.targets.c.kernel_file import kernel as kernel_file
 from intaglio.targets.c.routine import Routine, reads, writes
 from intaglio.targets.c.rules.call import epilogue_code, structured_call
@@ -31,6 +30,7 @@ from intaglio.targets.c.structured.nibbles import (
     pack_words,
 )
 from intaglio.targets.c.structured.source import StructuredKernel
+from intaglio.targets.c.target_rules import machine
 
 
 def _inputs(node: Node) -> tuple[Value, Value, Value, Value | None]:

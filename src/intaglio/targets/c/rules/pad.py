@@ -12,7 +12,7 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.view import View
-from intaglio.ops.indices import known_integers, resolve_axis
+from intaglio.ops.shared.indices import known_integers, resolve_axis
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.routine import Routine, bits_type, memory_type, numbered, reads, row_blocks, writes
 from intaglio.targets.c.rules.movement import fill_constant

@@ -13,7 +13,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import whole
-from intaglio.ops.window import Window
+from intaglio.ops.shared.window import Window
 from intaglio.targets.c.kernel_file import Value, kernel
 from intaglio.targets.c.routine import Routine, memory_type, reads, writes
 from intaglio.targets.c.rules.table import anchor

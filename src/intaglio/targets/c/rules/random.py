@@ -15,7 +15,6 @@ from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import whole
 from intaglio.ops.random import key_of, uniform_bits
-from intaglio.targets.c.backend import machine
 from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.printing.register import MEMORY, float_literal
@@ -30,6 +29,7 @@ from intaglio.targets.c.routine import (
     writes,
 )
 from intaglio.targets.c.rules.table import anchor
+from intaglio.targets.c.target_rules import machine
 
 
 def _key(context: Context, node: Node) -> Parameter:

@@ -15,11 +15,10 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.fused import FusedNodes
 from intaglio.kernels.plan import Operand, Size
-from intaglio.kernels.program import Program
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
-from intaglio.targets.c.backend import machine
 from intaglio.targets.c.kernel_file import Instance
 from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.routine import Parameter, Routine
@@ -40,6 +39,7 @@ from intaglio.targets.c.structured.recurrent import (
 )
 from intaglio.targets.c.structured.source import Element, StructuredKernel, plain_epilogue
 from intaglio.targets.c.target import Target
+from intaglio.targets.c.target_rules import machine
 
 Order = Literal["inputs", "states"]
 """Where the depth of interleaved weights stands: before everything, or behind the blocks of hidden units."""
@@ -248,8 +248,8 @@ def _add(context: Context, left: View, right: View, into: View) -> None:
     x, y = (graph.add_input(name, TensorType(into.buffer.dtype, left.shape)) for name in ("x", "y"))
     total = Builder(graph).Add(x, y)
     loads = {x: left, y: right}
-    program = Program(list(graph.nodes), left.shape, (), loads, {total: into}, "sum of biases")
-    context.emit(context.backend.loop_call(program))
+    fused = FusedNodes(list(graph.nodes), left.shape, (), loads, {total: into}, "sum of biases")
+    context.emit(context.rules.loop_call(fused))
 
 
 def _project(context: Context, layer: _Layer, weights: _Weights) -> Buffer:

@@ -15,11 +15,11 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.fused import FusedNodes
 from intaglio.kernels.plan import Operand, Size
-from intaglio.kernels.program import Program
 from intaglio.kernels.view import Buffer, View, row_major, whole
-from intaglio.ops.indices import known, resolve_axes
-from intaglio.ops.operand import cast
+from intaglio.ops.shared.indices import known, resolve_axes
+from intaglio.ops.shared.operand import cast
 from intaglio.targets.c.kernel_file import Instance, kernel
 from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.printing.register import register_kind
@@ -267,8 +267,8 @@ def _rounded(context: Context, node: Node, view: View, into: View) -> None:
     loads = {source: view}
     for value in (value for each in nodes for value in each.inputs if value is not None and value.constant is not None):
         loads[value] = context.constant_view(value).broadcast(view.shape)
-    program = Program(nodes, view.shape, (), loads, {result: into}, f"{node.op.name} rounded to {dtype}")
-    context.emit(context.backend.loop_call(program))
+    fused = FusedNodes(nodes, view.shape, (), loads, {result: into}, f"{node.op.name} rounded to {dtype}")
+    context.emit(context.rules.loop_call(fused))
 
 
 def _passes(axes: list[_Axis]) -> list[list[_Axis]]:

@@ -16,7 +16,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
-from intaglio.ops.indices import known_integers, known_length, resolve_axis
+from intaglio.ops.shared.indices import known_integers, known_length, resolve_axis
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import Routine, bits_type, memory_type, numbered, reads, row_blocks, writes

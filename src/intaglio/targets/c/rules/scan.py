@@ -9,7 +9,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.scans import emit_scan, scan_axis
-from intaglio.ops.indices import known_integers
+from intaglio.ops.shared.indices import known_integers
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.routine import (
     Routine,

@@ -13,7 +13,7 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
-from intaglio.ops.indices import resolve_axis
+from intaglio.ops.shared.indices import resolve_axis
 from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.printing.register import MEMORY

@@ -12,7 +12,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
-from intaglio.ops.indices import resolve_axis
+from intaglio.ops.shared.indices import resolve_axis
 from intaglio.targets.c.kernel_file import Value, kernel
 from intaglio.targets.c.printing.register import MEMORY, register_kind
 from intaglio.targets.c.routine import (

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from intaglio.errors import GraphError
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.backend import Anchor, LateSizes, all_inputs
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.refusal import Refusal
+from intaglio.kernels.target_rules import Anchor, LateSizes, all_inputs
 
 ANCHORS: dict[str, Anchor] = {}
 """The structured operators by name."""

@@ -14,7 +14,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import row_major, whole
-from intaglio.ops.indices import known
+from intaglio.ops.shared.indices import known
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.routine import (
     Parameter,

@@ -12,8 +12,7 @@ from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View
 from intaglio.ops.convolution import ConvWeightGradient
-from intaglio.ops.window import Window
-from intaglio.targets.c.backend import machine
+from intaglio.ops.shared.window import Window
 from intaglio.targets.c.rules.call import structured_call
 from intaglio.targets.c.rules.channels import channels_last
 from intaglio.targets.c.rules.convolution import sizes_of_windows
@@ -21,6 +20,7 @@ from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, give_narrow, side_by_side, wide_result
 from intaglio.targets.c.structured.source import Element
 from intaglio.targets.c.structured.weight_gradient import conv_weight_gradient, depthwise_weight_gradient
+from intaglio.targets.c.target_rules import machine
 
 
 def _op(node: Node) -> ConvWeightGradient:

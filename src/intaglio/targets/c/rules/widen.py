@@ -10,9 +10,9 @@ from intaglio.ir.dtype import FLOAT32, DType
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
-from intaglio.kernels.program import Program
+from intaglio.kernels.fused import FusedNodes
 from intaglio.kernels.view import View, whole
-from intaglio.ops.operand import cast
+from intaglio.ops.shared.operand import cast
 from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.printing.register import MEMORY
 from intaglio.targets.c.routine import memory_type
@@ -72,8 +72,8 @@ def converted(context: Context, view: View, dtype: DType, to: DType, into: View 
     result = cast(Builder(graph), source, to)
     target = into or whole(context.temporary(to, product(view.shape)), view.shape)
     nodes = list(graph.nodes)
-    program = Program(nodes, view.shape, (), {source: view}, {result: target}, f"{dtype} as {to}")
-    context.emit(context.backend.loop_call(program))
+    fused = FusedNodes(nodes, view.shape, (), {source: view}, {result: target}, f"{dtype} as {to}")
+    context.emit(context.rules.loop_call(fused))
     return target
 
 

@@ -155,6 +155,11 @@ pub fn softplus(x: anytype) @TypeOf(x) {
     return @max(x, 0) + math.log1p(@exp(-@abs(x)));
 }
 
+/// x between two bounds; NaN where it is NaN, which `std.math.clamp` makes the upper bound.
+pub fn bounded(x: anytype, low: @TypeOf(x), high: @TypeOf(x)) @TypeOf(x) {
+    return if (x < low) low else if (x > high) high else x;
+}
+
 pub fn softsign(x: anytype) @TypeOf(x) {
     return x / (1 + @abs(x));
 }
@@ -164,12 +169,12 @@ pub fn mish(x: anytype) @TypeOf(x) {
 }
 
 pub fn hardSwish(x: anytype) @TypeOf(x) {
-    return x * @max(0, @min(1, x / 6 + 0.5));
+    return x * bounded(x / 6 + 0.5, 0, 1);
 }
 
 pub fn celu(comptime attribute: anytype, x: anytype) @TypeOf(x) {
     const alpha = get(attribute, "alpha", @as(f32, 1));
-    return @max(x, 0) + @min(0, alpha * math.expm1(x / alpha));
+    return if (x < 0) alpha * math.expm1(x / alpha) else x;
 }
 
 pub fn elu(comptime attribute: anytype, x: anytype) @TypeOf(x) {
@@ -193,7 +198,7 @@ pub fn gelu(comptime attribute: anytype, x: anytype) @TypeOf(x) {
 pub fn hardSigmoid(comptime attribute: anytype, x: anytype) @TypeOf(x) {
     const alpha = get(attribute, "alpha", @as(f32, 0.2));
     const beta = get(attribute, "beta", @as(f32, 0.5));
-    return @max(0, @min(1, alpha * x + beta));
+    return bounded(alpha * x + beta, 0, 1);
 }
 
 pub fn leakyRelu(comptime attribute: anytype, x: anytype) @TypeOf(x) {

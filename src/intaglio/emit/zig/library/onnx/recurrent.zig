@@ -24,11 +24,11 @@ const Activation = struct {
     clip: f64 = std.math.inf(f64),
 
     fn apply(f: Activation, given: f64) f64 {
-        const x = std.math.clamp(given, -f.clip, f.clip);
+        const x = functions.bounded(given, -f.clip, f.clip);
         return switch (f.name) {
             .affine => f.alpha * x + f.beta,
             .elu => if (x >= 0) x else f.alpha * std.math.expm1(x),
-            .hardsigmoid => std.math.clamp(f.alpha * x + f.beta, 0, 1),
+            .hardsigmoid => functions.bounded(f.alpha * x + f.beta, 0, 1),
             .leakyrelu => if (x >= 0) x else f.alpha * x,
             .relu => functions.relu(x),
             .scaledtanh => f.alpha * std.math.tanh(f.beta * x),

@@ -2,6 +2,7 @@
 
 const std = @import("std");
 const convert = @import("convert.zig");
+const functions = @import("functions.zig");
 const tensor = @import("tensor.zig");
 const window = @import("window.zig");
 
@@ -78,7 +79,7 @@ fn pooled(comptime T: type, image: []const T, height: usize, width: usize, start
         };
         for (parts) |part| {
             sum += part;
-            top = @max(top, part);
+            top = functions.max(.{}, top, part);
         }
     };
     const count = counts[0] * counts[1];

@@ -60,22 +60,29 @@ const Axis = struct {
 
     /// Where a resized element lies in the original axis.
     fn place(axis: Axis, options: Options, index: usize) f64 {
-        const x = asFloat(f64, index);
-        const size, const resized = .{ asFloat(f64, axis.size), asFloat(f64, axis.resized) };
-        const scale: f64 = @as(f32, @floatCast(axis.scale));
-        const centred = (if (axis.is_exact) (x + 0.5) * size / resized else (x + 0.5) / scale) - 0.5;
-        const found = switch (options.coordinates) {
-            .asymmetric => if (axis.is_exact) x * size / resized else x / scale,
-            .align_corners => if (axis.resized > 1) x * (size - 1) / (axis.length - 1) else 0,
+        if (options.kind != .nearest) return axis.placeIn(f32, options.coordinates, index);
+        const found = axis.placeIn(f64, options.coordinates, index);
+        return if (axis.is_exact and options.coordinates != .tf_crop_and_resize) found else @as(f32, @floatCast(found));
+    }
+
+    /// Interpolated places are of single precision, nearest ones of double: halves must come out exactly there.
+    fn placeIn(axis: Axis, comptime F: type, coordinates: Coordinates, index: usize) F {
+        const x = asFloat(F, index);
+        const size, const resized, const scale = .{ asFloat(F, axis.size), asFloat(F, axis.resized), asFloat(F, asFloat(f32, axis.scale)) };
+        const start, const end = .{ asFloat(F, axis.start), asFloat(F, axis.end) };
+        const is_exact = F == f64 and axis.is_exact;
+        const centred = (if (is_exact) (x + 0.5) * size / resized else (x + 0.5) / scale) - 0.5;
+        return switch (coordinates) {
+            .asymmetric => if (is_exact) x * size / resized else x / scale,
+            .align_corners => if (axis.resized > 1) x * (size - 1) / (asFloat(F, axis.length) - 1) else 0,
             .tf_crop_and_resize => if (axis.resized > 1)
-                axis.start * (size - 1) + x * (axis.end - axis.start) * (size - 1) / (resized - 1)
+                start * (size - 1) + x * (end - start) * (size - 1) / (resized - 1)
             else
-                0.5 * (axis.start + axis.end) * (size - 1),
+                0.5 * (start + end) * (size - 1),
             .pytorch_half_pixel => if (axis.resized > 1) centred else 0,
-            .half_pixel_symmetric => if (axis.is_exact) centred else size / 2 * (1 - resized / (scale * size)) + centred,
+            .half_pixel_symmetric => if (is_exact) centred else size / 2 * (1 - resized / (scale * size)) + centred,
             .half_pixel => centred,
         };
-        return if (axis.is_exact and options.coordinates != .tf_crop_and_resize) found else @as(f32, @floatCast(found));
     }
 };
 
@@ -234,6 +241,7 @@ const Padding = enum { zeros, border, reflection };
 pub fn GridSample(c: *Context, comptime attribute: anytype, in: anytype, out: anytype) Error!void {
     const x, const grid = .{ in[0], in[1] };
     const T = Of(@TypeOf(x));
+    const F = if (Of(@TypeOf(grid)) == f64) f64 else f32;
     const sampler: Sampler = .{
         .kind = comptime std.meta.stringToEnum(Kind, get(attribute, "mode", @as([]const u8, "linear"))).?,
         .padding = comptime std.meta.stringToEnum(Padding, get(attribute, "padding_mode", @as([]const u8, "zeros"))).?,
@@ -248,7 +256,7 @@ pub fn GridSample(c: *Context, comptime attribute: anytype, in: anytype, out: an
     const places = try c.alloc(f64, count);
     for (0..x.shape[0]) |n| for (0..points) |point| {
         for (places, 0..) |*place, axis| {
-            place.* = sampler.placeOf(asFloat(f64, grid.data[(n * points + point) * count + count - 1 - axis]), axis);
+            place.* = sampler.placeOf(asFloat(F, grid.data[(n * points + point) * count + count - 1 - axis]), axis);
         }
         for (0..x.shape[1]) |channel| {
             const image = x.data[(n * x.shape[1] + channel) * plane ..][0..plane];
@@ -265,17 +273,17 @@ const Sampler = struct {
     is_aligned: bool,
     sizes: []const usize,
 
-    fn placeOf(s: Sampler, position: f64, axis: usize) f64 {
-        const size = asFloat(f64, s.sizes[axis]);
+    fn placeOf(s: Sampler, position: anytype, axis: usize) @TypeOf(position) {
+        const size = asFloat(@TypeOf(position), s.sizes[axis]);
         const place = if (s.is_aligned) (position + 1) / 2 * (size - 1) else ((position + 1) * size - 1) / 2;
         return if (s.kind == .cubic) place else s.fold(place, axis);
     }
 
-    fn fold(s: Sampler, place: f64, axis: usize) f64 {
-        const size = asFloat(f64, s.sizes[axis]);
+    fn fold(s: Sampler, place: anytype, axis: usize) @TypeOf(place) {
+        const size = asFloat(@TypeOf(place), s.sizes[axis]);
         return switch (s.padding) {
             .zeros => place,
-            .border => math.clamp(place, 0, size - 1),
+            .border => functions.bounded(place, 0, size - 1),
             .reflection => if (s.is_aligned) reflect(place, 0, size - 1) else reflect(place, -0.5, size - 0.5),
         };
     }
@@ -310,7 +318,7 @@ const Sampler = struct {
 };
 
 /// A place folded back into a range as often as needed.
-fn reflect(place: f64, low: f64, high: f64) f64 {
+fn reflect(place: anytype, low: @TypeOf(place), high: @TypeOf(place)) @TypeOf(place) {
     const span = high - low;
     if (span <= 0) return low;
     const rest = @mod(place - low, 2 * span);
