@@ -308,7 +308,7 @@ def test_a_size_that_a_driver_uses_too_early_is_a_fault(monkeypatch: pytest.Monk
     def moved(*arguments: Any, **options: Any) -> Any:
         plan = real(*arguments, **options)
         for step in plan.parts:
-            if isinstance(step, native.SegmentCode) and len(options["faults"].met) == 0:
+            if isinstance(step, native.Segment) and len(options["faults"].met) == 0:
                 step.actions.reverse()
         return plan
 

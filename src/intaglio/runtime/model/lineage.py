@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from intaglio.ir.graph import Node
 from intaglio.kernels.plan import Call, HostNode, Kernel, Plan, walk
 from intaglio.record import Record
-from intaglio.targets.c.source_file import function_names
+from intaglio.targets.c.source_file import function_lines, function_names
 
 
 class CodePlace(Record):
@@ -38,7 +37,7 @@ def lineage_of(plan: Plan, source: str) -> list[Lineage]:
     `source` is the C of the plan as one file.
     """
     names = dict(zip(plan.kernels, function_names(plan.kernels), strict=True))
-    lines = dict(_function_lines(source))
+    lines = dict(function_lines(source))
     nodes: dict[tuple[str, int], dict[Node, None]] = {}
     code: dict[tuple[str, int], dict[CodePlace, None]] = {}
     hosted = {host.node for host in plan.host_nodes}
@@ -67,14 +66,3 @@ def _actions(plan: Plan, names: Mapping[Kernel, str]) -> Iterator[tuple[Sequence
             continue
         for action in walk(part.actions):
             yield action.nodes, names[action.kernel] if isinstance(action, Call) else ""
-
-
-def _function_lines(source: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The functions of a file of C by name, each with its first and last line."""
-    name, first = "", 0
-    for number, line in enumerate(source.split("\n"), 1):
-        if found := re.match(r"static void (kernel_\w+)\(", line):
-            name, first = found[1], number
-        elif line == "}" and name:
-            yield name, (first, number)
-            name = ""

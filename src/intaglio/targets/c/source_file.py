@@ -109,3 +109,14 @@ def _driver_text(plan: Plan, segment: Segment, name: str, names: dict[Kernel, st
     text = re.sub(r"call->kernel\[(\d+)\]", lambda found: names[plan.kernels[int(found[1])]], source)
     head = f"int32_t {name}(const ig_call *call)"
     return text.replace("IG_FUNCTION", name).replace(f"{head}\n", f"{head};\n{head}\n", 1)
+
+
+def function_lines(source: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The kernels of a file that `source_file` wrote, by name, each with its first and last line, counted from 1."""
+    name, first = "", 0
+    for number, line in enumerate(source.split("\n"), 1):
+        if found := re.match(r"static void (kernel_\w+)\(", line):
+            name, first = found[1], number
+        elif line == "}" and name:
+            yield name, (first, number)
+            name = ""
