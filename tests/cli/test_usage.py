@@ -34,6 +34,8 @@ def rest(command: str, folder: Path) -> list[str]:
     if command == "train":
         np.savez(folder / "data.npz", x=np.zeros((2, 2), np.float32))
         return [str(folder / "data.npz")]
+    if command == "diff":
+        return [str(folder / "missing.onnx")]
     return []
 
 

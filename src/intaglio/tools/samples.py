@@ -12,18 +12,12 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import InputError
-from intaglio.ir.dim import Dim, symbols
-from intaglio.ir.graph import Graph, Value
-from intaglio.ir.substitution import evaluate
-from intaglio.ir.types import SequenceType, TensorType, Type
+from intaglio.ir.graph import Graph
+from intaglio.runtime.model import random_inputs
 from intaglio.runtime.model.loading import load
-from intaglio.runtime.model.random_inputs import index_limit, random_array
 
 Feeds = dict[str, Any]
 Runner = Callable[[Feeds], list[Any]]
-
-_LARGE_SIDE, _MIDDLE_SIDE = 64, 8
-"""Sizes for dimensions that have only a name: those of pictures, and others; the first dimension is taken as 2."""
 
 
 @dataclass
@@ -40,28 +34,11 @@ class Difference:
 
 
 def make_feeds(graph: Graph, seed: int, sizes: Mapping[str, int] | None = None) -> Feeds:
-    """Random values for all inputs that have no default; equal names of sizes have equal numbers.
+    """Random values for all inputs that have no default, two rows where nothing says how many.
 
-    Raises InputError for an input that nothing can be made up for.
+    Raises InputError for a size that is not there and for an input that nothing can be made up for.
     """
-    known, generator = dict(sizes or {}), np.random.default_rng(seed)
-    fed = [value for value in graph.inputs if value.default is None]
-    return {value.name: _make(value.type, value, known, generator) for value in fed}
-
-
-def _make(type: Type, value: Value, known: dict[str, int], generator: np.random.Generator) -> Any:
-    if isinstance(type, SequenceType):
-        return [_make(type.element, value, known, generator)]
-    if not isinstance(type, TensorType) or type.shape is None:
-        raise InputError(f"input {value.name!r} is {type}: nothing can be made up for it")
-    shape = [_size(dim, axis, len(type.shape), known) for axis, dim in enumerate(type.shape)]
-    return random_array(type.dtype, shape, generator, index_limit(value))
-
-
-def _size(dim: Dim, axis: int, rank: int, known: dict[str, int]) -> int:
-    for name in symbols(dim):
-        known.setdefault(name, 2 if axis == 0 else _LARGE_SIDE if rank >= 4 and axis >= rank - 2 else _MIDDLE_SIDE)
-    return max(0, evaluate(dim, known))
+    return random_inputs.make_feeds(graph, {}, sizes or {}, seed, rows=2)
 
 
 def has_onnxruntime() -> bool:

@@ -63,8 +63,14 @@ def random_array(
     return generator.integers(0, max(1, limit or 2), shape).astype(dtype.numpy)
 
 
-def make_feeds(graph: Graph, given: Mapping[str, Any], dims: Mapping[str, int], seed: int) -> dict[str, Any]:
-    """Random values for the inputs that are not given and have no default; sizes of one name agree."""
+def make_feeds(
+    graph: Graph, given: Mapping[str, Any], dims: Mapping[str, int], seed: int, rows: int = 1
+) -> dict[str, Any]:
+    """Random values for the inputs that are not given and have no default; sizes of one name agree.
+
+    `rows` is the size of a first dimension that has only a name. Raises InputError for a dimension that is not there
+    and for an input that nothing can be made up for.
+    """
     known = {symbol for value in graph.inputs for symbol in _symbols(value.type)}
     unknown = [name for name in dims if name not in known]
     if unknown:
@@ -75,26 +81,26 @@ def make_feeds(graph: Graph, given: Mapping[str, Any], dims: Mapping[str, int], 
             bind(value.type.shape, given[value.name].shape, bindings, f"input {value.name!r}")
     generator = np.random.default_rng(seed)
     missing = [value for value in graph.inputs if value.name not in given and value.default is None]
-    return {value.name: _make(value.type, value, bindings, generator) for value in missing}
+    return {value.name: _make(value.type, value, bindings, generator, rows) for value in missing}
 
 
 def _symbols(type: Type) -> set[str]:
     return {name for dim in (type.shape or () if isinstance(type, TensorType) else ()) for name in symbols(dim)}
 
 
-def _make(type: Type, value: Value, bindings: dict[str, int], generator: np.random.Generator) -> Any:
+def _make(type: Type, value: Value, bindings: dict[str, int], generator: np.random.Generator, rows: int) -> Any:
     if isinstance(type, TensorType):
         if type.shape is None:
             raise InputError(f"input {value.name!r} has no known rank, so nothing can be made up: give it")
-        shape = [_size(dim, axis, len(type.shape), bindings) for axis, dim in enumerate(type.shape)]
+        shape = [_size(dim, axis, len(type.shape), bindings, rows) for axis, dim in enumerate(type.shape)]
         return random_array(type.dtype, shape, generator, index_limit(value))
     if isinstance(type, MapType):
         raise InputError(f"input {value.name!r} is {type}, which can be given in Python only")
-    made = _make(type.element, value, bindings, generator)
+    made = _make(type.element, value, bindings, generator, rows)
     return [made] if isinstance(type, SequenceType) else made
 
 
-def _size(dim: Dim, axis: int, rank: int, bindings: dict[str, int]) -> int:
+def _size(dim: Dim, axis: int, rank: int, bindings: dict[str, int], rows: int) -> int:
     for name in symbols(dim):
-        bindings.setdefault(name, 1 if axis == 0 else LARGE_SIDE if rank >= 4 and axis >= rank - 2 else MIDDLE_SIDE)
+        bindings.setdefault(name, rows if axis == 0 else LARGE_SIDE if rank >= 4 and axis >= rank - 2 else MIDDLE_SIDE)
     return max(0, evaluate(dim, bindings))
