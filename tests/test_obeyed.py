@@ -15,6 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from PIL import Image
+from tests.cli.verb_options import verb_cases, write_models
 from tests.present import tensor
 
 import intaglio
@@ -414,6 +415,7 @@ CASES: dict[str, Case] = {
     "conformance --json": (["--json", "out.json"], lambda left: json.loads(Path("out.json").read_text())),
     "conformance --support": (["--support", "out.md"], lambda left: "Relu" in Path("out.md").read_text()),
 }
+CASES |= verb_cases()
 ELSEWHERE = {"cache clear --json"}
 """Tested with a cache of its own, in tests/cli."""
 
@@ -439,6 +441,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     for name, text in (("relu", RELU), ("strings", STRINGS), ("loop", ENDLESS)):
         onnx.save(parsed(text), f"{name}.onnx")
+    write_models()
     onnx.save(parsed(RELU.replace("1.0", "2.0")), "other.onnx")
     onnx.save(demo_model(), "demo.onnx")
     onnx.save(parsed(PRODUCT), "line.onnx")

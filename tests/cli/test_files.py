@@ -157,5 +157,9 @@ def test_help_is_a_table_of_questions() -> None:
                 line.startswith(f"  {question} ") and line.endswith(f" {command_name(command)}") for line in lines
             )
     assert max(map(len, lines)) <= 80
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    for section in SECTIONS:
+        for question, command in section.entries:
+            assert f"| {section.title} | {question} | `{command_name(command)}` |" in page
     names = [command_name(command) for command in COMMANDS]
     assert len(names) == len(set(names))

@@ -32,7 +32,10 @@ VERBS: list[tuple[list[str], str]] = [
     (["prune", "IN", "OUT"], "removed"),
     (["dedupe", "IN", "-o", "OUT"], "removed"),
     (["inline", "IN", "OUT"], "calls"),
-    (["rename", "IN", "OUT", "--pattern", "s/^r(1)$/renamed_\\1/", "--node", "add=sum", "--dim", "N=batch"], "renamed"),
+    (
+        ["rename", "IN", "OUT", "--pattern", "s/^r(1)$/r\\/\\1/", "--node", "add=sum", "--dim", "N=batch"],
+        "renamed",
+    ),
     (["set-opset", "13", "IN", "OUT"], "nodes_rewritten"),
     (["set-opset", "21", "IN", "-o", "OUT"], "nodes_rewritten"),
     (["set-shape", "IN", "OUT", "--dim", "N=2"], "outputs"),

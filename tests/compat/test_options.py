@@ -183,7 +183,14 @@ def a_profile_is_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> N
     path = session.end_profiling()
     assert Path(path).name.startswith("unusual_")
     events = json.loads(Path(path).read_text())
-    assert [event["name"] for event in events] == ["model_loading", "model_run", "model_run"]
+    whole = [event["name"] for event in events if event["cat"] == "Session"]
+    assert whole == ["model_loading", "model_run", "model_run"]
+    nodes = [event for event in events if event["cat"] == "Node"]
+    assert len(nodes) >= 2
+    assert all(event["args"]["provider"] == "CPUExecutionProvider" and event["args"]["op_name"] for event in nodes)
+    runs = [(event["ts"], event["ts"] + event["dur"]) for event in events if event["name"] == "model_run"]
+    for event in nodes:
+        assert any(begin - 1 <= event["ts"] <= event["ts"] + event["dur"] <= end + 2 for begin, end in runs)
     assert session.end_profiling() == path
     without = compat.InferenceSession(model())
     assert (without.end_profiling(), without.get_profiling_start_time_ns()) == ("", 0)

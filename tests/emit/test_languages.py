@@ -265,6 +265,9 @@ CASES = {
         y = AveragePool <kernel_shape = [2, 2, 2], strides = [2, 2, 2], auto_pad = "SAME_UPPER"> (x) }""",
         [drawn(1, 2, 3, 4, 5)],
     ),
+    "shares of few columns": Case(
+        "g (float[n, 4] x) => (y, z) { y = Softmax <axis = 0> (x) z = LogSoftmax <axis = 0> (x) }", [drawn(9, 4)]
+    ),
     "statistics of one element": Case(
         """g (float[n, 2, h] x) => (y, z) <float[2] w = {0.3, 0.7}, float[2] b = {0.1, 0.2}> {
         y = InstanceNormalization (x, w, b) z = GroupNormalization <num_groups = 2> (x, w, b) }""",

@@ -26,6 +26,7 @@ KINDS: dict[str, Generator] = {
 ROOMS: dict[str, str] = {
     "exports": "exports",
     "gradients": "gradients",
+    "rows": "rows",
     "torch": "torch_programs",
     "training": "training",
 }

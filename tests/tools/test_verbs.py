@@ -363,6 +363,22 @@ def test_external_data_of_two_models_goes_along(tmp_path: Path) -> None:
     assert_same({"mask": got["mask"]}, {"mask": judged(model, feed)["mask"]})
 
 
+def test_external_data_of_nodes_comes_along(tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] z) {'
+    text += " k = Constant <value = float[2] {3, 4}> () z = Add (x, k) }"
+    model = onnx.parser.parse_model(text)
+    tensor = model.graph.node[0].attribute[0].t
+    (tmp_path / "k.bin").write_bytes(numpy_helper.to_array(tensor).tobytes())
+    tensor.ClearField("float_data")
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="k.bin")
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    first = onnx.parser.parse_model(text.replace("z", "x2"))
+    merged = tools.merge(first, tmp_path / "m.onnx", prefix="p_").message()
+    np.testing.assert_array_equal(judged(merged, {"x": np.zeros(2, np.float32)})["p_z"], [6, 8])
+
+
 @pytest.mark.parametrize("name", [each for each in ALL if each != "functions"])
 @pytest.mark.parametrize("version", [11, 12, 13, 15, 18, 20, 21, 22])
 def test_operator_sets_go_up_and_down(name: str, version: int) -> None:

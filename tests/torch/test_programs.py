@@ -208,3 +208,12 @@ def test_functions_at_the_ends_of_their_range(engine: str) -> None:
 
     x = torch.tensor([2.0, -1e-30, 1e38, -3e38, 1e-20, -1e-10, 1e30, -3.00001, float("inf")])
     torch.testing.assert_close(compiled(program, engine)(x), program(x), rtol=1e-5, atol=1e-30, equal_nan=True)
+
+
+@pytest.mark.parametrize("alpha", [float("nan"), float("inf"), -0.5])
+def test_the_slope_of_elu_is_nothing_to_zero(alpha: float) -> None:
+    def program(x: Any) -> Any:
+        return F.elu(x, alpha), F.celu(x, alpha)
+
+    x = torch.tensor([0.0, -0.0, -1.0, 1.0, float("nan"), float("inf"), float("-inf")])
+    torch.testing.assert_close(compiled(program)(x), program(x), equal_nan=True)

@@ -12,7 +12,7 @@ import intaglio
 from intaglio import ops, train
 from intaglio.ir.graph import Graph
 from intaglio.ops.evaluate import evaluate
-from intaglio.train.open_batch import fixed_batch, open_batch
+from intaglio.passes.open_batch import fixed_batch, open_batch
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(7)

@@ -33,12 +33,15 @@ from intaglio.cli.inline import inline_functions
 from intaglio.cli.inspect import inspect
 from intaglio.cli.layout import set_layout
 from intaglio.cli.lint import lint
+from intaglio.cli.make_dynamic import make_model_dynamic
 from intaglio.cli.merge import merge_models
 from intaglio.cli.options import Parser, Section, UsageError, all_commands, build_parser
+from intaglio.cli.profile import profile_model
 from intaglio.cli.prune import prune_model
 from intaglio.cli.reduce import reduce
 from intaglio.cli.rename import rename_model
 from intaglio.cli.run import run
+from intaglio.cli.set_dtype import set_model_dtype
 from intaglio.cli.set_opset import set_operator_set
 from intaglio.cli.set_shape import set_shapes
 from intaglio.cli.shells import ShellArgument
@@ -77,6 +80,7 @@ SECTIONS = (
             ("What goes in and out, and what is it made of?", ("info", info)),
             ("Is the file valid, and what is wrong with it?", ("check", check)),
             ("Which kernels run, and where is memory used?", ("explain", explain)),
+            ("Where does the time of a run go?", ("profile", profile_model)),
             ("What numbers are in its weights, or in a run?", ("inspect", inspect)),
             ("What does it look like?", ("draw", draw_model)),
             ("How do the files of two models differ?", ("diff", diff_models)),
@@ -90,6 +94,8 @@ SECTIONS = (
             ("How do I join models?", ("merge", merge_models)),
             ("How do I rename inputs, outputs and nodes?", ("rename", rename_model)),
             ("How do I fix or open sizes of inputs?", ("set-shape", set_shapes)),
+            ("How do I open a batch that was exported fixed?", ("make-dynamic", make_model_dynamic)),
+            ("How do I get it in float16 or another type?", ("set-dtype", set_model_dtype)),
             ("How do I get another operator set?", ("set-opset", set_operator_set)),
             ("How do I get channels first or last?", ("layout", set_layout)),
             ("How do I see values inside of it?", ("add-outputs", add_more_outputs)),

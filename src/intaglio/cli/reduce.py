@@ -24,35 +24,36 @@ from intaglio.cli.terminal import (
 )
 from intaglio.runtime.model.loading import load
 from intaglio.tools.comparing.tolerances import parse_tolerances
+from intaglio.tools.reducing import Reduction
 from intaglio.tools.reducing import reduce as reduce_model
 
 OutOption = Annotated[
     str, Option("--output", "-o", metavar="SMALL", help="The .onnx file to write; inputs go beside it as .npz.")
 ]
 
+CheckOption = Annotated[
+    str | None,
+    Option(
+        "--check",
+        metavar="COMMAND",
+        help="A shell command with {} for the model, and {inputs} for an .npz file; a status other than 0 fails.",
+    ),
+]
+MatchOption = Annotated[str | None, Option("--match", metavar="REGEX", help="What a failing command must print, too.")]
+AgainstOption = Annotated[
+    str | None,
+    Option(
+        "--against", metavar="WHAT", help="Instead of a command: ort, reference, openvino or a model to differ from."
+    ),
+]
+
 
 def reduce(
     model: Annotated[str, Argument("MODEL", "Path of an ONNX model that fails; - is standard input.")],
     output: OutOption,
-    check: Annotated[
-        str | None,
-        Option(
-            "--check",
-            metavar="COMMAND",
-            help="A shell command with {} for the model, and {inputs} for an .npz file; a status other than 0 fails.",
-        ),
-    ] = None,
-    match: Annotated[
-        str | None, Option("--match", metavar="REGEX", help="What a failing command must print, too.")
-    ] = None,
-    against: Annotated[
-        str | None,
-        Option(
-            "--against",
-            metavar="WHAT",
-            help="Instead of a command: ort, reference, openvino or a model to differ from.",
-        ),
-    ] = None,
+    check: CheckOption = None,
+    match: MatchOption = None,
+    against: AgainstOption = None,
     inputs: InputOption = None,
     dims: DimOption = None,
     samples: SamplesOption = 1,
@@ -73,10 +74,7 @@ def reduce(
 
     It fails by a command, or by differing from what --against names. Ctrl-C writes the smallest model so far.
     """
-    if (check is None) == (against is None):
-        raise UsageError("give one of --check COMMAND and --against WHAT")
-    if output == STANDARD or Path(output).suffix == ".npz":
-        raise UsageError(f"-o {output}: the model and its inputs are two files; give the name of an .onnx file")
+    _check_usage(output, check, against)
     source = source_of(model)
     given = read_inputs(load(source, engine="reference", simplify=False), inputs) if inputs else None
     with counting() as begin:
@@ -99,27 +97,28 @@ def reduce(
             time_limit=time_limit,
             progress=lambda what, done, nodes: told("reducing (tries/nodes)", done, nodes),
         )
-    files = [str(path) for path in found.save(output)]
+    _show(model, found, [str(path) for path in found.save(output)], as_json)
+
+
+def _check_usage(output: str, check: str | None, against: str | None) -> None:
+    if (check is None) == (against is None):
+        raise UsageError("give one of --check COMMAND and --against WHAT")
+    if output == STANDARD or Path(output).suffix == ".npz":
+        raise UsageError(f"-o {output}: the model and its inputs are two files; give the name of an .onnx file")
+
+
+def _show(model: str, found: Reduction, files: list[str], as_json: bool) -> None:
     if not found.is_complete:
         tell("stopped before it was done: a smaller model may fail, too")
-    report = {
-        "model": model,
-        "failure": found.failure,
-        "nodes_before": found.nodes_before,
-        "nodes": found.nodes,
-        "operators": dict(Counter(found.operators)),
-        "tries": found.tries,
-        "seconds": found.seconds,
-        "is_complete": found.is_complete,
-        "files": files,
-    }
     if as_json:
-        print_json(report)
+        names = ("failure", "nodes_before", "nodes", "tries", "seconds", "is_complete")
+        operators = dict(Counter(found.operators))
+        report = {name: getattr(found, name) for name in names}
+        print_json({"model": model, **report, "operators": operators, "files": files})
         return
-    operators = ", ".join(found.operators)
     print_pairs(
         [
-            ("nodes", f"{found.nodes_before} -> {found.nodes}: {operators}"),
+            ("nodes", f"{found.nodes_before} -> {found.nodes}: {', '.join(found.operators)}"),
             ("inputs", ", ".join(f"{name}: {getattr(value, 'shape', '')}" for name, value in found.feeds.items())),
             ("it", found.failure),
             ("tries", f"{found.tries} in {seconds(found.seconds)}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from intaglio.cli.files import Files, Force, InPlace, Output, ScriptOption, assignments, change_files, jobs
@@ -53,7 +54,9 @@ def rename_model(
 
 def parse_pattern(text: str) -> tuple[str, str]:
     """The expression and the replacement of `s/RE/TEXT/`; any sign may stand for the slash."""
-    parts = text[2:].split(text[1]) if len(text) > 3 and text[0] == "s" else []
+    sign = re.escape(text[1]) if len(text) > 3 and text[0] == "s" else ""
+    parts = re.split(rf"(?<!\\){sign}", text[2:]) if sign else []
     if len(parts) != 3 or parts[2]:
         raise UsageError(f"{text!r} is not s/RE/TEXT/")
-    return parts[0], parts[1]
+    found = [part.replace(f"\\{text[1]}", text[1]) for part in parts]
+    return found[0], found[1]

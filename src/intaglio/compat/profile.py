@@ -6,16 +6,20 @@ import json
 import os
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from intaglio.errors import InputError
+from intaglio.runtime.model.model import Model
+
+MOST_SPANS = 100_000
+"""Events of a run at most."""
 
 
 class Profile:
-    """The spans of one session: its loading and its runs."""
+    """The spans of one session: its loading, its runs, and the kernels and host nodes of the runs."""
 
     def __init__(self, prefix: str) -> None:
         self.start_ns = time.monotonic_ns()
@@ -44,6 +48,18 @@ class Profile:
                         "args": arguments,
                     }
                 )
+
+    @contextmanager
+    def nodes(self, model: Model, feeds: Mapping[str, Any]) -> Generator[None]:
+        """Note how long each kernel and host node of the runs in the block takes, where that can be counted."""
+        if self._is_over or model.options.engine != "native":
+            yield
+            return
+        from intaglio.runtime.model.trace import trace_events  # which needs all that lowers models
+
+        with model.count(feeds, most_spans=MOST_SPANS) as counts:
+            yield
+        self._events += trace_events(counts, self.start_ns)
 
     def end(self) -> str:
         """Write the file, once; returns its path."""

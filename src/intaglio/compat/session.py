@@ -215,7 +215,7 @@ class InferenceSession:
             results = model.run(feeds, outputs=wanted)
         else:
             options = run_options or RunOptions()
-            with self._running(options, feeds):
+            with self._running(options, feeds, model):
                 results = model.run(feeds, outputs=wanted, prune=options.only_execute_path_to_fetches)
         return [results[name] for name in names]
 
@@ -224,7 +224,7 @@ class InferenceSession:
         return own if own >= 0 else self._sess_options.log_severity_level
 
     @contextmanager
-    def _running(self, options: RunOptions, feeds: Mapping[str, Any]) -> Generator[None]:
+    def _running(self, options: RunOptions, feeds: Mapping[str, Any], model: Model | None = None) -> Generator[None]:
         """A run as its options and those of the session want it."""
         if options.terminate:
             raise RunTimeoutError("the run was not started: its options say `terminate`")
@@ -232,6 +232,8 @@ class InferenceSession:
         is_native = self._model.options.engine == "native"
         try:
             with ExitStack() as stack:
+                if self._profile is not None:
+                    stack.enter_context(self._profile.nodes(model or self._model, feeds))
                 stack.enter_context(self._span("model_run"))
                 stack.enter_context(stoppable(options._stop, is_native=is_native))
                 if is_native and not (self._keeps_memory and SHRINKAGE not in options._entries):
@@ -402,7 +404,7 @@ class InferenceSession:
         self._enable_fallback = True
 
     def end_profiling(self) -> str:
-        """Write the profile, with the time of loading and of each run; its path, or nothing without a profile."""
+        """Write the profile, with the times of loading, runs and nodes; its path, or nothing without a profile."""
         return "" if self._profile is None else self._profile.end()
 
     def get_profiling_start_time_ns(self) -> int:

@@ -101,6 +101,15 @@ class Work(Enum):
     UNBOUNDED = "not bounded by the sizes of the data"
 
 
+class Rows(Enum):
+    """What an operator does with rows that lie along one axis: `f` of joined rows is the joined `f` of each."""
+
+    MIXED = "it may mix them"
+    FIRST = "it keeps them apart along the first axis, which it takes for a batch"
+    RECURRENT = "it keeps them apart along the axis of the batch, which its layout tells"
+    BY_AXES = "it keeps them apart along axes that it does not compute along"
+
+
 ALL_OPERANDS = 1 << 31
 """A number of operands that no node has."""
 
@@ -155,6 +164,8 @@ class Op(Record):
     """Whether integers that stand for quantized numbers go in and come out as such."""
     never_fails: ClassVar[bool] = False
     """Whether no data makes it fail whose types fit, so that it may run where it need not."""
+    keeps_rows: ClassVar[Rows] = Rows.MIXED
+    """Along which axes it maps over rows; operators that are elementwise do so along all axes."""
     work: ClassVar[Work] = Work.UNKNOWN
     """How long the reference takes."""
     is_bounded: ClassVar[bool] = False

@@ -15,7 +15,7 @@ from intaglio.errors import ShapeError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32, FLOAT64, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, Work
+from intaglio.ir.op import Array, Op, Rows, Work
 from intaglio.ir.requirements import need_stretch
 from intaglio.ir.types import Type
 from intaglio.ops.cast import convert
@@ -300,6 +300,8 @@ class Softsign(Op):
 class Gelu(Activation):
     """x times the normal distribution function of x, exact or with the `tanh` approximation."""
 
+    keeps_rows = Rows.BY_AXES
+
     never_fails = True
     work = Work.LINEAR
     approximate: str = "none"
@@ -362,6 +364,8 @@ class Swish(Activation):
 
 class SwiGLU(Op):
     """Swish of the gate A times B, which has the same shape."""
+
+    keeps_rows = Rows.BY_AXES
 
     alpha: float = 1.0
 

@@ -17,7 +17,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import from_numpy
 from intaglio.ir.graph import Graph, Value
-from intaglio.ir.op import Array, Op, Work
+from intaglio.ir.op import Array, Op, Rows, Work
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.cast import convert
 from intaglio.ops.control import Scan, scan_slice
@@ -399,6 +399,8 @@ def _axis_number(axis: Array, rank: int, error: type[IntaglioError] = OperatorEr
 class CumSum(Cumulative):
     """The running sum along an axis."""
 
+    keeps_rows = Rows.BY_AXES
+
     work = Work.LINEAR
 
     def pullback(self, b: Builder, inputs: Sequence[Any], outputs: Sequence[Value], output_bars: Sequence[Any]) -> Any:
@@ -408,6 +410,8 @@ class CumSum(Cumulative):
 
 class CumProd(Cumulative):
     """The running product along an axis."""
+
+    keeps_rows = Rows.BY_AXES
 
     total: ClassVar[np.ufunc] = np.multiply
 

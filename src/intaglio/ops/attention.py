@@ -15,7 +15,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, INT64, DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.requirements import need_at_most, need_multiple, need_stretch
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.shared.gradient import unbroadcast
@@ -142,6 +142,8 @@ class _Visibility:
 
 class Attention(Op):
     """softmax(Q @ K' * scale + mask) @ V per head, with caches of keys and values, soft cap and windows."""
+
+    keeps_rows = Rows.FIRST
 
     output_names = ("Y", "present_key", "present_value", "qk_matmul_output")
     is_causal: int = 0
@@ -476,6 +478,8 @@ def _offsets(lengths: Array, queries: int, keys: int) -> Array:
 
 class RotaryEmbedding(Op):
     """Pairs of elements of each head rotated by the angle of their position."""
+
+    keeps_rows = Rows.FIRST
 
     interleaved: int = 0
     num_heads: int | None = None

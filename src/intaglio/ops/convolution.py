@@ -13,7 +13,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.requirements import need_at_most, need_multiple
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.shared.indices import check_size, same_dtype
@@ -82,6 +82,8 @@ class _Convolution(Op, abstract=True):
 
 class Conv(_Convolution):
     """Cross-correlation of X with the kernels W, plus the bias B."""
+
+    keeps_rows = Rows.FIRST
 
     def output_channels(self, data: Shape, weights: Shape) -> Dim:
         require_equal(data[1], weights[1] * self.group, "the channels of X and of W times group")
@@ -313,6 +315,8 @@ def convolve(x: Array, w: Array, windows: Sequence[Window], group: int, fill: An
 
 class ConvTranspose(_Convolution):
     """The gradient of Conv: each input element adds a multiple of the kernels W to the output."""
+
+    keeps_rows = Rows.FIRST
 
     output_padding: tuple[int, ...] | None = None
     output_shape: tuple[int, ...] | None = None

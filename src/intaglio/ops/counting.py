@@ -27,14 +27,17 @@ class Amount(NamedTuple):
     macs: Dim = 0
     flops: Dim = 0
     is_known: bool = True
+    biases: Dim = 0
+    """Additions of biases, which are among the operations and no multiplications."""
 
     def plus(self, other: Amount) -> Amount:
         """The work of both."""
-        return Amount(self.macs + other.macs, self.flops + other.flops, self.is_known and other.is_known)
+        known = self.is_known and other.is_known
+        return Amount(self.macs + other.macs, self.flops + other.flops, known, self.biases + other.biases)
 
     def times(self, count: Dim) -> Amount:
         """The work, so often."""
-        return Amount(self.macs * count, self.flops * count, self.is_known)
+        return Amount(self.macs * count, self.flops * count, self.is_known, self.biases * count)
 
 
 def amount(node: Node) -> Amount:
@@ -56,8 +59,8 @@ def total(graph: Graph) -> Amount:
 def _amount(node: Node, depth: int) -> Amount:
     found = _RULES.get(node.op.name)
     if found is not None and (not node.op.domain or node.op.name not in _OTHERS):
-        macs = found(node)
-        return Amount(macs, macs * 2 + _bias(node))
+        macs, biases = found(node), _bias(node)
+        return Amount(macs, macs * 2 + biases, biases=biases)
     if any(node.op.subgraphs()):
         return _bodies(node)
     if node.op.is_view or node.op.moves_only or node.op.keeps_order or node.op.name in _NOTHING:

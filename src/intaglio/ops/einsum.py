@@ -14,7 +14,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import INT32, INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, Work
+from intaglio.ir.op import Array, Op, Rows, Work
 from intaglio.ir.types import TensorType
 from intaglio.ops.shared.indices import check_size, same_dtype
 from intaglio.ops.shared.indices import wide as widen
@@ -81,6 +81,8 @@ def _check_output(text: str, operands: tuple[tuple[str, ...], ...], output: tupl
 
 class Einsum(Op):
     """The sum of products that the equation tells."""
+
+    keeps_rows = Rows.BY_AXES
 
     work = Work.UNBOUNDED
     equation: str

@@ -12,7 +12,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, Work
+from intaglio.ir.op import Array, Op, Rows, Work
 from intaglio.ir.requirements import need_equal
 from intaglio.ir.types import TensorType
 from intaglio.ops.shared.indices import (
@@ -36,6 +36,8 @@ Gradients = tuple[Value | None, ...]
 
 class Gather(Op):
     """The slices of `data` along `axis` at `indices`."""
+
+    keeps_rows = Rows.BY_AXES
 
     moves_only = True
     number_operand = 1
@@ -83,6 +85,8 @@ class Gather(Op):
 class GatherElements(Op):
     """For each position of `indices` the element of `data` there, with the index taken along `axis`."""
 
+    keeps_rows = Rows.BY_AXES
+
     moves_only = True
     number_operand = 1
     work = Work.LINEAR
@@ -119,6 +123,8 @@ def element_places(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 
 class GatherND(Op):
     """The elements or slices of `data` at the index tuples in the last axis of `indices`."""
+
+    keeps_rows = Rows.BY_AXES
 
     moves_only = True
     number_operand = 1
@@ -206,6 +212,8 @@ def _check_reduction(reduction: str, dtype: DType) -> None:
 class ScatterElements(Op):
     """`data` with the elements at `indices` along `axis` replaced by, or combined with, `updates`."""
 
+    keeps_rows = Rows.BY_AXES
+
     moves_only = True
     number_operand = 1
     symbolic = True
@@ -234,6 +242,8 @@ class ScatterElements(Op):
 
 class ScatterND(Op):
     """`data` with the elements or slices at the index tuples replaced by, or combined with, `updates`."""
+
+    keeps_rows = Rows.BY_AXES
 
     moves_only = True
     number_operand = 1
@@ -357,6 +367,8 @@ class TensorScatter(Op):
 
 class OneHot(Op):
     """A new axis of size `depth` that holds values[1] at each index and values[0] elsewhere."""
+
+    keeps_rows = Rows.BY_AXES
 
     moves_only = True
     number_operand = 0

@@ -11,7 +11,7 @@ from intaglio.ir import requirements
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT64, DType, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.cast import convert
 from intaglio.ops.shared.gradient import unbroadcast
@@ -35,6 +35,8 @@ def multiply(left: Array, right: Array) -> Array:
 
 class MatMul(Op):
     """The matrix product of the last two axes; the others are broadcast."""
+
+    keeps_rows = Rows.BY_AXES
 
     never_fails = True
 
@@ -79,6 +81,8 @@ class Gemm(Op):
 
     Integers with a factor that is no whole number are scaled in double precision, and the result is truncated.
     """
+
+    keeps_rows = Rows.BY_AXES
 
     never_fails = True
     alpha: float = 1.0

@@ -11,7 +11,7 @@ from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.types import TensorType
 from intaglio.ops.shared.indices import need_integers, same_dtype
 from intaglio.ops.shared.indices import wide as widen
@@ -38,6 +38,8 @@ def _loss_type(scores: Value, labels: Value, weights: Value | None, reduction: s
 
 class NegativeLogLikelihoodLoss(Op):
     """Minus the log-probability of each target class, weighted and reduced."""
+
+    keeps_rows = Rows.BY_AXES
 
     ignore_index: int | None = None
     reduction: str = "mean"
@@ -147,6 +149,8 @@ def class_bars(
 
 class SoftmaxCrossEntropyLoss(Op):
     """The negative log-likelihood of the labels under the softmax of the scores, and the log-probabilities."""
+
+    keeps_rows = Rows.BY_AXES
 
     output_names = ("output", "log_prob")
     ignore_index: int | None = None

@@ -13,7 +13,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Value
-from intaglio.ir.op import ALL_OPERANDS, Array, Op, Work, output_count
+from intaglio.ir.op import ALL_OPERANDS, Array, Op, Rows, Work, output_count
 from intaglio.ir.requirements import need_at_most, need_equal
 from intaglio.ir.types import TensorType
 from intaglio.ops.shared.indices import (
@@ -47,6 +47,8 @@ FAR = 2**31 - 1
 class Transpose(Op):
     """The tensor with its axes in the order `perm`, reversed by default."""
 
+    keeps_rows = Rows.BY_AXES
+
     is_view = True
     moves_only = True
     chooses_from = 1
@@ -77,6 +79,8 @@ class Transpose(Op):
 
 class Concat(Op):
     """The tensors one behind the other along `axis`."""
+
+    keeps_rows = Rows.BY_AXES
 
     moves_only = True
     chooses_from = ALL_OPERANDS
@@ -117,6 +121,8 @@ class Concat(Op):
 
 class Split(Op):
     """Parts of the tensor along `axis`: of the sizes `split`, or `num_outputs` equal ones with a smaller last one."""
+
+    keeps_rows = Rows.BY_AXES
 
     is_view = True
     moves_only = True
@@ -183,6 +189,8 @@ def even_parts(total: Dim, count: int) -> list[Dim]:
 
 class Slice(Op):
     """The elements from `starts` to `ends` in `steps` along `axes`; what lies outside is cut off."""
+
+    keeps_rows = Rows.BY_AXES
 
     is_view = True
     moves_only = True
@@ -305,6 +313,8 @@ def _from_front(position: Dim, size: Dim, step: int) -> Dim | None:
 class Pad(Op):
     """The tensor with elements put before and behind it: constant, reflected, repeated from the edge or wrapped."""
 
+    keeps_rows = Rows.BY_AXES
+
     moves_only = True
     work = Work.SHORT
     repeats = True
@@ -410,6 +420,8 @@ def pad_sources(size: int, before: int, behind: int, mode: str) -> Array:
 class DepthToSpace(Op):
     """Blocks of channels laid out as `blocksize` x `blocksize` squares of the image."""
 
+    keeps_rows = Rows.FIRST
+
     moves_only = True
     chooses_from = 1
     work = Work.LINEAR
@@ -429,6 +441,8 @@ class DepthToSpace(Op):
 
 class SpaceToDepth(Op):
     """`blocksize` x `blocksize` squares of the image laid out as channels: the inverse of DepthToSpace."""
+
+    keeps_rows = Rows.FIRST
 
     moves_only = True
     chooses_from = 1

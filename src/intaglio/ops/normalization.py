@@ -10,7 +10,7 @@ from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import BOOL, FLOAT64, DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, Work
+from intaglio.ir.op import Array, Op, Rows, Work
 from intaglio.ir.requirements import need_multiple
 from intaglio.ir.types import TensorType
 from intaglio.ops.random import fractions, words
@@ -49,6 +49,8 @@ def _mean(x: Array, axes: tuple[int, ...]) -> Array:
 
 class BatchNormalization(Op):
     """X normalized per channel, by given statistics or (`training_mode`) by its own, then scaled and shifted."""
+
+    keeps_rows = Rows.FIRST
 
     work = Work.LINEAR
     output_names = ("Y", "running_mean", "running_var")
@@ -158,6 +160,8 @@ def _stage_one(stash_type: int, dtype: DType) -> DType:
 class LayerNormalization(Op):
     """X normalized over the axes from `axis` on, then scaled and shifted."""
 
+    keeps_rows = Rows.BY_AXES
+
     never_fails = True
     work = Work.LINEAR
     output_names = ("Y", "Mean", "InvStdDev")
@@ -200,6 +204,8 @@ class LayerNormalization(Op):
 class RMSNormalization(Op):
     """X divided by its root mean square over the axes from `axis` on, then scaled."""
 
+    keeps_rows = Rows.BY_AXES
+
     axis: int = -1
     epsilon: float = EPSILON
     stash_type: int = 1
@@ -239,6 +245,8 @@ def _check_channels(x: Value, scale: Value, bias: Value) -> TensorType:
 class InstanceNormalization(Op):
     """Each channel of each instance normalized over its spatial axes, then scaled and shifted."""
 
+    keeps_rows = Rows.FIRST
+
     work = Work.LINEAR
     epsilon: float = EPSILON
 
@@ -253,6 +261,8 @@ class InstanceNormalization(Op):
 
 class GroupNormalization(Op):
     """Each group of channels of each instance normalized, then scaled and shifted by channel."""
+
+    keeps_rows = Rows.FIRST
 
     work = Work.LINEAR
     epsilon: float = EPSILON
@@ -276,6 +286,8 @@ class GroupNormalization(Op):
 
 class LpNormalization(Op):
     """The input divided by its p-norm along `axis`; zero where the norm is zero."""
+
+    keeps_rows = Rows.BY_AXES
 
     work = Work.LINEAR
     axis: int = -1
@@ -320,6 +332,8 @@ class MeanVarianceNormalization(Op):
 class LRN(Op):
     """X divided by a power of the sum of squares over neighbouring channels."""
 
+    keeps_rows = Rows.FIRST
+
     alpha: float = float(np.float32(0.0001))
     beta: float = 0.75
     bias: float = 1.0
@@ -356,6 +370,8 @@ class LRN(Op):
 
 class Dropout(Op):
     """The input itself, or in training the input with a random share of it zero and the rest scaled up."""
+
+    keeps_rows = Rows.BY_AXES
 
     output_names = ("output", "mask")
     pullback_outputs = 2

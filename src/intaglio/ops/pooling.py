@@ -15,7 +15,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.convolution import are_covered, windows_bar
@@ -65,6 +65,8 @@ def kernel_axes(windows: Sequence[Window]) -> tuple[int, ...]:
 
 class MaxPool(_Pool):
     """The maximum of each window, and its place in X flattened (by columns where `storage_order` is 1)."""
+
+    keeps_rows = Rows.FIRST
 
     chooses_from = 1
     output_names = ("Y", "Indices")
@@ -187,6 +189,8 @@ class MaxPoolGradient(_Windows):
 class AveragePool(_Pool):
     """The mean of each window, of its elements inside X only unless `count_include_pad`."""
 
+    keeps_rows = Rows.FIRST
+
     count_include_pad: int = 0
 
     def reference(self, X: Array) -> Array:
@@ -246,6 +250,8 @@ class AveragePool(_Pool):
 class LpPool(_Pool):
     """The p-norm of each window."""
 
+    keeps_rows = Rows.FIRST
+
     p: int = 2
 
     def infer(self, X: Value) -> TensorType:
@@ -287,6 +293,8 @@ class _GlobalPool(Op, abstract=True):
 class GlobalAveragePool(_GlobalPool):
     """The mean over all spatial axes."""
 
+    keeps_rows = Rows.FIRST
+
     def expand(self, b: Builder, X: Value) -> Value:
         return b.ReduceMean(X, spatial_axes(X), noop_with_empty_axes=1)
 
@@ -294,12 +302,16 @@ class GlobalAveragePool(_GlobalPool):
 class GlobalMaxPool(_GlobalPool):
     """The maximum over all spatial axes."""
 
+    keeps_rows = Rows.FIRST
+
     def expand(self, b: Builder, X: Value) -> Value:
         return b.ReduceMax(X, spatial_axes(X), noop_with_empty_axes=1)
 
 
 class GlobalLpPool(_GlobalPool):
     """The p-norm over all spatial axes."""
+
+    keeps_rows = Rows.FIRST
 
     p: int = 2
 

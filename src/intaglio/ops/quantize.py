@@ -11,7 +11,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT8E8M0, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT8, DType, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, Work
+from intaglio.ir.op import Array, Op, Rows, Work
 from intaglio.ir.requirements import need_stretch
 from intaglio.ir.types import Shape, TensorType, Type
 from intaglio.ops.cast import convert, integer_limits
@@ -201,6 +201,8 @@ def requantize(b: Builder, quotient: Value, zero_point: Value | None, target: DT
 class DequantizeLinear(Granular):
     """(x - x_zero_point) * x_scale, in the type of the scale or in `output_dtype`."""
 
+    keeps_rows = Rows.BY_AXES
+
     work = Work.SHORT
     output_dtype: int = 0
 
@@ -321,6 +323,8 @@ def product_shape(left: Value, right: Value) -> Shape | None:
 class MatMulInteger(Op):
     """The matrix product of A - a_zero_point and B - b_zero_point in int32."""
 
+    keeps_rows = Rows.BY_AXES
+
     no_gradient = "it computes with quantized integers"
 
     def infer(
@@ -347,6 +351,8 @@ class MatMulInteger(Op):
 
 class QLinearMatMul(Op):
     """The matrix product of two quantized matrices, quantized again."""
+
+    keeps_rows = Rows.BY_AXES
 
     no_gradient = "it computes with quantized integers"
 
@@ -411,6 +417,8 @@ def need_output_channels(parameter: Value | None, w: Value) -> None:
 class ConvInteger(ConvolutionAttributes):
     """The convolution of x - x_zero_point with w - w_zero_point in int32; padding counts as zero."""
 
+    keeps_rows = Rows.FIRST
+
     no_gradient = "it computes with quantized integers"
 
     def infer(
@@ -442,6 +450,8 @@ class ConvInteger(ConvolutionAttributes):
 
 class QLinearConv(ConvolutionAttributes):
     """The convolution of quantized data with quantized kernels, quantized again; the bias has the product's scale."""
+
+    keeps_rows = Rows.FIRST
 
     no_gradient = "it computes with quantized integers"
 

@@ -18,7 +18,7 @@ from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.types import TensorType, Type
 from intaglio.ops.cast import convert
 from intaglio.ops.shared.elementwise import FLOATS, check_kind
@@ -140,6 +140,8 @@ class RandomNormal(RandomOfShape, Normal):
 class RandomNormalLike(RandomLike, Normal):
     """Numbers from a normal distribution, in the shape of the input."""
 
+    keeps_rows = Rows.BY_AXES
+
     no_gradient = "its results are random"
 
 
@@ -152,11 +154,15 @@ class RandomUniform(RandomOfShape, Uniform):
 class RandomUniformLike(RandomLike, Uniform):
     """Numbers from the range from `low` to `high`, in the shape of the input."""
 
+    keeps_rows = Rows.BY_AXES
+
     no_gradient = "its results are random"
 
 
 class Bernoulli(Op):
     """One with the probability that the input gives, else zero."""
+
+    keeps_rows = Rows.BY_AXES
 
     no_gradient = "its results are random"
     is_random: ClassVar[bool] = True

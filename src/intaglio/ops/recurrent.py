@@ -14,7 +14,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import INT32
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.types import TensorType
 from intaglio.ops.shared.indices import same_dtype
 from intaglio.ops.shared.indices import wide as widen
@@ -286,6 +286,8 @@ def _checked_lengths(lengths: Array, steps: int) -> Array:
 class RNN(_Recurrent):
     """A layer whose hidden state is f(x W' + h R' + b)."""
 
+    keeps_rows = Rows.RECURRENT
+
     output_names = ("Y", "Y_h")
     activations: tuple[str, ...] = ("Tanh", "Tanh")
 
@@ -307,6 +309,8 @@ class RNN(_Recurrent):
 
 class GRU(_Recurrent):
     """A layer with an update and a reset gate."""
+
+    keeps_rows = Rows.RECURRENT
 
     output_names = ("Y", "Y_h")
     linear_before_reset: int = 0
@@ -339,6 +343,8 @@ class GRU(_Recurrent):
 
 class LSTM(_Recurrent):
     """A layer with a cell and input, output and forget gates, which may look at the cell through peepholes."""
+
+    keeps_rows = Rows.RECURRENT
 
     output_names = ("Y", "Y_h", "Y_c")
     input_forget: int = 0

@@ -13,7 +13,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT64, INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, Work
+from intaglio.ir.op import Array, Op, Rows, Work
 from intaglio.ir.types import Shape, TensorType
 from intaglio.ops.arithmetic import truncated_quotient
 from intaglio.ops.shared.indices import known, known_integers, resolve_axes, resolve_axis, unknown_shape
@@ -86,6 +86,8 @@ class _Primitive(Reduction, abstract=True):
 class ReduceSum(_Primitive):
     """The sum along `axes`."""
 
+    keeps_rows = Rows.BY_AXES
+
     never_fails = True
     work = Work.LINEAR
 
@@ -99,6 +101,8 @@ class ReduceSum(_Primitive):
 
 class ReduceProd(_Primitive):
     """The product along `axes`."""
+
+    keeps_rows = Rows.BY_AXES
 
     work = Work.LINEAR
 
@@ -125,6 +129,8 @@ class ReduceProd(_Primitive):
 
 class ReduceMean(_Primitive):
     """The mean along `axes`; that of integers is truncated."""
+
+    keeps_rows = Rows.BY_AXES
 
     never_fails = True
     work = Work.LINEAR
@@ -166,6 +172,8 @@ def _highest(dtype: np.dtype[Any]) -> Any:
 class ReduceMax(_Extreme):
     """The maximum along `axes`; that of nothing is the lowest value of the type."""
 
+    keeps_rows = Rows.BY_AXES
+
     never_fails = True
     work = Work.LINEAR
 
@@ -177,6 +185,8 @@ class ReduceMax(_Extreme):
 
 class ReduceMin(_Extreme):
     """The minimum along `axes`; that of nothing is the highest value of the type."""
+
+    keeps_rows = Rows.BY_AXES
 
     never_fails = True
     work = Work.LINEAR
@@ -198,6 +208,8 @@ class _Composite(Reduction, abstract=True):
 class ReduceL1(_Composite):
     """The sum of absolute values along `axes`."""
 
+    keeps_rows = Rows.BY_AXES
+
     work = Work.LINEAR
 
     def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
@@ -206,6 +218,8 @@ class ReduceL1(_Composite):
 
 class ReduceL2(_Composite):
     """The square root of the sum of squares along `axes`; the root of an integer sum is taken in double precision."""
+
+    keeps_rows = Rows.BY_AXES
 
     work = Work.LINEAR
 
@@ -226,6 +240,8 @@ class ReduceL2(_Composite):
 class ReduceLogSum(_Composite):
     """The logarithm of the sum along `axes`."""
 
+    keeps_rows = Rows.BY_AXES
+
     work = Work.LINEAR
 
     def expand(self, b: Builder, data: Value, axes: Value | None = None) -> Value:
@@ -235,6 +251,8 @@ class ReduceLogSum(_Composite):
 
 class ReduceLogSumExp(_Composite):
     """The logarithm of the sum of exponentials along `axes`, computed without overflow."""
+
+    keeps_rows = Rows.BY_AXES
 
     work = Work.LINEAR
 
@@ -250,6 +268,8 @@ class ReduceLogSumExp(_Composite):
 
 class ReduceSumSquare(_Composite):
     """The sum of squares along `axes`."""
+
+    keeps_rows = Rows.BY_AXES
 
     work = Work.LINEAR
 
@@ -348,6 +368,8 @@ class _ArgExtreme(Op, abstract=True):
 class ArgMax(_ArgExtreme):
     """The index of the maximum along `axis`."""
 
+    keeps_rows = Rows.BY_AXES
+
     work = Work.LINEAR
     no_gradient = "its results are integers"
 
@@ -357,6 +379,8 @@ class ArgMax(_ArgExtreme):
 
 class ArgMin(_ArgExtreme):
     """The index of the minimum along `axis`."""
+
+    keeps_rows = Rows.BY_AXES
 
     work = Work.LINEAR
     no_gradient = "its results are integers"

@@ -14,7 +14,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import STRING, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, Tensor
+from intaglio.ir.op import Array, Op, Rows, Tensor
 from intaglio.ir.requirements import need_equal
 from intaglio.ir.types import TensorType
 from intaglio.ops.shared.indices import check_size, integers, list_length, resolve_axes, sizes_of, wide
@@ -62,6 +62,8 @@ class Resize(Op):
     With aligned corners and scales, the last corner is that of the size before it is rounded down, as ONNX's own tests
     have it; ONNX Runtime takes the rounded size there.
     """
+
+    keeps_rows = Rows.BY_AXES
 
     takes_complex_as_pairs = True
     repeats = True

@@ -11,7 +11,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import BOOL, INT64
 from intaglio.ir.graph import Value
-from intaglio.ir.op import OPERATORS, Array, Op
+from intaglio.ir.op import OPERATORS, Array, Op, Rows
 from intaglio.ir.requirements import need_at_most
 from intaglio.ir.types import TensorType
 from intaglio.ops.shared.indices import (
@@ -122,6 +122,8 @@ class Unique(Op):
 
 class TopK(Op):
     """The K largest or smallest elements along `axis` in order, and their indices; the first of equal ones wins."""
+
+    keeps_rows = Rows.BY_AXES
 
     output_names: ClassVar[tuple[str, ...]] = ("Values", "Indices")
     pullback_outputs: ClassVar[int] = 2

@@ -16,7 +16,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT32, INT64, STRING
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, Tensor, Work
+from intaglio.ir.op import Array, Op, Rows, Tensor, Work
 from intaglio.ir.types import Shape as ShapeTuple
 from intaglio.ir.types import TensorType
 from intaglio.ops.shared.indices import (
@@ -43,6 +43,8 @@ Gradients = tuple[Value | None, ...]
 
 class Reshape(Op):
     """The same elements in another shape; in `shape` a 0 copies a dimension and one -1 is computed."""
+
+    keeps_rows = Rows.BY_AXES
 
     is_view = True
     keeps_order = True
@@ -118,6 +120,8 @@ def _need_plain_sizes(given: ShapeTuple, wanted: list[Dim], allowzero: bool) -> 
 class Squeeze(Op):
     """The tensor without the dimensions of size 1 at `axes`, or without all of them."""
 
+    keeps_rows = Rows.BY_AXES
+
     is_view = True
     keeps_order = True
     moves_only = True
@@ -160,6 +164,8 @@ def squeezed(shape: ShapeTuple, axes: list[int]) -> ShapeTuple:
 class Unsqueeze(Op):
     """The tensor with dimensions of size 1 put in, at the positions `axes` of the result."""
 
+    keeps_rows = Rows.BY_AXES
+
     is_view = True
     keeps_order = True
     moves_only = True
@@ -195,6 +201,8 @@ def unsqueezed(shape: ShapeTuple, axes: list[int]) -> ShapeTuple:
 class Flatten(Op):
     """A matrix: the dimensions before `axis` as rows, the others as columns."""
 
+    keeps_rows = Rows.BY_AXES
+
     is_view = True
     keeps_order = True
     moves_only = True
@@ -227,6 +235,8 @@ class Flatten(Op):
 class Shape(Op):
     """The dimensions `start` to `end` of a tensor."""
 
+    keeps_rows = Rows.BY_AXES
+
     never_fails = True
     work = Work.SHORT
     no_gradient = "its result depends on sizes only"
@@ -249,6 +259,8 @@ class Shape(Op):
 class Size(Op):
     """The number of elements of a tensor."""
 
+    keeps_rows = Rows.BY_AXES
+
     never_fails = True
     work = Work.SHORT
     no_gradient = "its result depends on sizes only"
@@ -267,6 +279,8 @@ class Size(Op):
 
 class Expand(Growing):
     """The tensor broadcast with `shape`."""
+
+    keeps_rows = Rows.BY_AXES
 
     is_view = True
     moves_only = True
@@ -300,6 +314,8 @@ class Expand(Growing):
 
 class Tile(Growing):
     """The tensor repeated `repeats[i]` times along each axis i."""
+
+    keeps_rows = Rows.BY_AXES
 
     moves_only = True
     work = Work.SHORT

@@ -9,7 +9,7 @@ import numpy as np
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT32
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op, Work
+from intaglio.ir.op import Array, Op, Rows, Work
 from intaglio.ir.types import TensorType
 from intaglio.ops.shared.indices import resolve_axis
 from intaglio.ops.shared.indices import wide as widen
@@ -39,6 +39,8 @@ class _AlongAxis(Op, abstract=True):
 class Softmax(_AlongAxis):
     """exp(x) divided by its sum along `axis`."""
 
+    keeps_rows = Rows.BY_AXES
+
     never_fails = True
     work = Work.LINEAR
 
@@ -59,6 +61,8 @@ class Softmax(_AlongAxis):
 class LogSoftmax(_AlongAxis):
     """The logarithm of Softmax along `axis`."""
 
+    keeps_rows = Rows.BY_AXES
+
     never_fails = True
     work = Work.LINEAR
 
@@ -78,6 +82,8 @@ class LogSoftmax(_AlongAxis):
 
 class Hardmax(_AlongAxis):
     """One at the first maximum along `axis`, zero elsewhere."""
+
+    keeps_rows = Rows.BY_AXES
 
     no_gradient = "it is constant between steps, so its gradient is zero"
 

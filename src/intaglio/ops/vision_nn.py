@@ -15,7 +15,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import FLOAT32, FLOAT64, INT64, STRING, DType, from_numpy
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.requirements import need_equal, need_multiple
 from intaglio.ir.types import TensorType
 from intaglio.ops.cast import convert
@@ -59,6 +59,8 @@ def reflect(place: Array, low: float, high: float) -> Array:
 
 class GridSample(Op):
     """X interpolated at the places of a grid, whose coordinates run from -1 to 1 along each axis, innermost first."""
+
+    keeps_rows = Rows.FIRST
 
     takes_complex_as_pairs = True
     align_corners: int = 0
@@ -261,6 +263,8 @@ class AffineGrid(Op):
 
 class DeformConv(Op):
     """Convolution whose windows are read at offsets from their regular places, by linear interpolation."""
+
+    keeps_rows = Rows.FIRST
 
     dilations: tuple[int, ...] | None = None
     group: int = 1

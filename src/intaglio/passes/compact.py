@@ -172,3 +172,25 @@ def resize_by_one(b: Builder, node: Node) -> Result:
     if scales is None or not scales.size or node.op.coordinate_transformation_mode == "tf_crop_and_resize":
         return None
     return node.input if bool((scales == 1).all()) and same_type(node.input, node.output) else None
+
+
+@rule("Gather", "GatherND")
+def gather_of_all(b: Builder, node: Node) -> Result:
+    """gather(x, 0, 1, 2, ... n - 1) -> reshape(x): all elements in their order; masks are indexed so"""
+    x, indices = node.input, node.needed(1).constant
+    if indices is None or rank_of(x) is None or not indices.size:
+        return None
+    axis, depth = (node.op.axis % x.rank, 1) if node.op.name == "Gather" else (0, indices.shape[-1])
+    taken, rest = x.shape[axis : axis + depth], x.shape[axis + depth :]
+    if getattr(node.op, "batch_dims", 0) or not all(isinstance(size, int) for size in (*taken, *rest)):
+        return None
+    shape = indices.shape if node.op.name == "Gather" else indices.shape[:-1]
+    sizes = [int(size) for size in taken]
+    flat = indices.reshape(-1, depth)
+    if len(flat) != np.prod(sizes) or not bool((flat == np.indices(sizes).reshape(depth, -1).T).all()):
+        return None
+    before = [0] * axis if all(not isinstance(size, int) for size in x.shape[:axis]) else list(x.shape[:axis])
+    if not all(isinstance(size, int) for size in before):
+        return None
+    target = np.array([*before, *shape, *(int(size) for size in rest)], np.int64)
+    return b.Reshape(x, b.constant(target, name="shape")) if 0 not in target[axis:] else None

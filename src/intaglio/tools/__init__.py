@@ -8,13 +8,16 @@ if TYPE_CHECKING:
     from intaglio.tools.diffing import Difference, diff
     from intaglio.tools.document import Document, document_from_json, document_to_json, read_document, save_document
     from intaglio.tools.drawing import draw
+    from intaglio.tools.dynamic import Dynamic, make_dynamic
     from intaglio.tools.editing import Editor, edit
     from intaglio.tools.inspecting import Inspection, inspect
     from intaglio.tools.linting import Findings, lint
+    from intaglio.tools.profiling import Profile, profile, read_profile
     from intaglio.tools.reducing import Reduction, reduce
     from intaglio.tools.simplifying import Simplified, simplify
     from intaglio.tools.statistics import Statistics, stats
     from intaglio.tools.timing import Timing, bench
+    from intaglio.tools.types import Converted, set_dtype
     from intaglio.tools.verbs import (
         Changed,
         add_outputs,
@@ -38,11 +41,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Changed",
     "Comparison",
+    "Converted",
     "Difference",
     "Document",
+    "Dynamic",
     "Editor",
     "Findings",
     "Inspection",
+    "Profile",
     "Reduction",
     "Simplified",
     "Statistics",
@@ -64,14 +70,18 @@ __all__ = [
     "internalize",
     "layout",
     "lint",
+    "make_dynamic",
     "merge",
+    "profile",
     "prune",
     "read_document",
+    "read_profile",
     "reduce",
     "rename",
     "replay",
     "restore",
     "save_document",
+    "set_dtype",
     "set_opset",
     "set_shape",
     "simplify",
@@ -96,6 +106,10 @@ _ROOMS = {
         "save_document",
     ),
     "drawing": ("draw",),
+    "dynamic": (
+        "Dynamic",
+        "make_dynamic",
+    ),
     "editing": (
         "Editor",
         "edit",
@@ -107,6 +121,11 @@ _ROOMS = {
     "linting": (
         "Findings",
         "lint",
+    ),
+    "profiling": (
+        "Profile",
+        "profile",
+        "read_profile",
     ),
     "reducing": (
         "Reduction",
@@ -123,6 +142,10 @@ _ROOMS = {
     "timing": (
         "Timing",
         "bench",
+    ),
+    "types": (
+        "Converted",
+        "set_dtype",
     ),
     "verbs": (
         "Changed",

@@ -86,6 +86,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[torch.ops.aten.huber_loss_backward.default] = _huber_loss_backward
     found[torch.ops.aten.std.correction] = _std
     found[torch.ops.aten.std_mean.correction] = _std_mean
+    found[torch.ops.aten.celu.default] = _celu
     found |= fast_paths()
     found = {each: how for each, how in found.items() if str(each) not in TABLE}
     return found | layouts(found, TABLE)
@@ -111,6 +112,11 @@ def _mask(x: torch.Tensor, share: float) -> torch.Tensor:
     if order == list(range(x.ndim)):
         return drawn
     return drawn.permute(sorted(range(x.ndim), key=lambda place: order[place]))
+
+
+def _celu(x: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+    """As in eager, where 0 is no part of what alpha bends: that counts where alpha is not finite."""
+    return torch.ops.aten.elu(x, alpha, 1.0, 1.0 / alpha)
 
 
 def _std(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> torch.Tensor:

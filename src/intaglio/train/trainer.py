@@ -20,6 +20,7 @@ from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.ops.shared.operand import cast
 from intaglio.passes import recognise
+from intaglio.passes.open_batch import has_other_batch, open_batch
 from intaglio.runtime.engine.limits import settled
 from intaglio.runtime.model.arrays import to_array
 from intaglio.runtime.model.loading import import_source, load
@@ -42,7 +43,6 @@ from intaglio.train.history import History
 from intaglio.train.losses import Loss
 from intaglio.train.modules import copy_to_module, module_source
 from intaglio.train.nonfinite import broken_tensors, first_nonfinite
-from intaglio.train.open_batch import has_other_batch, open_batch
 from intaglio.train.optimizers import Optimizer, as_optimizer
 from intaglio.train.outputs import resolve_loss, with_outputs
 from intaglio.train.precision import in_precision

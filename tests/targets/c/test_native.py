@@ -39,7 +39,7 @@ ROWS_DRIVER = """
 int32_t IG_FUNCTION(const ig_call *call) {
     void *buffer[2] = {call->input[0], call->output[0]};
     for (int64_t i = 0; i < call->dim[2]; i++)
-        if (call->parallel(call, call->kernel[0], buffer, call->dim, call->dim[0], call->dim[1], call->dim[1] * 4))
+        if (call->parallel(call, call->kernel[0], buffer, call->dim, call->dim[0], call->dim[1], call->dim[1] * 4, 0))
             return 1;
     return 0;
 }

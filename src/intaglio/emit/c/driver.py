@@ -352,6 +352,10 @@ class ModelDriver(Driver):
         offset = self.memory_plan.scratch.get(id(call))
         return "0" if offset is None else self._place(offset)
 
+    def mark(self, action: Action) -> list[str]:
+        """Nothing: nobody takes times in a program of its own."""
+        return []
+
     def release(self, text: str) -> str:
         """Give a piece of the heap back."""
         return f"heap_release({text});"

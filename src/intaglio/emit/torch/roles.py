@@ -41,7 +41,7 @@ def _operator_words() -> frozenset[str]:
 def is_telling(name: str) -> bool:
     """Whether a name says more than which operator it came from and how late.
 
-    >>> is_telling("v124"), is_telling("Relu_17"), is_telling("attention_scores"), is_telling("logits")
+    >>> is_telling("v124"), is_telling("Relu_17"), is_telling("pooler_output"), is_telling("logits")
     (False, False, True, True)
     """
     words = [word for word in re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()) if word]

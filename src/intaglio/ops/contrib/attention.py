@@ -13,7 +13,7 @@ from intaglio.ir import dim as dims
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT64, DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Op
+from intaglio.ir.op import Op, Rows
 from intaglio.ops.contrib.fused import DOMAIN, needed
 from intaglio.ops.contrib.quantize import MatMulIntegerToFloat
 from intaglio.ops.shared.operand import cast
@@ -175,6 +175,8 @@ class SelfAttention(Op, abstract=True):
 class Attention(SelfAttention):
     """Self-attention: input times the stacked weights of queries, keys and values, then attention per head."""
 
+    keeps_rows = Rows.FIRST
+
     qkv_hidden_sizes: tuple[int, ...] | None = None
     rotary_embedding_dim: int = 0
 
@@ -230,6 +232,8 @@ class MultiHeadAttention(Op):
     Where `past_sequence_length` is given, the caches are buffers that hold so many rows, and where there is a single
     query, `cache_indirection` names for each of them the beam that it comes from.
     """
+
+    keeps_rows = Rows.FIRST
 
     domain: ClassVar[str] = DOMAIN
     output_names: ClassVar[tuple[str, ...]] = ("output", "present_key", "present_value", "qk")

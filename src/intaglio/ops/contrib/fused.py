@@ -14,7 +14,7 @@ from intaglio.errors import ShapeError, UnsupportedError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32, INT32, INT64, UINT8, DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Op
+from intaglio.ir.op import Op, Rows
 from intaglio.ops.quantize import ConvolutionAttributes
 from intaglio.ops.shared.operand import EPSILON, cast, wide_dtype
 
@@ -32,6 +32,8 @@ def needed(value: Value | None, name: str) -> Value:
 class Gelu(Op):
     """x times the normal distribution function of x."""
 
+    keeps_rows = Rows.BY_AXES
+
     domain: ClassVar[str] = DOMAIN
 
     def expand(self, b: Builder, X: Value) -> Value:
@@ -40,6 +42,8 @@ class Gelu(Op):
 
 class BiasGelu(Op):
     """Gelu of the sum of A and the bias B."""
+
+    keeps_rows = Rows.BY_AXES
 
     domain: ClassVar[str] = DOMAIN
 
@@ -50,6 +54,8 @@ class BiasGelu(Op):
 class FastGelu(Op):
     """Gelu in its tanh approximation, of the sum of X and the bias."""
 
+    keeps_rows = Rows.BY_AXES
+
     domain: ClassVar[str] = DOMAIN
 
     def expand(self, b: Builder, X: Value, bias: Value | None = None) -> Value:
@@ -58,6 +64,8 @@ class FastGelu(Op):
 
 class QuickGelu(Op):
     """x * sigmoid(alpha * x)."""
+
+    keeps_rows = Rows.BY_AXES
 
     domain: ClassVar[str] = DOMAIN
     alpha: float = float(np.float32(1.702))
@@ -68,6 +76,8 @@ class QuickGelu(Op):
 
 class SimplifiedLayerNormalization(Op):
     """X divided by its root mean square over the axes from `axis` on, then scaled; ONNX Runtime's, in ONNX's domain."""
+
+    keeps_rows = Rows.BY_AXES
 
     output_names: ClassVar[tuple[str, ...]] = ("Y", "inv_std_var")
     axis: int = -1
@@ -172,6 +182,8 @@ def _word_counts(b: Builder, input_ids: Value, mask: Value | None) -> Value:
 class FusedMatMul(Op):
     """alpha times the matrix product of A and B, each transposed on demand."""
 
+    keeps_rows = Rows.BY_AXES
+
     domain: ClassVar[str] = DOMAIN
     alpha: float = 1.0
     transA: int = 0
@@ -242,6 +254,8 @@ def activate(b: Builder, x: Value, activation: str | None, parameters: dict[str,
 class FusedGemm(Op):
     """An activation of alpha * A' @ B' + beta * C."""
 
+    keeps_rows = Rows.BY_AXES
+
     domain: ClassVar[str] = DOMAIN
     activation: str | None = None
     activation_alpha: float | None = None
@@ -286,6 +300,8 @@ class FusedConv(FusedConvolution):
 
 class MatMulNBits(Op):
     """A times the transpose of weights of few bits, which have a scale and a zero point for each block of a row."""
+
+    keeps_rows = Rows.BY_AXES
 
     domain: ClassVar[str] = DOMAIN
     K: int
@@ -462,6 +478,8 @@ class RotaryEmbedding(Op):
     `scale` has no effect, as in ONNX Runtime, and neither has `is_packed_batching`, which only allows a sequence to be
     longer than the caches.
     """
+
+    keeps_rows = Rows.FIRST
 
     domain: ClassVar[str] = DOMAIN
     interleaved: int = 0

@@ -14,7 +14,7 @@ from intaglio.errors import ShapeError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import FLOAT32, INT32, UINT8, DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Op
+from intaglio.ir.op import Op, Rows
 from intaglio.ops import quantize
 from intaglio.ops.contrib.fused import (
     DOMAIN,
@@ -46,6 +46,8 @@ class QuantizeLinear(Op):
 
 class DequantizeLinear(Op):
     """(x - x_zero_point) * x_scale."""
+
+    keeps_rows = Rows.BY_AXES
 
     domain: ClassVar[str] = DOMAIN
     axis: int | None = None
@@ -224,6 +226,8 @@ class QLinearReduceMean(Op):
 
 class QLinearConv(ConvolutionAttributes):
     """ONNX's QLinearConv, whose images may have their channels last."""
+
+    keeps_rows = Rows.FIRST
 
     no_gradient = "it computes with quantized integers"
     domain: ClassVar[str] = DOMAIN

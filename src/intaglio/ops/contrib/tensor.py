@@ -11,7 +11,7 @@ from intaglio.errors import OperatorError, ShapeError
 from intaglio.ir.build import Builder
 from intaglio.ir.dtype import INT64, DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Array, Op
+from intaglio.ir.op import Array, Op, Rows
 from intaglio.ir.types import TensorType
 from intaglio.ops.contrib.attention import length, places, scalar
 from intaglio.ops.contrib.fused import DOMAIN
@@ -34,6 +34,8 @@ class ExpandDims(Op):
 class GatherND(Op):
     """The slices that the last axis of the indices names."""
 
+    keeps_rows = Rows.BY_AXES
+
     domain: ClassVar[str] = DOMAIN
 
     def expand(self, b: Builder, data: Value, indices: Value) -> Value:
@@ -42,6 +44,8 @@ class GatherND(Op):
 
 class GridSample(Op):
     """The elements of X at the places of a grid, interpolated."""
+
+    keeps_rows = Rows.FIRST
 
     domain: ClassVar[str] = DOMAIN
     align_corners: int = 0
@@ -55,6 +59,8 @@ class GridSample(Op):
 
 class Pad(Op):
     """ONNX's Pad with the pads as an input."""
+
+    keeps_rows = Rows.BY_AXES
 
     domain: ClassVar[str] = DOMAIN
     mode: str = "constant"

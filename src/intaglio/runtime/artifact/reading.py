@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = NDArray[Any]
 
 MAGIC = b"intaglio compiled model\n"
-FORMAT = 5
+FORMAT = 6
 ALIGNMENT = 4096
 CHUNK = 1 << 20
 PREFIX = len(MAGIC) + 8 + 32

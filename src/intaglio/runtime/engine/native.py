@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Any
@@ -35,6 +36,7 @@ from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.bodies import Bodies
 from intaglio.runtime.engine.compiled import CExecutor, CompiledSegment
+from intaglio.runtime.engine.counting import HostTimes
 from intaglio.runtime.engine.deadline import Deadline
 from intaglio.runtime.engine.engine import Progress
 from intaglio.runtime.engine.executor import RefusedPlanError
@@ -81,6 +83,7 @@ class NativeEngine:
         self._special = SpecialEngines(self.held.get, self._made_for)
         self.host_runs = 0
         """How many nodes the reference engine has run for this engine so far."""
+        self._host_times: HostTimes | None = None
         self._faults = Faults()
         self._make_plan(graph)
 
@@ -130,7 +133,7 @@ class NativeEngine:
         loaded = self._ensure(progress)  # this may make another plan
         self.parts = self.executor.parts(self.plan, loaded, self.constants, self.threads)
         tell(self.plan.faults)
-        for engine in self._body_engines():
+        for engine in self.body_engines():
             engine.load()
         self._outputs = list(self.plan.outputs)
         self._constants = constant_ids(constants_read_by_host(self.plan))
@@ -173,7 +176,7 @@ class NativeEngine:
 
     def _plans(self) -> list[Plan]:
         """The plan of the graph, and those of compiled bodies of host nodes."""
-        return [self.plan, *(plan for engine in self._body_engines() for plan in engine._plans())]
+        return [self.plan, *(plan for engine in self.body_engines() for plan in engine._plans())]
 
     def source_file(self, title: str) -> str:
         """All C of the model as one file that compiles alone, that of compiled bodies of host nodes included."""
@@ -181,11 +184,22 @@ class NativeEngine:
 
     def all_engines(self) -> list[NativeEngine]:
         """This engine and those that runs have added: for parameters and sizes that need plans of their own."""
-        added = [*self._special.engines(), *self._body_engines()]
+        added = [*self._special.engines(), *self.body_engines()]
         return [self, *(engine for other in added for engine in other.all_engines())]
 
-    def _body_engines(self) -> list[NativeEngine]:
+    def body_engines(self) -> list[NativeEngine]:
+        """The engines of compiled bodies of host nodes."""
         return [engine for bodies in self.bodies.values() for engine in bodies.engines]
+
+    def count_hosts(self, times: HostTimes | None) -> HostTimes | None:
+        """Have the times of host nodes noted, or no longer; returns where they were noted before.
+
+        Runs with host nodes take the long way meanwhile, on which each of them is timed.
+        """
+        before, self._host_times = self._host_times, times
+        if self.plan.host_nodes:
+            self.run_again = never_again if self._runs is None or times is not None else self._runs.again
+        return before
 
     def _ensure(self, progress: Progress | None) -> Sequence[int]:
         """The code of the engine's own plan; nodes whose code is refused are lowered in other ways."""
@@ -405,7 +419,7 @@ class NativeEngine:
         self, part: HostNode, known: dict[Value, Any], bindings: dict[str, int], deadline: Deadline | None
     ) -> None:
         self.host_runs += 1
-        node = part.node
+        node, times, begin = part.node, self._host_times, clock.monotonic_ns()
         bodies = self.bodies.get(node)
         run_body = None if bodies is None else bodies.runner(known, deadline)
         results = run_node(node, known, None if deadline is None else deadline.check, run_body)
@@ -414,6 +428,8 @@ class NativeEngine:
             if isinstance(value.type, TensorType) and result is not None:
                 self._bind_result(value, part.inferred.get(value), result, bindings)
         self._check_assumptions(bindings)
+        if times is not None:
+            times.note(part, begin)
 
     def _bind_result(
         self, value: Value, inferred: tuple[Dim, ...] | None, result: Any, bindings: dict[str, int]

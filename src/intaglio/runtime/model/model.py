@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from intaglio.runtime.engine.repeated_runs import Shapes
     from intaglio.runtime.engine.segment import Direct, Into
     from intaglio.runtime.model.blueprint import Blueprint
+    from intaglio.runtime.model.counting import Counts
     from intaglio.runtime.model.explain import Explanation
     from intaglio.runtime.model.implementations import Choice
     from intaglio.runtime.model.lineage import Lineage
@@ -396,6 +397,18 @@ class Model:
         `dims` gives numbers for named dimensions: `explain(dims={"batch": 8})`. Others stay open.
         """
         return self._blueprint.explain(self._whole(), dict(dims or {}))
+
+    def count(self, feeds: Mapping[str, Any] | None = None, *, most_spans: int = 0) -> AbstractContextManager[Counts]:
+        """Count what runs inside of a `with` block do: how often each kernel and host node ran, and how long it took.
+
+        The block is given what is filled when it ends. `feeds` are inputs whose sizes tell how much each kernel has to
+        do; `most_spans` is how many single times are kept of each segment. Counted are runs that give the outputs of
+        the model, and of those what is compiled when the block begins, so run once before. Count one thread at a time:
+        runs at the same time may lose counts. Raises UnsupportedError for the reference engine.
+        """
+        from intaglio.runtime.model.counting import counting
+
+        return counting(self._whole(), feeds or {}, most_spans)
 
     def memory_plan(self, sizes: Mapping[str, int] | None = None, /, **named: int) -> MemoryPlan:
         """What a run holds in memory for sizes of named dimensions: `memory_plan(batch=8)`, or a dict.

@@ -127,8 +127,12 @@ class Driver:
 
     def run(self, call: Call) -> list[str]:
         """The statements that run a kernel, whose arguments are variables by now."""
-        arguments = "buffer, (const int64_t *)&size, tasks, cost, scratch"
+        arguments = f"buffer, (const int64_t *)&size, tasks, cost, scratch, {self.places[id(call)]}"
         return [f"if (call->parallel(call, call->kernel[{self.kernels[call.kernel]}], {arguments}))", "    return 1;"]
+
+    def mark(self, action: Action) -> list[str]:
+        """What follows an action that the driver does itself, so that somebody may take its time."""
+        return ["if (call->mark)", f"    call->mark(call, {self.places[id(action)]});"]
 
     def release(self, text: str) -> str:
         """Give memory back."""
@@ -175,9 +179,9 @@ class Driver:
             case Call():
                 return self.call(action)
             case Fill():
-                return checked(self._fill(action))
+                return [*checked(self._fill(action)), *self.mark(action)]
             case FindSizes():
-                return self.bind(action)
+                return [*self.bind(action), *self.mark(action)]
             case Assign():
                 return self._assign(action)
             case Allocate():

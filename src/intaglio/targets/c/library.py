@@ -32,6 +32,8 @@ class Runtime(NamedTuple):
     set_frugal: Callable[[int], int]
     kept_memory: Callable[[], int]
     invoke_at: Callable[..., int]
+    count_segment: Callable[[object, int], int]
+    read_clocks: Callable[[], tuple[int, int]]
 
 
 def runtime_function() -> CFunction:

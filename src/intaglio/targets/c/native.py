@@ -90,6 +90,62 @@ class SegmentCode:
         )
         return Prepared(handle, arena_bytes)
 
+    def count(self, actions: int, most_events: int = 0) -> "Counters":
+        """Take the times of later runs, of a driver with so many actions, and keep so many of them one by one."""
+        self._counters = Counters(actions, most_events)  # kept with the segment: a run may be under way
+        runtime().count_segment(self._handle, self._counters.address)
+        return self._counters
+
+    def stop_counting(self) -> None:
+        """Take no times of runs that begin from now on."""
+        runtime().count_segment(self._handle, 0)
+
+
+class Count(NamedTuple):
+    """How often something was done, the ticks that it took, those that the calling thread waited for others, and the
+    ticks of the shortest time."""
+
+    count: int
+    ticks: int
+    waited: int
+    least: int
+
+
+class Counters:
+    """The times of a segment's runs, as its pool adds them up; see `ig_counters` in runtime/pool.h."""
+
+    def __init__(self, actions: int, most_events: int) -> None:
+        self._rows = array("q", bytes(8 * 4 * (actions + 1)))
+        self._events = array("q", bytes(8 * 3 * most_events))
+        places = self._rows.buffer_info()[0], self._events.buffer_info()[0]
+        self._header = array("q", [places[0], actions + 1, places[1], 0, most_events])
+
+    @property
+    def address(self) -> int:
+        """Where the runtime finds them."""
+        return self._header.buffer_info()[0]
+
+    def whole(self) -> Count:
+        """All runs, from the first statement of the driver to the last."""
+        return Count(*self._rows[:4])
+
+    def action(self, place: int) -> Count:
+        """One action of the driver, in the order of `walk`."""
+        return Count(*self._rows[4 * (place + 1) : 4 * (place + 2)])
+
+    def events(self) -> list[tuple[int, int, int]]:
+        """The number of an action, -1 for a whole run, and the ticks at which it began and ended, one by one."""
+        kept = self._events[: 3 * self._header[3]].tolist()
+        return list(zip(kept[::3], kept[1::3], kept[2::3], strict=True))
+
+
+def read_clocks() -> tuple[int, int]:
+    """The ticks that counters count in, and nanoseconds of the monotonic clock, at the same moment.
+
+    Ticks are those of the processor's own counter where it runs at one speed always, else nanoseconds.
+    """
+    return runtime().read_clocks()
+
 
 @functools.cache
 def invoke_function() -> Callable[..., int]:

@@ -22,7 +22,7 @@ FOR_VECTORS = frozenset(
      "ExpertMatMul", "BlockExpertMatMul",
      "RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "DropoutMask", "Multinomial",
      "LSTM", "GRU", "RNN", "DeformConv", "Conv", "ConvTranspose", "MatMul", "MatMulInteger",
-     "ConvInteger", "ArgMax", "ArgMin"}
+     "ConvInteger", "ArgMax", "ArgMin", "Softmax", "LogSoftmax"}
 )  # fmt: skip
 """The operators whose rules for C print vectors. They have rules of their own here, or are expanded."""
 

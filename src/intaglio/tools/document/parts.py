@@ -306,6 +306,18 @@ def _graphs_of(lists: Iterable[list[Node]]) -> Iterator[Graph]:
                 yield from body.all_graphs()
 
 
+def node_tensors(node: Node) -> Iterator[TensorProto]:
+    """The tensors in the attributes of a node and in its bodies."""
+    for attribute in node.attributes:
+        yield from attribute_tensors(attribute.shell)
+    for body in node.bodies():
+        yield from body.initializers
+        for sparse in body.sparse_initializers:
+            yield from (sparse.values, sparse.indices)
+        for inner in body.nodes:
+            yield from node_tensors(inner)
+
+
 def attribute_tensors(attribute: AttributeProto) -> Iterator[TensorProto]:
     """The tensors in an attribute, without those of its graphs."""
     if attribute.HasField("t"):

@@ -9,8 +9,8 @@ from onnx import TensorProto
 
 from intaglio.errors import InputError
 from intaglio.tools.document import Document, Function, Node
-from intaglio.tools.document.parts import copied, held_tensor
-from intaglio.tools.document.weights import external_location
+from intaglio.tools.document.parts import copied, held_tensor, node_tensors, put_bytes
+from intaglio.tools.document.weights import Weights, external_location
 from intaglio.tools.editing.base import Commands
 from intaglio.tools.editing.changes import Inserted
 from intaglio.tools.editing.selection import call_key
@@ -87,11 +87,12 @@ class Foreign:
             self._editor.journal.change(Inserted(document.functions, len(document.functions), new_function))
 
     def called(self, node: Node) -> Node:
-        """A node of the other document with the names that functions have here."""
-        if not self._functions:
-            return node
+        """A node of the other document with the names that functions have here, and with its external data inside."""
         new = Node.read(node.message(), self._other.numbers)
         self._rename_calls(new)
+        for tensor in node_tensors(new):
+            if tensor.data_location == TensorProto.EXTERNAL:
+                put_bytes(tensor, Weights(self._other).data(tensor))
         return new
 
     def _rename_calls(self, node: Node) -> None:

@@ -32,10 +32,12 @@ class Row:
     parameters: int = 0
     weight_bytes: int = 0
     activation_bytes: int = 0
+    biases: int = 0
+    """Additions of biases, which are among the operations and no multiplications."""
 
     def add(self, other: Row) -> None:
         """Count another row in."""
-        for name in ("nodes", "macs", "flops", "parameters", "weight_bytes", "activation_bytes"):
+        for name in ("nodes", "macs", "flops", "parameters", "weight_bytes", "activation_bytes", "biases"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
@@ -133,6 +135,7 @@ def _row(node: Node, owned: set[Value], notes: list[str]) -> Row:
         sum(_size(value) for value in new),
         sum(bytes_of(value) for value in new),
         sum(bytes_of(value) for value in node.outputs),
+        work.biases if isinstance(work.biases, int) else 0,
     )
 
 

@@ -142,7 +142,7 @@ def elu(c: AtenCall, x: Value, alpha: float = 1, scale: float = 1, input_scale: 
     zero = c.number(0, value.dtype)
     low = b.Mul(_expm1(b, b.Mul(value, c.number(input_scale, value.dtype))), c.number(alpha * scale, value.dtype))
     high = b.Mul(value, c.number(scale, value.dtype))
-    return c.cast(b.Where(b.Greater(value, zero), high, low))
+    return c.cast(b.Where(b.Less(value, zero), low, high))
 
 
 @aten("leaky_relu")

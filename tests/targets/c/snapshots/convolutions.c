@@ -127,16 +127,30 @@ IG_INLINE void kernel_reducemean_columns_block(const int64_t *size, int vectors,
         const int64_t stop = first + 256 < walk0 ? first + 256 : walk0;
         ig_f32 part_total0[8];
         IG_UNROLL
-        for (int v = 0; v < vectors; v++) {
+        for (int v = 0; v < 8; v++) {
             part_total0[v] = ig_set_f32(0x0.0p+0f);
         }
-        for (int64_t w0 = first; w0 < stop; w0++) {
+        int64_t next = first;
+        for (; vectors == 1 && next + 4 <= stop; next += 4) {
+            IG_UNROLL
+            for (int v = 0; v < 4; v++) {
+                const int64_t w0 = next + v;
+                const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0,
+                    left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
+                part_total0[v] = (part_total0[v] + v0);
+            }
+        }
+        for (int64_t w0 = next; w0 < stop; w0++) {
             IG_UNROLL
             for (int v = 0; v < vectors; v++) {
                 const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0,
                     left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
                 part_total0[v] = (part_total0[v] + v0);
             }
+        }
+        IG_UNROLL
+        for (int v = 0; v < 4; v++) {
+            if (vectors == 1 && v > 0) part_total0[0] = (part_total0[0] + part_total0[v]);
         }
         IG_UNROLL
         for (int v = 0; v < vectors; v++) {
@@ -417,7 +431,7 @@ int32_t run(const ig_call *call)
             .col_block = 12, .panel_block = calc4, .epilogue_stride0 = 16
         };
         const int64_t tasks = (3LL * calc5 * n0), cost = run_cost(648.0 * (double)calc4 + 1.0), scratch = 4576;
-        if (call->parallel(call, kernel_conv, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_conv, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     /* Conv + Relu as winograd2 -> conv_1.last: float32[n, 12, 12, 16] */
@@ -435,7 +449,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc13 * calc9), cost = run_cost(128.0 * (double)calc7 * (double)calc12 + 1.0),
             scratch = (2560LL * calc7 + 1024LL);
-        if (call->parallel(call, kernel_winograd2, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_winograd2, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     /* Conv + Add as depthwise -> conv_2.last: float32[n, 12, 12, 16] */
@@ -453,7 +467,7 @@ int32_t run(const ig_call *call)
             .row_block = calc16, .epilogue_stride0 = 16, .epilogue_stride1 = 16
         };
         const int64_t tasks = (calc17 * n0), cost = run_cost(54.0 * (double)calc16 + 1.0), scratch = 0;
-        if (call->parallel(call, kernel_depthwise, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_depthwise, buffer, (const int64_t *)&size, tasks, cost, scratch, 2))
             return 1;
     }
     /* ReduceMean -> reducemean_1: float32[n, 1, 1, 16] */
@@ -468,7 +482,7 @@ int32_t run(const ig_call *call)
             .row_stride1_0 = 16
         };
         const int64_t tasks = n0, cost = 1544, scratch = 0;
-        if (call->parallel(call, kernel_reducemean_columns, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_reducemean_columns, buffer, (const int64_t *)&size, tasks, cost, scratch, 3))
             return 1;
     }
     /* MatMul + Add n x 10 x 16 -> matmul */
@@ -486,7 +500,7 @@ int32_t run(const ig_call *call)
             .epilogue_stride0 = 10
         };
         const int64_t tasks = calc21, cost = run_cost(8.0 * (double)calc20 + 49.0), scratch = (64LL * calc20);
-        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 4))
             return 1;
     }
     /* ReduceMax + Sub + Exp + ReduceSum + Div -> div: float32[n, 10] */
@@ -500,7 +514,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = n0, cost = 21, scratch = 128;
         if (call->parallel(call, kernel_reducemax_sub_exp_reducesum_and_1_more, buffer, (const int64_t *)&size, tasks,
-            cost, scratch))
+            cost, scratch, 5))
             return 1;
     }
     return 0;

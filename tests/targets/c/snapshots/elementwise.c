@@ -182,7 +182,7 @@ int32_t run(const ig_call *call)
         };
         const struct { int64_t columns; } size = {.columns = 81};
         const int64_t tasks = 1, cost = 59, scratch = 0;
-        if (call->parallel(call, kernel_exp, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_exp, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     /* Sigmoid + Mul -> mul: float32[9, 9] */
@@ -198,7 +198,7 @@ int32_t run(const ig_call *call)
             .row_stride2_0 = 9
         };
         const int64_t tasks = 9, cost = 8, scratch = 0;
-        if (call->parallel(call, kernel_sigmoid_mul, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_sigmoid_mul, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     return 0;

@@ -499,7 +499,7 @@ int32_t run(const ig_call *call)
             .epilogue_stride0 = 16
         };
         const int64_t tasks = calc4, cost = run_cost(8.0 * (double)calc3 + 49.0), scratch = (64LL * calc3);
-        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     /* MatMul length*n x 16 x 16 -> matmul_1 */
@@ -516,7 +516,7 @@ int32_t run(const ig_call *call)
             .epilogue_stride0 = 16
         };
         const int64_t tasks = calc4, cost = run_cost(8.0 * (double)calc3 + 49.0), scratch = (64LL * calc3);
-        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     /* MatMul length*n x 16 x 16 -> matmul_2 */
@@ -533,7 +533,7 @@ int32_t run(const ig_call *call)
             .epilogue_stride0 = 16
         };
         const int64_t tasks = calc4, cost = run_cost(8.0 * (double)calc3 + 49.0), scratch = (64LL * calc3);
-        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 2))
             return 1;
     }
     /* MatMul length x length x 16 -> matmul_3 */
@@ -551,7 +551,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc14 * calc15 * n1), cost = run_cost(8.0 * (double)calc10 * (double)calc13 +
             48.0 * (double)calc13 + 1.0), scratch = (64LL * calc10 + 1024LL);
-        if (call->parallel(call, kernel_gemm_2, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm_2, buffer, (const int64_t *)&size, tasks, cost, scratch, 3))
             return 1;
     }
     /* ReduceMax + Sub + Exp + ReduceSum + Div -> div: float32[n, length, length] */
@@ -566,7 +566,7 @@ int32_t run(const ig_call *call)
         const int64_t tasks = (n0 * n1), cost = run_cost(((2070.0 * (double)n0) / (1000.0)) + 1.0), scratch =
             (64LL * calc16);
         if (call->parallel(call, kernel_reducemax_sub_exp_reducesum_and_1_more, buffer, (const int64_t *)&size, tasks,
-            cost, scratch))
+            cost, scratch, 4))
             return 1;
     }
     /* MatMul + Add length x 16 x length -> matmul_4 */
@@ -585,7 +585,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc31 * n1), cost = run_cost(((32.0 * (double)n0 * (double)calc23) / (64.0)) +
             3.0 * (double)n0 + 1.0), scratch = (64LL * n0 + 64LL * calc23);
-        if (call->parallel(call, kernel_gemm_3, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm_3, buffer, (const int64_t *)&size, tasks, cost, scratch, 5))
             return 1;
     }
     /* ReduceMean + Sub + Mul + Add + Sqrt + Reciprocal -> add_2: float32[n, length, 16] */
@@ -602,7 +602,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (n0 * n1), cost = 32, scratch = 0;
         if (call->parallel(call, kernel_reducemean_sub_mul_reducemean_and_6_more, buffer, (const int64_t *)&size,
-            tasks, cost, scratch))
+            tasks, cost, scratch, 6))
             return 1;
     }
     /* MatMul + Mul + Mul + Erf + Add + Mul length*n x 24 x 16 -> matmul_5 */
@@ -621,7 +621,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc34 * calc4), cost = run_cost(8.0 * (double)calc3 * (double)calc33 + 48.0 *
             (double)calc33 + 1.0), scratch = (64LL * calc3);
-        if (call->parallel(call, kernel_gemm_4, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm_4, buffer, (const int64_t *)&size, tasks, cost, scratch, 7))
             return 1;
     }
     return 0;

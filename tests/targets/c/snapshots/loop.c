@@ -234,7 +234,7 @@ int32_t run(const ig_call *call)
         };
         const struct { int64_t columns; } size = {.columns = (4LL * n0)};
         const int64_t tasks = calc0, cost = run_cost(((120.0 * (double)calc1) / (1000.0)) + 1.0), scratch = 0;
-        if (call->parallel(call, kernel_copy, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_copy, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     { /* Loop -> loop */
@@ -249,11 +249,15 @@ int32_t run(const ig_call *call)
                 out[0] = (int64_t)(n1);
                 (void)out;
             }
+            if (call->mark)
+                call->mark(call, 3);
             { /* go */
                 uint8_t *out = (void *)(call->arena + call->offset[1]);
                 out[0] = (uint8_t)(1);
                 (void)out;
             }
+            if (call->mark)
+                call->mark(call, 4);
             /* Cast -> cast: float32[] */
             {
                 void *const buffer[] = {
@@ -262,7 +266,7 @@ int32_t run(const ig_call *call)
                 };
                 const struct { int64_t columns; } size = {.columns = 1};
                 const int64_t tasks = 1, cost = 1, scratch = 0;
-                if (call->parallel(call, kernel_cast, buffer, (const int64_t *)&size, tasks, cost, scratch))
+                if (call->parallel(call, kernel_cast, buffer, (const int64_t *)&size, tasks, cost, scratch, 5))
                     return 1;
             }
             /* MatMul + Add + Tanh n x 4 x 4 -> matmul */
@@ -280,7 +284,7 @@ int32_t run(const ig_call *call)
                     .epilogue_stride0 = 4
                 };
                 const int64_t tasks = calc6, cost = run_cost((double)calc5 + 7.0), scratch = (32LL * calc5);
-                if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+                if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 6))
                     return 1;
             }
             {
@@ -301,7 +305,7 @@ int32_t run(const ig_call *call)
         };
         const struct { int64_t columns; } size = {.columns = (4LL * n0)};
         const int64_t tasks = calc0, cost = run_cost(((720.0 * (double)calc1) / (1000.0)) + 1.0), scratch = 0;
-        if (call->parallel(call, kernel_exp, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_exp, buffer, (const int64_t *)&size, tasks, cost, scratch, 9))
             return 1;
     }
     return 0;

@@ -170,7 +170,7 @@ int32_t run(const ig_call *call)
         };
         const struct { int64_t columns; } size = {.columns = (16LL * n0)};
         const int64_t tasks = calc0, cost = run_cost(((320.0 * (double)calc1) / (1000.0)) + 1.0), scratch = 0;
-        if (call->parallel(call, kernel_quantizelinear, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_quantizelinear, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     /* MatMulInteger + Cast + Mul n x 12 x 16 -> matmulinteger */
@@ -190,7 +190,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = calc6, cost = run_cost(4.0 * (double)calc5 + 1.0), scratch = (64LL * calc7 + 32LL
             * calc5 + 384LL);
-        if (call->parallel(call, kernel_integer_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_integer_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     return 0;

@@ -334,7 +334,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc7 * calc4), cost = run_cost(3.0 * (double)calc3 * (double)calc6 + 18.0 *
             (double)calc6 + 1.0), scratch = (64LL * calc3);
-        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     /* LSTM -> lstm: float32[5, 1, n, 8] */
@@ -356,7 +356,7 @@ int32_t run(const ig_call *call)
             .y_batch = 8, .end_direction = (8LL * n0), .end_batch = 8, .has_h = 0, .has_c = 0, .has_end_c = 1
         };
         const int64_t tasks = calc11, cost = run_cost(80.0 * (double)calc10 + 1.0), scratch = (128LL * calc10);
-        if (call->parallel(call, kernel_lstm, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_lstm, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     return 0;

@@ -112,7 +112,7 @@ int32_t run(const ig_call *call)
         };
         const struct { int64_t extent, resized, taps; } size = {.extent = n0, .resized = (2LL * n0), .taps = 2};
         const int64_t tasks = calc0, cost = 2000, scratch = 0;
-        if (call->parallel(call, kernel_resize_linear_table, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_resize_linear_table, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
         if (fault)
             return 16;
@@ -128,7 +128,7 @@ int32_t run(const ig_call *call)
         };
         const struct { int64_t extent, resized, taps; } size = {.extent = n1, .resized = (2LL * n1), .taps = 2};
         const int64_t tasks = calc1, cost = 2000, scratch = 0;
-        if (call->parallel(call, kernel_resize_linear_table, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_resize_linear_table, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
         if (fault)
             return 17;
@@ -149,7 +149,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (4LL * n0), cost = run_cost(((6.0 * (double)n1) / (4.0)) + 1.0), scratch = (4LL *
             n1);
-        if (call->parallel(call, kernel_resize_mixed, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_resize_mixed, buffer, (const int64_t *)&size, tasks, cost, scratch, 2))
             return 1;
     }
     return 0;

@@ -136,7 +136,7 @@ int32_t run(const ig_call *call)
             .extent = 8, .count = 3, .inner = 1, .outer = n0, .rows = n0, .block = 203
         };
         const int64_t tasks = calc0, cost = 19489, scratch = 24;
-        if (call->parallel(call, kernel_top_k, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_top_k, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
         if (fault)
             return 16;
@@ -151,7 +151,7 @@ int32_t run(const ig_call *call)
             .steps = 3, .rows0 = n0, .row_stride0_0 = 3, .row_stride1_0 = 3
         };
         const int64_t tasks = n0, cost = 11, scratch = 0;
-        if (call->parallel(call, kernel_cumsum, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_cumsum, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     return 0;

@@ -153,7 +153,7 @@ int32_t run(const ig_call *call)
         };
         const struct { int64_t columns; } size = {.columns = (7LL * n0)};
         const int64_t tasks = calc0, cost = run_cost(((170.0 * (double)calc1) / (1000.0)) + 1.0), scratch = 0;
-        if (call->parallel(call, kernel_greater, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_greater, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     /* NonZero -> nonzero: int64[1, 'nonzero.0'] */
@@ -164,7 +164,7 @@ int32_t run(const ig_call *call)
         };
         const struct { int64_t total; } size = {.total = (7LL * n0)};
         const int64_t tasks = calc0, cost = 4096, scratch = 0;
-        if (call->parallel(call, kernel_count_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_count_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
     /* sizes of NonZero -> nonzero */
@@ -181,6 +181,8 @@ int32_t run(const ig_call *call)
     calc2 = run_floordiv(run_sum(n1, 3276LL, &overflow), 3277);
     if (overflow)
         return 5;
+    if (call->mark)
+        call->mark(call, 2);
     call->release(call, b0);
     b0 = call->allocate(call, (run_times(8LL, n1)));
     if (!b0)
@@ -196,7 +198,7 @@ int32_t run(const ig_call *call)
             .total = (7LL * n0), .found = n1, .extent0 = (7LL * n0)
         };
         const int64_t tasks = calc0, cost = 8192, scratch = 0;
-        if (call->parallel(call, kernel_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch, 4))
             return 1;
     }
     {
@@ -219,7 +221,7 @@ int32_t run(const ig_call *call)
             .block = 3277
         };
         const int64_t tasks = calc2, cost = 13109, scratch = 0;
-        if (call->parallel(call, kernel_gather, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_gather, buffer, (const int64_t *)&size, tasks, cost, scratch, 6))
             return 1;
         if (fault)
             return 22;

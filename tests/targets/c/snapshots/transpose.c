@@ -220,7 +220,7 @@ int32_t run(const ig_call *call)
         };
         const int64_t tasks = (calc8 * calc9), cost = run_cost((((double)calc10 * (double)calc11) / (3.0)) +
             1.0), scratch = 0;
-        if (call->parallel(call, kernel_transpose4, buffer, (const int64_t *)&size, tasks, cost, scratch))
+        if (call->parallel(call, kernel_transpose4, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
     return 0;

@@ -1,5 +1,5 @@
-/* Floats by weights of four or eight bits, which are taken out of their form in registers. A task is one panel of COLUMNS
-   columns.
+/* Floats by weights of four or eight bits, which are taken out of their form in registers. A task is one panel of
+   COLUMNS columns.
    tasks: ceil(N / COLUMNS) */
 #include "kernel.h"
 

@@ -84,6 +84,7 @@ typedef struct {
     int64_t *late; /* of each output: whether Python makes it only when the run tells its shape */
     int32_t inputs, outputs, threads, poison;
     int64_t most_rounds, most_bytes;
+    ig_counters *counters; /* NULL: runs are not timed; Python owns the memory */
     atomic_flag lock; /* only ever tried: who does not get it allocates */
     struct {
         char *memory;
@@ -532,6 +533,7 @@ static PyObject *run_segment(const prepared *p, int64_t timeout, void *const *bu
                            .deadline = timeout > 0 ? ig_now() + timeout : 0};
     r.run.estimate = p->estimate;
     r.run.poll = poll_signals;
+    r.run.counters = s->counters;
     r.stop = call_stop;
     r.run.call.result = result;
     r.view = view;
@@ -726,6 +728,29 @@ static PyObject *pool_workers(PyObject *self, PyObject *const *argument, Py_ssiz
     return PyLong_FromLong(ig_pool_workers());
 }
 
+/* (segment, address of its ig_counters, 0 for none): later runs are timed there. The caller keeps the memory alive. */
+static PyObject *count_segment(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    segment *s = has_arguments(count, 2) ? PyCapsule_GetPointer(argument[0], SEGMENT) : NULL;
+    if (!s)
+        return NULL;
+    long long address = PyLong_AsLongLong(argument[1]);
+    if (PyErr_Occurred())
+        return NULL;
+    s->counters = (ig_counters *)(intptr_t)address;
+    return PyLong_FromLong(0);
+}
+
+/* () -> ticks and nanoseconds at the same moment */
+static PyObject *read_clocks(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
+    int64_t before = ig_ticks(), now = ig_now(), after = ig_ticks();
+    PyObject *tuple = PyTuple_New(2);
+    if (tuple) {
+        PyTuple_SetItem(tuple, 0, PyLong_FromLongLong(before + (after - before) / 2));
+        PyTuple_SetItem(tuple, 1, PyLong_FromLongLong(now));
+    }
+    return tuple;
+}
+
 /* (address, bytes) -> an entry for the two below, 0 where there can be none */
 static PyObject *guard_file(PyObject *self, PyObject *const *argument, Py_ssize_t count) {
     if (!has_arguments(count, 2))
@@ -759,6 +784,7 @@ static PyMethodDef methods[] = {
     {"release_file", release_file, METH_FASTCALL, NULL}, {"run_memory", run_memory, METH_FASTCALL, NULL},
     {"set_stop", set_stop, METH_FASTCALL, NULL},       {"set_frugal", set_frugal, METH_FASTCALL, NULL},
     {"kept_memory", kept_memory, METH_FASTCALL, NULL}, {"invoke_at", invoke_at, METH_FASTCALL, NULL},
+    {"count_segment", count_segment, METH_FASTCALL, NULL}, {"read_clocks", read_clocks, METH_FASTCALL, NULL},
 };
 
 /* The runtime's functions as Python objects, in the order of `methods`. */

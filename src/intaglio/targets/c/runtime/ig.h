@@ -24,9 +24,9 @@ typedef struct ig_call ig_call;
 
 /* Runs `kernel` over `tasks` tasks on the pool. `cost` is the work of one task in nanoseconds, roughly: it decides
    between the calling thread and the pool, and how many tasks are claimed at once. Returns non-zero when the run was
-   cancelled. */
+   cancelled. `action` is the number of the driver's action that calls, for those who time it. */
 typedef int32_t (*ig_parallel)(const ig_call *call, ig_kernel kernel, void *const *buffer, const int64_t *size,
-                               int64_t tasks, int64_t cost, int64_t scratch_bytes);
+                               int64_t tasks, int64_t cost, int64_t scratch_bytes, int64_t action);
 
 struct ig_call {
     void *const *input;          /* the segment's inputs */
@@ -51,6 +51,7 @@ struct ig_call {
     int32_t (*round)(const ig_call *call, int64_t number); /* before each round of a loop; non-zero: return that */
     int64_t most_rounds;                                   /* of a loop; 0 for no limit */
     int64_t most_bytes;                                    /* of all allocations together; 0 for no limit */
+    void (*mark)(const ig_call *call, int64_t action);     /* after what the driver does itself; NULL: nobody times it */
 };
 
 /* A driver runs a segment's kernels in order: 0 done, 1 cancelled, 2 too many rounds, 3 an assumption does not hold, 16

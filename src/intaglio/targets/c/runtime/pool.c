@@ -76,6 +76,34 @@ int64_t ig_now(void) {
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
+/* The processor's counter where it runs at one speed always (in any sleep, too), which is read in a third of the time
+   of the system's clock; else nanoseconds. */
+#if defined(__x86_64__)
+static int32_t has_steady_counter(void) {
+    static _Atomic int32_t known; /* 1 yes, -1 no */
+    int32_t found = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!found) {
+        uint32_t a = 0x80000000, b, c = 0, d;
+        __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+        uint32_t last = a;
+        a = 0x80000007, c = 0;
+        __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+        found = last >= 0x80000007 && (d >> 8 & 1) ? 1 : -1;
+        atomic_store_explicit(&known, found, memory_order_relaxed);
+    }
+    return found > 0;
+}
+int64_t ig_ticks(void) { return has_steady_counter() ? (int64_t)__builtin_ia32_rdtsc() : ig_now(); }
+#elif defined(__aarch64__)
+int64_t ig_ticks(void) {
+    int64_t now;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+    return now;
+}
+#else
+int64_t ig_ticks(void) { return ig_now(); }
+#endif
+
 #if defined(__x86_64__)
 static uint32_t flush_denormals(void) {
     uint32_t before = __builtin_ia32_stmxcsr();
@@ -393,7 +421,10 @@ static int32_t compute_together(ig_run *run, int64_t chunk_cost) {
         compute_chunk(chunk, space);
         check(run, chunk_cost);
     }
+    int64_t idle = run->counters ? ig_ticks() : 0;
     wait_for_workers(run);
+    if (run->counters)
+        run->waited += ig_ticks() - idle;
     return run->cancel |= run->epoch != pool.epoch;
 }
 
@@ -408,8 +439,9 @@ static int64_t chunk_size(int64_t tasks, int64_t cost, int32_t threads) {
 }
 
 static int32_t parallel(const ig_call *call, ig_kernel kernel, void *const *buffer, const int64_t *size, int64_t tasks,
-                        int64_t cost, int64_t scratch_bytes) {
+                        int64_t cost, int64_t scratch_bytes, int64_t action) {
     ig_run *run = call->run;
+    (void)action;
     if (run->cancel)
         return 1;
     cost = cost < 1 ? 1 : cost;
@@ -423,6 +455,42 @@ static int32_t parallel(const ig_call *call, ig_kernel kernel, void *const *buff
     if (total >= LEAST_WAKING_JOB)
         summon_workers(threads - 1);
     return compute_together(run, saturating_product(per_chunk, cost));
+}
+
+/* Adds a time to the row of an action, -1 for the run itself, and keeps it as an event. */
+static void note(ig_run *run, int64_t action, int64_t begin, int64_t end) {
+    ig_counters *counters = run->counters;
+    if (action + 1 < 0 || action + 1 >= counters->rows)
+        return;
+    int64_t ticks = end - begin, least = counters->row[action + 1].least;
+    if (!counters->row[action + 1].count++ || ticks < least)
+        counters->row[action + 1].least = ticks;
+    counters->row[action + 1].ticks += ticks;
+    counters->row[action + 1].waited += run->waited;
+    run->waited = 0;
+    if (counters->events < counters->most_events) {
+        int64_t *event = counters->event[counters->events++];
+        event[0] = action, event[1] = begin, event[2] = end;
+    }
+}
+
+/* `parallel` with its time taken. */
+static int32_t timed_parallel(const ig_call *call, ig_kernel kernel, void *const *buffer, const int64_t *size,
+                              int64_t tasks, int64_t cost, int64_t scratch_bytes, int64_t action) {
+    ig_run *run = call->run;
+    int64_t begin = ig_ticks();
+    int32_t status = parallel(call, kernel, buffer, size, tasks, cost, scratch_bytes, action);
+    run->marked = ig_ticks();
+    note(run, action, begin, run->marked);
+    return status;
+}
+
+/* The time of what the driver did itself since the last action. */
+static void mark(const ig_call *call, int64_t action) {
+    ig_run *run = call->run;
+    int64_t begin = run->marked;
+    run->marked = ig_ticks();
+    note(run, action, begin, run->marked);
 }
 
 /* Memory for tensors whose size the run tells: blocks in a list, so that a run that ends early leaks nothing. */
@@ -575,7 +643,9 @@ static void take_pool(ig_run *run) {
 }
 
 void ig_run_begin(ig_run *run) {
-    run->call.parallel = parallel;
+    run->call.parallel = run->counters ? timed_parallel : parallel;
+    run->call.mark = run->counters ? mark : NULL;
+    run->began = run->marked = run->counters ? ig_ticks() : 0;
     run->call.cancel = &run->cancel;
     run->call.run = run;
     run->call.allocate = allocate;
@@ -598,6 +668,8 @@ void ig_run_end(ig_run *run) {
     if (space)
         scratch_trim(space);
     set_control(run->control);
+    if (run->counters)
+        note(run, -1, run->began, ig_ticks());
 }
 
 void ig_run_pause(ig_run *run) {

@@ -8,6 +8,21 @@
    the rest. */
 typedef struct ig_run ig_run;
 typedef struct ig_block ig_block;
+
+/* Where the times of a segment's runs are added up. The first row is the whole run, row 1 + i the driver's i-th action.
+   Each event is an action (-1: the run) with the ticks at which it began and ended; those that find no room are left
+   out. Runs at the same time on several threads may lose counts. */
+typedef struct {
+    struct {
+        int64_t count, ticks, waited, least; /* least: the ticks of the shortest */
+    } *row;
+    int64_t rows;
+    int64_t (*event)[3];
+    int64_t events, most_events;
+} ig_counters;
+
+/* A clock for short times: its ticks are as long in all threads, and how long a comparison with `ig_now` shows. */
+int64_t ig_ticks(void);
 struct ig_run {
     ig_call call;
     int64_t estimate;         /* nanoseconds, roughly: a short run does not wake the pool */
@@ -23,6 +38,10 @@ struct ig_run {
     int64_t allocated;        /* bytes of them all */
     int64_t most_allocated;   /* and the most that there were at a time */
     int64_t refused_bytes;    /* what it asked for in vain */
+    ig_counters *counters;    /* NULL: nothing is timed */
+    int64_t began;            /* ticks at which the run began */
+    int64_t marked;           /* and at which the last action that was timed ended */
+    int64_t waited;           /* ticks that the calling thread waited for others in the present call */
 };
 
 /* What a driver has grown, taken out of its run: the caller frees it. Memory beyond `bytes` is given back where it can

@@ -43,9 +43,9 @@ static void *ig_alone_aligned(int64_t bytes) {
 }
 
 static int32_t ig_alone_parallel(const ig_call *call, ig_kernel kernel, void *const *buffer, const int64_t *size,
-                                 int64_t tasks, int64_t cost, int64_t scratch_bytes) {
+                                 int64_t tasks, int64_t cost, int64_t scratch_bytes, int64_t action) {
     ig_alone *run = call->run;
-    (void)cost;
+    (void)cost, (void)action;
     if (!run->scratch || scratch_bytes > run->scratch_bytes) {
         free(run->scratch);
         run->scratch = ig_alone_aligned(scratch_bytes);

@@ -7,29 +7,21 @@ as numbers (the targets of `Reshape` and `Expand`) follow. A node that would mix
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from intaglio.errors import GraphError, InputError, ShapeError, UnsupportedError
 from intaglio.ir import dim as dims
-from intaglio.ir import substitution
 from intaglio.ir.build import Builder, infer_node
 from intaglio.ir.clone import clone_with_values
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.resize import every_value, own_symbols, rewritten_type
 from intaglio.ir.types import TensorType, Type
-from intaglio.train.batch_axes import (
-    NO_ROWS,
-    REGROUPED,
-    Choices,
-    Hindrance,
-    check_axes,
-    data_operands,
-    paired_axes,
-    row_places,
-)
+from intaglio.passes.row_axes import NO_ROWS, Choices, Hindrance, check_axes, paired_axes, row_places
+from intaglio.passes.rows import RowWalk, substituted
 
 ATTEMPTS = 64
 """How many ways to read the reshapes of a model are tried."""
@@ -38,10 +30,28 @@ ANOTHER = 10007
 """A batch with which types are inferred once more: a prime, which no size of a model is by chance."""
 
 
-def fixed_batch(graph: Graph) -> int | None:
+@dataclass(frozen=True)
+class Wish:
+    """What is to be opened: which axis of which inputs (all, where none are named), and how its size is called.
+
+    `trained` are constants that will change: their rows stay what they are, even where all are equal.
+    """
+
+    axis: int = 0
+    name: str = "batch"
+    inputs: tuple[str, ...] = ()
+    trained: Collection[str] = ()
+
+    def opens(self, value: Value) -> bool:
+        """Whether an input may have rows."""
+        is_wanted = not self.inputs or value.name in self.inputs
+        return is_wanted and _has_rows(value) and value.rank > self.axis
+
+
+def fixed_batch(graph: Graph, wish: Wish = Wish()) -> int | None:  # noqa: B008
     """The batch of a graph whose first input has a number for it."""
-    first = next((value for value in graph.inputs if _has_rows(value)), None)
-    size = first.shape[0] if first is not None else None
+    first = next((value for value in graph.inputs if wish.opens(value)), None)
+    size = first.shape[wish.axis] if first is not None else None
     return size if isinstance(size, int) and size > 0 else None
 
 
@@ -59,24 +69,36 @@ def open_batch(source: Graph, trained: Collection[str] = ()) -> Graph:
     `trained` are constants that will change: their rows stay what they are, even where all are equal.
     """
     size = fixed_batch(source)
+    try:
+        return opened_graph(source, Wish(trained=trained))[0]
+    except Hindrance as hindrance:
+        raise InputError(
+            f"the model has a fixed batch of {size}, and {hindrance}. Export it with an open batch (of PyTorch, "
+            f"dynamic_shapes={{0: 'N'}}), or train with batches of {size}"
+        ) from None
+
+
+def opened_graph(source: Graph, wish: Wish) -> tuple[Graph, str]:
+    """A copy of a graph in which the size of an axis is open, and its name; raises Hindrance where a node hinders.
+
+    Raises InputError where the axis has no fixed size.
+    """
+    size = fixed_batch(source, wish)
     if size is None:
         raise InputError("the model has no fixed batch")
     choices, told = Choices(), list[Hindrance]()
     for _ in range(ATTEMPTS):
         graph, _ = clone_with_values(source)
-        opening = _Opening(graph, size, trained, choices)
+        opening = _Opening(graph, size, wish, choices)
         try:
             opening.run()
             _check_with_numbers(graph, opening.name)
-            return graph
+            return graph, opening.name
         except Hindrance as hindrance:
             told.append(hindrance)
         if not choices.advance():
             break
-    raise InputError(
-        f"the model has a fixed batch of {size}, and {told[0]}. Export it with an open batch (of PyTorch, "
-        f"dynamic_shapes={{0: 'N'}}), or train with batches of {size}"
-    )
+    raise told[0]
 
 
 def _has_rows(value: Value) -> bool:
@@ -84,27 +106,27 @@ def _has_rows(value: Value) -> bool:
     return is_fed and value.tensor.shape is not None and value.rank > 0
 
 
-class _Opening:
+class _Opening(RowWalk):
     """The way through a graph, from node to node."""
 
-    def __init__(self, graph: Graph, size: int, trained: Collection[str], choices: Choices) -> None:
-        self._graph, self._size, self._trained, self._choices = graph, size, trained, choices
-        used = set[str]().union(*(own_symbols(value) for value in every_value(graph)))
-        self.name = "batch"
-        while self.name in used:
-            self.name += "_"
+    def __init__(self, graph: Graph, size: int, wish: Wish, choices: Choices) -> None:
+        used, name = set[str]().union(*(own_symbols(value) for value in every_value(graph))), wish.name
+        while name in used:
+            name += "_"
+        super().__init__(name)
+        self._graph, self._size, self._choices, self._wish = graph, size, choices, wish
+        self._trained = wish.trained
         self._batch = dims.symbol(self.name)
         self._old: dict[Value, tuple[Dim, ...]] = {}
-        self._lead: dict[Value, Dim] = {}
-        """How many parts an axis of rows has, each of which has all rows; those that are not here have one."""
 
     def run(self) -> None:
         """Open the inputs, and what follows from them."""
-        opened = [value for value in self._graph.inputs if _has_rows(value) and value.shape[0] == self._size]
+        axis, wish = self._wish.axis, self._wish
+        opened = [value for value in self._graph.inputs if wish.opens(value) and value.shape[axis] == self._size]
         self._first = opened[0]
         for value in opened:
             self._old[value] = value.shape
-            value.type = value.tensor.with_shape((self._batch, *value.shape[1:]))
+            value.type = value.tensor.with_shape((*value.shape[:axis], self._batch, *value.shape[axis + 1 :]))
         for node in list(self._graph.nodes):
             self._open(node)
         for value in self._graph.outputs:
@@ -134,13 +156,6 @@ class _Opening:
             if isinstance(type, TensorType) and type.shape is not None:
                 self._old[value] = type.shape
 
-    def axis(self, value: Value | None) -> int | None:
-        """The axis of a value that holds the rows."""
-        if value is None or not isinstance(value.type, TensorType) or value.type.shape is None:
-            return None
-        found = [place for place, dim in enumerate(value.shape) if self.name in dims.symbols(dim)]
-        return found[0] if found else None
-
     def _follow(self, node: Node, before: Type) -> None:
         """Let sizes that are numbers in the graph follow the batch."""
         if not isinstance(before, TensorType) or before.shape is None:
@@ -166,7 +181,7 @@ class _Opening:
         assert axis is not None
         if shape.contents is None:
             raise Hindrance(node, "has a shape that only data tells")
-        lead = dims.product(self._old[data][:axis]) * self._lead.get(data, 1)
+        lead = dims.product(self._old[data][:axis]) * self.lead.get(data, 1)
         found = row_places(after, lead, self._size)
         if not found:
             raise Hindrance(node, f"mixes rows: {list(self._old[data])} become {list(after)}")
@@ -272,41 +287,20 @@ class _Opening:
         if node.op.name in NO_ROWS:
             return
         for value, old in zip(node.outputs, before, strict=True):
-            self._check_result(node, value, old)
+            self._check_opened(node, value, old)
 
-    def _check_result(self, node: Node, value: Value, old: Type) -> None:
-        carrying = [each for each in data_operands(node) if self.axis(each) is not None]
-        if not isinstance(old, TensorType) or not isinstance(value.type, TensorType) or value.type.shape is None:
+    def _check_opened(self, node: Node, value: Value, old: Type) -> None:
+        """Check a result, which must have the size that it had where the batch is that of the file."""
+        if not isinstance(old, TensorType):
             raise Hindrance(node, "has a result that is no tensor of known rank")
-        axes = [place for place, dim in enumerate(value.shape) if self.name in dims.symbols(dim)]
-        if not axes and (not carrying or _is_one_number(node, value)):
-            return
-        if len(axes) != 1:
-            raise Hindrance(node, "puts rows along two axes" if axes else "has no axis of rows in its result")
-        dim = value.shape[axes[0]]
-        if substituted(dim, self.name, 0) != 0 or substituted(dim, self.name, self._size) != self._old[value][axes[0]]:
+        self.check_result(node, value)
+        axis = self.axis(value)
+        if axis is not None and substituted(value.shape[axis], self.name, self._size) != self._old[value][axis]:
             raise Hindrance(node, f"has rows of other sizes in its result: {value!r}")
-        if not carrying:
-            return
-        if node.op.name in REGROUPED:
-            self._lead[value] = self._new_lead(node, value, axes[0])
-            return
-        alike = [each for each in carrying if each is not None and each.shape[self.axis(each) or 0] == dim]
-        leads = [self._lead.get(each, 1) for each in alike]
-        if not alike or any(lead != leads[0] for lead in leads):
-            raise Hindrance(node, f"has other rows in its result than in its operands: {value!r}")
-        self._lead[value] = leads[0]
 
-    def _new_lead(self, node: Node, value: Value, axis: int) -> Dim:
-        """The parts of an axis of rows behind a reshape: before the rows must come as many elements as before it."""
-        data = node.needed(0)
-        before = dims.product(data.shape[: self.axis(data) or 0]) * self._lead.get(data, 1)
-        outer = dims.product(value.shape[:axis])
-        lead = dims.floordiv(before, outer)
-        rows = substituted(value.shape[axis], self.name, 1)
-        if lead * outer != before or dims.floordiv(rows, lead) * lead != rows:
-            raise Hindrance(node, f"mixes rows: {list(data.shape)} become {list(value.shape)}")
-        return lead
+    def may_lose(self, node: Node, value: Value) -> bool:
+        """Whether a result without rows is allowed: a loss of all rows is."""
+        return _is_one_number(node, value)
 
 
 def _part(builder: Builder, shape: Value, start: int, end: int) -> Value | None:
@@ -321,11 +315,6 @@ def _is_one_number(node: Node, value: Value) -> bool:
     """Whether a result is a loss of all rows."""
     is_reduced = node.op.name.startswith("Reduce") or node.op.name.endswith("Loss")
     return is_reduced and all(dim == 1 for dim in value.shape)
-
-
-def substituted(dim: Dim, name: str, size: int) -> Dim:
-    """A size with a number of rows."""
-    return substitution.substitute(dim, {name: size})
 
 
 def _check_with_numbers(graph: Graph, name: str) -> None:

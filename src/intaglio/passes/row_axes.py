@@ -8,6 +8,9 @@ from typing import Any
 from intaglio.ir import dim as dims
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
+from intaglio.ir.op import Rows
+from intaglio.ir.types import TensorType
+from intaglio.ops.einsum import parse_equation
 from intaglio.ops.evaluate import describe
 
 Axis = Callable[[Value | None], int | None]
@@ -19,31 +22,9 @@ NO_ROWS = frozenset({"Shape", "Size"})
 REGROUPED = frozenset({"Reshape", "Flatten"})
 """Operators that may join the axis of the rows with those behind it, or split them again."""
 
-_ROWS_FIRST = frozenset({
-    "Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv", "MaxPool", "AveragePool", "LpPool",
-    "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "InstanceNormalization", "GroupNormalization",
-    "BatchNormalization", "LRN", "Attention", "MultiHeadAttention", "RotaryEmbedding", "DepthToSpace", "SpaceToDepth",
-    "GridSample",
-})  # fmt: skip
-"""Operators that take the first axis for the batch, and mix what lies along others."""
-
-_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 _UNTIL_THE_END = frozenset({"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"})
 _ANY_AXIS = frozenset({"Flatten", "OneHot", "QuantizeLinear", "DequantizeLinear", "Unsqueeze"})
 """Operators whose `axis` is none along which they compute."""
-
-
-_BY_AXES = frozenset({
-    "Shape", "Size", "Reshape", "Flatten", "Expand", "Tile", "Transpose", "Squeeze", "Unsqueeze", "Concat", "Split",
-    "Slice", "Pad", "Resize", "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "OneHot",
-    "MatMul", "Gemm", "Einsum", "MatMulInteger", "QLinearMatMul", "FusedMatMul", "FusedGemm", "MatMulNBits",
-    "ReduceSum", "ReduceProd", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceSumSquare", "ArgMax", "ArgMin", "TopK", "CumSum", "CumProd", "Softmax", "LogSoftmax",
-    "Hardmax", "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "LpNormalization",
-    "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", "Dropout", "DequantizeLinear", "SwiGLU", "Gelu",
-    "BiasGelu", "FastGelu", "QuickGelu", "Bernoulli", "RandomNormalLike", "RandomUniformLike",
-})  # fmt: skip
-"""Operators that keep rows apart where they do not compute along their axis, and whose results have no other."""
 
 
 class Hindrance(Exception):
@@ -64,16 +45,18 @@ def check_axes(node: Node, axis: Axis) -> None:
     places = [axis(value) for value in data_operands(node)]
     if all(place is None for place in places):
         return
-    if not (node.op.is_elementwise or node.op.name in _ROWS_FIRST | _RECURRENT | _BY_AXES):
+    if not node.op.is_elementwise and node.op.keeps_rows is Rows.MIXED:
         raise Hindrance(node, "is not known to keep rows apart")
-    if node.op.name in _ROWS_FIRST and places[0] not in (0, None):
+    if node.op.keeps_rows is Rows.FIRST and places[0] not in (0, None):
         raise Hindrance(node, "takes another axis for the batch")
-    if node.op.name in _RECURRENT and places[0] != (0 if node.op.layout else 1):
+    if node.op.keeps_rows is Rows.RECURRENT and places[0] != (0 if node.op.layout else 1):
         raise Hindrance(node, "takes another axis for the batch")
     if node.op.name.startswith("Scatter") and None in places:
         raise Hindrance(node, "writes into a fixed number of rows")
     if node.op.name in ("GatherND", "ScatterND") and _indexes_rows(node, places[0]):
         raise Hindrance(node, "takes rows by their numbers")
+    if any(place in _contracted(node, position) for position, place in enumerate(places) if place is not None):
+        raise Hindrance(node, "adds up rows")
     along = _along(node)
     if along is None:
         return
@@ -85,6 +68,37 @@ def check_axes(node: Node, axis: Axis) -> None:
         first = along + value.rank if along < 0 else along
         if place == first or (place > first and node.op.name in _UNTIL_THE_END):
             raise Hindrance(node, "computes along the axis of the rows")
+
+
+PRODUCTS = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "FusedMatMul", "MatMulNBits"})
+"""Products of matrices, whose other axes are broadcast."""
+_RIGHT = {"QLinearMatMul": 3}
+"""Where the right operand of a product stands, if it is not the second."""
+
+
+def _contracted(node: Node, position: int) -> tuple[int, ...]:
+    """The axes of an operand along which a product adds up."""
+    value = node.inputs[position]
+    if value is None or not isinstance(value.type, TensorType) or value.type.shape is None:
+        return ()
+    rank, name = value.rank, node.op.name
+    if name in ("Gemm", "FusedGemm") and position < 2:
+        return (0 if node.op.transA else 1,) if position == 0 else (1 if node.op.transB else 0,)
+    if name == "Einsum":
+        return _summed_labels(node, position)
+    if name not in PRODUCTS or position not in (0, _RIGHT.get(name, 1)):
+        return ()
+    is_left = position == 0
+    is_turned = bool(getattr(node.op, "transA" if is_left else "transB", 0))
+    return (rank - 1 if is_left != is_turned else max(0, rank - 2),)
+
+
+def _summed_labels(node: Node, position: int) -> tuple[int, ...]:
+    """The axes of an operand of Einsum whose labels the result does not have, or another operand has elsewhere."""
+    ranks = [value.rank for value in node.inputs if value is not None]
+    equation = parse_equation(node.op.equation, ranks)
+    labels = equation.operands[position]
+    return tuple(axis for axis, label in enumerate(labels) if label not in equation.output or labels.count(label) > 1)
 
 
 def _indexes_rows(node: Node, place: int | None) -> bool:
@@ -122,7 +136,7 @@ def paired_axes(node: Node, axis: Axis) -> Iterator[tuple[int, int, Dim]]:
 def _paired_axis(node: Node, position: int, value: Value, carrying: Value, place: int) -> int | None:
     if node.op.name == "Concat":
         return place
-    if node.op.name in _RECURRENT:
+    if node.op.keeps_rows is Rows.RECURRENT:
         state = 0 if node.op.layout else 1
         return {4: 0, 5: state, 6: state if node.op.name == "LSTM" else None}.get(position)
     behind = carrying.rank - place
