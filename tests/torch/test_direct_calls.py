@@ -104,12 +104,12 @@ def test_axes_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         x = torch.randn(2, 3, 4).permute(2, 0, 1)
         slots: list[Any] = [x, y, None, None]
-        step.segment.run(slots, {})
+        step.step.run(slots, {})
         torch.testing.assert_close(slots[2], x + y[:, None, None])
         assert slots[2].stride() == x.stride()
     assert step.direct == 2
     slots = [torch.randn(4, 2, 3), y, None, None]
-    step.segment.run(slots, {})
+    step.step.run(slots, {})
     torch.testing.assert_close(slots[2], slots[0] + y[:, None, None])
     assert step.direct == 2
 
