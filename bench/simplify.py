@@ -171,7 +171,7 @@ def _answer(path: Path, feeds: dict[str, Any]) -> list[Any]:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)
+    return list(session.run(None, feeds))
 
 
 def _apart(expected: Any, found: Any) -> float:

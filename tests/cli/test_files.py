@@ -70,7 +70,7 @@ def test_several_models_go_to_a_folder(folder: Path) -> None:
     ],
 )
 def test_what_is_not_clear_is_a_usage_error(
-    folder: Path, files: list[str], output: str | None, options: dict[str, bool], words: str
+    folder: Path, files: list[str], output: str | None, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
         jobs(files, output, **options)

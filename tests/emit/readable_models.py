@@ -71,9 +71,16 @@ def rounded() -> onnx.ModelProto:
             f = Flatten (p)
             m = DequantizeLinear (v, u, i)
             y = MatMul (f, m) }""",
-        w=integers(4, 3, 3, 3), v=integers(4, 5), bias=drawn(4), s=np.float32(0.05), z=np.uint8(120),
-        t=np.array([0.01, 0.02, 0.015, 0.03], np.float32), o=np.zeros(4, np.int8), u=np.float32(0.04), i=np.int8(3),
-    )  # fmt: skip
+        w=integers(4, 3, 3, 3),
+        v=integers(4, 5),
+        bias=drawn(4),
+        s=np.array(0.05, np.float32),
+        z=np.array(120, np.uint8),
+        t=np.array([0.01, 0.02, 0.015, 0.03], np.float32),
+        o=np.zeros(4, np.int8),
+        u=np.array(0.04, np.float32),
+        i=np.array(3, np.int8),
+    )
 
 
 def whole_numbers() -> onnx.ModelProto:
@@ -93,10 +100,19 @@ def whole_numbers() -> onnx.ModelProto:
             f = Mul (hs, u)
             k = Mul (j, f)
             d = Add (k, b) }""",
-        w=integers(4, 3, 3, 3), v=integers(4, 5), l=integers(5, 2), bias=np.array([5, -90, 700, 31], np.int32),
-        s=np.float32(0.05), z=np.uint8(120), t=np.array([0.01, 0.02, 0.015, 0.03], np.float32), o=np.zeros(4, np.int8),
-        u=np.float32(0.04), i=np.int8(3), axes=np.array([2, 3]), b=drawn(2),
-    )  # fmt: skip
+        w=integers(4, 3, 3, 3),
+        v=integers(4, 5),
+        l=integers(5, 2),
+        bias=np.array([5, -90, 700, 31], np.int32),
+        s=np.array(0.05, np.float32),
+        z=np.array(120, np.uint8),
+        t=np.array([0.01, 0.02, 0.015, 0.03], np.float32),
+        o=np.zeros(4, np.int8),
+        u=np.array(0.04, np.float32),
+        i=np.array(3, np.int8),
+        axes=np.array([2, 3]),
+        b=drawn(2),
+    )
 
 
 def without_names(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -71,7 +71,8 @@ def test_weights_come_back_and_train(name: str, tmp_path: Path) -> None:
     other.load_state_dict(loaded.state_dict())
     for left, right in zip(results(loaded, READABLE_FEEDS[name]), results(other, READABLE_FEEDS[name]), strict=True):
         assert torch.equal(left, right)
-    loss = sum(each.square().mean() for each in results(loaded, READABLE_FEEDS[name]) if each.is_floating_point())
+    floats = [each for each in results(loaded, READABLE_FEEDS[name]) if each.is_floating_point()]
+    loss = torch.stack([each.square().mean() for each in floats]).sum()
     loss.backward()
     assert all(parameter.grad is not None for parameter in loaded.parameters())
 
@@ -124,8 +125,8 @@ def test_rounding_lets_gradients_pass_within_its_range(tmp_path: Path) -> None:
     model = parse(
         """net (float[4] x) => (float[4] y) {
         a = QuantizeLinear (x, s, z) y = DequantizeLinear (a, s, z) }""",
-        s=np.float32(0.5),
-        z=np.int8(-100),
+        s=np.array(0.5, np.float32),
+        z=np.array(-100, np.int8),
     )
     _, loaded = exported(model, tmp_path)
     x = torch.tensor([1.3, -100.0, 1000.0, float("nan")], requires_grad=True)

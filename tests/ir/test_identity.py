@@ -34,7 +34,7 @@ def made(scale: float = 2.0) -> Graph:
     size = graph.add_input("size", TensorType(INT64, (1,)))
     size.default = np.array([7])
     weight = graph.constant(np.arange(60, dtype=np.float32).reshape(3, 20), "weight")
-    literal = graph.constant(np.float32(scale), "scale")
+    literal = graph.constant(np.array(scale, np.float32), "scale")
     literal.is_literal = True
     b = Builder(graph)
     graph.set_outputs([b.Mul(b.MatMul(x, weight), literal), size])

@@ -169,7 +169,8 @@ def test_a_bound_call_makes_few_calls_of_our_code() -> None:
     y = np.empty((2, 3), np.float32)
     bound(X)
     calls: list[str] = []
-    for named, most in (({}, 11), ({"timeout": 5.0}, 11), ({"out": {"y": y}}, 16)):
+    ways: list[tuple[dict[str, Any], int]] = [({}, 11), ({"timeout": 5.0}, 11), ({"out": {"y": y}}, 16)]
+    for named, most in ways:
         calls.clear()
         sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
         try:

@@ -464,7 +464,7 @@ raise SystemExit
 def test_graphs_that_were_built_start_warm_too(tmp_path: Path, environment: dict[str, str]) -> None:
     path = tmp_path / "net.onnx"
     onnx.save(network(), path)
-    runs = [start("import json\n" + BUILT, environment, str(path)) for _ in range(2)]
+    runs: list[Any] = [start("import json\n" + BUILT, environment, str(path)) for _ in range(2)]
     (first, one), (second, two) = runs
     assert first["lowered"] >= 3
     assert first["compiled"] >= 1

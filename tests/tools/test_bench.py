@@ -27,6 +27,7 @@ def test_engines_take_turns_and_agree() -> None:
         assert not row.failure
         assert row.runs >= 6
         assert 0 < row.least <= row.median <= row.p90 <= row.p99
+        assert row.batch is not None
         assert row.throughput == pytest.approx(row.batch / row.median)
         assert row.memory > 1 << 20
 

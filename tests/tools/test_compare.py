@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -56,17 +57,17 @@ def test_measures_are_those_of_plain_formulas() -> None:
 @pytest.mark.parametrize(
     ("right", "left", "word"),
     [
-        (np.float32([1, 2]), np.float32([1, np.nan]), "1 of 2"),
-        (np.float32([1, np.nan]), np.float32([1, np.nan]), ""),
-        (np.float32([np.inf, -np.inf]), np.float32([np.inf, np.inf]), "1 of 2"),
-        (np.int64([2**62, 5]), np.int64([2**62 + 1, 5]), "1 of 2"),
+        (np.array([1, 2], np.float32), np.array([1, np.nan], np.float32), "1 of 2"),
+        (np.array([1, np.nan], np.float32), np.array([1, np.nan], np.float32), ""),
+        (np.array([np.inf, -np.inf], np.float32), np.array([np.inf, np.inf], np.float32), "1 of 2"),
+        (np.array([2**62, 5], np.int64), np.array([2**62 + 1, 5], np.int64), "1 of 2"),
         (np.array([True, False]), np.array([True, True]), "1 of 2"),
-        (np.float32([1]), np.float64([1]), "float64"),
+        (np.array([1], np.float32), np.array([1], np.float64), "float64"),
         (np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32), "shape"),
         (np.array(["a", "b"]), np.array(["a", "c"], object), "1 of 2"),
-        ([np.float32([1])], [np.float32([1]), np.float32([2])], "2 items"),
-        ([np.float32([1])], [np.float32([2])], "1 of 1"),
-        (None, np.float32([2]), "nothing"),
+        ([np.array([1], np.float32)], [np.array([1], np.float32), np.array([2], np.float32)], "2 items"),
+        ([np.array([1], np.float32)], [np.array([2], np.float32)], "1 of 1"),
+        (None, np.array([2], np.float32), "nothing"),
         (np.zeros(0, np.float32), np.zeros(0, np.float32), ""),
     ],
 )
@@ -107,7 +108,8 @@ def test_tolerances_are_obeyed() -> None:
 
 def test_stored_results_with_their_inputs(tmp_path: Path) -> None:
     feeds = {"x": np.random.default_rng(5).standard_normal((3, 4)).astype(np.float32)}
-    np.savez(tmp_path / "stored.npz", **results(feeds), **feeds)
+    stored: dict[str, Any] = {**results(feeds), **feeds}
+    np.savez(tmp_path / "stored.npz", **stored)
     found = compare(model(), tmp_path / "stored.npz", samples=4)
     assert found.is_equal
     assert found.samples == 1
@@ -117,7 +119,7 @@ def test_stored_results_with_their_inputs(tmp_path: Path) -> None:
 
 
 def test_a_function_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "import numpy as np\nB = np.float32([1, 2, 3, 4])\n"
+    text = "import numpy as np\nB = np.array([1, 2, 3, 4], np.float32)\n"
     text += "def f(feeds):\n    y = np.tanh(feeds['x'] + B) * B\n    return y, y.argmax(1)\n"
     text += "def g(feeds):\n    t = np.tanh(feeds['x'] + B)\n    return {'t': t, 'y': t * -B}\n"
     (tmp_path / "own_module.py").write_text(text)

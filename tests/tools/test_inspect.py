@@ -43,14 +43,14 @@ def test_facts_are_those_of_numpy(size: int) -> None:
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        (np.float32([1, 2, 3]), "int8 would hold"),
-        (np.float32([0.5, 0.25]), "float16 holds them exactly"),
-        (np.float32([0.5, 2.0**40]), "bfloat16 holds"),
-        (np.float32([0.1, 1e6]), "too large for float16"),
-        (np.float32([0, 0, 0, 0.1]), "75% are zero"),
+        (np.array([1, 2, 3], np.float32), "int8 would hold"),
+        (np.array([0.5, 0.25], np.float32), "float16 holds them exactly"),
+        (np.array([0.5, 2.0**40], np.float32), "bfloat16 holds"),
+        (np.array([0.1, 1e6], np.float32), "too large for float16"),
+        (np.array([0, 0, 0, 0.1], np.float32), "75% are zero"),
         (np.full(9, 0.1, np.float32), "all elements are 0.1"),
-        (np.int64([5, 70_000]), "int32 would hold"),
-        (np.float32([np.nan, 0.1]), "NaN"),
+        (np.array([5, 70_000], np.int64), "int32 would hold"),
+        (np.array([np.nan, 0.1], np.float32), "NaN"),
     ],
 )
 def test_advice(array: np.ndarray, words: str) -> None:
@@ -58,10 +58,10 @@ def test_advice(array: np.ndarray, words: str) -> None:
 
 
 def test_what_has_no_numbers() -> None:
-    for array in (np.zeros((0, 3), np.float32), np.array(["a"], object), np.complex64([1j])):
+    for array in (np.zeros((0, 3), np.float32), np.array(["a"], object), np.array([1j], np.complex64)):
         found = measure("t", array)
         assert (found.least, found.histogram, found.sparkline()) == (None, (), "")
-    assert measure("t", np.float32([np.nan])).largest is None
+    assert measure("t", np.array([np.nan], np.float32)).largest is None
 
 
 def test_weights_and_patterns(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_weights_and_patterns(tmp_path: Path) -> None:
 
 
 def test_a_run_shows_where_numbers_stop_being_finite() -> None:
-    feeds = {"x": np.float32([[0, 1, 2], [1, 1, 1]])}
+    feeds = {"x": np.array([[0, 1, 2], [1, 1, 1]], np.float32)}
     found = inspect(onnx.parser.parse_model(TEXT), run=True, feeds=feeds, memory=1)
     assert [(each.name, each.kind) for each in found.tensors] == [
         ("x", "input"), ("l", "tensor"), ("m", "tensor"), ("y", "output")
@@ -93,7 +93,11 @@ def test_files_of_arrays(tmp_path: Path) -> None:
 
 
 def test_pictures_are_well_formed() -> None:
-    arrays = {"a<b&\x01": np.float32([1, -2, 3]), "none": np.zeros(0, np.float32), "nan": np.float32([np.nan])}
+    arrays = {
+        "a<b&\x01": np.array([1, -2, 3], np.float32),
+        "none": np.zeros(0, np.float32),
+        "nan": np.array([np.nan], np.float32),
+    }
     facts = [measure(name, array) for name, array in arrays.items()]
     root = ET.fromstring(to_svg(facts))
     bars = [each for each in root.iter() if each.tag.endswith("rect") and each.get("width") != "100%"]

@@ -137,7 +137,8 @@ def test_generated_models_are_written_as_they_were(tmp_path: Path) -> None:
         editor.rename_values({info.name: f"new {info.name}" for info in editor.document.graph.inputs})
         editor.dedupe()
         editor.prune()
-        editor.undo(), editor.undo(), editor.undo()
+        for _ in range(3):
+            editor.undo()
         assert editor.document.message() == message, name
         count += 1
     print(f"{count} models")

@@ -133,14 +133,14 @@ CASES: dict[str, tuple[onnx.ModelProto, onnx.ModelProto]] = {
         parsed(QUANTIZE % "y = Cast <to = 1> (q)"),
         parsed(QUANTIZE % "y = DequantizeLinear (q, s, z)"),
     ),
-    "weights-nan": (weighted(np.float32([1, np.nan])), weighted(np.float32([1, np.inf]))),
-    "weights-infinite": (weighted(np.float32([1, np.inf])), weighted(np.float32([1, 2]))),
-    "weights-denormal": (weighted(np.float32([1, 1e-40])), weighted(np.float32([0, 1e-30]))),
+    "weights-nan": (weighted(np.array([1, np.nan], np.float32)), weighted(np.array([1, np.inf], np.float32))),
+    "weights-infinite": (weighted(np.array([1, np.inf], np.float32)), weighted(np.array([1, 2], np.float32))),
+    "weights-denormal": (weighted(np.array([1, 1e-40], np.float32)), weighted(np.array([0, 1e-30], np.float32))),
     "weights-duplicate": (
         twice(np.ones(1 << 14, np.float32), np.ones(1 << 14, np.float32)),
         twice(np.ones(1 << 14, np.float32), np.zeros(1 << 14, np.float32)),
     ),
-    "float16-range": (weighted(np.float32([1e6])), weighted(np.float32([6e4]))),
+    "float16-range": (weighted(np.array([1e6], np.float32)), weighted(np.array([6e4], np.float32))),
     "host-nodes": (parsed("g (string[n] x) => (y) { y = StringConcat (x, x) }"), parsed(CLEAN)),
     "compile-per-size": (parsed(RESHAPE % "k"), parsed(RESHAPE % "2")),
     "sizes-assumed": (
