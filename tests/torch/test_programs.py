@@ -217,3 +217,40 @@ def test_the_slope_of_elu_is_nothing_to_zero(alpha: float) -> None:
 
     x = torch.tensor([0.0, -0.0, -1.0, 1.0, float("nan"), float("inf"), float("-inf")])
     torch.testing.assert_close(compiled(program)(x), program(x), equal_nan=True)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_dropout_of_all_multiplies_by_zero(engine: str) -> None:
+    x = torch.tensor([-1.0, 2.0, float("inf"), float("nan"), -0.0])
+    found, expected = (run(x) for run in (compiled(lambda x: F.dropout(x, 1.0), engine), lambda x: F.dropout(x, 1.0)))
+    torch.testing.assert_close(found, expected, equal_nan=True)
+    numbers = [0, 1, 4]  # signs of NaN mean nothing
+    assert torch.equal(found[numbers].signbit(), expected[numbers].signbit())
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_shuffled_channels_are_a_tensor_of_their_own(groups: int) -> None:
+    def program(x: Any) -> Any:
+        y = F.channel_shuffle(x, groups)
+        return y, y.view(-1)
+
+    x = torch.randn(2, 4, 3, 3)
+    old = x.clone()
+    found, flat = compiled(program)(x)
+    assert torch.equal(found, F.channel_shuffle(x, groups))
+    found.zero_()
+    assert torch.equal(x, old)
+    assert not flat.any()
+
+
+def add_to_the_last_part(x: Any) -> Any:
+    first = x.split([1, x.shape[0] - 1])[0] * 2
+    first.split(2, 1)[-1][-1] += 2
+    return first
+
+
+def test_sizes_of_slices_that_an_assumption_settles() -> None:
+    run = compiled(add_to_the_last_part, "native")
+    for size in (9, 6, 2, 6):
+        x = torch.randn(size, 3)
+        assert torch.equal(run(x), add_to_the_last_part(x))

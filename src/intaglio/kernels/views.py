@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from intaglio.ir.dim import Dim, bounds, compare, maximum, minimum, symbols
-from intaglio.ir.graph import Node
+from intaglio.ir.dim import Dim, Symbol, bounds, compare, lone_atom, maximum, minimum, symbols
+from intaglio.ir.graph import Node, Value
 from intaglio.kernels.fused import REDUCTIONS
 from intaglio.kernels.view import View
 from intaglio.ops.movement import slice_size
@@ -113,7 +113,18 @@ def _has_known_ends(node: Node) -> bool:
         extent = data.shape[axis]
         if not symbols(slice_size(extent, start, end, step)) <= symbols(extent) | symbols(start) | symbols(end):
             return False
+        if _is_own_symbol(node.output, axis):
+            return False
     return True
+
+
+def _is_own_symbol(value: Value, axis: int) -> bool:
+    """Whether a size has a symbol that inferring the value made up.
+
+    Sizes that are assumed later may settle what stood for it, but the symbol stays in the shapes that came of it.
+    """
+    atom = lone_atom(value.shape[axis])
+    return isinstance(atom, Symbol) and atom.name.startswith(f"{value.name}.")
 
 
 def first_index(start: Dim, extent: Dim, step: int) -> Dim | None:

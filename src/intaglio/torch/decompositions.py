@@ -87,6 +87,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[torch.ops.aten.std.correction] = _std
     found[torch.ops.aten.std_mean.correction] = _std_mean
     found[torch.ops.aten.celu.default] = _celu
+    found[torch.ops.aten.channel_shuffle.default] = _channel_shuffle
     found |= fast_paths()
     found = {each: how for each, how in found.items() if str(each) not in TABLE}
     return found | layouts(found, TABLE)
@@ -99,7 +100,7 @@ def _native_dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torc
     if train is False:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
     if p == 1:
-        return torch.zeros_like(x), torch.zeros_like(x, dtype=torch.bool)
+        return x * torch.zeros_like(x), torch.zeros_like(x, dtype=torch.bool)  # signs and NaN stay, as in eager
     mask = _mask(x, 1 - p)
     return x * mask * (1 / (1 - p)), mask
 
@@ -112,6 +113,13 @@ def _mask(x: torch.Tensor, share: float) -> torch.Tensor:
     if order == list(range(x.ndim)):
         return drawn
     return drawn.permute(sorted(range(x.ndim), key=lambda place: order[place]))
+
+
+def _channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
+    """The channels in another order: a tensor of its own also where the order is the old one, as in eager."""
+    found = decomposition_table[torch.ops.aten.channel_shuffle.default](x, groups)
+    is_same = groups == 1 or groups == x.shape[1]
+    return found.clone() if is_same and x.numel() else found
 
 
 def _celu(x: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
