@@ -41,7 +41,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
 DRIVER = """
 int32_t IG_FUNCTION(const ig_call *call) {
     void *buffer[2] = {call->input[0], call->output[0]};
-    return call->parallel(call, call->kernel[0], buffer, call->dim, call->dim[0], call->dim[2], 0);
+    return call->parallel(call, call->kernel[0], buffer, call->dim, call->dim[0], call->dim[2], 0, 0);
 }
 """
 

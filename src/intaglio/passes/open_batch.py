@@ -31,7 +31,7 @@ ANOTHER = 10007
 
 
 @dataclass(frozen=True)
-class Wish:
+class OpenRequest:
     """What is to be opened: which axis of which inputs (all, where none are named), and how its size is called.
 
     `trained` are constants that will change: their rows stay what they are, even where all are equal.
@@ -48,10 +48,10 @@ class Wish:
         return is_wanted and _has_rows(value) and value.rank > self.axis
 
 
-def fixed_batch(graph: Graph, wish: Wish = Wish()) -> int | None:  # noqa: B008
+def fixed_batch(graph: Graph, request: OpenRequest = OpenRequest()) -> int | None:  # noqa: B008
     """The batch of a graph whose first input has a number for it."""
-    first = next((value for value in graph.inputs if wish.opens(value)), None)
-    size = first.shape[wish.axis] if first is not None else None
+    first = next((value for value in graph.inputs if request.opens(value)), None)
+    size = first.shape[request.axis] if first is not None else None
     return size if isinstance(size, int) and size > 0 else None
 
 
@@ -70,7 +70,7 @@ def open_batch(source: Graph, trained: Collection[str] = ()) -> Graph:
     """
     size = fixed_batch(source)
     try:
-        return opened_graph(source, Wish(trained=trained))[0]
+        return opened_graph(source, OpenRequest(trained=trained))[0]
     except Hindrance as hindrance:
         raise InputError(
             f"the model has a fixed batch of {size}, and {hindrance}. Export it with an open batch (of PyTorch, "
@@ -78,18 +78,18 @@ def open_batch(source: Graph, trained: Collection[str] = ()) -> Graph:
         ) from None
 
 
-def opened_graph(source: Graph, wish: Wish) -> tuple[Graph, str]:
+def opened_graph(source: Graph, request: OpenRequest) -> tuple[Graph, str]:
     """A copy of a graph in which the size of an axis is open, and its name; raises Hindrance where a node hinders.
 
     Raises InputError where the axis has no fixed size.
     """
-    size = fixed_batch(source, wish)
+    size = fixed_batch(source, request)
     if size is None:
         raise InputError("the model has no fixed batch")
     choices, told = Choices(), list[Hindrance]()
     for _ in range(ATTEMPTS):
         graph, _ = clone_with_values(source)
-        opening = _Opening(graph, size, wish, choices)
+        opening = _Opening(graph, size, request, choices)
         try:
             opening.run()
             _check_with_numbers(graph, opening.name)
@@ -109,20 +109,20 @@ def _has_rows(value: Value) -> bool:
 class _Opening(RowWalk):
     """The way through a graph, from node to node."""
 
-    def __init__(self, graph: Graph, size: int, wish: Wish, choices: Choices) -> None:
-        used, name = set[str]().union(*(own_symbols(value) for value in every_value(graph))), wish.name
+    def __init__(self, graph: Graph, size: int, request: OpenRequest, choices: Choices) -> None:
+        used, name = set[str]().union(*(own_symbols(value) for value in every_value(graph))), request.name
         while name in used:
             name += "_"
         super().__init__(name)
-        self._graph, self._size, self._choices, self._wish = graph, size, choices, wish
-        self._trained = wish.trained
+        self._graph, self._size, self._choices, self._wish = graph, size, choices, request
+        self._trained = request.trained
         self._batch = dims.symbol(self.name)
         self._old: dict[Value, tuple[Dim, ...]] = {}
 
     def run(self) -> None:
         """Open the inputs, and what follows from them."""
-        axis, wish = self._wish.axis, self._wish
-        opened = [value for value in self._graph.inputs if wish.opens(value) and value.shape[axis] == self._size]
+        axis, request = self._wish.axis, self._wish
+        opened = [value for value in self._graph.inputs if request.opens(value) and value.shape[axis] == self._size]
         self._first = opened[0]
         for value in opened:
             self._old[value] = value.shape

@@ -16,7 +16,7 @@ from intaglio.ir.graph import Graph, Value
 from intaglio.onnx.reader import read_model
 from intaglio.passes.compact import gather_of_all
 from intaglio.passes.driver import infer_graph
-from intaglio.passes.open_batch import Wish, fixed_batch, opened_graph
+from intaglio.passes.open_batch import OpenRequest, fixed_batch, opened_graph
 from intaglio.passes.pipeline import FOR_FILES, Pass, simplify
 from intaglio.passes.row_axes import Hindrance
 from intaglio.passes.rows import separate_rows
@@ -79,12 +79,12 @@ def make_dynamic(
     """
     source = as_source(model)
     imported = read_model(source, base_folder=base_folder)
-    wish = Wish(axis, name, tuple(inputs))
-    size = _fixed_size(imported.graph, wish)
+    request = OpenRequest(axis, name, tuple(inputs))
+    size = _fixed_size(imported.graph, request)
     simplify(imported.graph, exact=True, pipeline=FOLDING)
     infer_graph(imported.graph)
     try:
-        graph, symbol = opened_graph(imported.graph, wish)
+        graph, symbol = opened_graph(imported.graph, request)
         axes = separate_rows(graph, symbol)
     except Hindrance as hindrance:
         raise InputError(f"the size {size} of axis {axis} cannot be opened: {hindrance}") from None
@@ -99,16 +99,16 @@ def make_dynamic(
     return found
 
 
-def _fixed_size(graph: Graph, wish: Wish) -> int:
+def _fixed_size(graph: Graph, request: OpenRequest) -> int:
     """The number to be opened; raises InputError where there is none."""
     names = [value.name for value in graph.inputs]
-    missing = [name for name in wish.inputs if name not in names]
+    missing = [name for name in request.inputs if name not in names]
     if missing:
         raise InputError(f"there is no input {missing[0]!r}; the inputs are {', '.join(map(repr, names)) or 'none'}")
-    size = fixed_batch(graph, wish)
+    size = fixed_batch(graph, request)
     if size is None:
         shown = ", ".join(map(repr, graph.inputs)) or "none"
-        raise InputError(f"axis {wish.axis} of the first input has no fixed size; the inputs are {shown}")
+        raise InputError(f"axis {request.axis} of the first input has no fixed size; the inputs are {shown}")
     return size
 
 

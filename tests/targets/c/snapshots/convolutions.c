@@ -127,30 +127,16 @@ IG_INLINE void kernel_reducemean_columns_block(const int64_t *size, int vectors,
         const int64_t stop = first + 256 < walk0 ? first + 256 : walk0;
         ig_f32 part_total0[8];
         IG_UNROLL
-        for (int v = 0; v < 8; v++) {
+        for (int v = 0; v < vectors; v++) {
             part_total0[v] = ig_set_f32(0x0.0p+0f);
         }
-        int64_t next = first;
-        for (; vectors == 1 && next + 4 <= stop; next += 4) {
-            IG_UNROLL
-            for (int v = 0; v < 4; v++) {
-                const int64_t w0 = next + v;
-                const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0,
-                    left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
-                part_total0[v] = (part_total0[v] + v0);
-            }
-        }
-        for (int64_t w0 = next; w0 < stop; w0++) {
+        for (int64_t w0 = first; w0 < stop; w0++) {
             IG_UNROLL
             for (int v = 0; v < vectors; v++) {
                 const ig_f32 v0 = vectors == 1 ? ig_load_n_f32(p0 + w0 * walk_stride0_0,
                     left) : ig_load_f32(p0 + w0 * walk_stride0_0 + v * IG_LANES);
                 part_total0[v] = (part_total0[v] + v0);
             }
-        }
-        IG_UNROLL
-        for (int v = 0; v < 4; v++) {
-            if (vectors == 1 && v > 0) part_total0[0] = (part_total0[0] + part_total0[v]);
         }
         IG_UNROLL
         for (int v = 0; v < vectors; v++) {

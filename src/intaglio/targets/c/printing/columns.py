@@ -178,8 +178,12 @@ class _Printer:
 
     @property
     def chains(self) -> int:
-        """How many sums of one vector of columns are made side by side: each waits for itself alone."""
-        return min(4, self.vectors)
+        """How many results of one vector of columns are made side by side: each waits for itself alone.
+
+        Sums have one: in another order they would round otherwise than those of the columns in whole vectors.
+        """
+        is_exact = all(each.function in ("max", "min") for each in self.plan.reductions)
+        return min(4, self.vectors) if is_exact else 1
 
     def _parameters(self) -> list[str]:
         return [f"{self._element(index)} *p{index}" for index in range(len(self.kernel.parameters))]
@@ -255,27 +259,37 @@ class _Printer:
         ]
         for each, kind, total in totals:
             lines.append(f"        ig_{kind} part_{total}[{self.vectors}];")
-            lines += _unrolled("        ", self.vectors, [f"part_{total}[v] = {nothing(each)};"])
+            count = self.vectors if self.chains > 1 else "vectors"
+            lines += _unrolled("        ", count, [f"part_{total}[v] = {nothing(each)};"])
         body = self._values(self.plan.before, lambda index: self._walk_offset(index, last))
         for each, kind, total in totals:
             part = f"part_{total}[v]"
             source = self.variables.register(each.value).text
             body.append(f"{part} = {combine(COMBINE[each.function], kind, part, source)};")
+        lines += self._chained(last, body)
         lines += [
-            "        int64_t next = first;",
-            f"        for (; vectors == 1 && next + {self.chains} <= stop; next += {self.chains}) {{",
-            *_unrolled("            ", self.chains, [f"const int64_t w{last} = next + v;", *body]),
-            "        }",
-            f"        for (int64_t w{last} = next; w{last} < stop; w{last}++) {{",
+            f"        for (int64_t w{last} = {'next' if self.chains > 1 else 'first'}; w{last} < stop; w{last}++) {{",
             *_for_vectors("            ", body),
             "        }",
         ]
         for each, kind, total in totals:
             joined = combine(COMBINE[each.function], kind, f"part_{total}[0]", f"part_{total}[v]")
-            lines += _unrolled("        ", self.chains, [f"if (vectors == 1 && v > 0) part_{total}[0] = {joined};"])
+            if self.chains > 1:
+                lines += _unrolled("        ", self.chains, [f"if (vectors == 1 && v > 0) part_{total}[0] = {joined};"])
             whole = combine(COMBINE[each.function], kind, f"{total}[v]", f"part_{total}[v]")
             lines += _for_vectors("        ", [f"{total}[v] = {whole};"])
         return [*lines, "    }"]
+
+    def _chained(self, last: int, body: list[str]) -> list[str]:
+        """The loop that goes through one vector of columns in several chains; nothing where there is one."""
+        if self.chains == 1:
+            return []
+        return [
+            "        int64_t next = first;",
+            f"        for (; vectors == 1 && next + {self.chains} <= stop; next += {self.chains}) {{",
+            *_unrolled("            ", self.chains, [f"const int64_t w{last} = next + v;", *body]),
+            "        }",
+        ]
 
     def _walk_offset(self, index: int, last: int) -> str:
         steps = self.plan.walk_steps(index)
