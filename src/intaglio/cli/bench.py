@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from intaglio.cli.arguments import parse_dims, read_inputs
 from intaglio.cli.compare import AtolOption, RtolOption, quiet_counter
@@ -12,9 +12,9 @@ from intaglio.cli.session import source_of
 from intaglio.cli.terminal import JsonOption, counting, print_json, print_table, print_text, seconds, size
 from intaglio.errors import InputError
 from intaglio.runtime.model.loading import load
-from intaglio.tools.comparing.tolerances import parse_tolerances
-from intaglio.tools.timing import Row, Timing
-from intaglio.tools.timing import bench as bench_model
+
+if TYPE_CHECKING:
+    from intaglio.tools.timing import Row, Timing
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -60,6 +60,9 @@ def bench(
     Each engine runs in a process of its own, and they take turns. Outputs are compared with Intaglio's; exits with 1
     where they differ.
     """
+    from intaglio.tools.comparing.tolerances import parse_tolerances
+    from intaglio.tools.timing import bench as bench_model
+
     source = source_of(model)
     given = read_inputs(load(source, engine="reference", simplify=False), inputs) if inputs else None
     with counting() as begin:

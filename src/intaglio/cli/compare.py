@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from intaglio.cli.arguments import parse_dims, read_inputs
 from intaglio.cli.options import Option
@@ -21,11 +21,10 @@ from intaglio.cli.terminal import (
 )
 from intaglio.ir.limits import parse_bytes
 from intaglio.runtime.model.loading import load
-from intaglio.tools.comparing import Comparison, Difference, NodeReport
-from intaglio.tools.comparing import compare as compare_models
-from intaglio.tools.comparing.results import Bisection, Operand
-from intaglio.tools.comparing.tolerances import parse_tolerances
-from intaglio.tools.cutting.chunks import CHUNK_BYTES
+
+if TYPE_CHECKING:
+    from intaglio.tools.comparing import Comparison, Difference, NodeReport
+    from intaglio.tools.comparing.results import Bisection, Operand
 
 AgainstOption = Annotated[
     str,
@@ -65,11 +64,11 @@ def compare(
         bool, Option("--bisect", help="Find the pass, the kernel or the fusion that makes outputs differ.")
     ] = False,
     memory: Annotated[
-        int,
+        int | None,
         Option(
             "--memory", metavar="BYTES", parse=parse_bytes, help="Most memory of tensors that are compared at a time."
         ),
-    ] = CHUNK_BYTES,
+    ] = None,
     engine: EngineOption = None,
     threads: ThreadsOption = None,
     exact: ExactOption = False,
@@ -80,6 +79,10 @@ def compare(
 
     Inputs are given as `run` takes them, and made up where they are not.
     """
+    from intaglio.tools.comparing import compare as compare_models
+    from intaglio.tools.comparing.tolerances import parse_tolerances
+    from intaglio.tools.cutting.chunks import CHUNK_BYTES
+
     source = source_of(model)
     tolerances = parse_tolerances(rtol or (), atol or ())
     given = read_inputs(load(source, engine="reference", simplify=False), inputs) if inputs else None
@@ -98,7 +101,7 @@ def compare(
             threads=threads,
             exact=exact,
             disable=tuple(disable or ()),
-            memory=memory,
+            memory=CHUNK_BYTES if memory is None else memory,
             progress=quiet_counter(begin),
         )
     print_json({"model": model, **found.to_dict()}) if as_json else _show(model, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from intaglio.cli.arguments import parse_dims, read_inputs
 from intaglio.cli.options import Argument, Option, UsageError
@@ -12,9 +12,9 @@ from intaglio.cli.session import source_of
 from intaglio.cli.terminal import EngineOption, JsonOption, ThreadsOption, print_json, print_table, print_text, tell
 from intaglio.errors import InputError
 from intaglio.runtime.model.loading import load
-from intaglio.tools.inspecting import Facts, Inspection
-from intaglio.tools.inspecting import inspect as inspect_tensors
-from intaglio.tools.inspecting.pictures import to_html, to_svg
+
+if TYPE_CHECKING:
+    from intaglio.tools.inspecting import Facts, Inspection
 
 
 def inspect(
@@ -37,6 +37,9 @@ def inspect(
 
     These are the weights of a model, with --run all tensors of a run, or the arrays of an .npz or .npy file.
     """
+    from intaglio.tools.inspecting import inspect as inspect_tensors
+    from intaglio.tools.inspecting.pictures import to_html, to_svg
+
     if not run and (inputs or dims):
         raise UsageError("--input and --dim are for runs: give --run as well")
     source = source_of(model)

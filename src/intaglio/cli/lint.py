@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from intaglio.cli.files import read_input
 from intaglio.cli.options import Argument, Option
 from intaglio.cli.terminal import JsonOption, print_json, print_table, print_text
-from intaglio.tools.linting import RULES, Findings
-from intaglio.tools.linting import lint as lint_model
+
+if TYPE_CHECKING:
+    from intaglio.tools.linting import Findings
 
 
 def lint(
@@ -27,6 +28,9 @@ def lint(
 
     `check` says whether a model can be read at all; `lint` says what to expect of it.
     """
+    from intaglio.tools.linting import RULES
+    from intaglio.tools.linting import lint as lint_model
+
     found = lint_model(read_input(model), ignore=ignore or (), only=only or ())
     table = [[each.id, each.severity, each.what, each.remedy] for each in RULES.values()]
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from intaglio.cli.arguments import parse_dims, read_inputs
 from intaglio.cli.compare import AtolOption, RtolOption, SamplesOption, SeedOption, quiet_counter
@@ -23,9 +23,9 @@ from intaglio.cli.terminal import (
     tell,
 )
 from intaglio.runtime.model.loading import load
-from intaglio.tools.comparing.tolerances import parse_tolerances
-from intaglio.tools.reducing import Reduction
-from intaglio.tools.reducing import reduce as reduce_model
+
+if TYPE_CHECKING:
+    from intaglio.tools.reducing import Reduction
 
 OutOption = Annotated[
     str, Option("--output", "-o", metavar="SMALL", help="The .onnx file to write; inputs go beside it as .npz.")
@@ -74,6 +74,9 @@ def reduce(
 
     It fails by a command, or by differing from what --against names. Ctrl-C writes the smallest model so far.
     """
+    from intaglio.tools.comparing.tolerances import parse_tolerances
+    from intaglio.tools.reducing import reduce as reduce_model
+
     _check_usage(output, check, against)
     source = source_of(model)
     given = read_inputs(load(source, engine="reference", simplify=False), inputs) if inputs else None
