@@ -45,7 +45,7 @@ def is_overlapping(tensor: Any) -> bool:
 
 
 def may_share_memory(node: Node) -> bool:
-    """Whether elements of a node's tensor may share memory with each other, as those of `as_strided` and `expand` do."""
+    """Whether elements of a node's tensor may share memory, as those of `as_strided` and `expand` do."""
     value: Any = node.meta["val"]
     if isinstance(value, torch.Tensor) and (is_gapless(value) or _is_spread(value)):
         return False
