@@ -172,20 +172,11 @@ class Assembly:
 
     def _solving(self, known: set[str], nodes: Sequence[Node]) -> list[Any]:
         """Steps for symbols that no node shows by themselves: s + 2 * t shows s where t is known."""
-        shown = [(expression, self._slots[node], axis) for node in nodes for expression, axis in _shown(node)]
-        steps: list[Any] = []
-        is_new = True
-        while is_new:
-            is_new = False
-            for expression, slot, axis in shown:
-                unknown = [each for each in expression.free_symbols if str(each) not in known]
-                if len(unknown) == 1 and (factor := expression.coeff(unknown[0])).is_Integer and factor != 0:
-                    rest = expression - factor * unknown[0]
-                    if unknown[0] not in rest.free_symbols:
-                        name = str(unknown[0])
-                        steps.append(SolveInstruction(name, (slot, axis), int(factor), rest))
-                        known.add(name)
-                        is_new = True
+        shown = [(expression, (self._slots[node], axis)) for node in nodes for expression, axis in _shown(node)]
+        steps: list[SolveInstruction] = []
+        while step := _solved(shown, known):
+            known.add(step.name)
+            steps.append(step)
         return steps
 
     def _sizes_for(self, node: Node, known: set[str], sized: set[Node]) -> list[Any]:
@@ -336,6 +327,19 @@ def _shown(node: Node) -> list[tuple[Any, int | None]]:
         return []
     sizes: Sequence[Any] = value.shape
     return [(expand(size.node.expr), axis) for axis, size in enumerate(sizes) if isinstance(size, torch.SymInt)]
+
+
+def _solved(shown: Sequence[tuple[Any, tuple[int, int | None]]], known: set[str]) -> SolveInstruction | None:
+    """A step for the first unknown symbol that stands alone in one of these expressions, times a number."""
+    for expression, source in shown:
+        unknown = [each for each in expression.free_symbols if str(each) not in known]
+        if len(unknown) != 1:
+            continue
+        factor = expression.coeff(unknown[0])
+        rest = expression - factor * unknown[0]
+        if factor.is_Integer and factor != 0 and unknown[0] not in rest.free_symbols:
+            return SolveInstruction(str(unknown[0]), source, int(factor), rest)
+    return None
 
 
 def _decided_by(node: Node) -> set[str]:
