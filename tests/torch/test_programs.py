@@ -299,3 +299,77 @@ def test_a_write_to_a_part_of_a_slice_is_ours(dynamic: Any) -> None:
         given = [torch.ones(sizes), torch.ones(sizes)]
         torch.testing.assert_close(run(given[0]), program(given[1]), rtol=0, atol=0)
         assert torch.equal(*given)
+
+
+def test_symbols_that_follow_from_sums_of_sizes() -> None:
+    def program(a: Any, b: Any) -> Any:
+        torch._dynamo.graph_break()
+        return torch.cat([a, a, b], -1)
+
+    run = torch.compile(program, backend=backend, options={"engine": "reference"}, dynamic=True)
+    for rows, left, right in ((4, 4, 3), (2, 3, 5)):
+        given = torch.randn(rows, left).requires_grad_(), torch.randn(rows, right).requires_grad_()
+        weights = torch.randn(rows, 2 * left + right)
+        found, expected = (torch.autograd.grad((each(*given) * weights).sum(), given) for each in (run, program))
+        torch.testing.assert_close(found, expected)
+
+
+class CountsCalls(torch.nn.Module):
+    """A module whose graph breaks at its buffer, in front of an `isin`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = torch.nn.Buffer(torch.zeros(()))
+
+    def forward(self, a: Any) -> Any:
+        corner = a.narrow(0, 1, 1).as_strided((2, 2), (1, 1))
+        self.calls += 1
+        found = torch.isin(a.type_as(corner), torch.tensor([1, 2]))
+        return found[-2, 0, 2 : found.shape[0] - 1].flip((0,))
+
+
+def test_isin_behind_a_graph_break() -> None:
+    run = torch.compile(CountsCalls(), backend=backend, options={"engine": "reference"}, dynamic=True)
+    for size in (1, 5):
+        a = torch.randint(-4, 9, (2, size, 4), dtype=torch.int8)
+        assert torch.equal(run(a), CountsCalls()(a))
+
+
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize(
+    "among", [torch.tensor([[1, 2], [5, -3]]), torch.tensor([0.5]), torch.arange(99), 3, []], ids=str
+)
+def test_isin(among: Any, invert: bool) -> None:
+    def program(x: Any) -> Any:
+        return torch.isin(x, torch.tensor(among) if isinstance(among, list) else among, invert=invert)
+
+    run = torch.compile(program, backend=backend, options={"engine": "reference"}, dynamic=True)
+    for shape in ((3, 4), (2, 5), ()):
+        x = torch.randint(-4, 9, shape)
+        assert torch.equal(run(x), program(x))
+
+
+def test_bucketize_of_a_number() -> None:
+    def program(x: Any) -> Any:
+        return torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0]), right=True)
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        for x in (torch.tensor(0.0), torch.tensor(3.0), torch.randn(2, 3)):
+            assert torch.equal(compiled(program)(x), program(x))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_view_of_an_input_that_is_written_to_and_begins_inside_of_its_memory(engine: str, dynamic: Any) -> None:
+    def program(a: Any) -> Any:
+        first, second = a.chunk(2, 0)
+        first[first > 0] = -2
+        return second, a[1:].t()
+
+    run = torch.compile(program, backend=backend, options={"engine": engine}, dynamic=dynamic)
+    for rows in (6, 9, 7):
+        given = [torch.linspace(-3.0, 5.0, rows * 4).reshape(rows, 4)[1:] for _ in range(2)]
+        found, expected = run(given[0]), program(given[1])
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+        assert torch.equal(*given)
+        assert [each.storage_offset() for each in found] == [each.storage_offset() for each in expected]

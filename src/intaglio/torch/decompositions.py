@@ -86,6 +86,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[torch.ops.aten.huber_loss_backward.default] = _huber_loss_backward
     found[torch.ops.aten.std.correction] = _std
     found[torch.ops.aten.std_mean.correction] = _std_mean
+    found[torch.ops.aten.bucketize.Tensor] = _bucketize
     found[torch.ops.aten.celu.default] = _celu
     found[torch.ops.aten.channel_shuffle.default] = _channel_shuffle
     found |= fast_paths()
@@ -120,6 +121,14 @@ def _channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
     found = decomposition_table[torch.ops.aten.channel_shuffle.default](x, groups)
     is_same = groups == 1 or groups == x.shape[1]
     return found.clone() if is_same and x.numel() else found
+
+
+def _bucketize(x: torch.Tensor, boundaries: torch.Tensor, **options: Any) -> torch.Tensor:
+    """The intervals of numbers; PyTorch's form reads data where the tensor has no axes."""
+    found = decomposition_table[torch.ops.aten.bucketize.Tensor](
+        x.reshape(-1) if x.ndim == 0 else x, boundaries, **options
+    )
+    return found.reshape(x.shape) if x.ndim == 0 else found
 
 
 def _celu(x: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:

@@ -112,19 +112,45 @@ class BindInstruction:
             bindings[name] = slots[slot] if axis is None else slots[slot].shape[axis]
 
 
-class RestrideInstruction:
-    """Moves a tensor to the strides that PyTorch expects of it, where it lies otherwise."""
+class SolveInstruction:
+    """The value of a symbol, from a size or number that is `factor` times the symbol and the rest."""
 
-    def __init__(self, slot: int, expected: Any) -> None:
+    def __init__(self, name: str, source: tuple[int, int | None], factor: int, rest: Any) -> None:
+        self.name = name
+        self._slot, self._axis = source
+        self._factor, self._rest = factor, rest
+
+    def run(self, slots: list[Any], bindings: dict[str, Any]) -> None:
+        """Bind the symbol."""
+        given = slots[self._slot] if self._axis is None else slots[self._slot].shape[self._axis]
+        known = {each: Integer(bindings[str(each)]) for each in self._rest.free_symbols}
+        bindings[self.name] = (int(given) - int(self._rest.xreplace(known))) // self._factor
+
+
+class RestrideInstruction:
+    """Moves a tensor to the strides, and to the offset in its memory, that PyTorch expects, where it lies otherwise."""
+
+    def __init__(self, slot: int, expected: Any, offset: Any = 0) -> None:
         self.slot = slot
+        self._offset = Number(offset)
         self._strides = tuple([Number(stride) for stride in expected.stride()])
 
     def run(self, slots: list[Any], bindings: Mapping[str, Any]) -> None:
         """Copy the tensor if its strides are not those expected."""
         tensor = slots[self.slot]
         strides = tuple([stride.value(bindings) for stride in self._strides])
-        if not _lie_alike(tensor.shape, tensor.stride(), strides):
+        offset = self._offset.value(bindings)
+        if offset:
+            slots[self.slot] = _moved(tensor, strides, offset)
+        elif not _lie_alike(tensor.shape, tensor.stride(), strides):
             slots[self.slot] = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+
+
+def _moved(tensor: torch.Tensor, strides: Sequence[int], offset: int) -> torch.Tensor:
+    """The tensor in memory that begins before it."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, strides, strict=True) if size)
+    memory = torch.empty(offset + last + 1, dtype=tensor.dtype)
+    return memory.as_strided(tensor.shape, strides, offset).copy_(tensor).detach()
 
 
 def _lie_alike(shape: Sequence[int], have: Sequence[int], want: Sequence[int]) -> bool:

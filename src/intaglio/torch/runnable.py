@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
-from sympy import Equality
+from sympy import Equality, expand
 from torch.fx import GraphModule, Node
 
 from intaglio.errors import UnsupportedError
@@ -16,10 +16,17 @@ from intaglio.ir.origin import Origin
 from intaglio.runtime.engine.binding import lone_symbol
 from intaglio.runtime.model.model import Model
 from intaglio.targets.c.native import using_threads
-from intaglio.torch.instructions import BindInstruction, EagerInstruction, RestrideInstruction, SizeInstruction, Slot
+from intaglio.torch.instructions import (
+    BindInstruction,
+    EagerInstruction,
+    RestrideInstruction,
+    SizeInstruction,
+    Slot,
+    SolveInstruction,
+)
 from intaglio.torch.model_instruction import CarriedSize, LateModel, ModelInstruction, Operand, Result
 from intaglio.torch.partition import Classified, Part, attribute, cut, is_item, is_size
-from intaglio.torch.strides import is_gapless, is_overlapping, memory_order, viewed
+from intaglio.torch.strides import is_gapless, is_overlapping, is_zero, kept_offset, memory_order, viewed
 from intaglio.torch.translate import SYMBOLIC, Translator
 
 Make = Callable[[Graph], Model | LateModel]
@@ -35,7 +42,8 @@ class RunnableGraph:
         self._constants = dict(constants)
         self.threads: int | None = None
         self._is_ours = all(
-            isinstance(step, (ModelInstruction, BindInstruction, SizeInstruction)) for step in self.steps
+            isinstance(step, (ModelInstruction, BindInstruction, SizeInstruction, SolveInstruction))
+            for step in self.steps
         )
         self._boxed_call = True  # on the object: PyTorch wraps functions with what stands there
 
@@ -122,7 +130,8 @@ class Assembly:
     def _our_steps(self, part: Part, known: set[str], sized: set[Node]) -> list[Any]:
         """The model of a part, and the views of its results that PyTorch sees."""
         given = self._wanted(part)
-        seen = [node for node in given if node in self._seen and not is_gapless(node.meta["val"])]
+        shown = [node for node in given if node in self._seen]
+        seen = [node for node in shown if not is_gapless(node.meta["val"]) or not is_zero(kept_offset(node))]
         steps = [*self._model_steps(part, given), *self._binding(known, given), *self._restriding(seen, known)]
         for node in part.nodes:
             steps += self._eager_step(node, known, sized) if node in self._views else []
@@ -137,21 +146,38 @@ class Assembly:
         return [*numbers, EagerInstruction(node, self._slots[node], self._slots), *self._binding(known, [node])]
 
     def _restriding(self, nodes: Sequence[Node], known: set[str]) -> list[Any]:
-        """Steps that move tensors which PyTorch sees to where it expects them, as far as strides are known."""
+        """Steps that move tensors which PyTorch sees to where it expects them, as far as strides are known.
+
+        PyTorch makes views of inputs that were written to at the offsets that views of our results have. Its own
+        writes to parts of tensors keep offsets, so that results have those of inputs.
+        """
         values = [(node, node.meta.get("val")) for node in nodes if node in self._seen]
         tensors = [(node, value) for node, value in values if isinstance(value, torch.Tensor)]
         told = [(node, value) for node, value in tensors if set(_symbols_of(value.stride())) <= known]
-        return [RestrideInstruction(self._slots[node], value) for node, value in told if not is_overlapping(value)]
+        return [
+            RestrideInstruction(self._slots[node], value, _known_offset(node, known))
+            for node, value in told
+            if not is_overlapping(value)
+        ]
 
     def _binding(self, known: set[str], nodes: Sequence[Node]) -> list[Any]:
-        """A step that binds the symbols which these nodes tell; nothing where they tell none."""
+        """Steps that bind the symbols which these nodes show, or that follow from what they show."""
         found: dict[str, tuple[int, int | None]] = {}
         for node in nodes:
             for name, axis in _told(node):
                 if name not in known:
                     known.add(name)
                     found[name] = (self._slots[node], axis)
-        return [BindInstruction(found)] if found else []
+        return [*([BindInstruction(found)] if found else []), *self._solving(known, nodes)]
+
+    def _solving(self, known: set[str], nodes: Sequence[Node]) -> list[Any]:
+        """Steps for symbols that no node shows by themselves: s + 2 * t shows s where t is known."""
+        shown = [(expression, (self._slots[node], axis)) for node in nodes for expression, axis in _shown(node)]
+        steps: list[SolveInstruction] = []
+        while step := _solved(shown, known):
+            known.add(step.name)
+            steps.append(step)
+        return steps
 
     def _sizes_for(self, node: Node, known: set[str], sized: set[Node]) -> list[Any]:
         """Steps for the symbolic numbers that a node reads which PyTorch runs, or the output."""
@@ -249,6 +275,14 @@ class Assembly:
         return results
 
 
+def _known_offset(node: Node, known: set[str]) -> Any:
+    """Where the result of a node begins in its memory; raises UnsupportedError where symbols of it are not known."""
+    offset = kept_offset(node)
+    if not set(_symbols_of(offset)) <= known:
+        raise UnsupportedError(f"the offset {offset} of {node.name}, whose symbols no input has")
+    return offset
+
+
 def returned_nodes(module: GraphModule) -> list[Any]:
     """What a graph returns: nodes, numbers and None."""
     (returned,) = next(iter(reversed(module.graph.nodes))).args
@@ -282,6 +316,30 @@ def _told(node: Node) -> list[tuple[str, int | None]]:
     if isinstance(value, torch.Tensor):
         return [(lone, axis) for axis, size in enumerate(value.shape) if (lone := _lone(size)) is not None]
     return []
+
+
+def _shown(node: Node) -> list[tuple[Any, int | None]]:
+    """The expressions of SymPy whose values a node's result is or has as sizes."""
+    value = node.meta.get("val")
+    if isinstance(value, torch.SymInt):
+        return [(expand(value.node.expr), None)]
+    if not isinstance(value, torch.Tensor):
+        return []
+    sizes: Sequence[Any] = value.shape
+    return [(expand(size.node.expr), axis) for axis, size in enumerate(sizes) if isinstance(size, torch.SymInt)]
+
+
+def _solved(shown: Sequence[tuple[Any, tuple[int, int | None]]], known: set[str]) -> SolveInstruction | None:
+    """A step for the first unknown symbol that stands alone in one of these expressions, times a number."""
+    for expression, source in shown:
+        unknown = [each for each in expression.free_symbols if str(each) not in known]
+        if len(unknown) != 1:
+            continue
+        factor = expression.coeff(unknown[0])
+        rest = expression - factor * unknown[0]
+        if factor.is_Integer and factor != 0 and unknown[0] not in rest.free_symbols:
+            return SolveInstruction(str(unknown[0]), source, int(factor), rest)
+    return None
 
 
 def _decided_by(node: Node) -> set[str]:

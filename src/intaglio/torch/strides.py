@@ -38,6 +38,25 @@ def is_gapless(tensor: Any) -> bool:
     return memory_order(tensor) is not None or _is_dense(tensor, tuple(range(tensor.ndim)))
 
 
+PARTIAL_WRITES = {"select_scatter", "slice_scatter", "diagonal_scatter", "as_strided_scatter"}
+"""Writes to parts of tensors, in which PyTorch keeps the strides of the tensor and its offset in memory."""
+
+
+def kept_offset(node: Node) -> Any:
+    """Where the result of a node begins in its memory when PyTorch runs it; the trace says 0 for writes to parts."""
+    while getattr(node.target, "_opname", "") in PARTIAL_WRITES and isinstance(source := node.args[0], Node):
+        node = source
+        if getattr(node.target, "_opname", "") not in PARTIAL_WRITES:
+            value: Any = node.meta["val"]
+            return value.storage_offset()
+    return 0
+
+
+def is_zero(number: Any) -> bool:
+    """Whether a number of PyTorch is known to be 0."""
+    return isinstance(number, int) and number == 0
+
+
 def is_overlapping(tensor: Any) -> bool:
     """Whether elements of a tensor share memory because an axis has no stride."""
     pairs = zip(_numbers(tensor.shape), _numbers(tensor.stride()), strict=True)
@@ -45,7 +64,7 @@ def is_overlapping(tensor: Any) -> bool:
 
 
 def may_share_memory(node: Node) -> bool:
-    """Whether elements of a node's tensor may share memory, as those of `as_strided` and `expand` do."""
+    """Whether elements of a tensor may share memory with each other, as those of `as_strided` and `expand` do."""
     value: Any = node.meta["val"]
     if isinstance(value, torch.Tensor) and (is_gapless(value) or _is_spread(value)):
         return False

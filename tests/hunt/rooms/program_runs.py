@@ -144,7 +144,7 @@ def _tangent(output: Any, kind: str) -> Any:
         return torch.ones((), dtype=output.dtype).expand(output.shape)
     shape = tuple(reversed(output.shape)) if kind == "transposed" else tuple(output.shape)
     numbers = torch.cos(torch.arange(math.prod(shape), dtype=torch.float64)).to(output.dtype).reshape(shape)
-    return numbers.permute(*reversed(range(len(shape)))) if kind == "transposed" else numbers
+    return numbers.permute(tuple(reversed(range(len(shape))))) if kind == "transposed" else numbers
 
 
 class Shaken:

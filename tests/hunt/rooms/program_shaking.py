@@ -69,7 +69,8 @@ class Shaking(TorchDispatchMode):
         named = kwargs or {}
         if name in MOVES or func.is_view:
             return func(*args, **named)
-        if name not in POINTS and not func._schema.is_mutable:
+        is_fused = "alpha" in named  # eager rounds such a product and its sum once
+        if (name not in POINTS or is_fused) and not func._schema.is_mutable:
             args = tree_map(self.moved, args)
         result = func(*args, **named)
         if name in TWO_WAYS:

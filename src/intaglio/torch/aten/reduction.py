@@ -11,6 +11,9 @@ from intaglio.ir.graph import Value
 from intaglio.torch.aten.call import DEFAULT, AtenCall
 from intaglio.torch.aten.table import COMPLEX, aten
 
+MOST = 64
+"""Up to so many elements are compared with each element that `isin` looks for."""
+
 
 def opmath(dtype: DType) -> DType:
     """What PyTorch adds up numbers of an element type in."""
@@ -84,6 +87,17 @@ def any_true(c: AtenCall, x: Value, dim: Any = None, keepdim: bool = False) -> V
         return c.cast(c.to_bool(x))
     greatest = _reduce(c, "ReduceMax", c.cast(c.to_bool(x), INT32), dim, keepdim)
     return c.cast(c.b.Greater(greatest, c.number(0, INT32)))
+
+
+@aten("isin.Tensor_Tensor", "isin.Tensor_Scalar")
+def isin(c: AtenCall, x: Value, among: Any, *, assume_unique: bool = False, invert: bool = False) -> Value:
+    """Whether each element is one of some others. PyTorch's form decides by open sizes, on which guards may fail."""
+    if isinstance(among, Value) and not (isinstance(count := dims.product(among.shape), int) and 0 < count <= MOST):
+        raise UnsupportedError(f"isin with no elements, open sizes or more than {MOST} elements to look for")
+    left, right = c.promoted(x, among)
+    equal = c.b.Equal(c.b.Unsqueeze(left, [-1]), c.b.Reshape(right, [-1]))
+    found = c.b.Greater(c.b.ReduceMax(c.cast(equal, INT32), [-1], keepdims=0), c.number(0, INT32))
+    return c.b.Not(found) if invert else found
 
 
 @aten("all", "all.dim", "all.dims")
