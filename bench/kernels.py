@@ -25,6 +25,7 @@ from onnx import helper
 
 from intaglio.ir.substitution import evaluate
 from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.c.kernel_file import instance
 from intaglio.targets.c.structured.conv import conv, pack_conv
 from intaglio.targets.c.structured.depthwise import depthwise, grouped, pack_depthwise
 from intaglio.targets.c.structured.gemm import gemm
@@ -162,7 +163,7 @@ def contest(
 ) -> tuple[float, float, float]:
     """Seconds of ours and theirs, and the greatest difference over the greatest value."""
     kernel = row.kernel
-    epilogue = plain_epilogue("float32", len(kernel.buffers), len(kernel.sizes))
+    epilogue = instance(plain_epilogue("float32", len(kernel.buffers), len(kernel.sizes))).text
     compiled = Compiled(kernel.named("kernel", epilogue), target, folder)
     work = kernel.work({name: row.sizes.get(name, 0) for name in kernel.sizes})
     sizes = [evaluate(dim, {}, threads) for dim in work.sizes.values()]

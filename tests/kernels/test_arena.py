@@ -9,12 +9,13 @@ import pytest
 import intaglio
 from intaglio.ir.dtype import FLOAT32
 from intaglio.kernels.arena import Layout, layout
-from intaglio.kernels.plan import Call, Kernel, Operand, Segment
+from intaglio.kernels.kernel import Kernel, LibraryCall
+from intaglio.kernels.plan import Call, Operand, Segment
 from intaglio.kernels.view import Buffer
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.native import planned
 
-KERNEL = Kernel("k", "")
+KERNEL = Kernel("k", LibraryCall("nothing"))
 
 
 def call(reads: list[Buffer], written: Buffer, replaces: Buffer | None = None) -> Call:

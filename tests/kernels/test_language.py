@@ -40,7 +40,7 @@ out x1: float32[n0: x1.n0, m0: 1]
 
 
 def kernels_of(graph: Graph) -> list[LoopKernel]:
-    found = [kernel.code for kernel in lower(graph, CRules(TARGETS["avx2"])).kernels]
+    found = [kernel.loops for kernel in lower(graph, CRules(TARGETS["avx2"])).kernels]
     return [code for code in found if code is not None]
 
 

@@ -21,7 +21,8 @@ from intaglio.kernels import elementwise, lower, repair
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.faults import FaultWarning
-from intaglio.kernels.plan import Call, Kernel
+from intaglio.kernels.kernel import SourceKernel
+from intaglio.kernels.plan import Call
 from intaglio.kernels.views import VIEWS
 from intaglio.ops.control import Loop
 from intaglio.ops.evaluate import evaluate
@@ -96,10 +97,14 @@ def breaks_rule(name: str, is_broken: Callable[[Epilogue], bool], how: Callable[
     return apply
 
 
+WRONG = SourceKernel("c", "wrong", (), (), "    return False + missing;")
+"""A kernel that no compiler takes."""
+
+
 def broken_kernel(context: Context, place: int) -> None:
     for action in context.actions[place:]:
         if isinstance(action, Call):
-            action.kernel = Kernel(action.kernel.hint, action.kernel.source.replace("{", "{ False + ;", 1))
+            action.kernel = replace(action.kernel, body=WRONG)
 
 
 def broken_driver(context: Context, place: int) -> None:
@@ -117,7 +122,7 @@ def breaks_loops(is_broken: Callable[[Any], bool]) -> Break:
         def broken(program: Any) -> Call:
             call = loop_call(program)
             if is_broken(program):
-                call.kernel = Kernel(call.kernel.hint, "int32_t IG_FUNCTION(void)\n{\n    return missing;\n}\n")
+                call.kernel = replace(call.kernel, body=WRONG)
             return call
 
         monkeypatch.setattr(target_rules, "loop_call", broken)

@@ -20,6 +20,7 @@ from intaglio.kernels.language import Apply, Expr
 from intaglio.passes import pipeline
 from intaglio.passes.driver import Result, rule
 from intaglio.targets.c import cache, kernel_file
+from intaglio.targets.c.kernel_source import kernel_source
 from intaglio.tools import compare, reduce
 
 LAYER = """
@@ -94,7 +95,7 @@ def test_the_text_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     read = kernel_file._whole_text
     model = network(tail="u = Trilu (h6)\nv = Exp (u)\ny = Softmax (v)\n")
     monkeypatch.setattr(kernel_file, "_whole_text", wrong_text(read))
-    kernel_file._instance.cache_clear()
+    forget_texts()
     try:
         found = compare(model, "reference", bisection=True, dims={"n": 8})
         assert found.first is not None
@@ -104,7 +105,13 @@ def test_the_text_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
         small = reduce(model, against="reference", dims={"n": 8})
         assert small.operators == ["Trilu"]
     finally:
-        kernel_file._instance.cache_clear()
+        forget_texts()
+
+
+def forget_texts() -> None:
+    """Have the texts of kernels made again."""
+    kernel_file.instance.cache_clear()
+    kernel_source.cache_clear()
 
 
 def wrong_text(read):

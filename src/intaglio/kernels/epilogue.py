@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
@@ -21,6 +22,7 @@ from intaglio.kernels.language import (
     Statement,
     Store,
     Stride,
+    parts,
 )
 from intaglio.kernels.view import View
 
@@ -76,8 +78,8 @@ class _Making:
         self.body += [self.values.statement(node) for node in self.epilogue.nodes]
         for value, view in self.epilogue.stores.items():
             self.body.append(Store(self._parameter(value, view, True), self.values[value]))
-        about = ", ".join(node.op.name for node in self.epilogue.nodes) or "store"
-        kernel = LoopKernel("epilogue", about, (Loop("row"), Loop("column")), tuple(self.parameters), tuple(self.body))
+        loops = Loop("row"), Loop("column")
+        kernel = LoopKernel("epilogue", "", loops, tuple(self.parameters), _numbered(self.body))
         return EpilogueKernel(kernel, tuple(self.views), self.sizes)
 
     def _result(self) -> Expr:
@@ -116,6 +118,28 @@ class _Making:
         return name
 
 
+def _numbered(body: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Statements whose names follow from their order alone, so that epilogues that compute the same are equal."""
+    names = {RESULT: RESULT}
+
+    def renamed(value: Expr) -> Expr:
+        if isinstance(value, Name):
+            return Name(names[value.name], value.type)
+        if isinstance(value, Apply):
+            return replace(value, arguments=tuple(map(renamed, value.arguments)))
+        return value
+
+    found: list[Statement] = []
+    for each in body:
+        if not isinstance(each, Load):
+            each = replace(each, value=renamed(each.value))
+        if not isinstance(each, Store):
+            names[each.name] = f"v{len(names) - 1}"
+            each = replace(each, name=names[each.name])
+        found.append(each)
+    return tuple(found)
+
+
 def rows_and_columns(view: View) -> tuple[Dim, Dim] | None:
     """The strides of a view along its rows (all axes but the last, as one) and columns; None where rows are uneven."""
     if not view.shape:
@@ -133,3 +157,20 @@ def rows_and_columns(view: View) -> tuple[Dim, Dim] | None:
             expected = stride * extent
     column = 0 if view.shape[-1] == 1 else view.strides[-1]
     return (0 if step is None else step), column
+
+
+def result_type(kernel: LoopKernel) -> str:
+    """The scalar type of the structured kernel's result, of which the kernel of an epilogue always makes something."""
+    values = (each.value for each in kernel.body if not isinstance(each, Load))
+    found = (part.type for value in values for part in parts(value) if isinstance(part, Name) and part.name == RESULT)
+    return next(found)
+
+
+def stride_names(kernel: LoopKernel) -> list[str]:
+    """The sizes of an epilogue's kernel that a call hands over: strides, without the extents of its two loops."""
+    return [name for name in kernel.sizes if name not in ("row", "column")]
+
+
+def stride_size(place: int) -> str:
+    """The name of the stride at a place among the sizes of a call."""
+    return f"epilogue_stride{place}"

@@ -10,7 +10,7 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
 from intaglio.kernels.faults import Fault
-from intaglio.kernels.language import LoopKernel
+from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.refusal import Refusal
 from intaglio.kernels.view import Buffer
 
@@ -18,20 +18,6 @@ CANCELLED, ROUNDS, ASSUMPTION, REQUIREMENT, OVERFLOW, FAULT = 1, 2, 3, 4, 5, 16
 """What a driver returns: stopped, a loop with too many rounds, sizes that break an assumption or that do not
 fit each other or 64 bits, and FAULT + i when the i-th action (in the order of `walk`) met a value that its operator
 forbids."""
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A function in the target's language; `hint` begins its name, which `source` calls IG_FUNCTION.
-
-    `code` is what the source was printed from, where that is a kernel of the neutral language; `function` where it is
-    something of the target's own.
-    """
-
-    hint: str
-    source: str
-    code: LoopKernel | None = field(default=None, compare=False, repr=False)
-    function: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

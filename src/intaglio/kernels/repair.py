@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from intaglio.errors import GraphError, ShapeError
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.kernels.faults import Faults, LoweringError, is_fault
+from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.lower import lower
-from intaglio.kernels.plan import Call, HostNode, Kernel, Plan, Segment, walk
+from intaglio.kernels.plan import Call, HostNode, Plan, Segment, walk
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.segment_sizes import unbound_uses
 from intaglio.kernels.target_rules import TargetRules

@@ -12,7 +12,7 @@ from intaglio.ir.dtype import FLOAT32
 from intaglio.kernels.plan import Buffer, Operand
 from intaglio.processor import cpu_features
 from intaglio.targets.c import kernel_file
-from intaglio.targets.c.kernel_file import KERNEL_FOLDER, KernelFileError, kernel, parameters_of
+from intaglio.targets.c.kernel_file import KERNEL_FOLDER, KernelFileError, instance, kernel, parameters_of
 from intaglio.targets.c.routine import Parameter, Routine
 from intaglio.targets.c.structured.gemm import gemm
 from intaglio.targets.c.structured.igemm import integer_gemm
@@ -83,7 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "small.c").write_text(SMALL.replace("#include", "#define TWICE 2\n#include", 1))
     (tmp_path / "shared.h").write_text(SHARED)
     monkeypatch.setattr(kernel_file, "KERNEL_FOLDER", tmp_path)
-    for cached in (kernel_file._whole_text, kernel_file.parameters_of, kernel_file._instance):
+    for cached in (kernel_file._whole_text, kernel_file.parameters_of, kernel_file.instance):
         cached.cache_clear()
     return tmp_path
 
@@ -166,15 +166,15 @@ def test_values_must_be_those_of_the_parameters(folder: Path) -> None:
 
 
 def test_a_routine_must_name_the_buffers_and_sizes_of_its_file(folder: Path) -> None:
-    instance = kernel("small", HAS_Z=0, WIDTH=1)
+    own = kernel("small", HAS_Z=0, WIDTH=1)
     x, y = (Parameter(name, "float", Operand(Buffer("x", FLOAT32, 1))) for name in "xy")
     sizes = [("rows", 1), ("columns", 1), ("step", 1)]
-    assert Routine("small", instance, [x, y], sizes, 1, 1)._source() == instance.text
+    assert Routine("small", own, [x, y], sizes, 1, 1)._body() == own.kernel
     for parameters, wrong in (([y, x], sizes), ([x], sizes), ([x, y], sizes[1:])):
         with pytest.raises(KernelFileError, match="the kernel small takes buffers"):
-            Routine("small", instance, parameters, wrong, 1, 1)._source()
+            Routine("small", own, parameters, wrong, 1, 1)._body()
     with pytest.raises(KernelFileError, match="fault"):
-        Routine("small", instance, [x, y], sizes, 1, 1, checks=True)._source()
+        Routine("small", own, [x, y], sizes, 1, 1, checks=True)._body()
 
 
 def _compiles(source: str, folder: Path, target: Target) -> None:
@@ -185,7 +185,9 @@ def test_instances_share_a_unit(tmp_path: Path) -> None:
     kernels = [gemm(TARGETS["c"], "float32", "rows", layout) for layout in ("packed", "rows", "columns")]
     kernels.append(gemm(TARGETS["c"], "int64", "columns"))
     texts = [
-        kernel.named(f"kernel{index}", plain_epilogue("int64" if index == 3 else "float32", 2, len(kernel.sizes)))
+        kernel.named(
+            f"kernel{index}", instance(plain_epilogue("int64" if index == 3 else "float32", 2, len(kernel.sizes))).text
+        )
         for index, kernel in enumerate(kernels)
     ]
     _compiles("\n".join(texts), tmp_path, TARGETS["c"])
@@ -197,4 +199,4 @@ def test_byte_products_compile_for_processors_with_vnni_and_narrow_vectors(tmp_p
     flags = (*TARGETS["avx2"].flags, "-mavxvnni")
     target = Target("avx2", 32, 16, flags, features=frozenset({"avx_vnni"}))
     kernel = integer_gemm(target, left)  # pyright: ignore[reportArgumentType]
-    _compiles(kernel.named("kernel", plain_epilogue("int32", 3, len(kernel.sizes))), tmp_path, target)
+    _compiles(kernel.named("kernel", instance(plain_epilogue("int32", 3, len(kernel.sizes))).text), tmp_path, target)

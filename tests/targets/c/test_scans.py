@@ -13,6 +13,7 @@ from tests.present import compiler
 from intaglio.ir.substitution import evaluate
 from intaglio.kernels.language_check import check_kernel
 from intaglio.kernels.language_text import parse_kernel
+from intaglio.targets.c.kernel_source import kernel_source
 from intaglio.targets.c.printing.scans import scan_call
 from intaglio.targets.c.target import TARGETS
 
@@ -51,7 +52,7 @@ def run(text: str, sizes: dict[str, int], arrays: list[Any], folder: Path) -> No
     call = scan_call(kernel, sizes)
     library = folder / "kernel.so"
     source = '#include "ig.h"\n#include "ig_math.h"\n#include "ig_loop.h"\n'
-    body = call.kernel.source.replace("IG_FUNCTION", "kernel_of_scans")
+    body = kernel_source(call.kernel).replace("IG_FUNCTION", "kernel_of_scans")
     source += f"#pragma GCC visibility push(default)\n{body}\n#pragma GCC visibility pop\n"
     compiler().compile_unit(source, library, TARGETS["c"])
     function = ctypes.CDLL(str(library)).kernel_of_scans

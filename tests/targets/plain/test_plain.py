@@ -103,7 +103,7 @@ def compiled(calls: dict[str, Call], folder: Path, sizes: dict[str, int] | None 
     """All kernels as one library, each behind a function that takes arrays of pointers and sizes."""
     helpers, parts = Helpers(), list[str]()
     for name, call in calls.items():
-        code = call.kernel.code
+        code = call.kernel.loops
         assert code is not None
         parts.append(plain_function(code, name, helpers, sizes))
         buffers = [f"b[{place}]" for place in range(len(code.parameters))]
@@ -216,10 +216,10 @@ static void softmax(const float *scores, float *probabilities)
 def test_it_reads_as_a_person_would_write_it() -> None:
     call = only_call(clone(fused()["softmax"]))
     assert call is not None
-    assert call.kernel.code is not None
+    assert call.kernel.loops is not None
     sizes = {"n0": 8, "m0": 7, "x0.n0": 7, "x1.n0": 7}
     names = {"x0": "scores", "x1": "probabilities"}
-    assert plain_function(call.kernel.code, "softmax", Helpers(), sizes, names) == PLAIN
+    assert plain_function(call.kernel.loops, "softmax", Helpers(), sizes, names) == PLAIN
 
 
 def test_what_plain_c_cannot_say_is_refused() -> None:

@@ -263,7 +263,7 @@ class ModelDriver(Driver):
         return super().call(call)
 
     def _direct(self, call: Call) -> list[str]:
-        kernel, elements = call.kernel.code, self.texts.elements(call.kernel)
+        kernel, elements = call.kernel.loops, self.texts.elements(call.kernel)
         arguments = [self._typed(*pair) for pair in zip(call.operands, elements, strict=True)]
         sizes = dict(call.sizes)
         arguments += [dim_text(sizes[name], self.names) for name in self.texts.open_sizes(call.kernel)]
@@ -418,8 +418,8 @@ def _gathered(terms: Magnitude) -> Magnitude:
 
 def _can_fault(action: Action) -> bool:
     if isinstance(action, Call):
-        code = action.kernel.code
-        return action.checks or (code is not None and code.checks)
+        loops = action.kernel.loops
+        return action.checks or (loops is not None and loops.checks)
     if isinstance(action, FindSizes):
         return action.least is not None or action.limit is not None
     return isinstance(action, Check) and action.status == FAULT

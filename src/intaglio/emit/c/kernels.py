@@ -7,11 +7,14 @@ from collections.abc import Collection
 
 from intaglio.emit.c.tidy import tidy
 from intaglio.ir.dim import Dim
-from intaglio.kernels.plan import Call, Kernel, Operand, Plan, Segment, walk
+from intaglio.kernels.kernel import Kernel, SourceKernel
+from intaglio.kernels.language import LoopKernel
+from intaglio.kernels.plan import Call, Operand, Plan, Segment, walk
 from intaglio.targets.c.kernel_file import KERNEL_FOLDER
+from intaglio.targets.c.kernel_source import kernel_source
 from intaglio.targets.c.source_file import function_names, kernel_text
 from intaglio.targets.plain.expression import Helpers
-from intaglio.targets.plain.function import PlainFunction
+from intaglio.targets.plain.function import function_text
 from intaglio.targets.plain.printing import memory_type, parameter_sizes, plain_function
 from intaglio.targets.plain.scalars import scalar_text
 
@@ -59,10 +62,10 @@ class KernelTexts:
 
     def elements(self, kernel: Kernel) -> list[str]:
         """The C types of the elements of a kernel's buffers."""
-        if isinstance(kernel.function, PlainFunction):
-            return [each.element for each in kernel.function.buffers]
-        assert kernel.code is not None
-        return [memory_type(each.dtype) for each in kernel.code.parameters]
+        if isinstance(kernel.body, SourceKernel):
+            return [each.element for each in kernel.body.buffers]
+        assert isinstance(kernel.body, LoopKernel)
+        return [memory_type(each.dtype) for each in kernel.body.parameters]
 
     def known_sizes(self, kernel: Kernel) -> dict[str, int]:
         """The sizes that are one number in all calls."""
@@ -75,10 +78,10 @@ class KernelTexts:
     def open_sizes(self, kernel: Kernel) -> list[str]:
         """The sizes that are parameters of a kernel's function, in order."""
         known = self.known_sizes(kernel)
-        if isinstance(kernel.function, PlainFunction):
-            return [name for name in kernel.function.sizes if name not in known]
-        assert kernel.code is not None
-        return parameter_sizes(kernel.code, known)
+        if isinstance(kernel.body, SourceKernel):
+            return [name for name in kernel.body.sizes if name not in known]
+        assert isinstance(kernel.body, LoopKernel)
+        return parameter_sizes(kernel.body, known)
 
     def texts(self) -> list[str]:
         """All functions, behind the small ones that they use."""
@@ -95,14 +98,14 @@ class KernelTexts:
     def _plain(self, kernel: Kernel, places: tuple[int, ...], helpers: Helpers) -> str:
         """A function of its own parameters, of which those at some places point to the other memory."""
         name, known, spaces = self._name(kernel, places), self.known_sizes(kernel), dict.fromkeys(places, self.space)
-        if isinstance(kernel.function, PlainFunction):
-            return kernel.function.text(name, known, spaces)
-        assert kernel.code is not None
-        return tidy(plain_function(kernel.code, name, helpers, known, spaces=spaces))
+        if isinstance(kernel.body, SourceKernel):
+            return function_text(kernel.body, name, known, spaces)
+        assert isinstance(kernel.body, LoopKernel)
+        return tidy(plain_function(kernel.body, name, helpers, known, spaces=spaces))
 
     def headers(self) -> list[str]:
         """Our headers that kernels ask for beyond those that all have."""
-        return list(dict.fromkeys(name for kernel in self.kernels for name in _INCLUDE.findall(kernel.source)))
+        return list(dict.fromkeys(name for kernel in self.kernels for name in _INCLUDE.findall(kernel_source(kernel))))
 
 
 def _without_declarations(text: str) -> str:
@@ -110,4 +113,5 @@ def _without_declarations(text: str) -> str:
 
 
 def _is_plain(kernel: Kernel) -> bool:
-    return kernel.code is not None or kernel.function is not None
+    body = kernel.body
+    return isinstance(body, LoopKernel) or (isinstance(body, SourceKernel) and body.language == "plain")

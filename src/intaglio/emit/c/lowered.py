@@ -16,7 +16,9 @@ from intaglio.ir.substitution import substitute
 from intaglio.ir.types import TensorType
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults
-from intaglio.kernels.plan import Action, Branch, Call, Kernel, Plan, Repeat, Segment, walk
+from intaglio.kernels.kernel import Kernel, SourceKernel
+from intaglio.kernels.language import LoopKernel
+from intaglio.kernels.plan import Action, Branch, Call, Plan, Repeat, Segment, walk
 from intaglio.kernels.repair import lower_safely
 from intaglio.kernels.segment_sizes import segment_symbols
 from intaglio.kernels.target_rules import TargetRules
@@ -95,13 +97,13 @@ FEW_SIZES = 2
 def _split_by_sizes(segment: Segment) -> None:
     calls: dict[Kernel, dict[tuple[tuple[str, Dim], ...], list[Call]]] = {}
     for action in walk(segment.actions):
-        if isinstance(action, Call) and (action.kernel.code is not None or action.kernel.function is not None):
+        if isinstance(action, Call) and (isinstance(action.kernel.body, (LoopKernel, SourceKernel))):
             calls.setdefault(action.kernel, {}).setdefault(tuple(action.sizes), []).append(action)
     for kernel, by_sizes in calls.items():
         are_known = all(isinstance(size, int) for sizes in by_sizes for _, size in sizes)
         if are_known and 1 < len(by_sizes) <= FEW_SIZES:
             for sizes, group in by_sizes.items():
-                own = replace(kernel, source=f"{kernel.source}/* {sizes} */")
+                own = replace(kernel, fixed=tuple((name, size) for name, size in sizes if isinstance(size, int)))
                 for call in group:
                     call.kernel = own
 

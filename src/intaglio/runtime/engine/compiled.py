@@ -9,8 +9,9 @@ from intaglio.ir.dim import symbols
 from intaglio.ir.graph import Node
 from intaglio.ir.op import Array
 from intaglio.kernels.arena import layout
+from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.overflow import fits, safe_limit
-from intaglio.kernels.plan import Call, HostNode, Kernel, Plan, Segment, walk
+from intaglio.kernels.plan import Call, HostNode, Plan, Segment, walk
 from intaglio.kernels.repair import nodes_of_driver, nodes_of_kernels
 from intaglio.kernels.segment_sizes import given_dims, segment_symbols
 from intaglio.ops.evaluate import describe
@@ -21,6 +22,7 @@ from intaglio.targets.c import cache
 from intaglio.targets.c.cache import CFunction
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.driver import driver_source
+from intaglio.targets.c.kernel_source import kernel_source
 from intaglio.targets.c.source_file import HEADERS, source_file
 from intaglio.targets.c.target import Target, host_target
 from intaglio.targets.c.target_rules import CRules
@@ -165,7 +167,7 @@ def refusal(function: CFunction, target: Target) -> str:
 
 def kernel_function(kernel: Kernel) -> CFunction:
     """A kernel as a function of the cache."""
-    return CFunction(kernel.hint, kernel.source, "-O3", HEADERS)
+    return CFunction(kernel.hint, kernel_source(kernel), "-O3", HEADERS)
 
 
 def _address(array: Array) -> int:

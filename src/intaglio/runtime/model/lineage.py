@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from intaglio.ir.graph import Node
-from intaglio.kernels.plan import Call, HostNode, Kernel, Plan, walk
+from intaglio.kernels.kernel import Kernel
+from intaglio.kernels.plan import Call, HostNode, Plan, walk
 from intaglio.record import Record
 from intaglio.targets.c.source_file import function_lines, function_names
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from intaglio.ir.dim import Dim, product
+from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.plan import (
     FAULT,
     Action,
@@ -18,7 +19,6 @@ from intaglio.kernels.plan import (
     Fill,
     FindSizes,
     Grow,
-    Kernel,
     Move,
     Operand,
     Pair,

@@ -16,9 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from intaglio.kernels.kernel import FileKernel, Setting
+
 KERNEL_FOLDER = Path(__file__).parent / "kernels"
 
-Value = str | int
+Value = Setting
 """The value of a parameter: a number or truth, or a C type, function or expression."""
 
 _INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)
@@ -40,8 +42,9 @@ _COMMON_HEADERS = frozenset({"ig.h", "ig_math.h", "ig_loop.h", "epilogue.h"})
 
 @dataclass(frozen=True)
 class Instance:
-    """The C text of a kernel made of a file, and the names of its buffers and sizes in the order of its arguments."""
+    """A kernel made of a file: the names of its buffers and sizes in the order of its arguments, and its C text."""
 
+    kernel: FileKernel
     text: str
     buffers: tuple[str, ...]
     sizes: tuple[str, ...]
@@ -59,12 +62,16 @@ def kernel(name: str, values: Mapping[str, Value] | None = None, **more: Value) 
     ...
     intaglio.targets.c.kernel_file.KernelFileError: kernels/gemm.c has no parameter rows
     """
-    return _instance(name, tuple(sorted({**(values or {}), **more}.items())))
+    settings = sorted({**(values or {}), **more}.items())
+    return instance(
+        FileKernel(name, tuple((key, value if isinstance(value, str) else int(value)) for key, value in settings))
+    )
 
 
 @functools.lru_cache(maxsize=512)
-def _instance(name: str, items: tuple[tuple[str, Value], ...]) -> Instance:
-    values = dict(items)
+def instance(kernel: FileKernel) -> Instance:
+    """The instance of a kernel's file, its epilogue aside."""
+    name, values = kernel.name, dict(kernel.parameters)
     whole, parameters = _whole_text(name), parameters_of(name)
     for wrong in (*(values.keys() - parameters.keys()), *(parameters.keys() - values.keys())):
         problem = f"has no parameter {wrong}" if wrong in values else f"needs a value for {wrong}"
@@ -75,7 +82,7 @@ def _instance(name: str, items: tuple[tuple[str, Value], ...]) -> Instance:
     text = _live_lines(text, numbers)
     macros = dict.fromkeys(match[1] for match in _DEFINE.finditer(text))
     text += "".join(f"#undef {macro}\n" for macro in macros)
-    return Instance(text, _members(text, "buffers", numbers), _members(text, "sizes", numbers))
+    return Instance(kernel, text, _members(text, "buffers", numbers), _members(text, "sizes", numbers))
 
 
 @functools.cache
@@ -90,7 +97,7 @@ def _definition(macro: str, values: Mapping[str, Value], fixed: Mapping[str, Val
     if macro in fixed:
         return ""
     value = values[macro]
-    return f"#define {macro} {int(value) if isinstance(value, bool) else value}\n"
+    return f"#define {macro} {value}\n"
 
 
 @functools.cache

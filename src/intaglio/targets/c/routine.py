@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from intaglio.ir.dim import Dim, at_most, equal, floordiv, maximum, pieces, product
 from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.plan import Call, Kernel, Operand, Size
+from intaglio.kernels.kernel import FileKernel, Kernel, SourceBuffer, SourceKernel
+from intaglio.kernels.plan import Call, Operand, Size
 from intaglio.kernels.view import View
 from intaglio.targets.c.kernel_file import Instance, KernelFileError
-from intaglio.targets.c.printing.register import MEMORY, with_headers
+from intaglio.targets.c.printing.register import MEMORY
 
 TASK_BYTES = 16384
 """About what one task writes where an output is cut into blocks of rows."""
@@ -92,7 +93,7 @@ class Routine:
         """The call of the routine for a node; `work` is the value whose size tells how much there is to do."""
         output = node.outputs[0]
         return Call(
-            Kernel(self.hint, self._source()),
+            Kernel(self.hint, self._body()),
             [parameter.operand for parameter in self.parameters],
             list(self.sizes),
             self.tasks,
@@ -104,21 +105,11 @@ class Routine:
             flops=product((work or output).shape),
         )
 
-    def _source(self) -> str:
+    def _body(self) -> FileKernel | SourceKernel:
         if isinstance(self.body, Instance):
-            return with_headers(self._checked(self.body).text)
-        buffers = ", ".join(f"{p.name} ({'out' if p.operand.is_written else 'in'})" for p in self.parameters)
-        lines = [
-            f"/* {self.hint}",
-            f"   buffers: {buffers}; sizes: {', '.join(name for name, _ in self.sizes)} */",
-            "void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)",
-            "{",
-            *self._declarations(),
-            self.body.strip("\n"),
-            "}",
-            "",
-        ]
-        return with_headers("\n".join(lines))
+            return self._checked(self.body).kernel
+        buffers = tuple(SourceBuffer(p.name, p.element, p.operand.is_written) for p in self.parameters)
+        return SourceKernel("c", self.hint, buffers, tuple(name for name, _ in self.sizes), self.body, self.checks)
 
     def _checked(self, instance: Instance) -> Instance:
         """The instance, whose arguments are found to be those that the driver hands over."""
@@ -128,16 +119,6 @@ class Routine:
             wanted = f"buffers {instance.buffers} and sizes {instance.sizes}"
             raise KernelFileError(f"the kernel {self.hint} takes {wanted}, got {buffers} and {sizes}")
         return instance
-
-    def _declarations(self) -> list[str]:
-        lines: list[str] = []
-        for index, parameter in enumerate(self.parameters):
-            constant = "" if parameter.operand.is_written else "const "
-            lines.append(f"    {constant}{parameter.element} *const {parameter.name} = buffer[{index}];")
-        if self.checks:
-            lines.append(f"    int64_t *const fault = buffer[{len(self.parameters)}];")
-        lines += [f"    const int64_t {name} = size[{index}];" for index, (name, _) in enumerate(self.sizes)]
-        return lines
 
 
 def numbered(name: str, sizes: Iterable[Dim]) -> list[tuple[str, Size]]:

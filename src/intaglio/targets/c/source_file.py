@@ -6,8 +6,10 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from intaglio.kernels.plan import Call, Kernel, Plan, Segment, walk
+from intaglio.kernels.kernel import Kernel
+from intaglio.kernels.plan import Call, Plan, Segment, walk
 from intaglio.targets.c.driver import driver_source
+from intaglio.targets.c.kernel_source import kernel_source
 from intaglio.targets.c.lines import comment, narrowed
 from intaglio.targets.c.target import Target
 from intaglio.targets.c.toolchain import RUNTIME_FOLDER
@@ -82,7 +84,7 @@ def _settings(target: Target) -> str:
 
 def _headers(kernels: Sequence[Kernel]) -> Iterator[str]:
     """The text of every header that is used, each once, behind those that it includes itself."""
-    wanted = [*HEADERS, *(name for kernel in kernels for name in _INCLUDE.findall(kernel.source))]
+    wanted = [*HEADERS, *(name for kernel in kernels for name in _INCLUDE.findall(kernel_source(kernel)))]
     done: set[str] = set()
 
     def text(name: str) -> Iterator[str]:
@@ -100,7 +102,7 @@ def _headers(kernels: Sequence[Kernel]) -> Iterator[str]:
 
 def kernel_text(kernel: Kernel, name: str) -> str:
     """The text of a kernel as a static function of a file."""
-    text = _INCLUDE.sub("", kernel.source).replace("IG_FUNCTION", name)
+    text = _INCLUDE.sub("", kernel_source(kernel)).replace("IG_FUNCTION", name)
     return re.sub(rf"^void {name}\(", f"static void {name}(", text, flags=re.MULTILINE)
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node
-from intaglio.kernels.plan import Call, Kernel, Operand
+from intaglio.kernels.kernel import Kernel, SourceBuffer, SourceKernel
+from intaglio.kernels.plan import Call, Operand
 from intaglio.kernels.view import View
 
 INDENT = "    "
@@ -33,6 +34,12 @@ class PlainFunction:
     sizes: tuple[str, ...]
     body: str
 
+    @property
+    def kernel(self) -> SourceKernel:
+        """The function as a kernel."""
+        buffers = tuple(SourceBuffer(each.name, each.element, each.is_written) for each in self.buffers)
+        return SourceKernel("plain", self.about, buffers, self.sizes, self.body)
+
     def text(self, name: str, known: Mapping[str, int], spaces: Mapping[int, str] | None = None) -> str:
         """The C function under a name; sizes that are known stand in it as numbers.
 
@@ -45,6 +52,14 @@ class PlainFunction:
         given += [f"int64_t {size}" for size in self.sizes if size not in known]
         head = f"static void {name}({', '.join(given)})"
         return "\n".join([f"/* {self.about} */", *wrapped(head), "{", *simplified(body), "}", ""])
+
+
+def function_text(
+    kernel: SourceKernel, name: str, known: Mapping[str, int], spaces: Mapping[int, str] | None = None
+) -> str:
+    """The C function of a kernel that is a function; see `PlainFunction.text`."""
+    buffers = tuple(Argument(each.name, each.element, each.is_written) for each in kernel.buffers)
+    return PlainFunction(name, kernel.about, buffers, kernel.sizes, kernel.text).text(name, known, spaces)
 
 
 def _declared(argument: Argument, space: str) -> str:
@@ -115,9 +130,8 @@ def function_call(
         Operand(view.buffer, view.offset, each.is_written) for view, each in zip(views, function.buffers, strict=True)
     ]
     output = node.outputs[0]
-    types = ", ".join(each.element for each in function.buffers)  # functions of equal text may differ in them
     return Call(
-        Kernel(function.name, f"/* {function.name}({types}) */\n{function.body}", function=function),
+        Kernel(function.name, function.kernel),
         operands,
         [(name, sizes[name]) for name in function.sizes],
         tasks=1,

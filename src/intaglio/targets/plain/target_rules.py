@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from intaglio.ir.dim import product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.fused import FusedNodes
-from intaglio.kernels.plan import Call, Kernel, Operand
+from intaglio.kernels.kernel import Kernel
+from intaglio.kernels.language import LoopKernel
+from intaglio.kernels.plan import Call, Operand
 from intaglio.kernels.target_rules import Anchor, LateSizes
 from intaglio.kernels.view import View
 from intaglio.targets.c.target import Target
@@ -48,6 +50,12 @@ def _first(rule: Anchor, other: Anchor) -> Anchor:
     return Anchor(lower, lambda node: None if rule.refuse(node) is None else other.refuse(node))
 
 
+@lru_cache(maxsize=1024)
+def _check_printable(kernel: LoopKernel) -> None:
+    """Print a kernel and drop the text; raises UnsupportedError where plain C lacks a type or function of it."""
+    plain_function(kernel, "IG_FUNCTION", Helpers())
+
+
 class PlainRules:
     """Kernels in plain C11. What is no loop and no textbook function is expanded, or left to the host."""
 
@@ -73,14 +81,13 @@ class PlainRules:
     def loop_call(self, fused: FusedNodes) -> Call:
         """The function of a loop kernel, and the call of it: its sizes are those of the kernel, in their order."""
         kernel, sizes = fused.kernel()
-        helpers = Helpers()
-        text = plain_function(kernel, "IG_FUNCTION", helpers)
+        _check_printable(kernel)
         operands = [
             Operand(view.buffer, view.offset, parameter.is_written)
             for (_, view), parameter in zip(fused.operands, kernel.parameters, strict=True)
         ]
         return Call(
-            Kernel(kernel.name, helpers.text + text, kernel),
+            Kernel(kernel.name, kernel),
             operands,
             [(name, sizes[name]) for name in kernel.sizes],
             tasks=1,

@@ -15,7 +15,7 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.elements import FLOATS, scalar_type
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.fused import FusedNodes
-from intaglio.kernels.plan import Kernel
+from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.target_rules import Anchor
 from intaglio.kernels.view import View, whole
@@ -117,9 +117,9 @@ def _product(
 
 def _named(kernel: Kernel, name: str) -> Kernel:
     """A kernel under the name of what it is for."""
-    assert kernel.code is not None
-    code = replace(kernel.code, name=name, about="Matrix product: the sum over k of a[m][k] * b[k][n]")
-    return replace(kernel, hint=name, code=code)
+    assert kernel.loops is not None
+    loops = replace(kernel.loops, name=name, about="Matrix product: the sum over k of a[m][k] * b[k][n]")
+    return replace(kernel, hint=name, body=loops)
 
 
 def _matrix(view: View, *, is_left: bool) -> View:

@@ -14,6 +14,7 @@ from tests.present import compiler
 
 from intaglio.ir.substitution import evaluate
 from intaglio.processor import cpu_features
+from intaglio.targets.c.kernel_file import instance
 from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue
 from intaglio.targets.c.target import TARGETS, Target, host_target
 
@@ -97,9 +98,9 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Callable[[StructuredKern
 
     def build(kernel: StructuredKernel, target: Target, epilogue: str) -> Runner:
         if epilogue == "plain":
-            epilogue = plain_epilogue("float32", len(kernel.buffers), len(kernel.sizes))
+            epilogue = instance(plain_epilogue("float32", len(kernel.buffers), len(kernel.sizes))).text
         if epilogue == "plain64":
-            epilogue = plain_epilogue("float64", len(kernel.buffers), len(kernel.sizes))
+            epilogue = instance(plain_epilogue("float64", len(kernel.buffers), len(kernel.sizes))).text
         source = '#include "ig.h"\n#include "ig_loop.h"\n#pragma GCC visibility push(default)\n'
         source += kernel.named("kernel", epilogue)
         return Runner(kernel, library(source, target.name))

@@ -84,7 +84,7 @@ def test_code_for_known_sizes_gives_the_same_bits(right: Right, target: Any, run
     seen: dict[str, Any] = {}
     for m, n, k in SHAPES:
         kernel = gemm(target, "float32", "rows", right, extents=(m, n, k))
-        built = seen.setdefault(kernel.source, runner(kernel, target, "plain"))
+        built = seen.setdefault(kernel.instance.text, runner(kernel, target, "plain"))
         a, b = operand((m, k)), operand((k, n))
         operands, sizes = stored(a, b, "rows", right, target), sizes_of(a, b, "rows", right)
         found = [each.run(operands, np.full((m, n), np.nan, np.float32), sizes, [n]) for each in (built, whole)]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.present import compiler
 
+from intaglio.targets.c.kernel_file import instance
 from intaglio.targets.c.structured.igemm import integer_gemm, integer_pack_kernel
 from intaglio.targets.c.structured.integer_tile import integer_tile, pack_integer
 from intaglio.targets.c.structured.source import StructuredKernel, plain_epilogue
@@ -50,7 +51,7 @@ def bytes_of(shape: tuple[int, ...], dtype: Any) -> Any:
 @pytest.mark.parametrize("left", ["uint8", "int8"])
 def test_products(left: Any, right: Any, variant: Target, tmp_path: Path) -> None:
     kernel = integer_gemm(variant, left, has_zero=True)
-    epilogue = plain_epilogue("int32", len(kernel.buffers), len(kernel.sizes))
+    epilogue = instance(plain_epilogue("int32", len(kernel.buffers), len(kernel.sizes))).text
     built, tile = build(kernel, variant, tmp_path, epilogue), integer_tile(variant, left)
     for m, n, k in SHAPES:
         a, b, u, v = bytes_of((m, k), left), bytes_of((k, n), right), bytes_of((1,), left), bytes_of((n,), right)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from intaglio.ir.dim import Dim, floordiv, minimum, pieces, product
+from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.language import (
     Definition,
     Expr,
@@ -25,7 +26,7 @@ from intaglio.kernels.language import (
     nanoseconds,
     reads_of,
 )
-from intaglio.kernels.plan import Call, Kernel, Size
+from intaglio.kernels.plan import Call, Size
 from intaglio.targets.c.printing.register import MASKS, MEMORY, combine, kind_of, with_headers
 from intaglio.targets.c.printing.variables import COMBINE, Variables, nothing
 
@@ -40,6 +41,12 @@ def columns_call(kernel: LoopKernel, sizes: Mapping[str, Dim]) -> Call | None:
     """A kernel with reductions and its call, or None where walking along rows serves it better."""
     plan = _Columns(kernel, sizes)
     return plan.call() if kernel.has_reduction and plan.is_fitting else None
+
+
+def columns_source(kernel: LoopKernel, sizes: Mapping[str, Dim]) -> str | None:
+    """The C of a kernel with reductions, or None where walking along rows serves it better."""
+    plan = _Columns(kernel, sizes)
+    return _Printer(plan).source() if kernel.has_reduction and plan.is_fitting else None
 
 
 @dataclass(frozen=True)
@@ -144,14 +151,14 @@ class _Columns:
         return self.given[step] if isinstance(step, str) else step
 
     def call(self) -> Call:
-        """Print the kernel and describe its call; operands and nodes are for the caller to tell."""
+        """Describe the call; the caller adds operands and nodes."""
         loads = sum(not each.is_written for each in self.kernel.parameters)
         work = 0.02 + sum(map(nanoseconds, self.kernel.body)) + 0.05 * loads
         *rows, columns = self.kept
         cost = 1 + floordiv(minimum(columns, STRIP) * product(self.walked) * max(20, int(1000 * work)), 1000)
         names = self.kernel.about.lower().split(", ")
         return Call(
-            Kernel("_".join(names[:3]) + "_columns", _Printer(self).source(), self.kernel),
+            Kernel("_".join(names[:3]) + "_columns", self.kernel),
             [],
             self.sizes,
             product(rows) * pieces(columns, STRIP),

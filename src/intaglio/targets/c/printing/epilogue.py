@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from intaglio.kernels.epilogue import RESULT, EpilogueKernel
-from intaglio.kernels.language import Let, Load, Parameter, Store
-from intaglio.kernels.plan import Operand, Size
-from intaglio.targets.c.printing.register import MEMORY, kind_of, with_headers
+from intaglio.kernels.epilogue import RESULT, result_type, stride_names
+from intaglio.kernels.language import Let, Load, LoopKernel, Parameter, Store
+from intaglio.targets.c.printing.register import MEMORY, kind_of
 from intaglio.targets.c.printing.variables import Variables
 
 
-@dataclass(frozen=True)
-class EpilogueCode:
-    """The C of an epilogue, and the operands and sizes to append to the kernel's own."""
-
-    source: str
-    operands: list[Operand]
-    sizes: list[tuple[str, Size]]
-
-
-def printed_epilogue(epilogue: EpilogueKernel, kind: str, buffers: int, sizes: int) -> EpilogueCode:
-    """`ig_epilogue` and `ig_epilogue_n`; their operands come behind `buffers` and `sizes` of the structured kernel.
-
-    `kind` is that of the registers in which the structured kernel gives its results.
-    """
-    printer = _Printer(epilogue, kind, buffers, sizes)
-    source = with_headers(printer.function(None) + printer.function("n"))
-    operands = [
-        Operand(view.buffer, view.offset, parameter.is_written)
-        for view, parameter in zip(epilogue.views, epilogue.kernel.parameters, strict=True)
-    ]
-    strides = [(f"epilogue_stride{place}", stride) for place, stride in enumerate(epilogue.sizes.values())]
-    return EpilogueCode(source, operands, [*strides])
+def epilogue_source(kernel: LoopKernel, buffers: int, sizes: int) -> str:
+    """`ig_epilogue` and `ig_epilogue_n`; their operands come behind `buffers` and `sizes` of the structured kernel."""
+    printer = _Printer(kernel, buffers, sizes)
+    return printer.function(None) + printer.function("n")
 
 
 class _Printer:
-    def __init__(self, epilogue: EpilogueKernel, kind: str, buffers: int, sizes: int) -> None:
-        self.kernel, self.kind = epilogue.kernel, kind
-        parameters = enumerate(epilogue.kernel.parameters)
+    def __init__(self, kernel: LoopKernel, buffers: int, sizes: int) -> None:
+        self.kernel, self.kind = kernel, kind_of(result_type(kernel))
+        parameters = enumerate(kernel.parameters)
         self.buffer = {parameter.name: f"buffer[{buffers + place}]" for place, parameter in parameters}
-        self.size = {name: f"size[{sizes + place}]" for place, name in enumerate(epilogue.sizes)}
-        self.parameters = {parameter.name: parameter for parameter in epilogue.kernel.parameters}
+        self.size = {name: f"size[{sizes + place}]" for place, name in enumerate(stride_names(kernel))}
+        self.parameters = {parameter.name: parameter for parameter in kernel.parameters}
 
     def function(self, left: str | None) -> str:
         """The function for a whole vector, or for the first `n` lanes of one."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from intaglio.ir.dim import Dim, floordiv, maximum, minimum, pieces, product
+from intaglio.ir.dim import Dim, floordiv, maximum, minimum, pieces, product, symbol
 from intaglio.kernels.elements import scalar_type
 from intaglio.kernels.fused import FusedNodes
+from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.language import (
     Expr,
     Let,
@@ -30,10 +31,10 @@ from intaglio.kernels.language import (
     nanoseconds,
     reads_of,
 )
-from intaglio.kernels.plan import Call, Kernel, Operand, Size
-from intaglio.targets.c.printing.columns import columns_call
+from intaglio.kernels.plan import Call, Operand, Size
+from intaglio.targets.c.printing.columns import columns_call, columns_source
 from intaglio.targets.c.printing.register import MEMORY, combine, kind_of, with_headers
-from intaglio.targets.c.printing.scans import scan_call
+from intaglio.targets.c.printing.scans import scan_call, scan_source
 from intaglio.targets.c.printing.variables import COMBINE, Variables, nothing
 
 CHUNK = 16384
@@ -46,9 +47,7 @@ PARTS = 4
 def loop_call(fused: FusedNodes) -> Call:
     """The kernel of fused nodes and the driver's call of it."""
     kernel, sizes = fused.kernel()
-    reductions = [each for each in kernel.body if isinstance(each, Reduce)]
-    is_wide = any(each.total != each.type for each in reductions)
-    call = None if is_wide or kernel.checks else columns_call(kernel, sizes)
+    call = columns_call(kernel, sizes) if _may_walk_columns(kernel) else None
     call = scan_call(kernel, sizes) if kernel.scans else call or _Emission(kernel, sizes).call()
     call.operands = [
         Operand(view.buffer, view.offset, parameter.is_written)
@@ -57,6 +56,20 @@ def loop_call(fused: FusedNodes) -> Call:
     call.nodes, call.title = tuple(fused.nodes), fused.title
     call.flops = product(fused.shape) * max(1, len(fused.nodes))
     return call
+
+
+def loop_source(kernel: LoopKernel) -> str:
+    """The C of a loop kernel, in the form that `loop_call` calls."""
+    sizes = {name: symbol(name) for name in kernel.sizes}
+    if kernel.scans:
+        return scan_source(kernel, sizes)
+    source = columns_source(kernel, sizes) if _may_walk_columns(kernel) else None
+    return source or _Emission(kernel, sizes).source()
+
+
+def _may_walk_columns(kernel: LoopKernel) -> bool:
+    reductions = [each for each in kernel.body if isinstance(each, Reduce)]
+    return not kernel.checks and all(each.total == each.type for each in reductions)
 
 
 @dataclass(frozen=True)
@@ -125,10 +138,8 @@ class _Emission:
         ]
 
     def call(self) -> Call:
-        """Print the kernel and describe its call; operands and nodes are for the caller to tell."""
+        """Describe the call; the caller adds operands and nodes."""
         self._declare_sizes()
-        body = self._reduced_task() if self.kernel.has_reduction else self._chunk_task()
-        source = with_headers("\n".join([*self._header(), "{", *self._prologue(), *body, "}", ""]))
         columns = product(self.columns.extents)
         rows = product(self.rows.extents)
         elements = 0.02 + sum(map(nanoseconds, self.kernel.body)) + 0.05 * len(self.kernel.parameters)
@@ -140,8 +151,14 @@ class _Emission:
             tasks = rows * pieces(columns, CHUNK)
             cost = 1 + floordiv(minimum(columns, CHUNK) * picoseconds, 1000)
         spill = len(self.spilled) * 64 * pieces(columns * 8, 64)
-        kernel = Kernel(self.kernel.name, source, self.kernel)
+        kernel = Kernel(self.kernel.name, self.kernel)
         return Call(kernel, [], self.sizes, tasks, cost, spill, checks=self.kernel.checks)
+
+    def source(self) -> str:
+        """The C of the kernel."""
+        self._declare_sizes()
+        body = self._reduced_task() if self.kernel.has_reduction else self._chunk_task()
+        return with_headers("\n".join([*self._header(), "{", *self._prologue(), *body, "}", ""]))
 
     def _size(self, name: str, value: Size) -> str:
         self.sizes.append((name, value))

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 from intaglio.ir.dim import Dim, floordiv, minimum, pieces, product
 from intaglio.kernels.elements import FLOATS, scalar_type
+from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.language import Let, Load, LoopKernel, Reduce, Scan, Statement, Store, Stride
-from intaglio.kernels.plan import Call, Kernel, Size
+from intaglio.kernels.plan import Call, Size
 from intaglio.targets.c.printing.register import MEMORY, combine, kind_of, literal, with_headers
 from intaglio.targets.c.printing.variables import COMBINE, Variables
 
@@ -30,6 +31,11 @@ def scan_call(kernel: LoopKernel, sizes: Mapping[str, Dim]) -> Call:
     return _Scans(kernel, sizes).call()
 
 
+def scan_source(kernel: LoopKernel, sizes: Mapping[str, Dim]) -> str:
+    """The C of a kernel with scans."""
+    return _Scans(kernel, sizes).source()
+
+
 class _Scans:
     """The state of printing one kernel."""
 
@@ -45,12 +51,15 @@ class _Scans:
 
     def call(self) -> Call:
         self._declare_sizes()
-        source = with_headers("\n".join([*self._header(), "{", *self._prologue(), *self._task(), "}", ""]))
         rows, steps = product(self._extent(place) for place in self.rows), self._extent(self.walked)
         columns = 1 if self.lanes is None else self._extent(self.lanes)
         cost = 8 + steps * (1 + floordiv(minimum(columns, STRIP), 8))
         tasks = rows if self.lanes is None else rows * pieces(columns, STRIP)
-        return Call(Kernel(self.kernel.name, source, self.kernel), [], self.sizes, tasks, cost)
+        return Call(Kernel(self.kernel.name, self.kernel), [], self.sizes, tasks, cost)
+
+    def source(self) -> str:
+        self._declare_sizes()
+        return with_headers("\n".join([*self._header(), "{", *self._prologue(), *self._task(), "}", ""]))
 
     def _extent(self, loop: int) -> Dim:
         return self.given[self.kernel.loops[loop].name]

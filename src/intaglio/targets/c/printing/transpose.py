@@ -7,12 +7,12 @@ and what is left at the edges, go one by one.
 
 from __future__ import annotations
 
-from functools import cache
 from string import Template
 
 from intaglio.ir.dim import Dim, floordiv, less, maximum, minimum, pieces, product, select
 from intaglio.ir.graph import Value
-from intaglio.kernels.plan import Call, Kernel, Operand, Size
+from intaglio.kernels.kernel import Kernel, LibraryCall
+from intaglio.kernels.plan import Call, Operand, Size
 from intaglio.kernels.view import Loops, View, collapse
 from intaglio.targets.c.printing.register import with_headers
 
@@ -42,7 +42,10 @@ def transpose_call(value: Value, view: View, target: View, vector_bytes: int) ->
         sizes += [(f"in{number}", loops.strides[0][loop]), (f"out{number}", loops.strides[1][loop])]
     itemsize = value.dtype.itemsize
     return Call(
-        Kernel(f"transpose{itemsize}", _source(itemsize, tuple(name for name, _ in sizes), vector_bytes)),
+        Kernel(
+            f"transpose{itemsize}",
+            LibraryCall("transpose", (("itemsize", itemsize), ("outer", len(outer)), ("vector_bytes", vector_bytes))),
+        ),
         [Operand(view.buffer, view.offset), Operand(target.buffer, target.offset, True)],
         sizes,
         product(loops.extents[loop] for loop in outer) * column_tiles * row_tiles,
@@ -66,11 +69,12 @@ def _tile(other: Dim) -> Dim:
     return select(less(other, SIDE), floordiv(SIDE * SIDE, maximum(other, 1) * SIDE) * SIDE, SIDE)
 
 
-@cache
-def _source(itemsize: int, names: tuple[str, ...], vector_bytes: int) -> str:
-    """The kernel for elements of a size whose sizes have the given names."""
+def transpose_source(itemsize: int, outer: int, vector_bytes: int) -> str:
+    """The C for elements of so many bytes, with so many loops around the two that change places."""
+    names = ["columns", "rows", "in_step", "out_step", "tile_height", "tile_width", "row_tiles", "column_tiles"]
+    names += [f"{name}{number}" for number in range(outer) for name in ("extent", "in", "out")]
     decode: list[str] = []
-    for number in reversed(range(sum(name.startswith("extent") for name in names))):
+    for number in reversed(range(outer)):
         decode.append(f"        x += rest % extent{number} * in{number};")
         decode.append(f"        y += rest % extent{number} * out{number};")
         decode.append(f"        rest /= extent{number};")

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
-from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Call, Kernel, Operand
+from intaglio.kernels.epilogue import Epilogue, stride_size
+from intaglio.kernels.kernel import FileKernel, Kernel
+from intaglio.kernels.language import LoopKernel
+from intaglio.kernels.plan import Call, Operand, Size
 from intaglio.kernels.view import View
-from intaglio.targets.c.printing.epilogue import EpilogueCode, printed_epilogue
-from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.structured.source import StructuredKernel
+
+
+@dataclass(frozen=True)
+class EpilogueCode:
+    """An epilogue, and the operands and sizes to append to the kernel's own."""
+
+    kernel: LoopKernel | FileKernel
+    operands: list[Operand]
+    sizes: list[tuple[str, Size]]
 
 
 def structured_call(
@@ -26,11 +36,9 @@ def structured_call(
     """A call of a structured kernel with the sizes that are not its defaults, and its epilogue."""
     work = kernel.work(sizes)
     named = [*work.sizes.items(), *(code.sizes if code else ())]
-    text = kernel.source if code is None else code.source.replace("ig_epilogue", "IG_FUNCTION_epilogue")
-    if code is not None:
-        text += kernel.source.replace("ig_epilogue", "IG_FUNCTION_epilogue")
+    body = kernel.instance.kernel if code is None else replace(kernel.instance.kernel, epilogue=code.kernel)
     return Call(
-        Kernel(kernel.hint, f"/* sizes: {', '.join(name for name, _ in named)} */\n" + text),
+        Kernel(kernel.hint, body),
         [*operands, *(code.operands if code else ())],
         named,
         work.tasks,
@@ -43,9 +51,12 @@ def structured_call(
     )
 
 
-def epilogue_code(
-    kernel: StructuredKernel, epilogue: Epilogue, bias: Value | None = None, bias_view: View | None = None
-) -> EpilogueCode:
-    """The epilogue printed for its place behind a kernel's own buffers and sizes."""
-    kind = register_kind(epilogue.result.dtype)
-    return printed_epilogue(epilogue.kernel(bias, bias_view), kind, len(kernel.buffers), len(kernel.sizes))
+def epilogue_code(epilogue: Epilogue, bias: Value | None = None, bias_view: View | None = None) -> EpilogueCode:
+    """The epilogue, with the operands and sizes that come behind a kernel's own."""
+    made = epilogue.kernel(bias, bias_view)
+    operands = [
+        Operand(view.buffer, view.offset, parameter.is_written)
+        for view, parameter in zip(made.views, made.kernel.parameters, strict=True)
+    ]
+    strides = [(stride_size(place), stride) for place, stride in enumerate(made.sizes.values())]
+    return EpilogueCode(made.kernel, operands, [*strides])

@@ -19,8 +19,7 @@ from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.ops.shared.window import Window
-from intaglio.targets.c.printing.epilogue import EpilogueCode
-from intaglio.targets.c.rules.call import epilogue_code, structured_call
+from intaglio.targets.c.rules.call import EpilogueCode, epilogue_code, structured_call
 from intaglio.targets.c.rules.linear import MatrixOperand, Product, has_many_rows, packed_in_run
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, packed_blocks, widened
@@ -266,7 +265,7 @@ def _emit(
     if layer.element == FUSED:
         bias = layer.bias
         bias_view = None if bias is None else context.contiguous(bias).broadcast(layer.output)
-        code = epilogue_code(kernel, epilogue, bias=bias, bias_view=bias_view)
+        code = epilogue_code(epilogue, bias=bias, bias_view=bias_view)
     else:
         code = _plain_code(context, layer, kernel)
     operands = [Operand(layer.data.buffer, layer.data.offset), *map(Operand, weights)]
@@ -283,8 +282,8 @@ def _plain_code(context: Context, layer: Layer, kernel: StructuredKernel) -> Epi
     if bias is not None:
         view = context.contiguous(bias)
         operands.append(Operand(view.buffer, view.offset))
-    source = plain_epilogue(layer.element, len(kernel.buffers), len(kernel.sizes), has_bias=bias is not None)
-    return EpilogueCode(source, operands, [("out_step", layer.output[-1])])
+    stores = plain_epilogue(layer.element, len(kernel.buffers), len(kernel.sizes), has_bias=bias is not None)
+    return EpilogueCode(stores, operands, [("out_step", layer.output[-1])])
 
 
 def _pointwise(context: Context, layer: Layer) -> None:

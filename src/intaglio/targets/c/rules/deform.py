@@ -15,9 +15,9 @@ from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
 from intaglio.ops.shared.window import Window
 from intaglio.targets.c.kernel_file import kernel
-from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.routine import Parameter, Routine, disagreement, memory_type, reads, row_blocks, writes
+from intaglio.targets.c.rules.call import EpilogueCode
 from intaglio.targets.c.rules.channels import MOST_AXES, channels_last, give_last, result_last
 from intaglio.targets.c.rules.linear import MatrixOperand, Product, gemm_call
 from intaglio.targets.c.rules.table import anchor
@@ -119,10 +119,10 @@ def _multiply(context: Context, node: Node, columns: View, bias: View | None, re
     right = _weights(context, w, group, index, dtype)
     extents = Product(columns.shape[0], outputs, depth)
     multiply = gemm(machine(context), element, "rows", right.layout, extents=extents.sides)
-    source = plain_epilogue(element, len(multiply.buffers), len(multiply.sizes), has_bias=bias is not None)
+    final = plain_epilogue(element, len(multiply.buffers), len(multiply.sizes), has_bias=bias is not None)
     stores = [Operand(result.buffer, outputs * index, True)]
     stores += [] if bias is None else [Operand(bias.buffer, bias.offset + outputs * index)]
-    code = EpilogueCode(source, stores, [("out_step", w.shape[0])])
+    code = EpilogueCode(final, stores, [("out_step", w.shape[0])])
     title = f"DeformConv {extents.m} x {extents.n} x {extents.k} -> {node.output.name}"
     gemm_call(context, multiply, (left, right), extents, code, (node,), title)
 

@@ -125,5 +125,5 @@ def _emit(context: Context, node: Node, epilogue: Epilogue, kernel: StructuredKe
     operands = [Operand(left.buffer, left.offset), *map(Operand, packed), Operand(view.buffer, view.offset)]
     names = " + ".join(["MatMul by experts", *(other.op.name for other in epilogue.nodes)])
     title = f"{names} {rows} x {width} x {depth} -> {node.output.name}"
-    code, flops = epilogue_code(kernel, epilogue), rows * width * depth * 2
+    code, flops = epilogue_code(epilogue), rows * width * depth * 2
     context.emit(structured_call(kernel, operands, sizes, code, (node, *epilogue.nodes), flops, title))

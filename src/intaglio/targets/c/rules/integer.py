@@ -16,8 +16,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
-from intaglio.targets.c.printing.epilogue import EpilogueCode
-from intaglio.targets.c.rules.call import epilogue_code, structured_call
+from intaglio.targets.c.rules.call import EpilogueCode, epilogue_code, structured_call
 from intaglio.targets.c.rules.linear import as_matrix, batch_shape, batches_are_known, copied, folded, levels_of
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.structured.igemm import integer_gemm, integer_pack_kernel
@@ -118,7 +117,7 @@ def matmul_integer(context: Context, node: Node, epilogue: Epilogue) -> None:
     }  # fmt: skip
     zero = zero_view(context, given.a_zero, given.a)
     operands = [Operand(left.buffer, left.offset), Operand(right.buffer), Operand(zero.buffer, zero.offset)]
-    code = epilogue_code(kernel, epilogue) if _fuses(node) else _plain_code(node, epilogue, kernel, n)
+    code = epilogue_code(epilogue) if _fuses(node) else _plain_code(node, epilogue, kernel, n)
     names = " + ".join([node.op.name, *(other.op.name for other in epilogue.nodes)])
     flops = product(batch) * m * n * k * 2
     title = f"{names} {m} x {n} x {k} -> {node.output.name}"
@@ -133,8 +132,8 @@ def _padded(levels: list[tuple[Dim, tuple[Dim, Dim]]]) -> list[tuple[Dim, tuple[
 def _plain_code(node: Node, epilogue: Epilogue, kernel: StructuredKernel, columns: Dim) -> EpilogueCode:
     """An epilogue that only stores."""
     result = epilogue.stores[node.output]
-    source = plain_epilogue("int32", len(kernel.buffers), len(kernel.sizes))
-    return EpilogueCode(source, [Operand(result.buffer, result.offset, True)], [("out_step", columns)])
+    stores = plain_epilogue("int32", len(kernel.buffers), len(kernel.sizes))
+    return EpilogueCode(stores, [Operand(result.buffer, result.offset, True)], [("out_step", columns)])
 
 
 def zero_view(context: Context, zero: Value | None, like: Value) -> View:

@@ -197,5 +197,5 @@ def _call(
     names = " + ".join([inner.name, *(node.op.name for node in nodes[1:])])
     title = f"{names} as {kernel.hint} -> {layer.node.output.name}: {layer.node.output.type}"
     operands = [Operand(layer.data.buffer, layer.data.offset), *others]
-    code = epilogue_code(kernel, layer.epilogue)
+    code = epilogue_code(layer.epilogue)
     context.emit(structured_call(kernel, operands, sizes, code, nodes, flops, title))

@@ -14,8 +14,7 @@ from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.plan import Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, row_major, whole
-from intaglio.targets.c.printing.epilogue import EpilogueCode
-from intaglio.targets.c.rules.call import epilogue_code, structured_call
+from intaglio.targets.c.rules.call import EpilogueCode, epilogue_code, structured_call
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, widened
 from intaglio.targets.c.structured.gemm import THIN, THIN_DEPTH, gemm, resident_rows
@@ -131,7 +130,7 @@ def _emit(
     layouts = cast(Layout, operands[0].layout), operands[1].layout
     kernel = gemm(machine(context), element, *layouts, narrow=narrow, extents=extents.sides)
     if _fuses(node):
-        code = epilogue_code(kernel, epilogue)
+        code = epilogue_code(epilogue)
     else:
         code = _plain_code(context, node, epilogue, kernel, element, extents)
     names = " + ".join([node.op.name, *(x.op.name for x in epilogue.nodes)])
@@ -188,8 +187,8 @@ def _plain_code(
     target = epilogue.stores[node.output].buffer
     if computed(node.output.dtype) != node.output.dtype:
         target = context.temporary(computed(node.output.dtype), target.size)
-    source = plain_epilogue(element, len(kernel.buffers), len(kernel.sizes))
-    return EpilogueCode(source, [Operand(target, 0, True)], [("out_step", extents.n)])
+    stores = plain_epilogue(element, len(kernel.buffers), len(kernel.sizes))
+    return EpilogueCode(stores, [Operand(target, 0, True)], [("out_step", extents.n)])
 
 
 def gemm_call(

@@ -10,7 +10,8 @@ from intaglio.ir.graph import Node, Value
 from intaglio.ir.op import Array
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
-from intaglio.kernels.plan import Call, Kernel, Operand, Size
+from intaglio.kernels.kernel import Kernel
+from intaglio.kernels.plan import Call, Operand, Size
 from intaglio.kernels.view import View, row_major, whole
 from intaglio.ops.shared.indices import known_integers, resolve_axis
 from intaglio.targets.c.kernel_file import kernel
@@ -62,7 +63,7 @@ def _concat_many(context: Context, node: Node, axis: int) -> None:
     title = f"Concat -> {node.output.name}: {node.output.type}"
     context.emit(
         Call(
-            Kernel("concat_many", kernel("concat_many", HAS_TABLE=has_table).text),
+            Kernel("concat_many", kernel("concat_many", HAS_TABLE=has_table).kernel),
             operands,
             sizes,
             len(inputs),

@@ -80,7 +80,7 @@ def block_matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
     product = make(context, node, left, [Operand(steps), Operand(shifts)])
     names = " + ".join([f"MatMul of {op.bits} bits", *(other.op.name for other in epilogue.nodes)])
     title = f"{names} {left.shape[0]} x {op.N} x {op.K} -> {node.output.name}"
-    code = epilogue_code(product.kernel, epilogue)
+    code = epilogue_code(epilogue)
     nodes, flops = (node, *epilogue.nodes), left.shape[0] * (2 * op.N * op.K)
     context.emit(structured_call(product.kernel, product.operands, product.sizes, code, nodes, flops, title))
 

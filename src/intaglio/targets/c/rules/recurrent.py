@@ -20,11 +20,10 @@ from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import Buffer, View, whole
 from intaglio.targets.c.kernel_file import Instance
-from intaglio.targets.c.printing.epilogue import EpilogueCode
 from intaglio.targets.c.routine import Parameter, Routine
 from intaglio.targets.c.routine import reads as read
 from intaglio.targets.c.routine import writes as written
-from intaglio.targets.c.rules.call import epilogue_code
+from intaglio.targets.c.rules.call import EpilogueCode, epilogue_code
 from intaglio.targets.c.rules.linear import MatrixOperand, Product, folded, gemm_call, single_matrix
 from intaglio.targets.c.rules.table import anchor
 from intaglio.targets.c.rules.widen import computed, converted, packed_blocks, widened
@@ -284,13 +283,13 @@ def _biased(kernel: StructuredKernel, view: View, bias: Buffer | None) -> Epilog
     result, added = Value("projected", TensorType(FLOAT32, view.shape)), Value("bias", TensorType(FLOAT32, (columns,)))
     row = None if bias is None else whole(bias, (columns,)).broadcast(view.shape)
     epilogue = Epilogue(result, stores={result: view})
-    return epilogue_code(kernel, epilogue, bias=None if bias is None else added, bias_view=row)
+    return epilogue_code(epilogue, bias=None if bias is None else added, bias_view=row)
 
 
 def _plain(kernel: StructuredKernel, element: Element, view: View) -> EpilogueCode:
     """The epilogue that only stores, for elements whose sums others cannot take."""
-    source = plain_epilogue(element, len(kernel.buffers), len(kernel.sizes))
-    return EpilogueCode(source, [Operand(view.buffer, 0, True)], [("out_step", view.shape[1])])
+    stores = plain_epilogue(element, len(kernel.buffers), len(kernel.sizes))
+    return EpilogueCode(stores, [Operand(view.buffer, 0, True)], [("out_step", view.shape[1])])
 
 
 def _activations(layer: _Layer) -> list[Any]:

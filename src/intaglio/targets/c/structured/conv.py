@@ -114,9 +114,7 @@ def _kernel(hint: str, target: VectorTarget, tile: Tile, layout: Layout, instanc
 
     return StructuredKernel(
         hint=hint,
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: _spatial_tasks(size) * pieces(_panels(tile, size), size["panel_block"]),
         cost=partial(_cost, target, tile),
         scratch=scratch,

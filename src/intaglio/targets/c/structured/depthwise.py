@@ -26,9 +26,7 @@ def depthwise_rows(target: VectorTarget, taps: int, stride: int, channels: Dim |
     instance = kernel("depthwise", TAPS=taps, STRIDE=stride, PIXELS=pixels, FILL=fill(target, channels))
     return StructuredKernel(
         hint="depthwise",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: size["images"] * size["OD"] * pieces(size["OH"], size["row_block"]),
         cost=lambda size: (
             1
@@ -62,9 +60,7 @@ def depthwise_transpose(target: VectorTarget, channels: Dim | None = None) -> St
     instance = kernel("depthwise_transpose", FILL=fill(target, channels))
     return StructuredKernel(
         hint="depthwise_transpose",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: size["images"] * size["OD"] * pieces(size["OH"], size["row_block"]),
         cost=lambda size: 1 + floordiv(size["row_block"] * size["OW"] * size["C"] * 4, target.vector_bytes),
         scratch=lambda size: (

@@ -30,9 +30,7 @@ def _experts(target: VectorTarget, instance: Instance, hint: str, rows: int, col
 
     return StructuredKernel(
         hint=hint,
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: size["experts"] * pieces(pieces(size["N"], columns), size["panel_block"]),
         cost=cost,
         scratch=lambda size: rows * (columns + size["K"]) * 4,

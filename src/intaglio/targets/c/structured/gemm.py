@@ -68,9 +68,7 @@ def gemm(
     packed = 0 if b == "packed" else 1
     return StructuredKernel(
         hint="gemm",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=partial(matrix_tasks, tile.columns),
         cost=partial(_cost, target, tile),
         scratch=lambda size: (size["row_block"] + size["K"] * packed) * (tile.columns * tile.bytes),
@@ -118,9 +116,7 @@ def _gemm_columns(target: VectorTarget, tile: Tile, b: Right) -> StructuredKerne
 
     return StructuredKernel(
         hint="gemm_columns",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=partial(matrix_tasks, tile.columns),
         cost=partial(_cost, target, tile),
         scratch=scratch,

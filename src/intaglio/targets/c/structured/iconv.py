@@ -32,9 +32,7 @@ def integer_conv(
     speed = target.vector_bytes * (4 if tile.quads else 2)
     return StructuredKernel(
         hint="integer_conv",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: size["groups"] * pieces(_pixels(size), size["row_block"]),
         cost=lambda size: (
             1
@@ -110,9 +108,7 @@ def integer_depthwise(target: IntegerTarget, left: Byte = "uint8", *, quads: boo
 
     return StructuredKernel(
         hint="integer_depthwise",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: size["images"] * size["OD"] * size["OH"],
         cost=lambda size: (
             1 + floordiv(size["OW"] * size["C"] * (groups(size) * (size["KW"] + 2 * size["stride_w"]) + 4), 2 * lanes)
@@ -141,9 +137,7 @@ def _window_kernel(target: IntegerTarget, element: Byte, hint: str, *, is_maximu
     lanes = target.vector_bytes // 4
     return StructuredKernel(
         hint=hint,
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: size["images"] * size["OD"] * size["OH"],
         cost=lambda size: 1 + floordiv(size["OW"] * size["C"] * size["KD"] * size["KH"] * size["KW"], 2 * lanes),
     )

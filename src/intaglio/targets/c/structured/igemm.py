@@ -34,9 +34,7 @@ def integer_gemm(
     speed = target.vector_bytes * (4 if tile.quads else 2)
     return StructuredKernel(
         hint="integer_gemm",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=partial(matrix_tasks, tile.columns),
         cost=lambda size: 1 + floordiv(size["row_block"] * size["panel_block"] * size["K"] * tile.columns, speed),
         scratch=partial(_scratch, tile),
@@ -81,9 +79,7 @@ def integer_pack_kernel(target: IntegerTarget, left: Byte, right: Byte, *, colum
     )
     return StructuredKernel(
         hint="integer_pack",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: size["outer"] * size["inner"] * pieces(size["N"], tile.columns),
         cost=lambda size: 1 + size["K"] * tile.columns,
     )

@@ -25,9 +25,7 @@ def nibble_gemm(target: VectorTarget, *, has_zero: bool, bits: int = 4) -> Struc
     instance = kernel("nibble_gemm", HAS_ZERO=has_zero, BITS=bits, ROWS=rows, VECTORS=NIBBLE_VECTORS)
     return StructuredKernel(
         hint="nibble_gemm",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: pieces(size["N"], columns),
         cost=lambda size: 1 + floordiv((size["M"] + 2) * size["K"] * columns, target.vector_bytes),
         scratch=lambda size: rows * columns * 4,
@@ -63,9 +61,7 @@ def block_byte_gemm(target: IntegerTarget, *, has_zero: bool, bits: int, block: 
                       VECTORS=NIBBLE_VECTORS)  # fmt: skip
     return StructuredKernel(
         hint="block_byte_gemm",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: pieces(size["N"], columns),
         cost=lambda size: 1 + floordiv((size["M"] + 2) * size["K"] * columns, target.vector_bytes * (2 + form)),
         scratch=lambda size: rows * columns * 4,

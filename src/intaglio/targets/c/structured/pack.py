@@ -42,9 +42,7 @@ def pack_kernel(target: VectorTarget, element: Element = "float32", b: Unpacked 
     instance = kernel("pack", parameters, B_IN_COLUMNS=b == "columns")
     return StructuredKernel(
         hint="pack",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: size["batch"] * pieces(size["N"], tile.columns),
         cost=lambda size: 1 + floordiv(size["K"] * tile.columns, 4),
     )

@@ -31,9 +31,7 @@ def max_pool_gradient(target: VectorTarget, element: Element = "float32") -> Str
     instance = kernel("max_pool_gradient", ELEMENT=tile.parameters["ELEMENT"], LANES=tile.lanes)
     return StructuredKernel(
         hint="max_pool_gradient",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: size["images"] * pieces(size["H"], size["row_block"]),
         cost=partial(_gradient_cost, target),
         defaults=_gradient_rows,

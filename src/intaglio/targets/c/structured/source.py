@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from intaglio.ir.dim import Dim
-from intaglio.targets.c.kernel_file import Value, kernel
+from intaglio.kernels.kernel import FileKernel
+from intaglio.targets.c.kernel_file import Instance, Value, kernel
 
 Element = Literal["float32", "float64", "int32", "uint32", "int64", "uint64"]
 
@@ -75,7 +76,7 @@ class Work:
 
 @dataclass(frozen=True)
 class StructuredKernel:
-    """C source of one kernel, and how to call it.
+    """A kernel's file, and how to call it.
 
     `buffers` and `sizes` name the entries of the kernel's two arguments in order; an epilogue finds its own behind
     them, from `buffer[len(buffers)]` and `size[len(sizes)]` on. `defaults` works out, of the other sizes by name, those
@@ -84,15 +85,23 @@ class StructuredKernel:
     """
 
     hint: str
-    source: str
-    buffers: tuple[str, ...]
-    sizes: tuple[str, ...]
+    instance: Instance
     tasks: Formula
     cost: Formula
     scratch: Formula = _nothing
     defaults: Callable[[Sizes], dict[str, Dim]] = _no_defaults
     tile: str = ""
     """What is computed in registers at a time, for people."""
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """The kernel's own buffers."""
+        return self.instance.buffers
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The kernel's own sizes."""
+        return self.instance.sizes
 
     def work(self, given: Sizes) -> Work:
         """All sizes of a call, and how its work is cut, for the sizes that have no default."""
@@ -102,7 +111,7 @@ class StructuredKernel:
 
     def named(self, name: str, epilogue: str) -> str:
         """The whole source of the kernel as the function `name`; its static functions share that prefix."""
-        text = f"{epilogue}\n{self.source}" if epilogue else self.source
+        text = f"{epilogue}\n{self.instance.text}" if epilogue else self.instance.text
         return text.replace("ig_epilogue", f"{name}_epilogue").replace("IG_FUNCTION", name)
 
 
@@ -195,7 +204,7 @@ def result_name(element: Element) -> str:
     return _RESULT[element]
 
 
-def plain_epilogue(element: Element, buffers: int, sizes: int, *, has_bias: bool = False) -> str:
+def plain_epilogue(element: Element, buffers: int, sizes: int, *, has_bias: bool = False) -> FileKernel:
     """The epilogue that only stores: to buffer[buffers], whose rows are size[sizes] elements apart.
 
     With `has_bias`, the next buffer holds one value for each column, which is added first.
@@ -207,4 +216,4 @@ def plain_epilogue(element: Element, buffers: int, sizes: int, *, has_bias: bool
         OUT=buffers,
         STEP=sizes,
         HAS_BIAS=has_bias,
-    ).text
+    ).kernel

@@ -32,9 +32,7 @@ def conv_weight_gradient(target: VectorTarget, element: Element = "float32") -> 
     instance = kernel("conv_weight_gradient", parameters)
     return StructuredKernel(
         hint="conv_weight_gradient",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: (
             size["groups"]
             * pieces(_inputs(size), size["channel_block"])
@@ -102,9 +100,7 @@ def depthwise_weight_gradient(target: VectorTarget, channels: Dim | None = None)
     lanes = target.vector_bytes // 4
     return StructuredKernel(
         hint="depthwise_weight_gradient",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: pieces(pieces(size["C"], lanes), size["vector_block"]),
         cost=lambda size: (
             1 + floordiv(size["vector_block"] * size["images"] * size["OD"] * size["OH"] * size["OW"] * _taps(size), 4)

@@ -36,9 +36,7 @@ def window_kernel(
     )
     return StructuredKernel(
         hint=hint,
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: size["images"] * size["OD"] * pieces(size["OH"], size["row_block"]),
         cost=partial(_cost, target, is_grouped),
         defaults=row_block,

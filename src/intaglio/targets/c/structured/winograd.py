@@ -60,9 +60,7 @@ def winograd(target: VectorTarget, output: Output = 4, *, has_given: bool = Fals
     instance = kernel("winograd", parameters, OUTPUT=output, LIMIT=f"{LARGE * LARGE!r}f", HAS_GIVEN=has_given)
     return StructuredKernel(
         hint=f"winograd{output}",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: (
             pieces(_tiles(output, size), size["tile_block"])
             * pieces(pieces(size["OC"], tile.columns), size["panel_block"])
@@ -90,9 +88,7 @@ def winograd_pack(target: VectorTarget, output: Output = 4) -> StructuredKernel:
     instance = kernel("winograd_pack", parameters, OUTPUT=output, LARGEST=f"{LARGEST_WEIGHT!r}f")
     return StructuredKernel(
         hint=f"winograd{output}_pack",
-        source=instance.text,
-        buffers=instance.buffers,
-        sizes=instance.sizes,
+        instance=instance,
         tasks=lambda size: pieces(size["OC"], tile.columns),
         cost=lambda size: 1 + size["C"] * (output + 2) ** 2 * tile.vectors,
     )
