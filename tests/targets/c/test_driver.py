@@ -40,7 +40,7 @@ from intaglio.kernels.plan import Call, Segment, walk
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.lines import comment
-from intaglio.targets.c.size_text import HELPERS, cost_text, dim_text
+from intaglio.targets.c.size_text import Words, cost_text, dim_text, helper_text
 from intaglio.targets.c.target import host_target
 
 HOSTILE = [
@@ -167,7 +167,7 @@ def test_the_c_of_a_dimension_computes_it(tmp_path: Path) -> None:
     rough = 1 + floordiv(symbol("n") * symbol("m") * 7 + minimum(symbol("n"), 30), 10) * THREADS
     lines.append(f"    *cost = {cost_text(rough, names)};")
     source = "\n".join([
-        '#include "ig.h"', "#pragma GCC visibility push(default)", HELPERS.replace("IG_FUNCTION", "test"),
+        '#include "ig.h"', "#pragma GCC visibility push(default)", *helper_text(Words(prefix="test_")),
         "struct call { int64_t threads; };",
         "void test(int64_t n, int64_t m, const struct call *call, int64_t *out, int64_t *cost);",
         "void test(int64_t n, int64_t m, const struct call *call, int64_t *out, int64_t *cost)", "{",

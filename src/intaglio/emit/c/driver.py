@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from intaglio.emit.c.interface import Interface, Port
@@ -29,15 +28,15 @@ from intaglio.kernels.plan import (
     FindSizes,
     Grow,
     Operand,
-    Segment,
     operands_of,
     walk,
 )
 from intaglio.kernels.segment_sizes import given_dims
 from intaglio.kernels.view import Buffer
+from intaglio.record import Record
 from intaglio.targets.c.driver import Driver, heading
 from intaglio.targets.c.lines import comment, indented
-from intaglio.targets.c.size_text import HELPERS, checked, cost_text, dim_text, size_text
+from intaglio.targets.c.size_text import FIND_OVERFLOW, Variables, Words, cost_text, dim_text, size_text
 
 NO_ROOM, NO_MEMORY = 6, 7
 """What the entry function returns where an output is larger than the caller's memory for it, or the heap is full."""
@@ -55,22 +54,25 @@ STATUSES = {
 """What statuses are called, and mean."""
 
 
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+HEAP_GROW = "heap_grow"
+"""The function that makes a piece of the heap larger."""
 
 
-_SIZE = re.compile(r"^ *const int64_t (calc\d+) = [^;]*;\n", re.MULTILINE)
+class _Argument(Record):
+    """An argument of a kernel that is called by its own parameters, and the size in its text."""
 
-
-def _without_unused_sizes(text: str) -> str:
-    """The text without sizes that only a call in another form would use; those that others are made of come first."""
-    for found in reversed(list(_SIZE.finditer(text))):
-        if len(re.findall(rf"\b{found[1]}\b", text)) == 1:
-            text = text[: found.start()] + text[found.end() :]
-    return text
+    type: str
+    text: str
+    dim: Dim
 
 
 class ModelDriver(Driver):
-    """Prints the entry function. All that the runtime is asked for elsewhere is in the function or beside it."""
+    """Prints the entry function. All that the runtime is asked for elsewhere is in the function or beside it.
+
+    It notes the parameters, constants and functions that its statements use: of the others it says so.
+    """
+
+    words = Words("size_", "INT64_MAX", "memcpy", "size_t")
 
     def __init__(
         self,
@@ -83,6 +85,8 @@ class ModelDriver(Driver):
     ) -> None:
         self.threads = str(options.threads)
         self.lowered, self.interface, self.options = lowered, interface, options
+        self.used = set[str]()
+        """Names of parameters, constants and functions that statements use."""
         super().__init__(lowered.segment, {})
         self.constants, self.weights, self.texts = constants, weights, kernels
         self.memory_plan = lowered.memory
@@ -104,20 +108,13 @@ class ModelDriver(Driver):
             buffer: self.interface.names.give(buffer.name, "temporary") for buffer in used if buffer.kind == "arena"
         }
 
-    def text(self) -> str:
-        """The function, without what only says that something is not used where it is."""
-        text = _without_unused_sizes(super().text())
-        code = _COMMENT.sub("", text)  # which may hold any names of the model
-        names = [*self.interface.sizes.values(), *self._parameters(), "memory"]
-        names += [each.name for each in self.constants.values()]
-        for name in names:
-            if len(re.findall(rf"\b{name}\b", code)) > 2:
-                text = text.replace(f"    (void){name};\n", "", 1)
-        for status, (name, _) in STATUSES.items():
-            text = text.replace(f"return {status};", f"return {self.interface.macro}_{name};")
-        if text.count("overflow") == 2:
-            text = text.replace("    int64_t overflow = 0;\n    (void)overflow;\n", "")
-        return text
+    def status(self, status: int) -> str:
+        """The macro of a status, or the number of one that is an action's own."""
+        return f"{self.interface.macro}_{STATUSES[status][0]}" if status in STATUSES else str(status)
+
+    def _use(self, name: str) -> str:
+        self.used.add(name)
+        return name
 
     def _parameters(self) -> list[str]:
         """The names of all parameters that are inputs and outputs."""
@@ -139,41 +136,43 @@ class ModelDriver(Driver):
 
     def _beginning(self) -> Iterator[str]:
         interface = self.interface
-        yield from (f"(void){name};" for name in self._parameters())
+        defaults = {port.name for port in interface.inputs if port.default is not None}
+        yield from (f"(void){name};" for name in self._parameters() if name not in self.used | defaults)
         for port in interface.inputs:
             if port.default is not None:
                 yield from (f"if (!{port.name})", f"    {port.name} = {interface.prefix}_default_{port.name};")
-        for name in interface.sizes.values():
-            yield f"(void){name};"
         if interface.takes_arena:
             yield "unsigned char *const memory = arena;"
-            yield "(void)memory;"
+            if "memory" not in self.used:
+                yield "(void)memory;"
         if self.weights in ("bin", "object"):
             source = "weights" if interface.takes_weights else f"{interface.prefix}_weights"
             for each in self.constants.values():
                 place = f"((const unsigned char *){source} + {each.offset})"
                 yield f"const {each.type} *const {each.name} = (const void *){place}; /* {comment(each.title)} */"
-                yield f"(void){each.name};"
-        yield "int64_t overflow = 0;"
-        yield "(void)overflow;"
+                if each.name not in self.used:
+                    yield f"(void){each.name};"
+        if self.out.has_checks or not self.names.functions.isdisjoint(FIND_OVERFLOW):
+            yield from ("int64_t overflow = 0;", "(void)overflow;")
 
     def given_size(self, index: int) -> str:
         """A parameter."""
         return self.names[self.given_names[index]]
 
-    def checks(self) -> list[str]:
-        """What sizes must be, and the pointers to everything in memory."""
-        return [*self._size_checks(), *self._pointers(), *self._heap()]
+    def checks(self) -> None:
+        """Add what sizes must be, and the pointers to everything in memory."""
+        self._size_checks()
+        self.out.add(*self._pointers(), *self._heap())
 
-    def _size_checks(self) -> Iterator[str]:
-        yield from self._limits(str(OVERFLOW))
+    def _size_checks(self) -> None:
+        self.out.add(*self._limits(self.status(OVERFLOW)))
         known = set(self.interface.sizes)
         for left, right in self.lowered.plan.assumptions:
             if symbols(left) | symbols(right) <= known:
-                yield from self._action(Check([(left, right)], ASSUMPTION))
+                self.compare(Check([(left, right)], ASSUMPTION))
         for each in self.lowered.plan.requirements:
             if each.symbols <= known:
-                yield from self._action(Check(each.pairs, REQUIREMENT))
+                self.compare(Check(each.pairs, REQUIREMENT))
 
     def _limits(self, status: str) -> Iterator[str]:
         """A return where a size is so large that some other could not be computed."""
@@ -219,85 +218,88 @@ class ModelDriver(Driver):
         return f"({self._arena()} + {dim_text(offset, self.names)})"
 
     def _arena(self) -> str:
-        return "memory" if self.interface.takes_arena else f"{self.interface.prefix}_arena"
+        return self._use("memory") if self.interface.takes_arena else f"{self.interface.prefix}_arena"
 
     def _heap(self) -> Iterator[str]:
         if self.memory_plan.heap:
             macro = f"{self.interface.macro}_HEAP_BYTES"
             yield f"heap_piece *const heap = heap_begin({self._place(self.memory_plan.total)}, {macro});"
 
-    def tail(self) -> list[str]:
-        """Copies of outputs that the model gives twice."""
-        lines: list[str] = []
+    def tail(self) -> None:
+        """Copy outputs that the model gives twice."""
         for source, target in self.interface.copies:
-            lines += self._copy(source, target)
-        return lines
+            self._copy(source, target)
 
-    def _copy(self, source: Port, target: Port) -> list[str]:
+    def _copy(self, source: Port, target: Port) -> None:
+        self.used |= {source.name, target.name}
         bytes = dim_text(product(source.shape) * source.value.dtype.itemsize, self.names)
-        lines = [f"memcpy({target.name}, {source.name}, (size_t){bytes});"]
         if source.is_late:
-            room = f"if ({target.name}_room < {dim_text(source.count, self.names)})"
-            lines = [room, f"    return {NO_ROOM};", *lines]
-            lines.append(
-                f"memcpy({target.name}_shape, {source.name}_shape, sizeof *{source.name}_shape * {len(source.shape)});"
-            )
-        return lines
+            self.used |= {f"{target.name}_room", f"{target.name}_shape", f"{source.name}_shape"}
+            self.out.refuse(f"{target.name}_room < {dim_text(source.count, self.names)}", self.status(NO_ROOM))
+        self.out.add(f"memcpy({target.name}, {source.name}, (size_t){bytes});")
+        if source.is_late:
+            size = f"sizeof *{source.name}_shape * {len(source.shape)}"
+            self.out.add(f"memcpy({target.name}_shape, {source.name}_shape, {size});")
 
     def buffer(self, buffer: Buffer) -> str:
         """Where a buffer lies: a parameter, a constant, or a variable of the function."""
         if buffer.kind == "arena":
             return self.locals[buffer]
         if buffer.kind == "constant":
-            return self.constants[buffer.index].name
+            return self._use(self.constants[buffer.index].name)
         if buffer.kind == "input":
-            return self.inputs[self.segment.inputs[buffer.index]].name
+            return self._use(self.inputs[self.segment.inputs[buffer.index]].name)
         if buffer.kind == "output" and not buffer.is_late:
-            return self.outputs[self.segment.outputs[buffer.index]].name
+            return self._use(self.outputs[self.segment.outputs[buffer.index]].name)
         return super().buffer(buffer)
 
-    def call(self, call: Call) -> list[str]:
+    def call(self, call: Call) -> None:
         """A kernel of the neutral language is called by its own parameters, any other by arrays of them."""
         if self.texts.is_direct(call):
-            return [*heading(call), *self._direct(call)]
-        return super().call(call)
+            self.out.add(*heading(call))
+            self._direct(call)
+        else:
+            super().call(call)
 
-    def _direct(self, call: Call) -> list[str]:
-        kernel, elements = call.kernel.loops, self.texts.elements(call.kernel)
-        arguments = [self._typed(*pair) for pair in zip(call.operands, elements, strict=True)]
+    def _direct(self, call: Call) -> None:
+        kernel, elements, out = call.kernel.loops, self.texts.elements(call.kernel), self.out
         sizes = dict(call.sizes)
-        arguments += [dim_text(sizes[name], self.names) for name in self.texts.open_sizes(call.kernel)]
-        lines = self._checked_call(call, arguments, elements)
         if kernel is not None and kernel.checks:
-            reduced = dim_text(product(sizes[loop.name] for loop in kernel.reduced), self.names)
-            kept = dim_text(product(sizes[loop.name] for loop in kernel.kept), self.names)
-            lines = [f"if ({reduced} == 0 && {kept} > 0)", f"    return {self.refused(call)};", *lines]
-        return lines
+            reduced = out.dim(product(sizes[loop.name] for loop in kernel.reduced))
+            kept = out.dim(product(sizes[loop.name] for loop in kernel.kept))
+            out.refuse(f"{reduced} == 0 && {kept} > 0", self.refused(call))
+            out.check()
+        arguments = [
+            _Argument(f"{self._kind(operand)}{element} *const", self._typed(operand, element), _offset(operand))
+            for operand, element in zip(call.operands, elements, strict=True)
+        ]
+        more = [sizes[name] for name in self.texts.open_sizes(call.kernel)]
+        arguments += [_Argument("const int64_t", out.dim(size), size) for size in more]
+        self._checked_call(self.texts.name(call), arguments)
 
-    def _checked_call(self, call: Call, arguments: list[str], elements: list[str]) -> list[str]:
-        """A call that is not made where one of its arguments cannot be worked out."""
-        name, before = self.texts.name(call), list[str]()
-        for place, argument in enumerate(arguments):
-            if "&overflow" in argument:
-                is_pointer = place < len(elements)
-                pointer = f"{self._kind(call.operands[place])}{elements[place]} *const" if is_pointer else ""
-                type = pointer or "const int64_t"
-                before.append(f"{type} argument{place} = {argument};")
-                arguments[place] = f"argument{place}"
-        run = f"{name}({', '.join(arguments)});"
-        return ["{", *indented([*checked(before), run]), "}"] if before else [run]
+    def _checked_call(self, name: str, arguments: Sequence[_Argument]) -> None:
+        """A call that is not made where one of its arguments cannot be worked out: such are variables first."""
+        is_unsure = [self.names.can_overflow(each.dim) for each in arguments]
+        texts = [f"argument{place}" if is_unsure[place] else each.text for place, each in enumerate(arguments)]
+        run = f"{name}({', '.join(texts)});"
+        if not any(is_unsure):
+            self.out.add(run)
+            return
+        with self.out.block():
+            for place, each in enumerate(arguments):
+                if is_unsure[place]:
+                    self.out.add(f"{each.type} argument{place} = {each.text};")
+            self.out.check()
+            self.out.add(run)
 
     def _typed(self, operand: Operand, element: str) -> str:
         """A pointer to elements of a type."""
-        home = operand.buffer.home
-        text, offset = self.buffer(home), operand.offset + operand.buffer.home_offset
-        own = self._element_of(home)
-        if own == "":
-            return text if offset == 0 else f"({element} *){text} + {dim_text(offset, self.names)}"
-        if own == element:
-            return text if offset == 0 else f"{text} + {dim_text(offset, self.names)}"
-        cast = f"({self._kind(operand)}{element} *){text}"
-        return cast if offset == 0 else f"{cast} + {dim_text(offset, self.names)}"
+        home, offset = operand.buffer.home, _offset(operand)
+        text, own = self.buffer(home), self._element_of(home)
+        if own != element and (own or offset != 0):
+            kind = self._kind(operand) if own else ""
+            text = f"({kind}{element} *){text}"
+        return text if offset == 0 else f"{text} + {self.out.dim(offset)}"
 
     def _kind(self, operand: Operand) -> str:
         """What stands before the type of an operand's elements."""
@@ -316,35 +318,37 @@ class ModelDriver(Driver):
             return f"({text})"
         return f"(void *){text}" if operand.buffer.home.kind in ("constant", "input") else text
 
-    def run(self, call: Call) -> list[str]:
+    def run(self, call: Call) -> None:
         """The kernel itself, or our small function that shares its tasks out."""
-        name, lines, place = self.texts.name(call), list[str](), self._scratch_place(call)
+        name, place = self.texts.name(call), self._scratch_place(call)
         if place is None:
-            lines += [f"void *const scratch_memory = heap_allocate(heap, scratch * {self.threads});"]
-            lines += ["if (!scratch_memory)", f"    return {NO_MEMORY};"]
-            place = "scratch_memory"
+            self.out.add(f"void *const scratch_memory = heap_allocate(heap, scratch * {self.threads});")
+            self.out.refuse("!scratch_memory", self.status(NO_MEMORY))
         is_known = isinstance(call.tasks, int)
         tasks = size_text(call.tasks, self.names) if is_known else "tasks"
+        arguments = "buffer, (const int64_t *)&size"
         if self.options.threads > 1:
-            runs = f"{RUN_TASKS}({name}, buffer, (const int64_t *)&size, {tasks}, cost, {place}, scratch);"
+            share = self._use(RUN_TASKS)
+            runs = f"{share}({name}, {arguments}, {tasks}, cost, {place or 'scratch_memory'}, scratch);"
         else:
-            runs = f"{name}(buffer, (const int64_t *)&size, 0, {tasks}, {place});"
-        lines += [runs] if is_known else ["if (tasks > 0)", f"    {runs}"]
-        return [*lines, "heap_release(scratch_memory);"] if place == "scratch_memory" else lines
+            runs = f"{name}({arguments}, 0, {tasks}, {place or 'scratch_memory'});"
+        self.out.add(*([runs] if is_known else ["if (tasks > 0)", f"    {runs}"]))
+        if place is None:
+            self.out.add("heap_release(scratch_memory);")
 
     def numbers(self, operand: Operand) -> str:
         """A pointer to int64 numbers, of the type that the memory has."""
         return self._typed(operand, "int64_t")
 
-    def amounts(self, call: Call) -> list[str]:
+    def amounts(self, call: Call) -> None:
         """Only those that are no numbers, or that threads are told."""
         is_shared = self.options.threads > 1
-        values = [("tasks", size_text(call.tasks, self.names), not isinstance(call.tasks, int))]
-        values.append(("cost", cost_text(call.cost, self.names), is_shared))
-        values.append(
-            ("scratch", size_text(call.scratch, self.names), is_shared or is_late_scratch(self.segment, call))
-        )
-        return [f"const int64_t {name} = {text};" for name, text, is_used in values if is_used]
+        if not isinstance(call.tasks, int):
+            self.out.add(f"const int64_t tasks = {self.out.size(call.tasks)};")
+        if is_shared:
+            self.out.add(f"const int64_t cost = {cost_text(call.cost, self.names)};")
+        if is_shared or is_late_scratch(self.segment, call):
+            self.out.add(f"const int64_t scratch = {self.out.size(call.scratch)};")
 
     def _scratch_place(self, call: Call) -> str | None:
         if is_late_scratch(self.segment, call):
@@ -352,9 +356,8 @@ class ModelDriver(Driver):
         offset = self.memory_plan.scratch.get(id(call))
         return "0" if offset is None else self._place(offset)
 
-    def mark(self, action: Action) -> list[str]:
+    def mark(self, action: Action) -> None:
         """Nothing: nobody takes times in a program of its own."""
-        return []
 
     def release(self, text: str) -> str:
         """Give a piece of the heap back."""
@@ -366,23 +369,23 @@ class ModelDriver(Driver):
 
     def more_memory(self, text: str, needed: str) -> str:
         """A larger piece of the heap."""
-        return f"heap_grow(heap, {text}, used, {needed})"
+        return f"{self._use(HEAP_GROW)}(heap, {text}, used, {needed})"
 
     def result_memory(self, buffer: Buffer, rank: int) -> str:
         """The caller's memory."""
         port = self.outputs[self.segment.outputs[buffer.index]]
         numbers = parts(port.value.dtype)
+        self.used |= {port.name, f"{port.name}_room", f"{port.name}_shape"}
         room = f"{port.name}_room" if numbers == 1 else f"{port.name}_room / {numbers}"
         return f"output_memory({port.name}, {room}, {port.name}_shape, {rank}, shape)"
 
-    def begin_round(self, counter: str) -> list[str]:
+    def begin_round(self, counter: str) -> None:
         """Nothing: nobody stops a run."""
-        return []
 
     def refused(self, action: Action) -> str:
         """Statuses of their own for memory, and one for each action that checks what it is given."""
         if isinstance(action, (Allocate, Grow)):
-            return str(NO_ROOM if action.buffer.kind == "output" else NO_MEMORY)
+            return self.status(NO_ROOM if action.buffer.kind == "output" else NO_MEMORY)
         return super().refused(action)
 
     def faults(self) -> list[tuple[int, str]]:
@@ -398,11 +401,17 @@ class ModelDriver(Driver):
 
     def size_lines(self, size: Dim, name: str) -> list[str]:
         """Statements that compute a size of sizes that the caller gives; below 0 where they are refused."""
-        alone = Driver(Segment(), {})
-        alone.names.update(self.interface.sizes)
-        text = dim_text(size, alone.names)
+        alone = Variables((), (), self.threads, self.words)
+        alone.update(self.interface.sizes)
+        text = dim_text(size, alone)
         refused = list(self._limits("-1"))
-        return [*refused, *alone.names.declarations(), f"const int64_t {name} = {text};"]
+        self.names.functions |= alone.functions
+        return [*refused, *alone.declarations(), f"const int64_t {name} = {text};"]
+
+
+def _offset(operand: Operand) -> Dim:
+    """How many elements behind the start of its memory an operand lies."""
+    return operand.offset + operand.buffer.home_offset
 
 
 def _gathered(terms: Magnitude) -> Magnitude:
@@ -423,19 +432,3 @@ def _can_fault(action: Action) -> bool:
     if isinstance(action, FindSizes):
         return action.least is not None or action.limit is not None
     return isinstance(action, Check) and action.status == FAULT
-
-
-def used_helpers(text: str) -> list[str]:
-    """The functions of sizes that a text calls."""
-    found: list[str] = []
-    for part in re.split(r"(?<=\n}\n)", HELPERS):
-        name = re.search(r"IG_FUNCTION_(\w+)\(", part)
-        if name and f"IG_FUNCTION_{name[1]}(" in text:
-            found.append(part)
-    return found
-
-
-def plain_sizes(text: str) -> str:
-    """The text of a driver with names of C's own."""
-    text = text.replace("IG_FUNCTION_", "size_").replace("__INT64_MAX__", "INT64_MAX")
-    return text.replace("__builtin_memcpy", "memcpy").replace("(unsigned long)", "(size_t)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from intaglio.emit.c.driver import STATUSES, ModelDriver, plain_sizes, used_helpers
+from intaglio.emit.c.driver import HEAP_GROW, STATUSES, ModelDriver
 from intaglio.emit.c.flash import avr_prelude
 from intaglio.emit.c.interface import Interface
 from intaglio.emit.c.kernels import KernelTexts
@@ -13,6 +13,7 @@ from intaglio.emit.c.options import COptions
 from intaglio.emit.c.tasks import RUN_TASKS, shared_tasks
 from intaglio.emit.c.weights import Constant, CWeights, comment_text, definition
 from intaglio.ir.dim import symbols
+from intaglio.targets.c.size_text import helper_text
 from intaglio.targets.plain.function import wrapped
 
 HEAP = """\
@@ -176,16 +177,16 @@ def source(
     run = driver.text()
     size = _arena_bytes(driver, lowered, interface)
     parts = [_start(lowered, interface, options, texts, weights)]
-    parts += [plain_sizes(text) for text in used_helpers(run + size)]
+    parts += helper_text(driver.words, driver.names.functions)
     parts += texts.texts()
     if lowered.memory.heap:
-        parts += [HEAP, *([GROW] if "heap_grow(" in run else [])]
+        parts += [HEAP, *([GROW] if HEAP_GROW in driver.used else [])]
     if any(port.is_late for port in interface.outputs):
         parts.append(OUTPUT)
-    if options.threads > 1 and RUN_TASKS in run:
+    if options.threads > 1 and RUN_TASKS in driver.used:
         parts.append(shared_tasks(options.target, interface.prefix, options.threads))
     parts += [definition(each, "static ", options.alignment) for each in defaults]
-    parts += [_memory(driver, options), plain_sizes(run), plain_sizes(size), _errors(driver, interface)]
+    parts += [_memory(driver, options), run, size, _errors(driver, interface)]
     if options.program_memory:
         parts.insert(1, avr_prelude("\n".join(parts)))
     return "\n".join(part for part in parts if part)

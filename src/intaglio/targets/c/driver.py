@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from intaglio.ir.dim import Dim, product
 from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.plan import (
+    CANCELLED,
     FAULT,
+    OVERFLOW,
     Action,
     Allocate,
     Assign,
@@ -31,18 +32,9 @@ from intaglio.kernels.plan import (
 )
 from intaglio.kernels.segment_sizes import late_buffers, offset_bytes, segment_symbols
 from intaglio.kernels.view import Buffer
+from intaglio.targets.c.assembler import Assembler
 from intaglio.targets.c.lines import WIDTH, comment, filled, folded_line, indented
-from intaglio.targets.c.size_text import (
-    HELPERS,
-    OVERFLOWS,
-    THREADS,
-    Variables,
-    checked,
-    cost_text,
-    dim_text,
-    safe_text,
-    size_text,
-)
+from intaglio.targets.c.size_text import OVERFLOWS, THREADS, Variables, Words, cost_text, helper_text, safe_text
 
 
 def driver_source(segment: Segment, kernels: Mapping[Kernel, int], *, is_marked: bool = False) -> str:
@@ -50,25 +42,30 @@ def driver_source(segment: Segment, kernels: Mapping[Kernel, int], *, is_marked:
 
     Where it `is_marked`, the compiler calls the place of the i-th action (in the order of `walk`) `action<i>`.
     """
-    return Driver(segment, kernels, is_marked).text()
-
-
-_SETTLE = "@sizes "
-"""The mark of a line that stands for statements which are known when the whole text is."""
+    pointers = {kernel: f"call->kernel[{place}]" for kernel, place in kernels.items()}
+    return Driver(segment, pointers, is_marked=is_marked).text()
 
 
 class Driver:
-    """Prints the driver of a segment. Others who print one say in their own way what this one asks `call` for."""
+    """Prints the driver of a segment. Others who print one say in their own way what this one asks `call` for.
+
+    `kernels` has a pointer to the function of each kernel, in C.
+    """
 
     threads = THREADS
+    words = Words()
 
-    def __init__(self, segment: Segment, kernels: Mapping[Kernel, int], is_marked: bool = False) -> None:
+    def __init__(
+        self, segment: Segment, kernels: Mapping[Kernel, str], function: str = "IG_FUNCTION", is_marked: bool = False
+    ) -> None:
         self.segment = segment
         self.is_marked = is_marked
         self.kernels = kernels
+        self.function = function
         given = self.given_symbols()
-        self.names = Variables(given, segment.late, self.threads)
+        self.names = Variables(given, segment.late, self.threads, self.words)
         self.given = len(given)
+        self.out = Assembler(self.names, self.status(OVERFLOW))
         self.places = {id(action): place for place, action in enumerate(walk(segment.actions))}
         self.releases = _releases(segment.actions)
 
@@ -78,11 +75,12 @@ class Driver:
 
     def text(self) -> str:
         """The helpers that expressions call, and the function."""
-        body = indented([*self.checks(), *self._block(self.segment.actions), *self.tail()])
-        lines = [*self.head(), *indented(list(self._declarations()))]  # which know what the body uses
-        for line in body:
-            lines += self._settled(line) if _SETTLE in line else [line]
-        lines += ["    return 0;", "}", ""]
+        self.checks()
+        self._block(self.segment.actions)
+        self.tail()
+        body = list(self.out.lines())
+        beginning = [*self.head(), *indented(list(self._declarations()))]  # which know what the body uses
+        lines = [*beginning, *indented(body), "    return 0;", "}", ""]
         return "\n".join([*self.helpers(), *(part for line in lines for part in folded_line(line))])
 
     def _declarations(self) -> Iterator[str]:
@@ -98,40 +96,44 @@ class Driver:
 
     def helpers(self) -> list[str]:
         """The functions in front of the driver."""
-        return [HELPERS]
+        return ["".join(helper_text(self.words))]
 
     def head(self) -> list[str]:
         """The function's head, and what stands before its sizes."""
-        return ["int32_t IG_FUNCTION(const ig_call *call)", "{", "    int64_t overflow = 0;", "    (void)overflow;"]
+        head = f"int32_t {self.function}(const ig_call *call)"
+        return [head, "{", "    int64_t overflow = 0;", "    (void)overflow;"]
 
-    def checks(self) -> list[str]:
-        """What stands between the sizes and the actions."""
-        return []
+    def checks(self) -> None:
+        """Add what stands between the sizes and the actions."""
 
-    def tail(self) -> list[str]:
-        """What stands behind the actions."""
-        told = enumerate(self.segment.late[: self.segment.told])
+    def tail(self) -> None:
+        """Add what stands behind the actions."""
         sizes = f"((int64_t *)call->output[{len(self.segment.outputs)}])"
-        return [f"{sizes}[{place}] = {self.names[name]};" for place, name in told]
+        for place, name in enumerate(self.segment.late[: self.segment.told]):
+            self.out.add(f"{sizes}[{place}] = {self.names[name]};")
 
     def given_size(self, index: int) -> str:
         """The value of a symbol that the caller knows."""
         return f"call->dim[{index}]"
 
-    def amounts(self, call: Call) -> list[str]:
-        """Variables for how much a kernel has to do and needs."""
-        tasks, scratch = (size_text(size, self.names) for size in (call.tasks, call.scratch))
+    def status(self, status: int) -> str:
+        """What the driver returns, in C."""
+        return f"{status}"
+
+    def amounts(self, call: Call) -> None:
+        """Declare how much a kernel has to do and needs."""
+        tasks, scratch = self.out.size(call.tasks), self.out.size(call.scratch)
         cost = cost_text(call.cost, self.names)
-        return [f"const int64_t tasks = {tasks}, cost = {cost}, scratch = {scratch};"]
+        self.out.add(f"const int64_t tasks = {tasks}, cost = {cost}, scratch = {scratch};")
 
-    def run(self, call: Call) -> list[str]:
-        """The statements that run a kernel, whose arguments are variables by now."""
+    def run(self, call: Call) -> None:
+        """Run a kernel, whose arguments are variables by now."""
         arguments = f"buffer, (const int64_t *)&size, tasks, cost, scratch, {self.places[id(call)]}"
-        return [f"if (call->parallel(call, call->kernel[{self.kernels[call.kernel]}], {arguments}))", "    return 1;"]
+        self.out.refuse(f"call->parallel(call, {self.kernels[call.kernel]}, {arguments})", self.status(CANCELLED))
 
-    def mark(self, action: Action) -> list[str]:
-        """What follows an action that the driver does itself, so that somebody may take its time."""
-        return ["if (call->mark)", f"    call->mark(call, {self.places[id(action)]});"]
+    def mark(self, action: Action) -> None:
+        """Add what follows an action that the driver does itself, so that somebody may take its time."""
+        self.out.add("if (call->mark)", f"    call->mark(call, {self.places[id(action)]});")
 
     def release(self, text: str) -> str:
         """Give memory back."""
@@ -149,193 +151,226 @@ class Driver:
         """The memory of an output whose `shape` is a variable by now, or NULL."""
         return f"call->result(call, {buffer.index}, {rank}, shape)"
 
-    def begin_round(self, counter: str) -> list[str]:
-        """What comes first in each round of a loop."""
-        return [f"const int32_t stop = call->round(call, {counter});", "if (stop)", "    return stop;"]
+    def begin_round(self, counter: str) -> None:
+        """Add what comes first in each round of a loop."""
+        self.out.add(f"const int32_t stop = call->round(call, {counter});")
+        self.out.refuse("stop", "stop")
 
     def refused(self, action: Action) -> str:
         """What the driver returns where an action gets no memory, or a value that its operator forbids."""
-        return f"{FAULT + self.places[id(action)]}"
+        return self.status(FAULT + self.places[id(action)])
 
-    def _settled(self, line: str) -> Iterator[str]:
-        """The statements that a marked line stands for."""
-        indent, _, names = line.partition(_SETTLE)
-        for statement in self.names.settled(json.loads(names)):
-            yield indent + statement
-
-    def _block(self, actions: Sequence[Action]) -> list[str]:
-        lines: list[str] = []
+    def _block(self, actions: Sequence[Action]) -> None:
         for action in actions:
             if self.is_marked:
-                lines.append(f'#line 1 "action{self.places[id(action)]}"')
-            lines += self._action(action)
+                self.out.add(f'#line 1 "action{self.places[id(action)]}"')
+            self._action(action)
             for buffer in self.releases.get(id(action), ()):
-                lines += [self.release(self.buffer(buffer)), f"{self.buffer(buffer)} = 0;"]
-        return lines
+                self.out.add(self.release(self.buffer(buffer)), f"{self.buffer(buffer)} = 0;")
 
-    def _action(self, action: Action) -> list[str]:
+    def _action(self, action: Action) -> None:
         match action:
             case Call():
-                return self.call(action)
+                self.call(action)
             case Fill():
-                return [*checked(self._fill(action)), *self.mark(action)]
+                self._fill(action)
             case FindSizes():
-                return [*self.bind(action), *self.mark(action)]
+                self._find_sizes(action)
             case Assign():
-                return self._assign(action)
+                self._assign(action)
             case Allocate():
-                return self._allocate(action)
+                self._allocate(action)
             case Grow():
-                return self._grow(action)
+                self._grow(action)
             case Move():
                 source, target = self.buffer(action.source), self.buffer(action.target)
-                return [self.release(target), f"{target} = {source};", f"{source} = 0;"]
+                self.out.add(self.release(target), f"{target} = {source};", f"{source} = 0;")
             case Pair():
-                pairs = ((action.now, action.first), (action.following, action.second))
-                return checked([f"{self.buffer(place)} = {self.pointer(Operand(home))};" for place, home in pairs])
+                for place, home in ((action.now, action.first), (action.following, action.second)):
+                    self.out.add(f"{self.buffer(place)} = {self.pointer(Operand(home))};")
+                self.out.check()
             case Swap():
                 now, following = self.buffer(action.now), self.buffer(action.following)
-                lines = [f"void *const other = {now};", f"{now} = {following};", f"{following} = other;"]
-                return ["{", *indented(lines), "}"]
+                with self.out.block():
+                    self.out.add(f"void *const other = {now};", f"{now} = {following};", f"{following} = other;")
             case Settle():
-                return self._settle(action.pair)
+                self._settle(action.pair)
             case Check():
-                status = action.status + (self.places[id(action)] if action.status == FAULT else 0)
-                pairs = [[dim_text(dim, self.names) for dim in pair] for pair in action.pairs]
-                differ = " && ".join(f"{left} != {right}" for left, right in pairs)
-                if OVERFLOWS not in differ:
-                    return [f"if ({differ})", f"    return {status};"]
-                lines = checked([f"const int32_t differ = {differ};"])
-                return ["{", *indented([*lines, "if (differ)", f"    return {status};"]), "}"]
+                self.compare(action)
             case Branch():
-                return self._branch(action)
+                self._branch(action)
             case Repeat():
-                return self._repeat(action)
+                self._repeat(action)
 
-    def call(self, call: Call) -> list[str]:
-        """The statements of a call."""
-        pointers = [(self.pointer(operand), operand.buffer.name) for operand in call.operands]
-        lines = ["int64_t fault = 0;"] if call.checks else []
-        pointers += [("&fault", "")] if call.checks else []
-        lines += ["void *const buffer[] = {"]
-        lines += [f"    {text}, /* {comment(name)} */" if name else f"    {text}," for text, name in pointers]
-        lines += ["};", *self._sizes(call)]
-        lines = checked([*lines, *self.amounts(call)])
-        lines += self.run(call)
-        if call.checks:
-            lines += ["if (fault)", f"    return {self.refused(call)};"]
-        return [*heading(call), "{", *indented(lines), "}"]
+    def compare(self, check: Check) -> None:
+        """Add a return for where all pairs of sizes differ."""
+        status = self.refused(check) if check.status == FAULT else self.status(check.status)
+        can_overflow = any(self.names.can_overflow(dim) for pair in check.pairs for dim in pair)
+        differ = " && ".join(f"{self.out.dim(left)} != {self.out.dim(right)}" for left, right in check.pairs)
+        if not can_overflow:
+            self.out.refuse(differ, status)
+            return
+        with self.out.block():
+            self.out.add(f"const int32_t differ = {differ};")
+            self.out.check()
+            self.out.refuse("differ", status)
 
-    def _sizes(self, call: Call) -> list[str]:
-        """The sizes of a call by name; a kernel sees them as one array in this order."""
+    def call(self, call: Call) -> None:
+        """Call a kernel by arrays of its arguments."""
+        out = self.out
+        out.add(*heading(call))
+        with out.block():
+            if call.checks:
+                out.add("int64_t fault = 0;")
+            with out.block("void *const buffer[] = {", "};"):
+                for operand in call.operands:
+                    about = f" /* {comment(operand.buffer.name)} */" if operand.buffer.name else ""
+                    out.add(f"{self.pointer(operand)},{about}")
+                if call.checks:
+                    out.add("&fault,")
+            self._sizes(call)
+            self.amounts(call)
+            out.check()
+            self.run(call)
+            if call.checks:
+                out.refuse("fault", self.refused(call))
+
+    def _sizes(self, call: Call) -> None:
+        """Declare the sizes of a call by name; a kernel sees them as one array in this order."""
         if not call.sizes:
-            return ["const int64_t size = 0;"]
+            self.out.add("const int64_t size = 0;")
+            return
         names = [name for name, _ in call.sizes]
-        values = [f".{name} = {size_text(size, self.names)}" for name, size in call.sizes]
+        values = [f".{name} = {self.out.size(size)}" for name, size in call.sizes]
         line = f"const struct {{ int64_t {', '.join(names)}; }} size = {{{', '.join(values)}}};"
         if len(line) <= WIDTH - 8:
-            return [line]
-        return [*filled("const struct { int64_t ", names, "; } size = {"), *filled("    ", values, ""), "};"]
+            self.out.add(line)
+        else:
+            self.out.add(*filled("const struct { int64_t ", names, "; } size = {"), *filled("    ", values, ""), "};")
 
-    def bind(self, bind: FindSizes) -> list[str]:
-        """The statements that give symbols the values of numbers in memory."""
-        lines = checked([f"const int64_t *const number = {self.numbers(bind.numbers)};"])
-        if bind.limit is not None:
-            lines += checked([f"const int64_t limit = {size_text(bind.limit, self.names)};"])
-        tests = [f"number[{place}] < {bind.least}" for place in range(len(bind.names)) if bind.least is not None]
-        tests += [f"number[{place}] > limit" for place in range(len(bind.names)) if bind.limit is not None]
-        if tests:
-            lines += [f"if ({' || '.join(tests)})", f"    return {self.refused(bind)};"]
-        taken = [(place, name) for place, name in enumerate(bind.names) if name is not None]
-        lines += [f"{self.names[name]} = number[{place}];" for place, name in taken]
-        return [*heading(bind), "{", *indented(lines), "}", _settle_mark(bind.symbols)]
+    def _find_sizes(self, found: FindSizes) -> None:
+        """Give symbols the values of numbers in memory."""
+        out = self.out
+        out.add(*heading(found))
+        with out.block():
+            out.add(f"const int64_t *const number = {self.numbers(found.numbers)};")
+            out.check()
+            if found.limit is not None:
+                out.add(f"const int64_t limit = {out.size(found.limit)};")
+                out.check()
+            tests = [f"number[{place}] < {found.least}" for place in range(len(found.names)) if found.least is not None]
+            tests += [f"number[{place}] > limit" for place in range(len(found.names)) if found.limit is not None]
+            if tests:
+                out.refuse(" || ".join(tests), self.refused(found))
+            for place, name in enumerate(found.names):
+                if name is not None:
+                    out.add(f"{self.names[name]} = number[{place}];")
+        out.settle(found.symbols)
+        self.mark(found)
 
-    def _assign(self, assign: Assign) -> list[str]:
+    def _assign(self, assign: Assign) -> None:
+        out = self.out
         if len(assign.items) == 1:
             name, dim = assign.items[0]
-            return [*checked([f"{self.names[name]} = {dim_text(dim, self.names)};"]), _settle_mark([name])]
-        items = list(enumerate(assign.items))
-        lines = [f"    const int64_t value{index} = {dim_text(dim, self.names)};" for index, (_, dim) in items]
-        lines += [f"    {self.names[name]} = value{index};" for index, (name, _) in items]
-        return [*checked(["{", *lines, "}"]), _settle_mark([name for name, _ in assign.items])]
+            out.add(f"{self.names[name]} = {out.dim(dim)};")
+        else:
+            with out.block():
+                for index, (_, dim) in enumerate(assign.items):
+                    out.add(f"const int64_t value{index} = {out.dim(dim)};")
+                for index, (name, _) in enumerate(assign.items):
+                    out.add(f"{self.names[name]} = value{index};")
+        out.check()
+        out.settle([name for name, _ in assign.items])
 
-    def _allocate(self, action: Allocate) -> list[str]:
+    def _allocate(self, action: Allocate) -> None:
         buffer = action.buffer
-        text, refused = self.buffer(buffer), f"    return {self.refused(action)};"
+        text = self.buffer(buffer)
         if buffer.kind == "output":
-            return [*self._result(buffer, buffer.shape), f"if (!{text})", refused]
-        size = safe_text(buffer.bytes, self.names)
-        lines = [self.release(text), f"{text} = {self.memory(size)};"]
-        return [*lines, f"if (!{text})", refused]
+            self._result(buffer, buffer.shape)
+        else:
+            self.out.add(self.release(text), f"{text} = {self.memory(safe_text(buffer.bytes, self.names))};")
+        self.out.refuse(f"!{text}", self.refused(action))
 
-    def _grow(self, grow: Grow) -> list[str]:
+    def _grow(self, grow: Grow) -> None:
         text, item = self.buffer(grow.buffer), grow.buffer.dtype.itemsize
-        refused = [f"if (!{text})", f"    return {self.refused(grow)};"]
         if grow.buffer.kind == "output":
-            return [*self._result(grow.buffer, grow.shape), *refused]
-        needed = safe_text(product(grow.shape) * item, self.names)
-        lines = checked([f"const int64_t used = {dim_text(grow.used * item, self.names)};"])
-        return ["{", *indented([*lines, f"{text} = {self.more_memory(text, needed)};"]), "}", *refused]
+            self._result(grow.buffer, grow.shape)
+        else:
+            needed = safe_text(product(grow.shape) * item, self.names)
+            with self.out.block():
+                self.out.add(f"const int64_t used = {self.out.dim(grow.used * item)};")
+                self.out.check()
+                self.out.add(f"{text} = {self.more_memory(text, needed)};")
+        self.out.refuse(f"!{text}", self.refused(grow))
 
-    def _result(self, buffer: Buffer, shape: Sequence[Dim]) -> list[str]:
-        """The request for an output's memory; a later one for more keeps what is there."""
-        dims = ", ".join(dim_text(dim, self.names) for dim in shape) or "0"
-        lines = checked([f"const int64_t shape[] = {{{dims}}};"])
-        lines.append(f"{self.buffer(buffer)} = {self.result_memory(buffer, len(shape))};")
-        return ["{", *indented(lines), "}"]
+    def _result(self, buffer: Buffer, shape: Sequence[Dim]) -> None:
+        """Ask for an output's memory; a later request for more keeps what is there."""
+        with self.out.block():
+            self.out.add(f"const int64_t shape[] = {{{', '.join(map(self.out.dim, shape)) or '0'}}};")
+            self.out.check()
+            self.out.add(f"{self.buffer(buffer)} = {self.result_memory(buffer, len(shape))};")
 
-    def _settle(self, pair: Pair) -> list[str]:
+    def _settle(self, pair: Pair) -> None:
         now, home = self.buffer(pair.now), self.pointer(Operand(pair.first))
-        size = dim_text(pair.first.bytes, self.names)
-        return [f"if ({now} != (void *)({home}))", f"    __builtin_memcpy({home}, {now}, (unsigned long){size});"]
+        size = self.out.dim(pair.first.bytes)
+        copy = f"{self.words.copy}({home}, {now}, ({self.words.bytes}){size});"
+        self.out.add(f"if ({now} != (void *)({home}))", f"    {copy}")
+        self.out.check()
 
-    def _branch(self, branch: Branch) -> list[str]:
-        lines = checked([f"const uint8_t is_true = {self._read('uint8_t', branch.condition)};"])
-        then, otherwise = (indented(self._block(block)) for block in branch.blocks)
-        lines += ["if (is_true) {", *then, *(["} else {", *otherwise] if otherwise else []), "}"]
-        return [f"{{ /* {comment(branch.title)} */", *indented(lines), "}"]
+    def _branch(self, branch: Branch) -> None:
+        out = self.out
+        with out.block(f"{{ /* {comment(branch.title)} */"):
+            out.add(f"const uint8_t is_true = {self._read('uint8_t', branch.condition)};")
+            out.check()
+            with out.block("if (is_true) {", "" if branch.otherwise else "}"):
+                self._block(branch.then)
+            if branch.otherwise:
+                with out.block("} else {"):
+                    self._block(branch.otherwise)
 
     def _read(self, element: str, operand: Operand) -> str:
         """The number at an operand; nothing is read from a place that cannot be worked out."""
-        home, offset = self.buffer(operand.buffer.home), dim_text(offset_bytes(operand), self.names)
-        if OVERFLOWS not in offset:
+        offset = offset_bytes(operand)
+        if not self.names.can_overflow(offset):
             return f"*(const {element} *)({self.pointer(operand)})"
-        return f"*(const {element} *)((char *){home} + IG_FUNCTION_place({offset}, &overflow))"
+        place = f"{self.names.function('place')}({self.out.dim(offset)}, {OVERFLOWS})"
+        return f"*(const {element} *)((char *){self.buffer(operand.buffer.home)} + {place})"
 
-    def _repeat(self, repeat: Repeat) -> list[str]:
-        counter, names = self.names[repeat.counter], self.names
+    def _repeat(self, repeat: Repeat) -> None:
+        counter, out = self.names[repeat.counter], self.out
         if repeat.limit is None:
-            limit = "__INT64_MAX__"
+            limit = self.words.most
         elif isinstance(repeat.limit, Operand):
             limit = self._read("int64_t", repeat.limit)
         else:
-            limit = dim_text(repeat.limit, names)
+            limit = out.dim(repeat.limit)
         first = "1" if repeat.condition is None else self._read("uint8_t", repeat.condition)
-        lines = [
-            f"{{ /* {comment(repeat.title)} */",
-            *indented(checked([f"const int64_t limit = {limit};", f"int32_t goes_on = {first};"])),
-            f"    for ({counter} = 0; goes_on && {counter} < limit; {counter}++) {{",
-            f"        {_settle_mark([repeat.counter])}",
-            *indented(indented(self.begin_round(counter))),
-            *indented(indented(self._block(repeat.body))),
-        ]
-        if repeat.again is not None:
-            lines += indented(indented(checked([f"goes_on = {self._read('uint8_t', repeat.again)};"])))
-        return [*lines, "    }", "}", _settle_mark([repeat.counter])]
+        with out.block(f"{{ /* {comment(repeat.title)} */"):
+            out.add(f"const int64_t limit = {limit};", f"int32_t goes_on = {first};")
+            out.check()
+            with out.block(f"for ({counter} = 0; goes_on && {counter} < limit; {counter}++) {{"):
+                out.settle([repeat.counter])
+                self.begin_round(counter)
+                self._block(repeat.body)
+                if repeat.again is not None:
+                    out.add(f"goes_on = {self._read('uint8_t', repeat.again)};")
+                    out.check()
+        out.settle([repeat.counter])
 
-    def _fill(self, fill: Fill) -> list[str]:
+    def _fill(self, fill: Fill) -> None:
         element = {"bool": "uint8_t"}.get(fill.operand.buffer.dtype.name, f"{fill.operand.buffer.dtype.name}_t")
-        lines = [
-            f"{{ /* {comment(fill.title)} */",
-            f"    {element} *out = (void *){self.pointer(fill.operand)};",
-        ]
-        lines += [f"    out[{i}] = ({element})({dim_text(item, self.names)});" for i, item in enumerate(fill.items)]
-        return [*lines, "    (void)out;", "}"]
+        with self.out.block(f"{{ /* {comment(fill.title)} */"):
+            self.out.add(f"{element} *out = (void *){self.pointer(fill.operand)};")
+            for place, item in enumerate(fill.items):
+                self.out.add(f"out[{place}] = ({element})({self.out.dim(item)});")
+            self.out.add("(void)out;")
+        self.out.check()
+        self.mark(fill)
 
     def pointer(self, operand: Operand) -> str:
         """Where an operand lies, in C."""
         text, offset = self.buffer(operand.buffer.home), offset_bytes(operand)
-        return text if offset == 0 else f"(char *){text} + ({dim_text(offset, self.names)})"
+        return text if offset == 0 else f"(char *){text} + ({self.out.dim(offset)})"
 
     def numbers(self, operand: Operand) -> str:
         """A pointer to int64 numbers that are read."""
@@ -356,10 +391,6 @@ def heading(action: Described) -> list[str]:
     lines = [action.title, *[path for path in paths if path not in action.title][:_NAMED_NODES]]
     *texts, last = [comment(line) for line in lines if line] or [""]
     return ["/* " * (place == 0) + "   " * (place > 0) + line for place, line in enumerate([*texts, last + " */"])]
-
-
-def _settle_mark(names: Sequence[str]) -> str:
-    return _SETTLE + json.dumps(list(names))
 
 
 def _places(actions: Sequence[Action]) -> list[Buffer]:

@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from string import Template
 
 from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, Symbol, function_symbols, lone_atom, symbols
-from intaglio.kernels.plan import OVERFLOW
+from intaglio.record import Record
 
 THREADS = "call->threads"
 """The number of threads of a run, in a driver that the runtime calls."""
 
 OVERFLOWS = "&overflow"
-"""What stands in expressions that find out whether they overflow."""
+"""What functions of sizes are given that find out whether they overflow."""
 
 
-STOP_ON_OVERFLOW = ["if (overflow)", f"    return {OVERFLOW};"]
+FIND_OVERFLOW = frozenset({"product", "sum", "place"})
+"""The functions that are given it."""
+
+
+class Words(Record):
+    """What a driver calls the things that C's compilers have under several names."""
+
+    prefix: str = "IG_FUNCTION_"
+    """How the functions of sizes are called, before the name of each."""
+    most: str = "__INT64_MAX__"
+    copy: str = "__builtin_memcpy"
+    bytes: str = "unsigned long"
+
+
+_OWN = Words()
 
 
 class Variables(dict[str, str]):
     """The driver's variables: those of symbols by name, and one for every function of sizes that its text uses.
 
-    Such a size is computed once: at the top, or again wherever a symbol in it is given a value.
+    Such a size is computed once: at the top, or again wherever a symbol in it is given a value. `read` has the
+    symbols that the text uses, `functions` the functions of sizes that it calls.
     """
 
-    def __init__(self, given: Sequence[str], late: Sequence[str], threads: str) -> None:
+    def __init__(self, given: Sequence[str], late: Sequence[str], threads: str, words: Words = _OWN) -> None:
         super().__init__((name, f"n{index}") for index, name in enumerate((*given, *late)))
         self.threads = threads
+        self.words = words
+        self.read = set[str]()
+        self.functions = set[str]()
         self._late = set(late)
         self._calls: dict[DimFunction, tuple[str, str]] = {}
+
+    def __getitem__(self, name: str) -> str:
+        self.read.add(name)
+        return super().__getitem__(name)
 
     def of(self, call: DimFunction) -> str:
         """The variable of a function of sizes."""
@@ -37,88 +60,128 @@ class Variables(dict[str, str]):
         return self._calls[call][0]
 
     def declarations(self) -> Iterator[str]:
-        """All sizes, those inside of others first; what is not known at the top is computed behind `changed`."""
+        """All sizes, those inside of others first; what is not known at the top is computed by `settled`."""
         for call, (name, text) in self._calls.items():
             if self._late.isdisjoint(function_symbols(call)):
                 yield f"const int64_t {name} = {text};"
             else:
                 yield f"int64_t {name} = 0;"
 
-    def settled(self, names: Sequence[str]) -> list[str]:
-        """The statements that follow where symbols were given values."""
+    def settled(self, names: Sequence[str]) -> tuple[list[str], bool]:
+        """The statements that follow where symbols were given values, and whether one of them can overflow."""
         changed = set(names)
-        calls = [each for call, each in self._calls.items() if not changed.isdisjoint(function_symbols(call))]
-        return checked([f"{name} = {text};" for name, text in calls])
+        calls = {call: each for call, each in self._calls.items() if not changed.isdisjoint(function_symbols(call))}
+        unsure = any(self.can_overflow(operand) for call in calls for operand in call.operands)
+        return [f"{name} = {text};" for name, text in calls.values()], unsure
 
     def is_late(self, dim: Expr) -> bool:
         """Whether a size depends on a symbol that the driver binds, so that nobody has checked it before."""
         return not self._late.isdisjoint(symbols(dim))
 
+    def can_overflow(self, dim: Dim) -> bool:
+        """Whether the text of a size finds out if it overflows: one of a late symbol that multiplies or adds."""
+        if not isinstance(dim, Expr) or not self.is_late(dim):
+            return False
+        monomial, factor = dim.terms[0]
+        return len(dim.terms) > 1 or len(monomial) + (factor != 1) > 1
 
-def checked(lines: list[str]) -> list[str]:
-    """Statements, and behind them a return where one of them overflowed."""
-    return [*lines, *STOP_ON_OVERFLOW] if any(OVERFLOWS in line for line in lines) else lines
+    def function(self, name: str) -> str:
+        """What a function of sizes is called, in a text that calls it."""
+        self.functions.add(name)
+        return self.words.prefix + name
+
+
+def _function(name: str, names: Mapping[str, str]) -> str:
+    return names.function(name) if isinstance(names, Variables) else _OWN.prefix + name
+
+
+def helper_text(words: Words = _OWN, names: Collection[str] | None = None) -> list[str]:
+    """The functions of sizes that are named, or all."""
+    found = [name for name in _HELPERS if names is None or name in names]
+    return [Template(_HELPERS[name]).substitute(name=words.prefix + name, most=words.most) for name in found]
 
 
 # Divisions stay calls: with thousands of them inlined, the compiler took ten times as long for larger code.
-HELPERS = """\
-static __attribute__((noinline, const)) int64_t IG_FUNCTION_floordiv(int64_t a, int64_t b)
+_HELPERS = {
+    "floordiv": """\
+static __attribute__((noinline, const)) int64_t $name(int64_t a, int64_t b)
 {
     if (b == 0 || b == -1)
         return b == 0 ? 0 : (int64_t)-(uint64_t)a;
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
-static __attribute__((noinline, const)) int64_t IG_FUNCTION_ceildiv(int64_t a, int64_t b)
+""",
+    "ceildiv": """\
+static __attribute__((noinline, const)) int64_t $name(int64_t a, int64_t b)
 {
     if (b == 0 || b == -1)
         return b == 0 ? 0 : (int64_t)-(uint64_t)a;
     return a / b + (a % b != 0 && (a < 0) == (b < 0));
 }
-static __attribute__((noinline, const)) int64_t IG_FUNCTION_mod(int64_t a, int64_t b)
+""",
+    "mod": """\
+static __attribute__((noinline, const)) int64_t $name(int64_t a, int64_t b)
 {
     if (b == 0 || b == -1)
         return 0;
     const int64_t rest = a % b;
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
-static inline int64_t IG_FUNCTION_min(int64_t a, int64_t b)
+""",
+    "min": """\
+static inline int64_t $name(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
-static inline int64_t IG_FUNCTION_max(int64_t a, int64_t b)
+""",
+    "max": """\
+static inline int64_t $name(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
-static inline int64_t IG_FUNCTION_broadcast(int64_t a, int64_t b)
+""",
+    "broadcast": """\
+static inline int64_t $name(int64_t a, int64_t b)
 {
     return a == 1 ? b : a;
 }
-static inline int64_t IG_FUNCTION_times(int64_t a, int64_t b)
+""",
+    "times": """\
+static inline int64_t $name(int64_t a, int64_t b)
 {
     int64_t product;
-    return __builtin_mul_overflow(a, b, &product) || product > __INT64_MAX__ / 4 ? __INT64_MAX__ / 4 : product;
+    return __builtin_mul_overflow(a, b, &product) || product > $most / 4 ? $most / 4 : product;
 }
-static __attribute__((noinline)) int64_t IG_FUNCTION_product(int64_t a, int64_t b, int64_t *overflow)
+""",
+    "product": """\
+static __attribute__((noinline)) int64_t $name(int64_t a, int64_t b, int64_t *overflow)
 {
     int64_t found;
     *overflow |= __builtin_mul_overflow(a, b, &found);
     return found;
 }
-static __attribute__((noinline)) int64_t IG_FUNCTION_sum(int64_t a, int64_t b, int64_t *overflow)
+""",
+    "sum": """\
+static __attribute__((noinline)) int64_t $name(int64_t a, int64_t b, int64_t *overflow)
 {
     int64_t found;
     *overflow |= __builtin_add_overflow(a, b, &found);
     return found;
 }
-static inline int64_t IG_FUNCTION_place(int64_t offset, const int64_t *overflow)
+""",
+    "place": """\
+static inline int64_t $name(int64_t offset, const int64_t *overflow)
 {
     return *overflow ? 0 : offset;
 }
-static inline int64_t IG_FUNCTION_cost(double ns)
+""",
+    "cost": """\
+static inline int64_t $name(double ns)
 {
     return ns < 1e15 ? (int64_t)ns : 1000000000000000;
 }
-"""
+""",
+}
 """What expressions of drivers call."""
 
 
@@ -143,7 +206,7 @@ def cost_text(cost: Dim, names: Mapping[str, str]) -> str:
     """A cost in C, computed in floating point: it is rough and must not overflow."""
     if isinstance(cost, int):
         return _number_text(max(0, min(cost, _MOST_NS)))
-    return f"IG_FUNCTION_cost({_rough_text(cost, names)})"
+    return f"{_function('cost', names)}({_rough_text(cost, names)})"
 
 
 def _rough_text(dim: Dim, names: Mapping[str, str]) -> str:
@@ -173,20 +236,20 @@ def dim_text(dim: Dim, names: Mapping[str, str]) -> str:
     return terms[0] if lone_atom(dim) is not None else "(" + " + ".join(terms) + ")"
 
 
-def _checked_text(dim: Expr, names: Mapping[str, str]) -> str:
+def _checked_text(dim: Expr, names: Variables) -> str:
     """A dimension as C that finds out whether it overflows."""
     terms: list[str] = []
     for monomial, factor in dim.terms:
-        known = _long_text(factor) if abs(factor) < 2**63 else f"IG_FUNCTION_sum(__INT64_MAX__, 1, {OVERFLOWS})"
+        known = _long_text(factor) if abs(factor) < 2**63 else _folded("sum", [names.words.most, "1"], names)
         parts = [known, *(_atom_text(atom, names) for atom in monomial)]
-        terms.append(_folded("product", parts[1:] if factor == 1 and monomial else parts))
-    return _folded("sum", terms)
+        terms.append(_folded("product", parts[1:] if factor == 1 and monomial else parts, names))
+    return _folded("sum", terms, names)
 
 
-def _folded(function: str, parts: Sequence[str]) -> str:
+def _folded(function: str, parts: Sequence[str], names: Variables) -> str:
     text = parts[0]
     for part in parts[1:]:
-        text = f"IG_FUNCTION_{function}({text}, {part}, {OVERFLOWS})"
+        text = f"{names.function(function)}({text}, {part}, {OVERFLOWS})"
     return text
 
 
@@ -198,7 +261,7 @@ def safe_text(dim: Dim, names: Mapping[str, str]) -> str:
     for monomial, factor in dim.terms:
         text = _long_text(factor)
         for atom in monomial:
-            text = f"IG_FUNCTION_times({text}, {_atom_text(atom, names)})"
+            text = f"{_function('times', names)}({text}, {_atom_text(atom, names)})"
         terms.append(text)
     return "(" + " + ".join(terms) + ")"
 
@@ -236,4 +299,4 @@ def _call_text(call: DimFunction, names: Mapping[str, str], threads: str = THREA
         case "select":
             return f"({operands[0]} != 0 ? {operands[1]} : {operands[2]})"
         case _:
-            return f"IG_FUNCTION_{call.function}({', '.join(operands)})"
+            return f"{_function(call.function, names)}({', '.join(operands)})"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.plan import Call, Plan, Segment, walk
-from intaglio.targets.c.driver import driver_source
+from intaglio.targets.c.driver import Driver
 from intaglio.targets.c.kernel_source import kernel_source
 from intaglio.targets.c.lines import comment, narrowed
+from intaglio.targets.c.size_text import Words
 from intaglio.targets.c.target import Target
 from intaglio.targets.c.toolchain import RUNTIME_FOLDER
 
@@ -27,7 +28,7 @@ def source_file(title: str, plans: Sequence[Plan], target: Target) -> str:
     """The C of some plans: what it is, contents, the headers' text, the kernels, and the driver of each segment."""
     kernels = list(dict.fromkeys(kernel for plan in plans for kernel in plan.kernels))
     names = dict(zip(kernels, function_names(kernels), strict=True))
-    segments = [(plan, segment) for plan in plans for segment in plan.parts if isinstance(segment, Segment)]
+    segments = [segment for plan in plans for segment in plan.parts if isinstance(segment, Segment)]
     drivers = [f"run_segment_{place}" if len(segments) > 1 else "run" for place in range(len(segments))]
     parts = [
         _head(title, plans, names, drivers),
@@ -35,8 +36,8 @@ def source_file(title: str, plans: Sequence[Plan], target: Target) -> str:
         *_headers(kernels),
         *(narrowed(kernel_text(kernel, names[kernel])) for kernel in kernels),
     ]
-    for (plan, segment), name in zip(segments, drivers, strict=True):
-        parts.append(narrowed(_driver_text(plan, segment, name, names)))
+    for segment, name in zip(segments, drivers, strict=True):
+        parts.append(narrowed(_NamedDriver(segment, names, name).text()))
     return "\n".join(parts)
 
 
@@ -106,11 +107,17 @@ def kernel_text(kernel: Kernel, name: str) -> str:
     return re.sub(rf"^void {name}\(", f"static void {name}(", text, flags=re.MULTILINE)
 
 
-def _driver_text(plan: Plan, segment: Segment, name: str, names: dict[Kernel, str]) -> str:
-    source = driver_source(segment, {kernel: place for place, kernel in enumerate(plan.kernels)})
-    text = re.sub(r"call->kernel\[(\d+)\]", lambda found: names[plan.kernels[int(found[1])]], source)
-    head = f"int32_t {name}(const ig_call *call)"
-    return text.replace("IG_FUNCTION", name).replace(f"{head}\n", f"{head};\n{head}\n", 1)
+class _NamedDriver(Driver):
+    """The driver of a segment as a function of a file, which calls kernels by their names there."""
+
+    def __init__(self, segment: Segment, names: Mapping[Kernel, str], function: str) -> None:
+        self.words = Words(prefix=f"{function}_")
+        super().__init__(segment, names, function)
+
+    def head(self) -> list[str]:
+        """The function's declaration, and its head."""
+        first, *rest = super().head()
+        return [f"{first};", first, *rest]
 
 
 def function_lines(source: str) -> Iterator[tuple[str, tuple[int, int]]]:
