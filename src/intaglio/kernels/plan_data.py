@@ -224,7 +224,7 @@ def body_data(body: LoopKernel | FileKernel | LibraryCall | SourceKernel) -> Dat
     """What a kernel runs, as JSON holds it."""
     match body:
         case LoopKernel():
-            return {"loops": format_kernel(body)}
+            return {"loops": format_kernel(body), "given": body.given}
         case FileKernel():
             epilogue = {} if body.epilogue is None else {"epilogue": body_data(body.epilogue)}
             return {"file": body.name, "parameters": [list(item) for item in body.parameters], **epilogue}
@@ -240,7 +240,7 @@ def body_from_data(data: Data) -> Any:
     """The inverse of `body_data`."""
     parameters = tuple((name, value) for name, value in data.get("parameters", ()))
     if "loops" in data:
-        return parse_kernel(data["loops"])
+        return parse_kernel(data["loops"], data["given"])
     if "file" in data:
         epilogue = body_from_data(data["epilogue"]) if "epilogue" in data else None
         return FileKernel(data["file"], parameters, epilogue)
