@@ -173,6 +173,13 @@ class LoopKernel:
         return tuple(dict.fromkeys((*(loop.name for loop in self.loops), *steps)))
 
     @property
+    def given(self) -> dict[str, str]:
+        """The types of names that come from outside: an epilogue is given the result of the kernel before it."""
+        values = (each.value for each in self.body if not isinstance(each, Load))
+        names = (part for value in values for part in parts(value) if isinstance(part, Name))
+        return {name.name: name.type for name in names if name.name not in self.definitions}
+
+    @property
     def has_reduction(self) -> bool:
         """Whether anything is reduced, be it along loops of one step."""
         return any(isinstance(each, Reduce) for each in self.body)

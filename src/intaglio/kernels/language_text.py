@@ -93,9 +93,12 @@ def format_expression(value: Expr) -> str:
     return f"{value.function}{type}{options}({', '.join(map(format_expression, value.arguments))})"
 
 
-def parse_kernel(text: str) -> LoopKernel:
-    """The kernel that `format_kernel` wrote. Raises GraphError with the line that is none of its lines."""
-    return _Reading(text).kernel()
+def parse_kernel(text: str, given: Mapping[str, str] | None = None) -> LoopKernel:
+    """The kernel that `format_kernel` wrote; `given` has the types of names that come from outside.
+
+    Raises GraphError with the line that is none of its lines.
+    """
+    return _Reading(text, given or {}).kernel()
 
 
 _PARAMETER = re.compile(r"(in|out) (\w+): (\w+)\[(.*)\]")
@@ -106,9 +109,9 @@ _TOKEN = re.compile(r"\s*(-?(?:\d[\w.+-]*|inf|nan):\w+|\w+(?:\.\w+)?(?:\[[^\]]*\
 
 
 class _Reading:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, given: Mapping[str, str]) -> None:
         self.lines = [line for line in text.splitlines() if line.strip()]
-        self.types: dict[str, str] = {}
+        self.types: dict[str, str] = dict(given)
 
     def kernel(self) -> LoopKernel:
         name = about = ""

@@ -33,12 +33,32 @@ Size = Dim
 """What a call is given: a dimension over the model's symbols and `threads`."""
 
 
+@dataclass(frozen=True)
+class NodeForm:
+    """A node as the form of a plan knows it: its id in the graph, its operator, and its path for people."""
+
+    id: str
+    domain: str
+    operator: str
+    path: str
+
+
 @dataclass(kw_only=True)
 class Described:
-    """What every action says of itself: the nodes that it serves, and a title for people."""
+    """What every action says of itself: the nodes that it serves, and a title for people.
+
+    In the form of a plan, which has no nodes, `served` has their ids.
+    """
 
     nodes: tuple[Node, ...] = ()
     title: str = ""
+    served: tuple[NodeForm, ...] = ()
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the nodes in the model, each once."""
+        paths = [str(node.origin) for node in self.nodes] + [node.path for node in self.served]
+        return [path for path in dict.fromkeys(paths) if path]
 
 
 @dataclass
@@ -238,12 +258,10 @@ def operands_of(action: Action) -> list[Operand]:
 
 
 @dataclass
-class Segment:
-    """A segment: actions that one driver runs, with the values that come in and go out and all buffers between."""
+class SegmentBody:
+    """Actions that one driver runs, and all buffers between; nothing of it belongs to a graph."""
 
     actions: list[Action] = field(default_factory=list[Action])
-    inputs: list[Value] = field(default_factory=list[Value])
-    outputs: list[Value] = field(default_factory=list[Value])
     input_buffers: list[Buffer] = field(default_factory=list[Buffer])
     output_buffers: list[Buffer] = field(default_factory=list[Buffer])
     arena: list[Buffer] = field(default_factory=list[Buffer])
@@ -256,6 +274,14 @@ class Segment:
     def late_outputs(self) -> list[bool]:
         """Whether each output's size is known only in the run."""
         return [buffer.is_late for buffer in self.output_buffers]
+
+
+@dataclass
+class Segment(SegmentBody):
+    """A segment of a graph: with the values that come in and go out."""
+
+    inputs: list[Value] = field(default_factory=list[Value])
+    outputs: list[Value] = field(default_factory=list[Value])
 
 
 @dataclass

@@ -19,7 +19,7 @@ from intaglio.kernels.plan import (
     Operand,
     Pair,
     Repeat,
-    Segment,
+    SegmentBody,
     Settle,
     Swap,
     operands_of,
@@ -28,7 +28,7 @@ from intaglio.kernels.plan import (
 from intaglio.kernels.view import Buffer
 
 
-def segment_symbols(segment: Segment) -> list[str]:
+def segment_symbols(segment: SegmentBody) -> list[str]:
     """The symbols whose values the driver reads from `call->dim`, in order."""
     found: set[str] = set()
     for action in walk(segment.actions):
@@ -37,7 +37,7 @@ def segment_symbols(segment: Segment) -> list[str]:
     return sorted(found - set(segment.late))
 
 
-def given_dims(segment: Segment) -> list[Expr]:
+def given_dims(segment: SegmentBody) -> list[Expr]:
     """Every expression of the driver over symbols that it is given alone, each once."""
     late = set(segment.late)
     all_dims = (dim for action in walk(segment.actions) for dim in _counted(action))
@@ -45,7 +45,7 @@ def given_dims(segment: Segment) -> list[Expr]:
     return [dim for dim in found if late.isdisjoint(symbols(dim))]
 
 
-def unbound_uses(segment: Segment) -> Iterator[tuple[Action, set[str]]]:
+def unbound_uses(segment: SegmentBody) -> Iterator[tuple[Action, set[str]]]:
     """The actions that use symbols to which the driver gives values only behind them, with those symbols."""
     awaited = set(segment.late)
     for action in walk(segment.actions):

@@ -248,9 +248,9 @@ class ModelDriver(Driver):
         if buffer.kind == "constant":
             return self._use(self.constants[buffer.index].name)
         if buffer.kind == "input":
-            return self._use(self.inputs[self.segment.inputs[buffer.index]].name)
+            return self._use(self.inputs[self.lowered.segment.inputs[buffer.index]].name)
         if buffer.kind == "output" and not buffer.is_late:
-            return self._use(self.outputs[self.segment.outputs[buffer.index]].name)
+            return self._use(self.outputs[self.lowered.segment.outputs[buffer.index]].name)
         return super().buffer(buffer)
 
     def call(self, call: Call) -> None:
@@ -373,7 +373,7 @@ class ModelDriver(Driver):
 
     def result_memory(self, buffer: Buffer, rank: int) -> str:
         """The caller's memory."""
-        port = self.outputs[self.segment.outputs[buffer.index]]
+        port = self.outputs[self.lowered.segment.outputs[buffer.index]]
         numbers = parts(port.value.dtype)
         self.used |= {port.name, f"{port.name}_room", f"{port.name}_shape"}
         room = f"{port.name}_room" if numbers == 1 else f"{port.name}_room / {numbers}"

@@ -14,7 +14,7 @@ from intaglio.ir.dim import Dim, ceildiv, maximum, symbols
 from intaglio.ir.substitution import substitute
 from intaglio.kernels.arena import layout
 from intaglio.kernels.memory_demand import Bounds
-from intaglio.kernels.plan import Call, Grow, Segment, walk
+from intaglio.kernels.plan import Call, Grow, Segment, SegmentBody, walk
 from intaglio.kernels.segment_sizes import late_buffers
 
 HEAP_HEADER = 64
@@ -135,7 +135,7 @@ def _in_slots(
     return Memory(offsets, {id(call): starts[-1] for _, call, need in needs if need != 0}, starts[-1] + scratch)
 
 
-def is_late_scratch(segment: Segment, call: Call) -> bool:
+def is_late_scratch(segment: SegmentBody, call: Call) -> bool:
     """Whether only the run tells how much scratch memory a call needs."""
     return not symbols(call.scratch).isdisjoint(segment.late)
 

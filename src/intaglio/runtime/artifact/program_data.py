@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from intaglio.ir.dim import Atom, Dim, DimFunction, Expr, Symbol
+from intaglio.ir.dim_data import DimReader, DimWriter
 from intaglio.ir.dtype import DTYPES
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import MapType, SequenceType, TensorType, Type
@@ -43,39 +43,11 @@ def is_known(type: Type) -> bool:
     return is_known(type.value) if isinstance(type, MapType) else isinstance(type, TensorType)
 
 
-class _Writer:
-    """Writes expressions: a sum as its terms, each a factor and the numbers of atoms, which are a list of their own."""
-
-    def __init__(self) -> None:
-        self.atoms: list[Any] = []
-        self._numbers: dict[Atom, int] = {}
-
-    def dim(self, dim: Dim) -> Any:
-        if not isinstance(dim, Expr):
-            return int(dim)
-        return [[factor, *[self._number(atom) for atom in monomial]] for monomial, factor in dim.terms]
-
-    def _number(self, atom: Atom) -> int:
-        found = self._numbers.get(atom)
-        if found is None:
-            data = atom.name if isinstance(atom, Symbol) else [atom.function, *map(self.dim, atom.operands)]
-            found = self._numbers[atom] = len(self.atoms)
-            self.atoms.append(data)
-        return found
-
-    def dims(self, dims: Sequence[Dim]) -> list[Any]:
-        return [self.dim(dim) for dim in dims]
+class _Writer(DimWriter):
+    """Writes the parts of programs."""
 
     def port(self, port: Port) -> list[Any]:
         return [port.name, self.type(port.type), port.is_optional]
-
-    def type(self, type: Type) -> list[Any]:
-        if isinstance(type, TensorType):
-            return [type.dtype.name, None if type.shape is None else self.dims(type.shape)]
-        if isinstance(type, SequenceType):
-            return ["seq", self.type(type.element)]
-        assert isinstance(type, MapType), f"a program has no {type}"
-        return ["map", type.key.name, self.type(type.value)]
 
     def result(self, result: Result) -> list[Any]:
         if result.shape is None or result.bytes is None:
@@ -143,25 +115,8 @@ def _step(kind: str, read: Sequence[int], made: Sequence[int], more: Any) -> Hos
     return NativePart(tuple(read), tuple(made), bool(more))
 
 
-class _Reader:
-    """Reads expressions as they were written, which need not be worked out again."""
-
-    def __init__(self, atoms: Sequence[Any]) -> None:
-        self._atoms: list[Atom] = []
-        for atom in atoms:
-            self._atoms.append(Symbol(atom) if isinstance(atom, str) else DimFunction(atom[0], self.dims(atom[1:])))
-
-    def dim(self, data: Any) -> Dim:
-        if isinstance(data, int):
-            return data
-        return Expr(tuple([(tuple([self._atoms[number] for number in numbers]), factor) for factor, *numbers in data]))
-
-    def dims(self, data: Sequence[Any]) -> tuple[Dim, ...]:
-        return tuple([self.dim(item) for item in data])
-
-    def pair(self, data: Sequence[Any]) -> tuple[Dim, Dim]:
-        left, right = data
-        return self.dim(left), self.dim(right)
+class _Reader(DimReader):
+    """Reads the parts of programs."""
 
     def part(self, data: Data) -> Part:
         results = tuple(map(self.result, data["results"]))
@@ -181,13 +136,6 @@ class _Reader:
     def port(self, data: Sequence[Any]) -> Port:
         name, type, is_optional = data
         return Port(name, self.type(*type), is_optional)
-
-    def type(self, kind: str, *inner: Any) -> Type:
-        if kind == "seq":
-            return SequenceType(self.type(*inner[0]))
-        if kind == "map":
-            return MapType(DTYPES[inner[0]], self.type(*inner[1]))
-        return TensorType(DTYPES[kind], None if inner[0] is None else self.dims(inner[0]))
 
     def result(self, data: Sequence[Any]) -> Result:
         name, dtype, shape, size = data

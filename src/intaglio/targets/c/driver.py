@@ -24,7 +24,7 @@ from intaglio.kernels.plan import (
     Operand,
     Pair,
     Repeat,
-    Segment,
+    SegmentBody,
     Settle,
     Swap,
     operands_of,
@@ -37,7 +37,7 @@ from intaglio.targets.c.lines import WIDTH, comment, filled, folded_line, indent
 from intaglio.targets.c.size_text import OVERFLOWS, THREADS, Variables, Words, cost_text, helper_text, safe_text
 
 
-def driver_source(segment: Segment, kernels: Mapping[Kernel, int], *, is_marked: bool = False) -> str:
+def driver_source(segment: SegmentBody, kernels: Mapping[Kernel, int], *, is_marked: bool = False) -> str:
     """The C text of a segment's driver; `kernels` gives each kernel's place in `call->kernel`.
 
     Where it `is_marked`, the compiler calls the place of the i-th action (in the order of `walk`) `action<i>`.
@@ -56,7 +56,11 @@ class Driver:
     words = Words()
 
     def __init__(
-        self, segment: Segment, kernels: Mapping[Kernel, str], function: str = "IG_FUNCTION", is_marked: bool = False
+        self,
+        segment: SegmentBody,
+        kernels: Mapping[Kernel, str],
+        function: str = "IG_FUNCTION",
+        is_marked: bool = False,
     ) -> None:
         self.segment = segment
         self.is_marked = is_marked
@@ -108,7 +112,7 @@ class Driver:
 
     def tail(self) -> None:
         """Add what stands behind the actions."""
-        sizes = f"((int64_t *)call->output[{len(self.segment.outputs)}])"
+        sizes = f"((int64_t *)call->output[{len(self.segment.output_buffers)}])"
         for place, name in enumerate(self.segment.late[: self.segment.told]):
             self.out.add(f"{sizes}[{place}] = {self.names[name]};")
 
@@ -387,8 +391,7 @@ _NAMED_NODES = 6
 
 def heading(action: Described) -> list[str]:
     """A comment: what an action is, and the paths of its nodes in the model."""
-    paths = dict.fromkeys(str(node.origin) for node in action.nodes if node.origin)
-    lines = [action.title, *[path for path in paths if path not in action.title][:_NAMED_NODES]]
+    lines = [action.title, *[path for path in action.paths if path not in action.title][:_NAMED_NODES]]
     *texts, last = [comment(line) for line in lines if line] or [""]
     return ["/* " * (place == 0) + "   " * (place > 0) + line for place, line in enumerate([*texts, last + " */"])]
 

@@ -433,8 +433,8 @@ int32_t run(const ig_call *call)
             .images = n0, .C = 16, .H = 12, .W = 12, .OH = 12, .OW = 12, .pad_h = 1, .pad_w = 1, .OC = 16,
             .tile_block = calc7, .panel_block = calc12, .epilogue_stride0 = 16
         };
-        const int64_t tasks = (calc13 * calc9), cost = run_cost(128.0 * (double)calc7 * (double)calc12 + 1.0),
-            scratch = (2560LL * calc7 + 1024LL);
+        const int64_t tasks = (calc13 * calc9), cost = run_cost(128.0 * (double)calc7 * (double)calc12 + 1.0), scratch =
+            (2560LL * calc7 + 1024LL);
         if (call->parallel(call, kernel_winograd2, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }

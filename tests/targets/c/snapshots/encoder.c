@@ -549,8 +549,8 @@ int32_t run(const ig_call *call)
             .a_inner = (16LL * n0), .b_step = 16, .b_outer = 0, .b_inner = (16LL * n0), .row_block = calc10,
             .panel_block = calc13, .depth_block = 16, .epilogue_stride0 = n0
         };
-        const int64_t tasks = (calc14 * calc15 * n1), cost = run_cost(8.0 * (double)calc10 * (double)calc13 +
-            48.0 * (double)calc13 + 1.0), scratch = (64LL * calc10 + 1024LL);
+        const int64_t tasks = (calc14 * calc15 * n1), cost = run_cost(8.0 * (double)calc10 * (double)calc13 + 48.0 *
+            (double)calc13 + 1.0), scratch = (64LL * calc10 + 1024LL);
         if (call->parallel(call, kernel_gemm_2, buffer, (const int64_t *)&size, tasks, cost, scratch, 3))
             return 1;
     }
@@ -563,8 +563,8 @@ int32_t run(const ig_call *call)
         const struct { int64_t columns, rows0, row_stride0_0, row_stride1_0; } size = {
             .columns = n0, .rows0 = (n0 * n1), .row_stride0_0 = n0, .row_stride1_0 = n0
         };
-        const int64_t tasks = (n0 * n1), cost = run_cost(((2070.0 * (double)n0) / (1000.0)) + 1.0), scratch =
-            (64LL * calc16);
+        const int64_t tasks = (n0 * n1), cost = run_cost(((2070.0 * (double)n0) / (1000.0)) + 1.0), scratch = (64LL *
+            calc16);
         if (call->parallel(call, kernel_reducemax_sub_exp_reducesum_and_1_more, buffer, (const int64_t *)&size, tasks,
             cost, scratch, 4))
             return 1;
@@ -583,8 +583,8 @@ int32_t run(const ig_call *call)
             .a_inner = (n0 * n0), .b_step = 16, .b_outer = 0, .b_inner = (16LL * n0), .row_block = calc23,
             .panel_block = 1, .depth_block = calc30, .epilogue_stride0 = 16, .epilogue_stride1 = 16
         };
-        const int64_t tasks = (calc31 * n1), cost = run_cost(((32.0 * (double)n0 * (double)calc23) / (64.0)) +
-            3.0 * (double)n0 + 1.0), scratch = (64LL * n0 + 64LL * calc23);
+        const int64_t tasks = (calc31 * n1), cost = run_cost(((32.0 * (double)n0 * (double)calc23) / (64.0)) + 3.0 *
+            (double)n0 + 1.0), scratch = (64LL * n0 + 64LL * calc23);
         if (call->parallel(call, kernel_gemm_3, buffer, (const int64_t *)&size, tasks, cost, scratch, 5))
             return 1;
     }
@@ -601,8 +601,8 @@ int32_t run(const ig_call *call)
             .columns = 16, .rows0 = (n0 * n1), .row_stride0_0 = 16, .row_stride4_0 = 16
         };
         const int64_t tasks = (n0 * n1), cost = 32, scratch = 0;
-        if (call->parallel(call, kernel_reducemean_sub_mul_reducemean_and_6_more, buffer, (const int64_t *)&size,
-            tasks, cost, scratch, 6))
+        if (call->parallel(call, kernel_reducemean_sub_mul_reducemean_and_6_more, buffer, (const int64_t *)&size, tasks,
+            cost, scratch, 6))
             return 1;
     }
     /* MatMul + Mul + Mul + Erf + Add + Mul length*n x 24 x 16 -> matmul_5 */

@@ -188,8 +188,8 @@ int32_t run(const ig_call *call)
             .b_outer = 0, .b_inner = 0, .zero_step = 0, .row_block = calc5, .panel_block = 1,
             .epilogue_stride0 = 12
         };
-        const int64_t tasks = calc6, cost = run_cost(4.0 * (double)calc5 + 1.0), scratch = (64LL * calc7 + 32LL
-            * calc5 + 384LL);
+        const int64_t tasks = calc6, cost = run_cost(4.0 * (double)calc5 + 1.0), scratch = (64LL * calc7 + 32LL * calc5
+            + 384LL);
         if (call->parallel(call, kernel_integer_gemm, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }

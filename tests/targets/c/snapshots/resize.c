@@ -147,8 +147,7 @@ int32_t run(const ig_call *call)
         const struct { int64_t in_a, out_a, in_b, out_b, inner; } size = {
             .in_a = n0, .out_a = (2LL * n0), .in_b = n1, .out_b = (2LL * n1), .inner = 1
         };
-        const int64_t tasks = (4LL * n0), cost = run_cost(((6.0 * (double)n1) / (4.0)) + 1.0), scratch = (4LL *
-            n1);
+        const int64_t tasks = (4LL * n0), cost = run_cost(((6.0 * (double)n1) / (4.0)) + 1.0), scratch = (4LL * n1);
         if (call->parallel(call, kernel_resize_mixed, buffer, (const int64_t *)&size, tasks, cost, scratch, 2))
             return 1;
     }

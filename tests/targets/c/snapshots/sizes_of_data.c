@@ -236,8 +236,8 @@ int32_t run(const ig_call *call)
             (call->arena + call->offset[2]), /* total */
         };
         const struct { int64_t columns; } size = {.columns = calc0};
-        const int64_t tasks = 1, cost = run_cost(((720.0 * ((7.0 * (double)n0 + 16383.0) / (16384.0))) /
-            (1000.0)) + 1.0), scratch = 0;
+        const int64_t tasks = 1, cost = run_cost(((720.0 * ((7.0 * (double)n0 + 16383.0) / (16384.0))) / (1000.0)) +
+            1.0), scratch = 0;
         if (call->parallel(call, kernel_reducesum, buffer, (const int64_t *)&size, tasks, cost, scratch, 2))
             return 1;
     }

@@ -218,8 +218,8 @@ int32_t run(const ig_call *call)
             .columns = n1, .rows = n0, .in_step = n0, .out_step = n1, .tile_height = calc3, .tile_width = calc7,
             .row_tiles = calc8, .column_tiles = calc9
         };
-        const int64_t tasks = (calc8 * calc9), cost = run_cost((((double)calc10 * (double)calc11) / (3.0)) +
-            1.0), scratch = 0;
+        const int64_t tasks = (calc8 * calc9), cost = run_cost((((double)calc10 * (double)calc11) / (3.0)) + 1.0),
+            scratch = 0;
         if (call->parallel(call, kernel_transpose4, buffer, (const int64_t *)&size, tasks, cost, scratch, 0))
             return 1;
     }
