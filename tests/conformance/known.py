@@ -17,7 +17,8 @@ ONNX = ".".join(onnx.__version__.split(".")[:2])
 TESTS = {"1.20": 1802}.get(ONNX, 2033)
 """How many tests that version has, at least."""
 RANDOM = "random numbers"
-"""The reason of tests whose numbers every implementation draws for itself: by chance such a test may pass."""
+"""The reason of tests whose numbers every implementation draws for itself: they pass where types and shapes are right,
+and count as random, whether or not the numbers happen to be the same."""
 
 
 def known_failures(engine: str) -> dict[str, str]:

@@ -373,3 +373,31 @@ def test_a_view_of_an_input_that_is_written_to_and_begins_inside_of_its_memory(e
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
         assert torch.equal(*given)
         assert [each.storage_offset() for each in found] == [each.storage_offset() for each in expected]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("axes", [(0, 1, 3, 2), (0, 3, 1, 2), (3, 2, 1, 0)], ids=str)
+def test_nearest_interpolation_lies_in_memory_as_in_eager(axes: Any, dynamic: Any) -> None:
+    def program(x: Any) -> Any:
+        return torch.nn.functional.interpolate(x, scale_factor=2, mode="nearest")
+
+    run = torch.compile(program, backend=backend, options={"engine": "reference"}, dynamic=dynamic)
+    for sizes in ((2, 3, 4, 5), (3, 4, 5, 2)):
+        x = torch.randn(sizes).permute(axes)
+        found, expected = run(x), program(x)
+        assert found.stride() == expected.stride()
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_tensor_resized_as_a_transposed_one_lies_in_memory_as_in_eager(dynamic: Any) -> None:
+    def program(x: Any, like: Any) -> Any:
+        return (x + 1).resize_as_(like)
+
+    run = torch.compile(program, backend=backend, options={"engine": "reference"}, dynamic=dynamic)
+    for rows, columns in ((3, 4), (2, 5)):
+        x = torch.randn(rows, columns)
+        for like in (torch.randn(columns, rows), torch.randn(rows, columns).t(), torch.randn(columns, rows).t()):
+            found, expected = run(x, like), program(x, like)
+            assert found.stride() == expected.stride()
+            assert torch.equal(found, expected)
