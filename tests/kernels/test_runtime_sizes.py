@@ -20,6 +20,17 @@ def block(*shape):
 
 
 CASES = {
+    "Slice-backwards-by-any-step": (
+        "(float[a] x, int64[1] s, int64[1] e, int64[1] i, int64[1] k) => (float[p] y) { y = Slice(x, s, e, i, k) }",
+        [
+            (block(n), ints(-1), ints(end), ints(0), ints(step))
+            for n in (0, 1, 5) for end in (-(2**63), 0) for step in (-(2**63), -6, -5, -4, -2, -1)
+        ],
+    ),
+    "Slice-by-short-integers": (
+        "(float[a,b] x, int32[1] s, int32[1] e, int32[1] i) => (float[p,q] y) { y = Slice(x, s, e, i) }",
+        [(block(3, 4), *(np.array([n], np.int32) for n in each)) for each in [(1, 3, 0), (-2, 9, -1)]],
+    ),
     "Reshape": (
         "(float[a,b,c] x, int64[2] s) => (float[p,q] y) { y = Reshape(x, s) }",
         [(block(2, 3, 4), ints(*s)) for s in [(0, -1), (6, 4), (-1, 2), (24, 1)]],
@@ -285,6 +296,23 @@ def test_unique(axis, is_sorted):
 
 
 BAD = {
+    "Reshape-with-two-open-sizes": (
+        "(float[a] x, int64[2] s) => (float[p,q] y) { y = Reshape(x, s) }",
+        (block(6), ints(-1, -1)),
+    ),
+    "Reshape-beyond-64-bits": (
+        "(float[a] x, int64[2] s) => (float[p,q] y) { y = Reshape(x, s) }",
+        (block(6), ints(2**62, 2**62)),
+    ),
+    "Tile-beyond-64-bits": ("(float[a] x, int64[1] s) => (float[p] y) { y = Tile(x, s) }", (block(6), ints(2**62))),
+    "Unsqueeze-twice": (
+        "(float[a] x, int64[2] s) => (float[p,q,r] y) { y = Unsqueeze(x, s) }",
+        (block(6), ints(1, -2)),
+    ),
+    "OneHot-of-no-number": (
+        "(int64[n] x, double k, float[2] v) => (float[n,q] y) { y = OneHot(x, k, v) }",
+        (ints(0), np.array(np.nan), np.array([0, 1], F)),
+    ),
     "Reshape": ("(float[a] x, int64[2] s) => (float[p,q] y) { y = Reshape(x, s) }", (block(6), ints(4, -1))),
     "Expand": ("(float[a] x, int64[1] s) => (float[p] y) { y = Expand(x, s) }", (block(6), ints(4))),
     "Expand-of-a-known-size": ("(float[3] x, int64[1] s) => (float[3] y) { y = Expand(x, s) }", (block(3), ints(2))),

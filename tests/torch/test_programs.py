@@ -254,3 +254,48 @@ def test_sizes_of_slices_that_an_assumption_settles() -> None:
     for size in (9, 6, 2, 6):
         x = torch.randn(size, 3)
         assert torch.equal(run(x), add_to_the_last_part(x))
+
+
+def write_to_a_row(t: Any) -> Any:
+    t[0].zero_()
+    return t * 2
+
+
+def write_to_columns(t: Any) -> Any:
+    t[:, 1:2] = 7
+    return t * 2
+
+
+def write_to_the_diagonal(t: Any) -> Any:
+    t.diagonal().zero_()
+    return t * 2
+
+
+@pytest.mark.parametrize("is_input", [False, True], ids=["inside", "input"])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("write", [write_to_a_row, write_to_columns, write_to_the_diagonal])
+def test_a_write_to_a_part_of_elements_that_share_memory(write: Any, dynamic: Any, is_input: bool) -> None:
+    def program(a: Any, rows: int) -> Any:
+        return write(a if is_input else a.as_strided((rows, 3), (1, 1)))
+
+    run = torch.compile(program, backend=backend, options={"engine": "reference"}, dynamic=dynamic)
+    for rows in (3, 5, 4):
+        memories = [torch.arange(1.0, 41.0) for _ in range(2)]
+        given = [each.as_strided((rows, 3), (1, 1)) if is_input else each for each in memories]
+        assert torch.equal(run(given[0], rows), program(given[1], rows))
+        assert torch.equal(*memories)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_write_to_a_part_of_a_slice_is_ours(dynamic: Any) -> None:
+    def program(a: Any) -> Any:
+        left, right = a[:, : a.shape[1] // 2], a.split(2, 1)[1]
+        left[0] = 3
+        right[:, 1] = 4
+        return left + 1, right + 1
+
+    run = torch.compile(program, backend=backend, options={"engine": "reference", "fallback": False}, dynamic=dynamic)
+    for sizes in ((4, 6), (5, 9), (3, 8)):
+        given = [torch.ones(sizes), torch.ones(sizes)]
+        torch.testing.assert_close(run(given[0]), program(given[1]), rtol=0, atol=0)
+        assert torch.equal(*given)

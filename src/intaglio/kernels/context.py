@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from intaglio.errors import GraphError
-from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
+from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbol, symbols
 from intaglio.ir.dtype import DType, from_numpy
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.requirements import Requirement
@@ -18,6 +18,7 @@ from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults, blaming
 from intaglio.kernels.plan import (
     ASSUMPTION,
+    FAULT,
     REQUIREMENT,
     Action,
     Allocate,
@@ -29,7 +30,6 @@ from intaglio.kernels.plan import (
     Operand,
     PlanPart,
     Segment,
-    Size,
 )
 from intaglio.kernels.refusal import Refusal
 from intaglio.kernels.target_rules import TargetRules
@@ -204,23 +204,34 @@ class Context:
     def bind(
         self,
         node: Node,
-        names: Sequence[str],
-        body: str,
-        operands: Sequence[tuple[str, str, View]] = (),
-        sizes: Sequence[tuple[str, Size]] = (),
+        names: Sequence[str | None],
+        numbers: View,
+        *,
+        least: int | None = None,
+        limit: Dim | None = None,
         most: Mapping[Dim, Dim] | None = None,
     ) -> None:
-        """Give symbols values that statements of the target take from data; see `FindSizes`."""
-        read = [(name, element, Operand(view.buffer, view.offset)) for name, element, view in operands]
+        """Give symbols the values of int64 numbers side by side in memory; see `FindSizes`."""
+        if not names:
+            return
         title = f"sizes of {node.op.name} -> {node.outputs[0].name}"
-        self.emit(FindSizes(tuple(names), body, read, list(sizes), dict(most or {}), nodes=(node,), title=title))
-        self.declare(names)
+        bounds: dict[Dim, Dim] = {} if limit is None else {symbol(name): limit for name in names if name is not None}
+        operand = Operand(numbers.buffer, numbers.offset)
+        found = FindSizes(tuple(names), operand, least, limit, bounds | dict(most or {}), nodes=(node,), title=title)
+        self.emit(found)
+        self.declare(found.symbols)
 
-    def assign(self, items: Sequence[tuple[str, Dim]]) -> None:
-        """Give symbols the values of dimensions."""
+    def assign(self, items: Sequence[tuple[str, Dim]], node: Node | None = None) -> None:
+        """Give symbols the values of dimensions, for a node that has sizes of them."""
         if items:
-            self.emit(Assign(list(items)))
+            self.emit(Assign(list(items), nodes=() if node is None else (node,)))
             self.declare([name for name, _ in items])
+
+    def need(self, node: Node, *pairs: tuple[Dim, Dim]) -> None:
+        """Stop the run where no pair of dimensions is equal; the node's reference says what is wrong."""
+        if not any(left == right for left, right in pairs):
+            title = f"sizes that {node.op.name} -> {node.outputs[0].name} allows"
+            self.emit(Check(pairs, FAULT, nodes=(node,), title=title))
 
     def declare(self, names: Sequence[str]) -> None:
         """Symbols that have a value from here on; what is assumed of them is checked."""

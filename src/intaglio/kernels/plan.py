@@ -90,18 +90,24 @@ class Fill(Described):
 
 @dataclass
 class FindSizes(Described):
-    """Sizes that data decides: statements in the target's own language that set `value[i]` for the i-th of `symbols`.
+    """Sizes that data decides: symbols that take the values of int64 numbers side by side in memory.
 
-    Only rules of targets make them. The statements see their `operands` by name as pointers to elements of the given
-    type of that language, and `sizes` by name; a `fault` stops the run, and the node's reference says what is wrong.
+    The numbers are an input's own, or a kernel has written them. `names` has the symbol of each, None where nobody
+    needs the number. One that is below `least` or above `limit` stops the run, and the node's reference says what is
+    wrong.
     """
 
-    symbols: tuple[str, ...]
-    body: str
-    operands: list[tuple[str, str, Operand]]
-    sizes: list[tuple[str, Size]] = field(default_factory=list[tuple[str, Size]])
+    names: tuple[str | None, ...]
+    numbers: Operand
+    least: int | None = None
+    limit: Dim | None = None
     most: dict[Dim, Dim] = field(default_factory=dict[Dim, Dim])
     """What symbols, or products of them, are at most, where that is known before the run."""
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbols that get a value, in order."""
+        return tuple(name for name in self.names if name is not None)
 
 
 @dataclass
@@ -227,7 +233,7 @@ def operands_of(action: Action) -> list[Operand]:
         case Fill():
             return [action.operand]
         case FindSizes():
-            return [operand for _, _, operand in action.operands]
+            return [action.numbers]
         case Allocate() | Grow():
             return [Operand(action.buffer, 0, True)]
         case Move():

@@ -78,7 +78,7 @@ def _counted(action: Action) -> list[Dim]:
         case Call():
             found += [size for _, size in action.sizes if not has_choice(size)]
         case FindSizes():
-            found += [size for _, size in action.sizes]
+            found += [] if action.limit is None else [action.limit]
         case Fill():
             found += action.items
         case Assign():

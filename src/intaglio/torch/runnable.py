@@ -19,9 +19,8 @@ from intaglio.targets.c.native import using_threads
 from intaglio.torch.instructions import BindInstruction, EagerInstruction, RestrideInstruction, SizeInstruction, Slot
 from intaglio.torch.model_instruction import CarriedSize, LateModel, ModelInstruction, Operand, Result
 from intaglio.torch.partition import Classified, Part, attribute, cut, is_item, is_size
-from intaglio.torch.strides import is_gapless, is_overlapping, memory_order
+from intaglio.torch.strides import is_gapless, is_overlapping, memory_order, viewed
 from intaglio.torch.translate import SYMBOLIC, Translator
-from intaglio.torch.views import viewed
 
 Make = Callable[[Graph], Model | LateModel]
 """What compiles a graph."""

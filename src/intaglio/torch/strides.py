@@ -7,6 +7,7 @@ the backward pass examples of what it will really get: code that is made for ano
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -41,6 +42,50 @@ def is_overlapping(tensor: Any) -> bool:
     """Whether elements of a tensor share memory because an axis has no stride."""
     pairs = zip(_numbers(tensor.shape), _numbers(tensor.stride()), strict=True)
     return any(stride == 0 and size != 1 for size, stride in pairs)
+
+
+def may_share_memory(node: Node) -> bool:
+    """Whether elements of a node's tensor may share memory, as those of `as_strided` and `expand` do."""
+    value: Any = node.meta["val"]
+    if isinstance(value, torch.Tensor) and (is_gapless(value) or _is_spread(value)):
+        return False
+    source = viewed(node)
+    target: Any = node.target
+    return source is None or getattr(target, "_opname", "") in _SHARING or may_share_memory(source)
+
+
+_SHARING = {"as_strided", "expand", "unfold"}
+"""Views whose elements may share memory where those of the tensor do not."""
+
+
+def _is_spread(tensor: Any) -> bool:
+    """Whether each axis is known to step over all that lies within the axes of smaller steps."""
+    pairs = [(s, d) for s, d in zip(_numbers(tensor.shape), _numbers(tensor.stride()), strict=True) if s != 1]
+    if any(size is None or stride is None for size, stride in pairs):
+        return False
+    last = 0
+    for size, stride in sorted(pairs, key=lambda pair: pair[1] or 0):
+        if (stride or 0) <= last:
+            return False
+        last += ((size or 0) - 1) * (stride or 0)
+    return True
+
+
+def viewed(node: Node) -> Node | None:
+    """The node whose memory a node's result lies in; None where it has memory of its own."""
+    if node.op != "call_function" or not node.args:
+        return None
+    source = node.args[0]
+    if not isinstance(source, Node):
+        return None
+    if node.target is operator.getitem:
+        return source if viewed(source) is not None else None
+    return source if is_view(node.target) else None
+
+
+def is_view(target: Any) -> bool:
+    """Whether the result of an operator shares memory with its first operand; `_unsafe_view` does without saying so."""
+    return isinstance(target, torch._ops.OpOverload) and (target.is_view or target._opname == "_unsafe_view")
 
 
 def _is_dense(tensor: Any, order: Sequence[int]) -> bool:

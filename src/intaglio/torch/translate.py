@@ -21,6 +21,7 @@ from intaglio.torch.aten import TABLE, why_missing
 from intaglio.torch.aten.call import AtenCall
 from intaglio.torch.aten.table import COMPLEX
 from intaglio.torch.sizes import Sizes, split_names
+from intaglio.torch.strides import may_share_memory
 from intaglio.torch.types import to_dtype
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -117,6 +118,7 @@ class Translator:
         if rule is None:
             raise UnsupportedError(why_missing(name))
         _check_results(found)
+        _check_written(node)
         arguments, named = self._arguments(node)
         wanted = _wanted(node, found)
         call = AtenCall(self.builder, self.sizes, self._fakes, found, wanted)
@@ -191,6 +193,19 @@ def _check_results(found: Any) -> None:
             raise UnsupportedError(f"a tensor on {fake.device}")
         if fake.layout != torch.strided:
             raise UnsupportedError("a sparse tensor")
+
+
+_PARTIAL_WRITES = {"select_scatter", "slice_scatter", "diagonal_scatter"}
+"""Writes to parts of tensors; PyTorch keeps the strides of the tensor, so that all elements at a place change."""
+
+
+def _check_written(node: Node) -> None:
+    """Raise UnsupportedError for a write to a part of a tensor whose elements may share memory with each other."""
+    if getattr(node.target, "_opname", "") not in _PARTIAL_WRITES:
+        return
+    written = node.args[0]
+    if isinstance(written, Node) and may_share_memory(written):
+        raise UnsupportedError("it writes to a part of a tensor whose elements may share memory with each other")
 
 
 def _wanted(node: Node, found: Any) -> frozenset[int]:

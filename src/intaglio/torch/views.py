@@ -7,15 +7,13 @@ that it runs. A view among them is made by PyTorch, of the tensor that it is a v
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Collection, Iterable
 from typing import Any
 
-import torch
 from torch.fx import Node
 
 from intaglio.torch.partition import is_size
-from intaglio.torch.strides import is_gapless
+from intaglio.torch.strides import is_gapless, is_view, viewed
 
 
 def seen_nodes(outputs: Iterable[Any], eager: Collection[Node]) -> set[Node]:
@@ -58,7 +56,7 @@ def _is_whole(node: Node) -> bool:
     """Whether a view, and all that it is a view of, have all elements of the root."""
     while (source := viewed(node)) is not None:
         target: Any = node.target
-        if not _is_view(target) or target._opname not in _WHOLE or target._overloadname == "dtype":
+        if not is_view(target) or target._opname not in _WHOLE or target._overloadname == "dtype":
             return False
         node = source
     return True
@@ -69,20 +67,3 @@ def _root(node: Node) -> Node:
     while (source := viewed(node)) is not None:
         node = source
     return node
-
-
-def viewed(node: Node) -> Node | None:
-    """The node whose memory a node's result lies in; None where it has memory of its own."""
-    if node.op != "call_function" or not node.args:
-        return None
-    source = node.args[0]
-    if not isinstance(source, Node):
-        return None
-    if node.target is operator.getitem:
-        return source if viewed(source) is not None else None
-    return source if _is_view(node.target) else None
-
-
-def _is_view(target: Any) -> bool:
-    """Whether the result of an operator shares memory with its first operand; `_unsafe_view` does without saying so."""
-    return isinstance(target, torch._ops.OpOverload) and (target.is_view or target._opname == "_unsafe_view")

@@ -332,9 +332,9 @@ class ModelDriver(Driver):
         lines += [runs] if is_known else ["if (tasks > 0)", f"    {runs}"]
         return [*lines, "heap_release(scratch_memory);"] if place == "scratch_memory" else lines
 
-    def bind(self, bind: FindSizes) -> list[str]:
-        """Sizes that data decides; what is read need not be writable."""
-        return [line.replace("(const void *)(void *)", "(const void *)") for line in super().bind(bind)]
+    def numbers(self, operand: Operand) -> str:
+        """A pointer to int64 numbers, of the type that the memory has."""
+        return self._typed(operand, "int64_t")
 
     def amounts(self, call: Call) -> list[str]:
         """Only those that are no numbers, or that threads are told."""
@@ -420,7 +420,9 @@ def _can_fault(action: Action) -> bool:
     if isinstance(action, Call):
         code = action.kernel.code
         return action.checks or (code is not None and code.checks)
-    return isinstance(action, FindSizes) and bool(action.nodes)
+    if isinstance(action, FindSizes):
+        return action.least is not None or action.limit is not None
+    return isinstance(action, Check) and action.status == FAULT
 
 
 def used_helpers(text: str) -> list[str]:

@@ -13,7 +13,6 @@ from intaglio.errors import UnsupportedError
 from intaglio.ir.dim import Dim, Symbol, lone_atom, product, symbols
 from intaglio.ir.graph import Value
 from intaglio.ir.op import Array
-from intaglio.kernels.plan import FindSizes, walk
 from intaglio.targets.c.lines import comment
 
 
@@ -124,11 +123,7 @@ class Interface:
 def interface_of(lowered: Lowered, options: COptions, is_bin: bool) -> Interface:
     """The parameters of the entry function of a model."""
     segment = lowered.segment
-    binds = [action for action in walk(segment.actions) if isinstance(action, FindSizes)]
-    local = {
-        name for bind in binds for name in (*(item[0] for item in bind.operands), *(item[0] for item in bind.sizes))
-    }
-    names = CNames(options.prefix, local | _identifiers([bind.body for bind in binds]))
+    names = CNames(options.prefix)
     sizes = {symbol: names.give(symbol, "size") for symbol in lowered.sizes}
     inputs = [
         Port(value, names.give(value.name, "input"), value.name, declared=_declared(value, source, sizes))
@@ -154,9 +149,3 @@ def _declared(value: Value, source: Value, sizes: Collection[str]) -> tuple[Dim,
     """The sizes of an input: those of the model where the caller gives them, else what the plan assumes them to be."""
     pairs = zip(value.shape, source.shape, strict=True)
     return tuple(given if symbols(given) <= set(sizes) else planned for planned, given in pairs)
-
-
-def _identifiers(texts: list[str]) -> set[str]:
-    import re
-
-    return {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}

@@ -29,7 +29,7 @@ _LIBRARY = frozenset(
 _OWN = frozenset(
     {"buffer", "size", "tasks", "cost", "scratch", "fault", "overflow", "threads", "limit", "goes_on", "is_true",
      "value", "other", "shape", "used", "arena", "weights", "heap", "out", "differ", "stop", "begin", "end", "call",
-     "memory", "status", "room", "bytes", "offset"}
+     "memory", "status", "room", "bytes", "offset", "number"}
 )  # fmt: skip
 _FUNCTIONS = frozenset(
     {"heap_piece", "heap_begin", "heap_allocate", "heap_release", "heap_grow", "HEAP_HEADER", "output_memory",

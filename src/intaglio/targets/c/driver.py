@@ -35,7 +35,6 @@ from intaglio.targets.c.lines import WIDTH, comment, filled, folded_line, indent
 from intaglio.targets.c.size_text import (
     HELPERS,
     OVERFLOWS,
-    STOP_ON_OVERFLOW,
     THREADS,
     Variables,
     checked,
@@ -239,20 +238,17 @@ class Driver:
         return [*filled("const struct { int64_t ", names, "; } size = {"), *filled("    ", values, ""), "};"]
 
     def bind(self, bind: FindSizes) -> list[str]:
-        """The statements that find out sizes."""
-        lines = [*heading(bind), "{"]
-        has_values = bool(bind.symbols) or "value[" in bind.body
-        values = f", value[{max(1, len(bind.symbols))}] = {{0}}" if has_values else ""
-        lines.append(f"    int64_t fault = 0{values};")
-        for name, element, operand in bind.operands:
-            lines.append(f"    const {element} *const {name} = (const void *){self.pointer(operand)};")
-        lines += [f"    int64_t {name} = {size_text(size, self.names)};" for name, size in bind.sizes]
-        if any(OVERFLOWS in line for line in lines):
-            lines += indented(STOP_ON_OVERFLOW)
-        lines += indented(bind.body.strip("\n").split("\n"))
-        lines += ["    if (fault)", f"        return {self.refused(bind)};"]
-        lines += [f"    {self.names[name]} = value[{index}];" for index, name in enumerate(bind.symbols)]
-        return [*lines, "}", _settle_mark(bind.symbols)]
+        """The statements that give symbols the values of numbers in memory."""
+        lines = checked([f"const int64_t *const number = {self.numbers(bind.numbers)};"])
+        if bind.limit is not None:
+            lines += checked([f"const int64_t limit = {size_text(bind.limit, self.names)};"])
+        tests = [f"number[{place}] < {bind.least}" for place in range(len(bind.names)) if bind.least is not None]
+        tests += [f"number[{place}] > limit" for place in range(len(bind.names)) if bind.limit is not None]
+        if tests:
+            lines += [f"if ({' || '.join(tests)})", f"    return {self.refused(bind)};"]
+        taken = [(place, name) for place, name in enumerate(bind.names) if name is not None]
+        lines += [f"{self.names[name]} = number[{place}];" for place, name in taken]
+        return [*heading(bind), "{", *indented(lines), "}", _settle_mark(bind.symbols)]
 
     def _assign(self, assign: Assign) -> list[str]:
         if len(assign.items) == 1:
@@ -340,6 +336,10 @@ class Driver:
         """Where an operand lies, in C."""
         text, offset = self.buffer(operand.buffer.home), offset_bytes(operand)
         return text if offset == 0 else f"(char *){text} + ({dim_text(offset, self.names)})"
+
+    def numbers(self, operand: Operand) -> str:
+        """A pointer to int64 numbers that are read."""
+        return f"(const void *){self.pointer(operand)}"
 
     def buffer(self, buffer: Buffer) -> str:
         """Where a buffer lies, in C."""

@@ -62,8 +62,10 @@ def as_strided_scatter(
 ) -> Value:
     """The tensor with elements at given steps in memory replaced."""
     order = _order(c, x)
-    lying = permute(c, x, order)
-    written = _replaced(c, lying, _places(c, x, size, stride, storage_offset), source)
+    places = _places(c, x, size, stride, storage_offset)
+    if len(np.unique(places)) != places.size:
+        raise UnsupportedError("it writes to elements that share memory with each other")
+    written = _replaced(c, permute(c, x, order), places, source)
     return permute(c, written, sorted(range(x.rank), key=lambda axis: order[axis]))
 
 

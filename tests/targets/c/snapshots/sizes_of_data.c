@@ -3,6 +3,7 @@
    Contents:
      kernel_greater: Greater -> greater: bool[7*n]
      kernel_count_nonzero: NonZero -> nonzero: int64[1, 'nonzero.0']
+     kernel_reducesum: sum of counts
      kernel_nonzero: NonZero -> nonzero: int64[1, 'nonzero.0']
      kernel_gather: Gather -> gather: float32['nonzero.0']
      run: runs the kernels of a segment in order */
@@ -63,6 +64,67 @@ static void kernel_greater(void *const *buffer, const int64_t *size, int64_t beg
 /* Counts what is not zero. A task is BLOCK elements, and has a count of its own. */
 /* What plain kernels use: those that include this file are C11 and use C's library by its own names. */
 /* the text of a file of kernels/ */
+
+/* ReduceSum
+   buffers: int64 in, int64 out; sizes: columns */
+static void kernel_reducesum(void *const *buffer, const int64_t *size, int64_t begin, int64_t end, void *scratch)
+{
+    const int64_t *const x0 = buffer[0];
+    int64_t *const x1 = buffer[1];
+    const int64_t columns = size[0];
+    (void)columns;
+    (void)scratch;
+    for (int64_t task = begin; task < end; task++) {
+        int64_t rest = task;
+        (void)rest;
+        const int64_t *p0 = x0;
+        int64_t *p1 = x1;
+        ig_i64 sum_v0 = ig_set_i64((ig_i64_element)0LL);
+        ig_i64 sum_v0_1 = ig_set_i64((ig_i64_element)0LL);
+        ig_i64 sum_v0_2 = ig_set_i64((ig_i64_element)0LL);
+        ig_i64 sum_v0_3 = ig_set_i64((ig_i64_element)0LL);
+        {
+            int64_t start = 0;
+            for (; start + 4 * IG_LANES <= columns; start += 4 * IG_LANES) {
+                {
+                    const int64_t j = start + 0 * IG_LANES;
+                    const ig_i64 v1 = ig_load_i64(p0 + j);
+                    sum_v0 = ig_add_i64(v1, sum_v0);
+                }
+                {
+                    const int64_t j = start + 1 * IG_LANES;
+                    const ig_i64 v1 = ig_load_i64(p0 + j);
+                    sum_v0_1 = ig_add_i64(v1, sum_v0_1);
+                }
+                {
+                    const int64_t j = start + 2 * IG_LANES;
+                    const ig_i64 v1 = ig_load_i64(p0 + j);
+                    sum_v0_2 = ig_add_i64(v1, sum_v0_2);
+                }
+                {
+                    const int64_t j = start + 3 * IG_LANES;
+                    const ig_i64 v1 = ig_load_i64(p0 + j);
+                    sum_v0_3 = ig_add_i64(v1, sum_v0_3);
+                }
+            }
+            int64_t j = start;
+            for (; j + IG_LANES <= columns; j += IG_LANES) {
+                const ig_i64 v1 = ig_load_i64(p0 + j);
+                sum_v0 = ig_add_i64(v1, sum_v0);
+            }
+            if (j < columns) {
+                const int64_t left = columns - j;
+                const ig_i64 v1 = ig_load_n_i64(p0 + j, left);
+                sum_v0 = ig_add_i64(ig_keep_i64(v1, ig_set_i64((ig_i64_element)0LL), left), sum_v0);
+            }
+        }
+        sum_v0 = ig_add_i64(sum_v0, sum_v0_2);
+        sum_v0_1 = ig_add_i64(sum_v0_1, sum_v0_3);
+        sum_v0 = ig_add_i64(sum_v0, sum_v0_1);
+        const ig_i64 v0 = ig_set_i64(ig_reduce_add_i64(sum_v0));
+        ig_store_n_i64(p1, v0, 1);
+    }
+}
 
 /* Writes the indices of what is not zero along each axis. A task is BLOCK elements, whose indices stand behind those of
    the tasks before it. */
@@ -167,26 +229,32 @@ int32_t run(const ig_call *call)
         if (call->parallel(call, kernel_count_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch, 1))
             return 1;
     }
+    /* sum of counts */
+    {
+        void *const buffer[] = {
+            (call->arena + call->offset[1]), /* counts */
+            (call->arena + call->offset[2]), /* total */
+        };
+        const struct { int64_t columns; } size = {.columns = calc0};
+        const int64_t tasks = 1, cost = run_cost(((720.0 * ((7.0 * (double)n0 + 16383.0) / (16384.0))) /
+            (1000.0)) + 1.0), scratch = 0;
+        if (call->parallel(call, kernel_reducesum, buffer, (const int64_t *)&size, tasks, cost, scratch, 2))
+            return 1;
+    }
     /* sizes of NonZero -> nonzero */
     {
-        int64_t fault = 0, value[1] = {0};
-        const int64_t *const counts = (const void *)(call->arena + call->offset[1]);
-        int64_t parts = calc0;
-        for (int64_t i = 0; i < parts; i++)
-            value[0] += counts[i];
-        if (fault)
-            return 18;
-        n1 = value[0];
+        const int64_t *const number = (const void *)(call->arena + call->offset[2]);
+        n1 = number[0];
     }
     calc2 = run_floordiv(run_sum(n1, 3276LL, &overflow), 3277);
     if (overflow)
         return 5;
     if (call->mark)
-        call->mark(call, 2);
+        call->mark(call, 3);
     call->release(call, b0);
     b0 = call->allocate(call, (run_times(8LL, n1)));
     if (!b0)
-        return 19;
+        return 20;
     /* NonZero -> nonzero: int64[1, 'nonzero.0'] */
     {
         void *const buffer[] = {
@@ -198,7 +266,7 @@ int32_t run(const ig_call *call)
             .total = (7LL * n0), .found = n1, .extent0 = (7LL * n0)
         };
         const int64_t tasks = calc0, cost = 8192, scratch = 0;
-        if (call->parallel(call, kernel_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch, 4))
+        if (call->parallel(call, kernel_nonzero, buffer, (const int64_t *)&size, tasks, cost, scratch, 5))
             return 1;
     }
     {
@@ -206,7 +274,7 @@ int32_t run(const ig_call *call)
         r0 = call->result(call, 0, 1, shape);
     }
     if (!r0)
-        return 21;
+        return 22;
     /* Gather -> gather: float32['nonzero.0'] */
     {
         int64_t fault = 0;
@@ -221,10 +289,10 @@ int32_t run(const ig_call *call)
             .block = 3277
         };
         const int64_t tasks = calc2, cost = 13109, scratch = 0;
-        if (call->parallel(call, kernel_gather, buffer, (const int64_t *)&size, tasks, cost, scratch, 6))
+        if (call->parallel(call, kernel_gather, buffer, (const int64_t *)&size, tasks, cost, scratch, 7))
             return 1;
         if (fault)
-            return 22;
+            return 23;
     }
     call->release(call, b0);
     b0 = 0;

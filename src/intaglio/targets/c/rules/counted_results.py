@@ -5,14 +5,15 @@ A first kernel finds out which and how many, the driver takes the number and all
 
 from __future__ import annotations
 
-from intaglio.ir.dim import Dim, floordiv, maximum, minimum, symbol
-from intaglio.ir.dtype import INT64, DType
+from intaglio.ir.dim import Dim, floordiv, maximum, minimum
+from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.found_sizes import bind_count, fresh_numbers, total
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
-from intaglio.kernels.view import View, whole
+from intaglio.kernels.view import View
 from intaglio.ops.shared.indices import known_integers, resolve_axis
 from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.kernel_file import kernel
@@ -24,17 +25,9 @@ BLOCK = 16384
 """Elements that one task of NonZero looks at."""
 
 
-def _number(context: Context, count: Dim, name: str) -> View:
-    """Fresh memory for 64-bit integers."""
-    return whole(context.temporary(INT64, count, name), (count,))
-
-
 def _bind_total(context: Context, node: Node, counts: View, most: Dim) -> None:
     """Bind the one unknown size to the sum of some numbers, which is at most `most`."""
-    names = list(dict.fromkeys(name for value in node.outputs for _, name in context.unbound(value)))
-    body = "for (int64_t i = 0; i < parts; i++)\n    value[0] += counts[i];"
-    bounds: dict[Dim, Dim] = {symbol(name): most for name in names}
-    context.bind(node, names, body, [("counts", "int64_t", counts)], [("parts", counts.shape[0])], bounds)
+    bind_count(context, node, total(context, counts), most=most)
 
 
 def _elements(dtype: DType) -> dict[str, Setting]:
@@ -45,15 +38,15 @@ def _elements(dtype: DType) -> dict[str, Setting]:
 def _count_set(context: Context, node: Node) -> None:
     """Count what is not zero in each block."""
     data = node.input
-    total = data.tensor.size
-    blocks = floordiv(total + (BLOCK - 1), BLOCK)
-    counts = _number(context, blocks, "counts")
+    elements = data.tensor.size
+    blocks = floordiv(elements + (BLOCK - 1), BLOCK)
+    counts = fresh_numbers(context, blocks, "counts")
     parameters = [reads("data", context.contiguous(data), bits_type(data.dtype)), writes("counts", counts)]
     instance = kernel("count_nonzero", _elements(data.dtype))
-    routine = Routine("count_nonzero", instance, parameters, [("total", total)], blocks, BLOCK // 4)
+    routine = Routine("count_nonzero", instance, parameters, [("total", elements)], blocks, BLOCK // 4)
     context.emit(routine.call(node, data))
     context.notes[node] = counts
-    _bind_total(context, node, counts, total)
+    _bind_total(context, node, counts, elements)
 
 
 late_sizes("NonZero")(_count_set)
@@ -77,7 +70,7 @@ def compress_sizes(context: Context, node: Node) -> None:
     data, condition = node.input, node.needed(1)
     extent = data.tensor.size if node.op.axis is None else data.shape[resolve_axis(node.op.axis, data.rank)]
     length = condition.shape[0]
-    places, count = _number(context, length, "places"), _number(context, 1, "count")
+    places, count = fresh_numbers(context, length, "places"), fresh_numbers(context, 1, "count")
     parameters = [reads("flags", context.contiguous(condition)), writes("places", places), writes("count", count)]
     sizes: list[tuple[str, Size]] = [("length", length), ("extent", extent)]
     routine = Routine("list_flags", kernel("list_flags"), parameters, sizes, 1, 1 + length, checks=True)
@@ -125,10 +118,10 @@ def unique_sizes(context: Context, node: Node) -> None:
     """Sort the slices, number those that differ, and list the first of each and how often it is there."""
     data = node.input
     outer, extent, inner = _slices(node)
-    order = _number(context, extent * 2, "order")
-    groups = _number(context, extent, "groups")
-    firsts, counts = _number(context, extent, "firsts"), _number(context, extent, "counts")
-    found = _number(context, 1, "found")
+    order = fresh_numbers(context, extent * 2, "order")
+    groups = fresh_numbers(context, extent, "groups")
+    firsts, counts = fresh_numbers(context, extent, "firsts"), fresh_numbers(context, extent, "counts")
+    found = fresh_numbers(context, 1, "found")
     part = part_type(data.dtype)
     parameters = [reads("data", context.contiguous(data), bits_type(part)), writes("order", order)]
     parameters += [writes("groups", groups), writes("firsts", firsts), writes("counts", counts)]
@@ -171,7 +164,7 @@ def suppression_sizes(context: Context, node: Node) -> None:
     assert boxes is not None
     assert scores is not None
     pairs, count = scores.shape[0] * scores.shape[1], scores.shape[2]
-    chosen, counts = _number(context, pairs * count, "chosen"), _number(context, pairs, "counts")
+    chosen, counts = fresh_numbers(context, pairs * count, "chosen"), fresh_numbers(context, pairs, "counts")
     parameters = [reads("boxes", context.contiguous(boxes)), reads("scores", context.contiguous(scores))]
     options = (("most", most), ("overlap", overlap), ("least", least))
     parameters += [reads(name, context.contiguous(value)) for name, value in options if value is not None]

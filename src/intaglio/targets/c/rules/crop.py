@@ -9,12 +9,11 @@ from intaglio.ir.dim import Dim
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.found_sizes import bind_axes, whole_numbers
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.shared.indices import known, known_length, resolve_axes
-from intaglio.targets.c.routine import memory_type
 from intaglio.targets.c.rules.movement import fill_constant
 from intaglio.targets.c.rules.places import inputs_of
-from intaglio.targets.c.rules.runtime_sizes import bind_wanted
 from intaglio.targets.c.rules.table import anchor, late_sizes
 
 
@@ -41,7 +40,7 @@ def center_crop_pad_sizes(context: Context, node: Node) -> None:
 def _bind_sizes(context: Context, node: Node) -> None:
     data, wanted = inputs_of(node)
     axes = resolve_axes(range(data.rank) if node.op.axes is None else node.op.axes, data.rank)
-    bind_wanted(context, node, axes, memory_type(wanted.dtype), context.contiguous(wanted))
+    bind_axes(context, node, axes, whole_numbers(context, wanted))
 
 
 @anchor("CenterCropPad", refuse=_refuse, reads=_reads)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from intaglio.errors import ShapeError
-from intaglio.ir.dim import product, symbol
+from intaglio.ir.dim import floordiv, less, product, symbol
 from intaglio.ir.dtype import DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.found_sizes import bind_named, bind_sizes, whole_numbers
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.ops.shared.indices import known, known_length
@@ -30,6 +31,9 @@ from intaglio.targets.c.routine import (
 from intaglio.targets.c.rules.places import inputs_of
 from intaglio.targets.c.rules.table import anchor, late_sizes
 from intaglio.targets.c.rules.widen import computed, give_narrow, side_by_side, wide_result
+
+_FAR = 1 << 60
+"""More than any size."""
 
 
 def _windows(node: Node) -> tuple[Window, ...] | None:
@@ -75,32 +79,18 @@ def col2im_sizes(context: Context, node: Node) -> None:
 
 def _bind_blocks(context: Context, node: Node, windows: Sequence[Window]) -> None:
     """Bind the sizes of blocks and of the output."""
-    (columns, image, block), unbound = inputs_of(node), context.unbound(node.output)
-    names = _block_names(node, len(windows)) if known(block) is None else []
-    lines = [_SHAPE.replace("$rank", str(len(windows)))]
-    for i, window in enumerate(windows):
-        lines.append(f"fault |= image[{i}] > far || block[{i}] > far || image[{i}] < 0;")
-        room = f"(int64_t)image[{i}] + pads{i} - ((int64_t)block[{i}] - 1) * {window.dilation} - 1"
-        lines.append(f"fault |= !fault && {room} + {window.stride} < 0;")
-    lines += [f"value[{i}] = (int64_t)block[{i}];" for i in range(len(names))]
-    lines += [f"value[{len(names) + place}] = shape[{axis}];" for place, (axis, _) in enumerate(unbound)]
-    operands = [
-        (name, memory_type(value.dtype), context.contiguous(value))
-        for name, value in (("image", image), ("block", block))
-    ]
-    sizes: list[tuple[str, Size]] = [("batch", columns.shape[0]), ("channels", columns.shape[1])]
-    sizes += [(f"pads{i}", window.begin + window.end) for i, window in enumerate(windows)]
-    context.bind(node, [*names, *(name for _, name in unbound)], "\n".join(lines), operands, sizes)
-
-
-_SHAPE = """\
-const int64_t far = __INT64_MAX__ / 8;
-int64_t taps = 1, shape[$rank + 2] = {batch};
-for (int64_t i = 0; i < $rank; i++) {
-    fault |= block[i] < 1 || __builtin_mul_overflow(taps, (int64_t)block[i], &taps);
-    shape[2 + i] = (int64_t)image[i];
-}
-shape[1] = fault ? 0 : channels / taps;"""
+    columns, image, block = inputs_of(node)
+    count = len(windows)
+    extents = known(image) or bind_named(
+        context, node, [f"image{axis}" for axis in range(count)], whole_numbers(context, image), limit=_FAR
+    )
+    if known(block) is None:
+        context.bind(node, _block_names(node, count), whole_numbers(context, block), least=1, limit=_FAR)
+    for extent, window in zip(extents, windows, strict=True):
+        room = extent + window.begin + window.end - (window.kernel - 1) * window.dilation - 1
+        context.need(node, (less(room + window.stride, 0), 0))
+    channels = floordiv(columns.shape[1], product(window.kernel for window in windows))
+    bind_sizes(context, node, dict(enumerate((columns.shape[0], channels, *extents))))
 
 
 @anchor("Col2Im", refuse=_refuse, reads=_reads)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from string import Template
 
-from intaglio.ir.dim import Dim, at_most, less, maximum, pieces, product, select, symbol
+from intaglio.ir.dim import Dim, at_most, equal, floordiv, less, maximum, minimum, pieces, product, select, symbol
 from intaglio.ir.dtype import FLOAT32, FLOAT64, DType
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.found_sizes import bind_named, bind_sizes, whole_numbers
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, whole
@@ -29,7 +29,7 @@ from intaglio.targets.c.routine import (
     writer,
     writes,
 )
-from intaglio.targets.c.rules.runtime_sizes import bind_numbers
+from intaglio.targets.c.rules.runtime_sizes import bind_axis_parts
 from intaglio.targets.c.rules.table import anchor, late_sizes
 from intaglio.targets.c.structured.fourier import LARGEST_FACTOR, largest_factor, space, tables
 
@@ -112,13 +112,20 @@ def discrete_sizes(context: Context, node: Node) -> None:
     """Nothing: the rule itself binds them together with the length."""
 
 
-def _late_length(context: Context, node: Node, axis: int) -> Dim:
+def _bins(length: Dim, is_half: bool) -> Dim:
+    """How many numbers a transform of some length gives, be it all or those of one side."""
+    return floordiv(length, 2) + 1 if is_half else length
+
+
+def _bind_length(context: Context, node: Node, given: Value, limit: Dim = LONGEST - 1) -> Dim:
     """The length of the transform where the run tells it."""
-    given = node.optional(1)
-    assert given is not None
-    bins = "length / 2 + 1" if node.op.onesided and not node.op.inverse else "length"
-    test = f"length < 1 || length >= {LONGEST}"
-    return bind_numbers(context, node, {"length": given}, [], {axis: bins}, test)["length"]
+    (length,) = bind_named(context, node, ["length"], whole_numbers(context, given), least=1, limit=limit)
+    return length
+
+
+def _need_length(context: Context, node: Node, length: Dim) -> None:
+    """Stop the run where a length is none of a transform."""
+    context.need(node, (less(0, length) * less(length, LONGEST), 1))
 
 
 @anchor("DFT", refuse=_refuse_dft, reads=lambda node: [node.input, *_late_values(node, [1, 2])])
@@ -129,7 +136,8 @@ def discrete_transform(context: Context, node: Node, epilogue: Epilogue) -> None
         _transform(context, node, _late_lines(context, node), context.contiguous(data), None)
         return
     if length is None:
-        length = _late_length(context, node, axis)
+        length = _bind_length(context, node, node.needed(1))
+        bind_sizes(context, node, {axis: _bins(length, bool(node.op.onesided) and not node.op.inverse)})
     parts = data.shape[-1]
     assert isinstance(parts, int)
     inner, out_parts, bins = product(data.shape[axis + 1 : -1]), node.output.shape[-1], node.output.shape[axis]
@@ -147,46 +155,22 @@ def _late_lines(context: Context, node: Node) -> _Lines:
     assert axis is not None
     assert isinstance(parts, int)
     is_inverse, is_half = bool(node.op.inverse), bool(node.op.onesided)
-    operands = [("axis", memory_type(axis.dtype), context.contiguous(axis))]
-    sizes: list[tuple[str, Size]] = [(f"given{place}", extent) for place, extent in enumerate(data.shape[:-1])]
-    wanted = "2 * (extent - 1)" if is_inverse and is_half else "extent"
-    if length is not None:
-        wanted, sizes = "wanted", [*sizes, ("wanted", length)]
-    elif given is not None:
-        wanted = "(int64_t)dft_length[0]"
-        operands.append(("dft_length", memory_type(given.dtype), context.contiguous(given)))
-    unbound = context.unbound(output)
-    body = Template(_LATE_LINES).substitute(
-        rank=data.rank,
-        given=", ".join(f"given{place}" for place in range(data.rank - 1)),
-        length=wanted,
-        longest=LONGEST,
-        bins="length / 2 + 1" if is_half and not is_inverse else "length",
-    )
-    lines = [f"value[{5 + i}] = {place} == at ? bins : given[{place}];" for i, (place, _) in enumerate(unbound)]
-    names = [f"{output.name}:{name}" for name in ("outer", "extent", "inner", "length", "bins")]
-    context.bind(node, [*names, *(name for _, name in unbound)], "\n".join([body, *lines]), operands, sizes)
-    outer, extent, inner, found, bins = (symbol(name) for name in names)
-    length = length if isinstance(length, int) else found
+    outer, extent, inner, at = bind_axis_parts(context, node, axis, data.shape[:-1], data.rank)
+    if length is None and given is not None:
+        length = _bind_length(context, node, given)
+    else:
+        wanted = node.op.length_of(extent) if length is None else length
+        _need_length(context, node, wanted)
+        context.assign([(f"{output.name}:length", wanted)], node)
+        length = length if isinstance(length, int) else symbol(f"{output.name}:length")
+    context.assign([(f"{output.name}:bins", _bins(length, is_half and not is_inverse))], node)
+    bins = symbol(f"{output.name}:bins")
+    unbound = [(place, name) for place, name in context.unbound(output) if place < data.rank - 1]
+    context.assign([(name, select(equal(at, place), bins, data.shape[place])) for place, name in unbound], node)
     steps = extent * inner * parts, parts, inner * parts
     out_steps = bins * inner * out_parts, out_parts, inner * out_parts
     lines = _Lines(length, extent, outer, inner, steps, out_steps, bins, parts, is_inverse, is_half)
     return lines if given is not None else replace(lines, lengths=tuple(map(node.op.length_of, data.shape[:-1])))
-
-
-_LATE_LINES = """\
-const int64_t given[] = {$given}, at = (int64_t)axis[0] < 0 ? (int64_t)axis[0] + $rank : (int64_t)axis[0];
-fault = at < 0 || at >= $rank - 1;
-int64_t around[3] = {1, 1, 1};
-for (int64_t i = 0; i < $rank - 1; i++)
-    around[i < at ? 0 : i == at ? 1 : 2] *= given[i];
-const int64_t extent = around[1], length = $length, bins = $bins;
-fault |= length < 1 || length >= $longest;
-value[0] = around[0];
-value[1] = extent;
-value[2] = around[2];
-value[3] = length;
-value[4] = bins;"""
 
 
 def _refuse_frames(node: Node) -> Refusal | None:
@@ -218,12 +202,18 @@ def frame_sizes(context: Context, node: Node) -> None:
 def _late_frames(context: Context, node: Node) -> dict[str, Dim]:
     """Step and length as far as the run tells them; the number of frames follows from both."""
     step, length = known_scalar(node.inputs[1]), _frame_length(node)
-    named = {name: value for name, place in (("step", 1), ("length", 3)) for value in _late_values(node, [place])}
-    sizes: list[tuple[str, Size]] = [("total", node.input.shape[1])]
-    sizes += [(name, number) for name, number in (("step", step), ("length", length)) if number is not None]
-    test = f"step < 1 || length < 1 || length > total || length >= {LONGEST}"
-    formulas = {1: "(total - length) / step + 1", 2: "length / 2 + 1" if node.op.onesided else "length"}
-    return bind_numbers(context, node, named, sizes, formulas, test)
+    total, found = node.input.shape[1], dict[str, Dim]()
+    if step is None:
+        (step,) = bind_named(context, node, ["step"], whole_numbers(context, node.needed(1)), least=1)
+        found["step"] = step
+    if length is None:
+        length = found["length"] = _bind_length(context, node, node.needed(3), minimum(total, LONGEST - 1))
+    else:
+        _need_length(context, node, length)
+        context.need(node, (at_most(length, total), 1))
+    context.need(node, (less(0, step), 1))
+    bind_sizes(context, node, {1: floordiv(total - length, step) + 1, 2: _bins(length, bool(node.op.onesided))})
+    return found
 
 
 @anchor("STFT", refuse=_refuse_frames, reads=_frame_reads)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from intaglio.ir.dim import floordiv
 from intaglio.ir.dtype import INT64
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.found_sizes import bind_named, bind_sizes, whole_numbers
 from intaglio.kernels.plan import Size
 from intaglio.kernels.view import whole
 from intaglio.targets.c.kernel_file import Value as Setting
@@ -22,12 +24,9 @@ def _inputs(node: Node) -> list[Value]:
 def mel_sizes(context: Context, node: Node) -> None:
     """The bins of the spectrum, and those on the mel scale."""
     bins, length = _inputs(node)[:2]
-    lines = ["const int64_t found[2] = {(int64_t)length[0] / 2 + 1, (int64_t)bins[0]};"]
-    lines.append("fault |= length[0] < 1 || bins[0] < 0;")
-    unbound = context.unbound(node.output)
-    lines += [f"value[{place}] = found[{axis}];" for place, (axis, _) in enumerate(unbound)]
-    operands = [(name, memory_type(v.dtype), context.contiguous(v)) for name, v in (("length", length), ("bins", bins))]
-    context.bind(node, [name for _, name in unbound], "\n".join([*lines, "(void)found;"]), operands)
+    (points,) = bind_named(context, node, ["length"], whole_numbers(context, length), least=1)
+    (bands,) = bind_named(context, node, ["bins"], whole_numbers(context, bins))
+    bind_sizes(context, node, {0: floordiv(points, 2) + 1, 1: bands})
 
 
 @anchor("MelTriangles")

@@ -10,11 +10,12 @@ from intaglio.ir.dim import Dim, floordiv, product, symbol
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.found_sizes import fresh_numbers, names_of, whole_numbers
 from intaglio.kernels.plan import Size
 from intaglio.kernels.view import View
 from intaglio.ops.shared.indices import known_integers, resolve_axis
 from intaglio.targets.c.kernel_file import kernel
-from intaglio.targets.c.routine import Routine, bits_type, memory_type, numbered, reads, row_blocks, writes
+from intaglio.targets.c.routine import Routine, bits_type, numbered, reads, row_blocks, writes
 from intaglio.targets.c.rules.movement import fill_constant
 from intaglio.targets.c.rules.table import anchor, late_sizes
 
@@ -49,49 +50,22 @@ def _known_frames(node: Node) -> list[_Frame] | None:
 
 def _late_frames(context: Context, node: Node) -> list[_Frame]:
     """The frame of each axis as symbols that the driver binds, with the sizes of the output."""
-    data, output = node.input, node.output
-    count = len(_FIELDS) * data.rank
-    unbound = context.unbound(output)
+    data, output, axes = node.input, node.output, node.optional(3)
+    count, places = len(_FIELDS) * data.rank, max(1, data.rank)
+    numbers = fresh_numbers(context, count + data.rank, "frames")
+    parameters = [reads("pads", whole_numbers(context, node.needed(1)))]
+    parameters += [] if axes is None else [reads("axes", whole_numbers(context, axes))]
+    sizes = [("count", data.rank if axes is None else product(axes.shape)), *numbered("given", data.shape or (1,))]
+    instance = kernel("pad_frames", RANK=data.rank, PLACES=places, HAS_AXES=axes is not None)
+    parameters.append(writes("found", numbers))
+    context.emit(Routine("pad_frames", instance, parameters, sizes, 1, 10, checks=True).call(node))
     names = [f"{output.name}:{field}{axis}" for axis in range(data.rank) for field in _FIELDS]
-    operands = [("pads", memory_type(node.inputs[1].dtype), context.contiguous(node.inputs[1]))]  # pyright: ignore
-    axes = node.optional(3)
-    if axes is not None:
-        operands.append(("axes", memory_type(axes.dtype), context.contiguous(axes)))
-    extents = ", ".join(f"given{axis}" for axis in range(data.rank)) or "0"
-    body = _LATE_PADS.replace("$rank", str(data.rank)).replace("$axis", "i" if axes is None else "(int64_t)axes[i]")
-    lines = [f"const int64_t given[] = {{{extents}}};", body.strip("\n")]
-    lines += [f"value[{count + place}] = shape[{axis}];" for place, (axis, _) in enumerate(unbound)]
-    sizes: list[tuple[str, Size]] = [(f"given{axis}", extent) for axis, extent in enumerate(data.shape)]
-    sizes.append(("count", data.rank if axes is None else product(axes.shape)))
-    context.bind(node, [*names, *(name for _, name in unbound)], "\n".join(lines), operands, sizes)
+    context.bind(node, [*names, *names_of(context, output)], numbers)
     bound: list[Dim] = [symbol(name) for name in names]
     return [_Frame(*bound[place : place + len(_FIELDS)]) for place in range(0, count, len(_FIELDS))]
 
 
 _FIELDS = ("cut_before", "cut_behind", "before", "behind")
-
-_LATE_PADS = """
-int64_t shape[$rank + 1], times[$rank + 1] = {0};
-for (int64_t i = 0; i < $rank; i++)
-    shape[i] = given[i];
-for (int64_t i = 0; i < count; i++) {
-    const int64_t axis = $axis < 0 ? $axis + $rank : $axis;
-    const int64_t before = (int64_t)pads[i], behind = (int64_t)pads[count + i];
-    const int64_t far = __INT64_MAX__ / 4;
-    if (axis < 0 || axis >= $rank || before > far || before < -far || behind > far || behind < -far) {
-        fault = 1;
-        break;
-    }
-    fault |= times[axis]++ > 0;
-    value[4 * axis] = before < 0 ? -before : 0;
-    value[4 * axis + 1] = behind < 0 ? -behind : 0;
-    value[4 * axis + 2] = before > 0 ? before : 0;
-    value[4 * axis + 3] = behind > 0 ? behind : 0;
-    fault |= given[axis] - value[4 * axis] - value[4 * axis + 1] < 0;
-    shape[axis] = given[axis] + before + behind;
-}
-(void)shape;
-"""
 
 
 def _reads(node: Node) -> list[Value]:

@@ -15,6 +15,7 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.found_sizes import bind_axes
 from intaglio.kernels.fused import FusedNodes
 from intaglio.kernels.plan import Operand, Size
 from intaglio.kernels.view import Buffer, View, row_major, whole
@@ -24,7 +25,6 @@ from intaglio.targets.c.kernel_file import Instance, kernel
 from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.printing.register import register_kind
 from intaglio.targets.c.routine import Parameter, Routine, bits_type, memory_type, part_type, reader, reads, writes
-from intaglio.targets.c.rules.runtime_sizes import bind_wanted
 from intaglio.targets.c.rules.table import anchor, late_sizes
 from intaglio.targets.c.rules.widen import converted, widened
 
@@ -180,7 +180,7 @@ def _late_axes(context: Context, node: Node) -> list[_Axis]:
     instance = kernel("resize_numbers", _number_values(node, len(axes), dict(given)))
     routine = Routine("resize_numbers", instance, parameters, sizes, 1, 10 * len(axes), checks=True)
     context.emit(routine.call(node))
-    bind_wanted(context, node, [axis.axis for axis in axes], "int64_t", wanted)
+    bind_axes(context, node, [axis.axis for axis in axes], wanted)
     if not _is_late(node):
         return axes
     axes = [replace(axis, numbers=Operand(numbers.buffer, 6 * i)) for i, axis in enumerate(axes)]
@@ -190,8 +190,7 @@ def _late_axes(context: Context, node: Node) -> list[_Axis]:
 def _with_taps(context: Context, node: Node, axes: list[_Axis], wanted: View) -> list[_Axis]:
     """The axes with symbols for their taps, which the driver finds behind the sizes."""
     names = [f"{node.output.name}:taps{i}" for i in range(len(axes))]
-    lines = [f"value[{i}] = wanted[{len(axes) + i}];" for i in range(len(axes))]
-    context.bind(node, names, "\n".join(lines), [("wanted", "int64_t", wanted)])
+    context.bind(node, names, View(wanted.buffer, wanted.offset + len(axes), (len(axes),), (1,)))
     return [replace(axis, taps=symbol(name)) for axis, name in zip(axes, names, strict=True)]
 
 

@@ -5,27 +5,30 @@ Each rule binds the sizes of its operator's outputs; the operator is then lowere
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from intaglio.ir.dim import Dim, floordiv, product, symbol
-from intaglio.ir.dtype import INT64
+from intaglio.ir.dim import Dim, broadcast, floordiv, product, symbol
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.elements import OPAQUE
 from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.found_sizes import (
+    bind_axes,
+    bind_count,
+    bind_named,
+    bind_sizes,
+    fresh_numbers,
+    names_of,
+    whole_numbers,
+)
 from intaglio.kernels.plan import Size
 from intaglio.kernels.refusal import Cause, Refusal
-from intaglio.kernels.view import View, whole
 from intaglio.ops.shared.indices import known_integers, known_length, resolve_axis
 from intaglio.targets.c.kernel_file import kernel
 from intaglio.targets.c.printing.register import MEMORY
-from intaglio.targets.c.routine import Routine, bits_type, memory_type, numbered, reads, row_blocks, writes
+from intaglio.targets.c.routine import Routine, bits_type, numbered, reads, row_blocks, writes
 from intaglio.targets.c.rules.table import anchor, late_sizes
-from intaglio.targets.c.rules.widen import number_values, side_by_side
-
-
-def _integer_operand(context: Context, name: str, value: Value) -> tuple[str, str, View]:
-    return name, memory_type(value.dtype), context.contiguous(value)
+from intaglio.targets.c.rules.widen import number_values
 
 
 def _refuse_integers(place: int):
@@ -52,128 +55,41 @@ def _refuse_fractions(place: int):
     return refuse
 
 
-def _bind_shape(
-    context: Context,
-    node: Node,
-    body: str,
-    operands: Sequence[tuple[str, str, View]],
-    sizes: Sequence[tuple[str, Size]] = (),
-    most: Mapping[Dim, Dim] | None = None,
-) -> None:
-    """Bind the unknown sizes of the only output from C that fills `shape`, which has an entry for each axis."""
-    output = node.output
-    unbound = context.unbound(output)
-    lines = [f"int64_t shape[{max(1, output.rank)}] = {{0}};", body.strip("\n")]
-    lines += [f"value[{place}] = shape[{axis}];" for place, (axis, _) in enumerate(unbound)]
-    context.bind(node, [name for _, name in unbound], "\n".join([*lines, "(void)shape;"]), operands, sizes, most)
+def bind_axis_parts(
+    context: Context, node: Node, axis: Value, shape: Sequence[Dim], full_rank: int | None = None
+) -> list[Dim]:
+    """Symbols for the elements before an axis that the run tells, along it and behind it, and for the axis itself.
 
-
-def bind_wanted(context: Context, node: Node, axes: Sequence[int], element: str, wanted: View) -> None:
-    """Bind the output's sizes along some axes to numbers in memory; sizes that are known already must be the same."""
-    output, unbound = node.output, dict(context.unbound(node.output))
-    names = list(dict.fromkeys(unbound[axis] for axis in axes if axis in unbound))
-    lines = [f"fault |= wanted[{i}] < 0;" for i in range(len(axes))]
-    sizes: list[tuple[str, Size]] = []
-    for i, axis in enumerate(axes):
-        if axis in unbound:
-            lines.append(f"value[{names.index(unbound[axis])}] = (int64_t)wanted[{i}];")
-        else:
-            lines.append(f"fault |= (int64_t)wanted[{i}] != known{i};")
-            sizes.append((f"known{i}", output.shape[axis]))
-    context.bind(node, names, "\n".join([*lines, "(void)wanted;"]), [("wanted", element, wanted)], sizes)
-
-
-def bind_numbers(
-    context: Context,
-    node: Node,
-    named: Mapping[str, Value],
-    sizes: Sequence[tuple[str, Size]],
-    formulas: Mapping[int, str],
-    test: str,
-) -> dict[str, Dim]:
-    """Symbols for scalars that the run tells, by name, with the output's sizes bound that follow from them.
-
-    `formulas` are C for sizes by axis and `test` is C that tells forbidden numbers, both over the names and `sizes`.
+    An axis below 0 is counted from `full_rank`, or from the number of sizes.
     """
-    output, unbound = node.output, dict(context.unbound(node.output))
-    axes = [axis for axis in formulas if axis in unbound]
-    known: list[tuple[str, Size]] = [(f"size{axis}", output.shape[axis]) for axis in formulas if axis not in unbound]
-    lines = [f"const int64_t {name} = (int64_t)given_{name}[0];" for name in named]
-    lines += [*(f"(void){name};" for name, _ in sizes), f"fault |= {test};", "if (!fault) {"]
-    lines += [f"    value[{place}] = {name};" for place, name in enumerate(named)]
-    lines += [f"    value[{len(named) + i}] = {formulas[axis]};" for i, axis in enumerate(axes)]
-    lines += [f"    fault |= size{axis} != ({formulas[axis]});" for axis in formulas if axis not in unbound]
-    names = [f"{output.name}:{name}" for name in named]
-    operands = [_integer_operand(context, f"given_{name}", value) for name, value in named.items()]
-    bound = [*names, *(unbound[axis] for axis in axes)]
-    context.bind(node, bound, "\n".join([*lines, "}"]), operands, [*sizes, *known])
-    return {name: symbol(full) for name, full in zip(named, names, strict=True)}
-
-
-def _array(prefix: str, count: int) -> str:
-    """C for an array of sizes that have numbered names."""
-    items = ", ".join(f"{prefix}{index}" for index in range(count)) or "0"
-    return f"const int64_t {prefix}[{max(1, count)}] = {{{items}}};"
+    found, rank = fresh_numbers(context, 4, "parts"), len(shape)
+    parameters = [reads("axis", whole_numbers(context, axis)), writes("found", found)]
+    instance = kernel("axis_parts", RANK=rank, PLACES=max(1, rank), FULL_RANK=rank if full_rank is None else full_rank)
+    sizes = numbered("given", shape or (1,))
+    context.emit(Routine("axis_parts", instance, parameters, sizes, 1, 10, checks=True).call(node))
+    return bind_named(context, node, ["outer", "extent", "inner", "axis"], found)
 
 
 @late_sizes("ConstantOfShape", refuse=_refuse_integers(0))
 def constant_of_shape_sizes(context: Context, node: Node) -> None:
     """The sizes themselves."""
-    wanted = node.needed(0)
-    _bind_shape(
-        context, node, _COPY.replace("$count", str(node.output.rank)), [_integer_operand(context, "wanted", wanted)], []
-    )
-
-
-_COPY = """
-for (int64_t i = 0; i < $count; i++) {
-    shape[i] = (int64_t)wanted[i];
-    fault |= shape[i] < 0;
-}
-"""
+    bind_axes(context, node, range(node.output.rank), whole_numbers(context, node.needed(0)))
 
 
 @late_sizes("Reshape", refuse=_refuse_integers(1), reads=lambda node: [node.needed(1)])
 def reshape_sizes(context: Context, node: Node) -> None:
     """Sizes copied from the input where 0 is given, and one computed where -1 is."""
-    data, wanted = node.needed(0), node.needed(1)
-    body = _RESHAPE.replace("$count", str(node.output.rank)).replace("$rank", str(data.rank))
-    body = body.replace("$copies", "0" if node.op.allowzero else "1")
-    sizes: list[tuple[str, Size]] = [*numbered("given", data.shape)]
-    operands = [_integer_operand(context, "wanted", wanted)]
-    most: dict[Dim, Dim] = {product(node.output.shape): data.tensor.size}
-    most.update((symbol(name), data.tensor.size) for _, name in context.unbound(node.output))
-    _bind_shape(context, node, f"{_array('given', data.rank)}\n{body}", operands, sizes, most)
-
-
-_RESHAPE = """
-int64_t open = -1, rest = 1, total = 1, is_empty = 0;
-int32_t copied[$count + 1] = {0};
-for (int64_t i = 0; i < $count; i++) {
-    shape[i] = (int64_t)wanted[i];
-    if ($copies && shape[i] == 0) {
-        fault |= i >= $rank;
-        shape[i] = i < $rank ? given[i] : 0;
-        copied[i] = 1;
-        is_empty |= shape[i] == 0;
-    } else if (shape[i] == -1) {
-        fault |= open >= 0;
-        open = i;
-    } else {
-        fault |= shape[i] < 0 || __builtin_mul_overflow(rest, shape[i], &rest);
-    }
-}
-for (int64_t i = 0; i < $rank; i++)
-    fault |= !(i < $count && copied[i]) && __builtin_mul_overflow(total, given[i], &total);
-(void)given;
-(void)copied;
-if (!fault && open >= 0) {
-    fault = rest == 0 || total % rest;
-    shape[open] = fault ? 0 : total / rest;
-} else {
-    fault |= rest != total && !is_empty;
-}
-"""
+    data, output = node.needed(0), node.output
+    shape, places = fresh_numbers(context, output.rank, "shape"), max(1, data.rank)
+    parameters = [reads("wanted", whole_numbers(context, node.needed(1))), writes("shape", shape)]
+    values = {"COUNT": output.rank, "RANK": data.rank, "PLACES": places, "COPIES_ZEROS": not node.op.allowzero}
+    sizes = numbered("given", data.shape or (1,))
+    routine = Routine("reshape_sizes", kernel("reshape_sizes", values), parameters, sizes, 1, 10, checks=True)
+    context.emit(routine.call(node))
+    names = names_of(context, output)
+    most: dict[Dim, Dim] = {product(output.shape): data.tensor.size}
+    most.update((symbol(name), data.tensor.size) for name in names if name is not None)
+    context.bind(node, names, shape, most=most)
 
 
 @late_sizes("Expand", refuse=_refuse_integers(1))
@@ -184,19 +100,14 @@ def expand_sizes(context: Context, node: Node) -> None:
 def _bind_expanded(context: Context, node: Node) -> None:
     """The sizes of a broadcast between the input and the wanted shape."""
     data, wanted, rank = node.needed(0), node.needed(1), node.output.rank
+    count = known_length(wanted)
+    assert count is not None
     given: list[Dim] = [1] * (rank - data.rank) + list(data.shape)
-    body = _EXPAND_SIZES.replace("$rank", str(rank)).replace("$count", str(known_length(wanted)))
-    operands = [_integer_operand(context, "wanted", wanted)]
-    _bind_shape(context, node, f"{_array('given', rank)}\n{body}", operands, numbered("given", given))
-
-
-_EXPAND_SIZES = """
-for (int64_t i = 0; i < $rank; i++) {
-    const int64_t from = i - ($rank - $count), size = from < 0 ? 1 : (int64_t)wanted[from];
-    fault |= size < 0 || (size != given[i] && size != 1 && given[i] != 1);
-    shape[i] = size == 1 ? given[i] : size;
-}
-"""
+    names = [f"wanted{axis}" for axis in range(rank - count, rank)]
+    asked: list[Dim] = [1] * (rank - count) + bind_named(context, node, names, whole_numbers(context, wanted))
+    for size, extent in zip(asked, given, strict=True):
+        context.need(node, (size, extent), (size, 1), (extent, 1))
+    bind_sizes(context, node, dict(enumerate(map(broadcast, asked, given))))
 
 
 @anchor("Expand", refuse=_refuse_integers(1))
@@ -223,16 +134,12 @@ def expand(context: Context, node: Node, epilogue: Epilogue) -> None:
 @late_sizes("Tile", refuse=_refuse_fractions(1), reads=lambda node: [node.needed(1)])
 def tile_sizes(context: Context, node: Node) -> None:
     """Each size times its repeats."""
-    data, repeats = node.needed(0), node.needed(1)
-    body = _TILE.replace("$rank", str(data.rank))
-    operands = [_integer_operand(context, "repeats", repeats)]
-    _bind_shape(context, node, f"{_array('given', data.rank)}\n{body}", operands, numbered("given", data.shape))
-
-
-_TILE = """
-for (int64_t i = 0; i < $rank; i++)
-    fault |= repeats[i] < 0 || __builtin_mul_overflow(given[i], (int64_t)repeats[i], &shape[i]);
-"""
+    data = node.needed(0)
+    names = [f"repeats{axis}" for axis in range(data.rank)]
+    repeats = bind_named(context, node, names, whole_numbers(context, node.needed(1)))
+    bind_sizes(
+        context, node, {axis: size * times for axis, (size, times) in enumerate(zip(data.shape, repeats, strict=True))}
+    )
 
 
 def _refuse_split(node: Node) -> Refusal | None:
@@ -248,27 +155,10 @@ def split_sizes(context: Context, node: Node) -> None:
     """The parts, which must make up the whole."""
     data, split = node.needed(0), node.needed(1)
     axis = resolve_axis(node.op.axis, data.rank)
-    names: dict[str, int] = {}
-    for place, value in enumerate(node.outputs):
-        names.update((name, place) for position, name in context.unbound(value) if position == axis)
-    lines = ["int64_t total = 0;", f"for (int64_t i = 0; i < {len(node.outputs)}; i++)"]
-    lines.append("    fault |= split[i] < 0 || __builtin_add_overflow(total, (int64_t)split[i], &total);")
-    lines.append("fault |= total != extent;")
-    lines += [f"value[{index}] = (int64_t)split[{place}];" for index, place in enumerate(names.values())]
-    operands = [_integer_operand(context, "split", split)]
-    most: dict[Dim, Dim] = {symbol(name): data.shape[axis] for name in names}
-    context.bind(node, list(names), "\n".join(lines), operands, [("extent", data.shape[axis])], most)
-
-
-def _bind_count(
-    context: Context, node: Node, place: int, test: str, sizes: Sequence[tuple[str, Size]], most: Dim | None = None
-) -> None:
-    """Bind the one size that is a number of the input at `place`; `test` is C that tells a bad `count`."""
-    names = list(dict.fromkeys(name for value in node.outputs for _, name in context.unbound(value)))
-    body = f"const int64_t count = (int64_t)given[0];\nfault |= {test};\nvalue[0] = count;"
-    given = side_by_side(context, node.needed(place))
-    bounds: dict[Dim, Dim] = {} if most is None else {symbol(name): most for name in names}
-    context.bind(node, names, body, [("given", memory_type(given.buffer.dtype), given)], sizes, bounds)
+    unbound = [dict(context.unbound(value)).get(axis) for value in node.outputs]
+    names = [name or f"{node.outputs[0].name}:part{place}" for place, name in enumerate(unbound)]
+    context.bind(node, names, whole_numbers(context, split), least=0, limit=data.shape[axis])
+    context.need(node, (sum((symbol(name) for name in names), start=0), data.shape[axis]))
 
 
 @late_sizes("TopK", reads=lambda node: [node.needed(1)])
@@ -276,7 +166,7 @@ def top_k_sizes(context: Context, node: Node) -> None:
     """K, which is at most the size of the axis."""
     data = node.needed(0)
     extent = data.shape[resolve_axis(node.op.axis, data.rank)]
-    _bind_count(context, node, 1, "count < 0 || count > extent", [("extent", extent)], extent)
+    bind_count(context, node, whole_numbers(context, node.needed(1)), least=0, limit=extent)
 
 
 def _refuse_depth(node: Node) -> Refusal | None:
@@ -289,7 +179,7 @@ def _refuse_depth(node: Node) -> Refusal | None:
 @late_sizes("OneHot", refuse=_refuse_depth, reads=lambda node: [node.needed(1)])
 def one_hot_sizes(context: Context, node: Node) -> None:
     """The depth."""
-    _bind_count(context, node, 1, "!(given[0] >= 1 && given[0] < 1e18)", [])
+    bind_count(context, node, whole_numbers(context, node.needed(1)), least=1)
 
 
 def _scalars(node: Node) -> list[Value]:
@@ -300,14 +190,17 @@ def _scalars(node: Node) -> list[Value]:
 def range_sizes(context: Context, node: Node) -> None:
     """How many steps fit between the ends, by a kernel, which can read every type."""
     dtype = node.output.dtype
-    found = whole(context.temporary(INT64, 1, "count"), (1,))
+    found = fresh_numbers(context, 1, "count")
     names = ("start", "limit", "delta")
     parameters = [reads(name, context.contiguous(value)) for name, value in zip(names, _scalars(node), strict=True)]
     parameters.append(writes("out", found))
     instance = kernel("range_count", number_values(dtype), IS_FLOAT=dtype.is_float)
     context.emit(Routine("range_count", instance, parameters, [], 1, 10, checks=True).call(node))
-    unbound = [name for _, name in context.unbound(node.output)]
-    context.bind(node, unbound, "value[0] = *count;", [("count", "int64_t", found)])
+    bind_count(context, node, found)
+
+
+_BOUNDS = ("starts", "ends", "axes", "steps")
+"""The inputs of Slice behind its data."""
 
 
 @late_sizes("Slice")
@@ -318,29 +211,22 @@ def slice_sizes(context: Context, node: Node) -> None:
 @anchor("Slice")
 def slice_at_run_time(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A view whose offset, extents and steps the driver works out from the data."""
-    data, output = node.needed(0), node.output
-    rank, count = data.rank, product(node.needed(1).shape)
-    operands = [
-        _integer_operand(context, name, value)
-        for name, value in zip(("starts", "ends", "axes", "steps"), node.inputs[1:], strict=False)
-        if value is not None
-    ]
-    given = {name for name, _, _ in operands}
-    steps = known_integers(node.inputs[4]) if "steps" in given else []
-    is_fixed = steps is not None and ("axes" not in given or known_integers(node.inputs[3]) is not None)
-    unbound = context.unbound(output)
-    names = [name for _, name in unbound] + [f"{output.name}:first{axis}" for axis in range(rank)]
+    data, output, rank = node.needed(0), node.output, node.needed(0).rank
+    given = {name: value for name, value in zip(_BOUNDS, node.inputs[1:], strict=False) if value is not None}
+    steps = known_integers(given["steps"]) if "steps" in given else []
+    is_fixed = steps is not None and ("axes" not in given or known_integers(given["axes"]) is not None)
+    found = fresh_numbers(context, 3 * rank, "places")
+    parameters = [reads(name, whole_numbers(context, value)) for name, value in given.items()]
+    values = {"HAS_AXES": "axes" in given, "HAS_STEPS": "steps" in given, "RANK": rank, "PLACES": max(1, rank)}
+    sizes = [("count", product(given["starts"].shape)), *numbered("given", data.shape or (1,))]
+    parameters.append(writes("found", found))
+    routine = Routine("slice_places", kernel("slice_places", values), parameters, sizes, 1, 10, checks=True)
+    context.emit(routine.call(node))
+    unbound = names_of(context, output)
+    names = [*unbound, *(f"{output.name}:first{axis}" for axis in range(rank))]
     names += [] if is_fixed else [f"{output.name}:step{axis}" for axis in range(rank)]
-    body = _SLICE.replace("$rank", str(rank))
-    body = body.replace("$axis", "(int64_t)axes[i]" if "axes" in given else "i")
-    body = body.replace("$step", "(int64_t)steps[i]" if "steps" in given else "1")
-    lines = [f"value[{place}] = length[{axis}];" for place, (axis, _) in enumerate(unbound)]
-    lines += [f"value[{len(unbound) + axis}] = first[{axis}];" for axis in range(rank)]
-    if not is_fixed:
-        lines += [f"value[{len(unbound) + rank + axis}] = by[{axis}];" for axis in range(rank)]
-    text = "\n".join([_array("given", rank), body.strip("\n"), *lines])
-    most: dict[Dim, Dim] = {symbol(name): data.shape[axis] for axis, name in unbound}
-    context.bind(node, names, text, operands, [("count", count), *numbered("given", data.shape)], most)
+    most: dict[Dim, Dim] = {symbol(name): data.shape[axis] for axis, name in enumerate(unbound) if name is not None}
+    context.bind(node, names, found, most=most)
     view = context.view(data)
     for axis in range(rank):
         step: Dim = _fixed_step(node, axis, steps) if is_fixed else symbol(f"{output.name}:step{axis}")
@@ -356,37 +242,3 @@ def _fixed_step(node: Node, axis: int, steps: list[int] | None) -> int:
         if (place if axes is None else resolve_axis(axes[place], rank)) == axis:
             return step
     return 1
-
-
-_SLICE = """
-int64_t first[$rank + 1], length[$rank + 1], by[$rank + 1], times[$rank + 1] = {0};
-(void)by;
-for (int64_t i = 0; i < $rank; i++) {
-    first[i] = 0;
-    length[i] = given[i];
-    by[i] = 1;
-}
-for (int64_t i = 0; i < count; i++) {
-    const int64_t axis = $axis < 0 ? $axis + $rank : $axis, step = $step;
-    if (axis < 0 || axis >= $rank || step == 0 || times[axis]++) {
-        fault = 1;
-        break;
-    }
-    const int64_t extent = given[axis];
-    int64_t from = (int64_t)starts[i], to = (int64_t)ends[i];
-    from += from < 0 ? extent : 0;
-    to += to < 0 ? extent : 0;
-    if (step > 0) {
-        from = from < 0 ? 0 : from > extent ? extent : from;
-        to = to < 0 ? 0 : to > extent ? extent : to;
-        length[axis] = to > from ? (to - from - 1) / step + 1 : 0;
-    } else {
-        from = from < 0 ? 0 : from > extent - 1 ? extent - 1 : from;
-        to = to < -1 ? -1 : to > extent - 1 ? extent - 1 : to;
-        const int64_t back = step < -__INT64_MAX__ ? __INT64_MAX__ : -step;
-        length[axis] = extent > 0 && from > to ? (from - to - 1) / back + 1 : 0;
-    }
-    first[axis] = length[axis] > 0 ? from : 0;
-    by[axis] = length[axis] > 1 ? step : 1;
-}
-"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from intaglio.ir.dim import Dim, floordiv, product, symbol
+from intaglio.ir.dim import Dim, floordiv, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
@@ -22,6 +22,7 @@ from intaglio.targets.c.routine import (
     three_parts,
     writes,
 )
+from intaglio.targets.c.rules.runtime_sizes import bind_axis_parts
 from intaglio.targets.c.rules.table import anchor
 
 
@@ -43,24 +44,8 @@ def _scan_parts(context: Context, node: Node) -> tuple[Dim, Dim, Dim]:
     data, axis = node.input, scan_axis(node)
     if axis is not None:
         return three_parts(data.shape, axis)
-    given = node.needed(1)
-    names = [f"{node.output.name}:{part}" for part in ("outer", "extent", "inner")]
-    extents: list[tuple[str, Size]] = [(f"given{i}", extent) for i, extent in enumerate(data.shape)]
-    listed = ", ".join(name for name, _ in extents) or "0"
-    body = _LATE_AXIS.replace("$rank", str(data.rank)).replace("$given", listed)
-    operands = [("axis", memory_type(given.dtype), context.contiguous(given))]
-    context.bind(node, names, body, operands, extents)
-    outer, extent, inner = (symbol(name) for name in names)
+    outer, extent, inner, _ = bind_axis_parts(context, node, node.needed(1), data.shape)
     return outer, extent, inner
-
-
-_LATE_AXIS = """
-const int64_t given[] = {$given}, at = (int64_t)axis[0] < 0 ? (int64_t)axis[0] + $rank : (int64_t)axis[0];
-fault = at < 0 || at >= $rank;
-value[0] = value[1] = value[2] = 1;
-for (int64_t i = 0; i < $rank; i++)
-    value[i < at ? 0 : i == at ? 1 : 2] *= given[i];
-"""
 
 
 @anchor("CumSum", "CumProd", refuse=_refuse_scan, reads=_scan_reads)
