@@ -27,7 +27,9 @@ Regions = Callable[[RegionSlice], memoryview]
 def parse_json(data: bytes | memoryview, limit: int) -> dict[str, Any]:
     """A JSON object; raises RequestError for everything else, and for one of more bytes than the limit."""
     if len(data) > limit:
-        raise RequestError(f"the JSON has {len(data)} bytes, and the limit is {limit}; send tensors as binary data", 413)
+        raise RequestError(
+            f"the JSON has {len(data)} bytes, and the limit is {limit}; send tensors as binary data", 413
+        )
     try:
         found = json.loads(bytes(data), parse_constant=_refuse_constant)
     except RecursionError:

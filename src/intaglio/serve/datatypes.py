@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -117,7 +117,7 @@ def bytes_of_array(array: np.ndarray[Any, Any]) -> bytes | memoryview:
             parts += (struct.pack("<I", len(data)), data)
         return b"".join(parts)
     whole = np.ascontiguousarray(array)
-    return memoryview(whole.reshape(-1).view(np.uint8)).cast("B") if whole.size else b""
+    return memoryview(cast("Any", whole.reshape(-1).view(np.uint8))).cast("B") if whole.size else b""
 
 
 def array_of_numbers(dtype: DType, shape: tuple[int, ...], data: Any, place: str) -> np.ndarray[Any, Any]:

@@ -46,7 +46,18 @@ class LaneClosedError(Exception):
 class Job:
     """A request on its way through a lane. `done` is called with it, once, by the thread that finished it."""
 
-    __slots__ = ("arrived", "deadline", "done", "error", "is_cancelled", "request", "results", "rows", "shapes", "trace")
+    __slots__ = (
+        "arrived",
+        "deadline",
+        "done",
+        "error",
+        "is_cancelled",
+        "request",
+        "results",
+        "rows",
+        "shapes",
+        "trace",
+    )
 
     def __init__(self, request: InferRequest, deadline: float, done: Callable[[Job], None]) -> None:
         self.request, self.deadline, self.done = request, deadline, done

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from intaglio.errors import IntaglioError, ModelNotFoundError
+from intaglio.errors import IntaglioError, LoadError, ModelNotFoundError
 from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.model import Model
 from intaglio.serve.datatypes import short
@@ -111,8 +111,8 @@ class Repository:
         found = self._entries.get(name, {})
         return sorted((version for version, entry in list(found.items()) if entry.is_ready), key=_number)
 
-    def find(self, name: str, version: str = "") -> Entry:
-        """A model that takes requests, by default its highest version; raises RequestError where there is none."""
+    def named(self, name: str, version: str = "") -> Entry:
+        """A model, by default its highest version that takes requests; raises RequestError where there is none."""
         versions = self._entries.get(name)
         if not versions:
             raise RequestError(f"there is no model {short(name)}", 404)
@@ -120,19 +120,29 @@ class Repository:
             entry = versions.get(version)
             if entry is None:
                 raise RequestError(f"model {short(name)} has no version {short(version)}", 404)
-        elif len(versions) == 1:
-            entry = next(iter(versions.values()))
-        else:
-            ready = self.versions(name)
-            entry = versions[ready[-1] if ready else max(versions, key=_number)]
+            return entry
+        if len(versions) == 1:
+            return next(iter(versions.values()))
+        ready = self.versions(name)
+        return versions[ready[-1] if ready else max(versions, key=_number)]
+
+    def find(self, name: str, version: str = "") -> Entry:
+        """A model that takes requests, by default its highest version; raises RequestError where there is none."""
+        entry = self.named(name, version)
         if entry.lane is None:
-            raise RequestError(f"model {short(name)} is not loaded: {entry.reason or 'nobody asked for it'}", 400)
+            raise RequestError(f"model {short(name)} is not loaded: {entry.reason or entry.state.lower()}", 400)
         return entry
 
     def load_all(self) -> None:
         """Load all models; what cannot be loaded is unavailable, with the reason."""
         for entry in self.entries():
             self._load(entry)
+
+    def raise_if_empty(self) -> None:
+        """Raise LoadError with the first reason where models were to be loaded and none is."""
+        entries = self.entries()
+        if entries and not any(entry.is_ready for entry in entries):
+            raise LoadError(f"model {entries[0].name!r} cannot be served: {entries[0].reason}")
 
     def load(self, name: str) -> None:
         """Load all versions of a model, again where they are; raises RequestError where one cannot be loaded."""
@@ -228,6 +238,11 @@ class Repository:
                 fields = {"name": entry.name, "version": entry.version, "state": entry.state}
                 found.append(fields | ({"reason": entry.reason} if entry.reason else {}))
         return found
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether models come from a folder."""
+        return self._root is not None
 
     @property
     def is_ready(self) -> bool:

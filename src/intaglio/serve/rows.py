@@ -18,7 +18,7 @@ from intaglio.tools.dynamic.make_dynamic import FOLDING
 
 
 @dataclass(frozen=True)
-class Rows:
+class Joining:
     """How the requests of a model are joined: rows lie along the first axis of all inputs.
 
     `axes` has the axis of each output that holds the rows; None for an output that has none and is the same for all.
@@ -30,28 +30,28 @@ class Rows:
     reason: str = ""
 
 
-def rows_of(model: Model) -> Rows:
+def rows_of(model: Model) -> Joining:
     """How requests of a model may be joined, as its graph proves."""
     try:
         return _proven(model)
     except Hindrance as hindrance:
-        return Rows(reason=f"rows may mix: {hindrance}")
+        return Joining(reason=f"rows may mix: {hindrance}")
     except IntaglioError as error:
-        return Rows(reason=f"the graph cannot be looked at: {error}")
+        return Joining(reason=f"the graph cannot be looked at: {error}")
 
 
-def _proven(model: Model) -> Rows:
+def _proven(model: Model) -> Joining:
     graph = clone(model.graph)
     symbol = _common_symbol(graph, set(model.fed))
-    if not isinstance(symbol, Rows):
+    if not isinstance(symbol, Joining):
         simplify(graph, exact=True, pipeline=FOLDING)
         infer_graph(graph)
         found = separate_rows(graph, symbol)
-        return Rows(symbol, tuple(found.get(value) for value in graph.outputs))
+        return Joining(symbol, tuple(found.get(value) for value in graph.outputs))
     return symbol
 
 
-def _common_symbol(graph: Graph, fed: set[str]) -> str | Rows:
+def _common_symbol(graph: Graph, fed: set[str]) -> str | Joining:
     """The name that the first size of all inputs has; the reason where there is none."""
     names: set[str] = set()
     for value in graph.inputs:
@@ -59,11 +59,11 @@ def _common_symbol(graph: Graph, fed: set[str]) -> str | Rows:
             continue
         shape = value.type.shape if isinstance(value.type, TensorType) else None
         if not shape:
-            return Rows(reason=f"input {value.name!r} has no axis of rows")
+            return Joining(reason=f"input {value.name!r} has no axis of rows")
         found = list(dims.symbols(shape[0]))
         if len(found) != 1 or shape[0] != dims.symbol(found[0]):
-            return Rows(reason=f"the first size of input {value.name!r} is {shape[0]} and not open")
+            return Joining(reason=f"the first size of input {value.name!r} is {shape[0]} and not open")
         names.add(found[0])
     if len(names) != 1:
-        return Rows(reason="the inputs have no common name for their first size" if names else "there are no inputs")
+        return Joining(reason="the inputs have no common name for their first size" if names else "there are no inputs")
     return names.pop()

@@ -12,7 +12,7 @@ from intaglio.ir.types import TensorType, Type
 from intaglio.runtime.model.model import Model, Signature
 from intaglio.serve.datatypes import NAMES, short
 from intaglio.serve.messages import InferAnswer, InferRequest, OutputRequest, RequestError
-from intaglio.serve.rows import Rows, rows_of
+from intaglio.serve.rows import Joining, rows_of
 
 
 class Served:
@@ -32,7 +32,7 @@ class Served:
         self.places = {item.name: place for place, item in enumerate(model.outputs) if datatype_of(item.type)}
         self.datatypes = [datatype_of(item.type) or "" for item in model.outputs]
         self.left_out = [item for item in model.outputs if item.name not in self.places]
-        self.rows = rows_of(model) if is_batched else Rows(reason=why_not)
+        self.rows = rows_of(model) if is_batched else Joining(reason=why_not)
 
     def check(self, request: InferRequest) -> None:
         """Raise RequestError where inputs or outputs are not those of the model."""

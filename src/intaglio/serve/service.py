@@ -7,6 +7,7 @@ import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from intaglio.errors import (
@@ -53,17 +54,19 @@ class Service:
         return {"name": "intaglio", "version": __version__, "extensions": extensions}
 
     def is_allowed(self, key: str | None) -> bool:
-        """Whether a client with this key may ask for anything."""
-        expected = self.settings.api_key
-        return expected is None or (key is not None and hmac.compare_digest(key.encode(), expected.encode()))
+        """Whether a client with this key may ask for anything; takes the same time whichever key it is."""
+        given = (key or "").encode("utf-8", "replace")
+        found = [hmac.compare_digest(given, each.encode()) for each in self.settings.api_keys]
+        return any(found) or not found
 
     def reserve(self, size: int) -> None:
-        """Count bytes of a body that is about to come; raises RequestError where there is no room for them."""
-        if size > self.settings.max_body:
-            raise RequestError(f"the body has {size} bytes, and the limit is {self.settings.max_body}", 413)
-        if self.memory + size > self.settings.max_memory:
-            raise RequestError("the bodies of other requests fill the server's memory", 503, retry_after=1)
-        self.memory += size
+        """Count bytes that are about to be allocated for a request; raises RequestError where there is no room."""
+        if self.memory + size <= self.settings.max_memory:
+            self.memory += size
+            return
+        if size > self.settings.max_memory:
+            raise RequestError(f"the request needs {size} bytes, and the limit is {self.settings.max_memory}", 413)
+        raise RequestError("the bodies of other requests fill the server's memory", 503, retry_after=1)
 
     def release(self, size: int) -> None:
         """Let go of bytes that were reserved."""
@@ -90,7 +93,7 @@ class Service:
         future: asyncio.Future[None] = loop.create_future()
         wait = self.settings.timeout
         wait = min(wait, request.timeout) if request.timeout else wait
-        job = Job(request, time.monotonic() + wait, lambda _: loop.call_soon_threadsafe(_set, future))
+        job = Job(request, time.monotonic() + wait, lambda _: _wake(loop, future))
         lane, is_over = self._submit(name, version, job)
         if not is_over:
             self.in_flight += 1
@@ -155,6 +158,12 @@ class _Watcher:
         if self._task is not None:
             self._task.cancel()
         return self._has_left
+
+
+def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    """End a future from another thread; its loop may be over, and nobody waits then."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(_set, future)
 
 
 def _set(future: asyncio.Future[None]) -> None:
