@@ -75,11 +75,12 @@ _CONTENT = {
     "application/json": {"schema": {"$ref": "#/components/schemas/InferRequest"}},
     "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
 }
+_FAILURE = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
 _RESPONSES = {
     "200": {"description": "Done."},
-    "4XX": {"description": "Refused.", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}},
-    "5XX": {"description": "Not done.", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}},
-}  # fmt: skip
+    "4XX": {"description": "Refused.", "content": _FAILURE},
+    "5XX": {"description": "Not done.", "content": _FAILURE},
+}
 
 
 def page(server: Mapping[str, Any], models: Sequence[Mapping[str, str]]) -> str:

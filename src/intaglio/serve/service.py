@@ -117,7 +117,7 @@ class Service:
         raise RequestError(f"model {name!r} is being unloaded", 503, retry_after=1)
 
     async def _wait(self, lane: Lane, job: Job, future: asyncio.Future[None], wait: float, gone: Gone | None) -> None:
-        """Wait for a job to be over, its time to be over, or its client to leave; the last two are errors of the job."""
+        """Wait until a job or its time is over, or its client leaves; the last two are errors of the job."""
         loop = asyncio.get_running_loop()
         end = loop.call_later(wait + 0.05, _set, future)
         watcher = None if gone is None else _Watcher(loop, future, gone)
