@@ -15,7 +15,14 @@ from intaglio.serve.datatypes import (
     numbers_of_array,
     short,
 )
-from intaglio.serve.messages import InferAnswer, InferRequest, OutputRequest, RegionSlice, RequestError
+from intaglio.serve.messages import (
+    DEFAULT_PRIORITY,
+    InferAnswer,
+    InferRequest,
+    OutputRequest,
+    RegionSlice,
+    RequestError,
+)
 
 MOST_TENSORS = 1024
 """Inputs or outputs of one request."""
@@ -69,7 +76,7 @@ def take_parameters(request: InferRequest, parameters: Mapping[str, Any]) -> Non
     """Set what the parameters of a request mean; those of other servers are left alone."""
     request.is_binary = _flag(parameters, "binary_data_output")
     request.is_traced = _flag(parameters, "trace")
-    request.priority = _whole(parameters.get("priority", 0), "the parameter priority")
+    request.priority = _whole(parameters.get("priority", 0), "the parameter priority") or DEFAULT_PRIORITY
     request.timeout = _whole(parameters.get("timeout", 0), "the parameter timeout") / 1e6
 
 

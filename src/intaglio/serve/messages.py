@@ -8,6 +8,9 @@ from typing import Any
 
 from intaglio.errors import IntaglioError
 
+DEFAULT_PRIORITY = 8
+"""The priority of requests that give none, or 0."""
+
 
 class RequestError(IntaglioError, ValueError):
     """A request that the server does not answer; `status` is HTTP's number for the reason.
@@ -45,7 +48,7 @@ class InferRequest:
     """What one inference is asked for, with its arrays by the names of inputs.
 
     `outputs` is empty where the client wants all of them. `timeout` are the seconds that it waits; 0 is no wish.
-    A smaller `priority` goes first.
+    Of requests that wait, the smallest `priority` goes first; 1 is the smallest that clients can give.
     """
 
     inputs: dict[str, Any]
@@ -53,7 +56,7 @@ class InferRequest:
     id: str = ""
     is_binary: bool = False
     """Whether outputs are binary that do not say otherwise."""
-    priority: int = 0
+    priority: int = DEFAULT_PRIORITY
     timeout: float = 0.0
     is_traced: bool = False
 
