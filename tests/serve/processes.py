@@ -47,7 +47,6 @@ class Server:
         self.process = process
         self.lines: list[str] = []
         self.port = self._find("http")
-        self.grpc_port = 0
 
     def _find(self, scheme: str) -> int:
         assert self.process.stderr is not None
@@ -57,11 +56,6 @@ class Server:
             if match:
                 return int(match[1])
         raise AssertionError(f"the server did not start: {''.join(self.lines)}")
-
-    def find_grpc(self) -> int:
-        """Read on until the line with the port of gRPC."""
-        self.grpc_port = self._find("grpc")
-        return self.grpc_port
 
     def connection(self) -> http.client.HTTPConnection:
         """A new connection."""
@@ -133,10 +127,7 @@ def binary_request(inputs: dict[str, Any], **fields: Any) -> tuple[bytes, dict[s
     """The body and headers of an inference with binary tensors and binary outputs."""
     tensors: list[dict[str, Any]] = []
     for name, array in inputs.items():
-        tensor = json_tensor(name, array[:0]) | {
-            "shape": list(array.shape),
-            "parameters": {"binary_data_size": array.nbytes},
-        }
+        tensor = json_tensor(name, array) | {"parameters": {"binary_data_size": array.nbytes}}
         del tensor["data"]
         tensors.append(tensor)
     head = json.dumps({"inputs": tensors, "parameters": {"binary_data_output": True}, **fields}).encode()

@@ -1,4 +1,4 @@
-"""The protocol without a transport: what HTTP and gRPC both call."""
+"""The protocol without a transport."""
 
 from __future__ import annotations
 
