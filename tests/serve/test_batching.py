@@ -92,7 +92,7 @@ class Crowd:
         self.order.append(job)
         self._done.release()
 
-    def run(self, asks: Callable[[], None]) -> None:
+    def run(self, asks: Callable[[], object]) -> None:
         with self.lane._engine:
             asks()
         for _ in self.jobs:
@@ -105,7 +105,7 @@ def test_rows_that_wait_run_together_grouped_by_size(text: str) -> None:
     crowd, random = Crowd(text), np.random.default_rng(1)
     name = "gathered" if text is GATHERED else "layers"
     feeds = [make(name, random) for _ in range(40)]
-    crowd.run(lambda: [crowd.ask(feed) for feed in feeds] and None)
+    crowd.run(lambda: [crowd.ask(feed) for feed in feeds])
     for feed, job in zip(feeds, crowd.jobs, strict=True):
         assert job.error is None
         assert job.results is not None
@@ -118,13 +118,13 @@ def test_rows_that_wait_run_together_grouped_by_size(text: str) -> None:
 def test_a_request_that_fails_takes_no_other_with_it() -> None:
     crowd = Crowd(GATHERED)
     good, bad = {"x": np.zeros((1, 2), np.int64)}, {"x": np.full((1, 2), 9)}
-    crowd.run(lambda: [crowd.ask(each) for each in (good, bad, good)] and None)
+    crowd.run(lambda: [crowd.ask(each) for each in (good, bad, good)])
     assert [job.error is None for job in crowd.jobs] == [True, False, True]
 
 
 def test_the_smallest_priority_goes_first() -> None:
     crowd, x = Crowd(CENTRED), np.zeros((1, 4), np.float32)
-    crowd.run(lambda: [crowd.ask({"x": x}, priority=each) for each in (8, 9, 1, 8)] and None)
+    crowd.run(lambda: [crowd.ask({"x": x}, priority=each) for each in (8, 9, 1, 8)])
     assert [crowd.jobs.index(job) for job in crowd.order] == [2, 0, 3, 1]
 
 
@@ -146,7 +146,8 @@ def test_a_full_queue_is_refused_with_a_time_to_come_again() -> None:
     crowd, x = Crowd(TWICE, max_queue=2), np.zeros((1, 4), np.float32)
 
     def asks() -> None:
-        crowd.ask({"x": x}), crowd.ask({"x": x})
+        crowd.ask({"x": x})
+        crowd.ask({"x": x})
         job = Job(InferRequest({"x": x}), float("inf"), lambda job: None)
         with pytest.raises(RequestError, match="2 requests wait") as caught:
             crowd.lane.submit(job)
