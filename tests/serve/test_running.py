@@ -137,7 +137,7 @@ def check_many_connections(server: Server) -> None:
 def test_keys(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("# ours\nfirst\nsecond\n")
     path = save(tmp_path / "twice.onnx", TWICE)
-    with serving(path, "--api-keys", str(tmp_path / "keys"), environment={"INTAGLIO_API_KEY": "third"}) as server:
+    with serving(path, "--api-keys", str(tmp_path / "keys"), environment={"INTAGLIO_KEY": "third"}) as server:
         assert server.ask("GET", "/v2/health/ready").status == 200
         for headers, status in (
             ({}, 401),

@@ -13,7 +13,7 @@ from intaglio.cli.terminal import ThreadsOption
 from intaglio.errors import InputError
 from intaglio.ir.limits import parse_bytes
 
-KEY_VARIABLE = "INTAGLIO_API_KEY"
+KEY_VARIABLE = "INTAGLIO_KEY"
 """The environment variable that may hold a key."""
 
 
