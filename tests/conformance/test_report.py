@@ -6,7 +6,7 @@ from intaglio.conformance.result import Outcome, Result
 
 def result(name: str, outcome: Outcome, is_compiled: bool) -> Result:
     """A test's result that has no operators and no distances."""
-    return Result(name, outcome, "", (), None, None, is_compiled, 0.0)
+    return Result(name, outcome, is_compiled=is_compiled)
 
 
 def test_what_passes_by_chance_is_not_counted() -> None:
