@@ -79,7 +79,9 @@ def test_python_examples_run(name: str, model_folder: Path) -> None:
 
 
 def commands() -> list[str]:
+    """The commands that end by themselves; tests/serve starts servers."""
     lines = [line for name in NAMES for block in blocks(name, "sh") for line in block.splitlines()]
+    lines = [line for line in lines if not line.startswith("intaglio serve ")]
     return sorted({shlex.join(shlex.split(line, comments=True)) for line in lines if line.startswith("intaglio ")})
 
 

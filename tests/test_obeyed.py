@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -417,8 +418,9 @@ CASES: dict[str, Case] = {
     "conformance --support": (["--support", "out.md"], lambda left: "Relu" in Path("out.md").read_text()),
 }
 CASES |= verb_cases() | look_options.CASES
-ELSEWHERE = {"cache clear --json"}
-"""Tested with a cache of its own, in tests/cli."""
+SERVERS = "".join(path.read_text() for path in (Path(__file__).parent / "serve").glob("*.py"))
+ELSEWHERE = {"cache clear --json", *(f"serve {name}" for name in re.findall(r'"(--[a-z-]+)"', SERVERS))}
+"""Tested with a cache of its own, in tests/cli; with servers, in tests/serve."""
 
 
 def all_options() -> set[str]:
@@ -432,7 +434,8 @@ def all_options() -> set[str]:
 
 
 def test_every_option_of_every_command_is_here() -> None:
-    assert {*CASES, *ELSEWHERE} == all_options()
+    tested = {each.replace("serve --no-control", "serve --control") for each in (*CASES, *ELSEWHERE)}
+    assert tested == all_options()
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ from intaglio.cli.prune import prune_model
 from intaglio.cli.reduce import reduce
 from intaglio.cli.rename import rename_model
 from intaglio.cli.run import run
+from intaglio.cli.serve import serve_models
 from intaglio.cli.set_dtype import set_model_dtype
 from intaglio.cli.set_opset import set_operator_set
 from intaglio.cli.set_shape import set_shapes
@@ -72,6 +73,7 @@ SECTIONS = (
             ("How fast is it, beside other runtimes?", ("bench", bench)),
             ("Does it work here at all, without a model of mine?", ("demo", demo)),
             ("How do I train it on my data?", ("train", train)),
+            ("How do I put it behind a port?", ("serve", serve_models)),
         ),
     ),
     Section(
