@@ -23,6 +23,9 @@ def serve_models(
     ],
     host: Annotated[str, Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option("--port", least=0, help="The port of HTTP; 0 is any free one.")] = 8000,
+    grpc_port: Annotated[
+        int | None, Option("--grpc-port", least=0, help="The port of gRPC; 0 is any free one. Without it: HTTP alone.")
+    ] = None,
     exact: Annotated[
         bool, Option("--exact", help="No batches, and no passes that can change rounding: the same bits for all.")
     ] = False,
@@ -93,7 +96,17 @@ def serve_models(
         api_keys=read_keys(api_keys),
         shared_memory=shared_memory,
     )
-    serve(source, settings, Listen(host, port, certificate, certificate_key, drain, reload, max_connections))
+    listen = Listen(
+        host=host,
+        port=port,
+        grpc_port=grpc_port,
+        certificate=certificate,
+        certificate_key=certificate_key,
+        drain=drain,
+        reload=reload,
+        max_connections=max_connections,
+    )
+    serve(source, settings, listen)
 
 
 def read_keys(path: str | None) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ def _read_inputs(tensors: list[dict[str, Any]], binary: memoryview, regions: Reg
             at += size
         else:
             region = region_of(parameters, f"input {name!r}")
-            found[name] = _read_input(each, name, None if region is None else _copied(region, regions))
+            found[name] = _read_input(each, name, None if region is None else copied_region(region, regions))
     if at != len(binary):
         raise RequestError(f"the body has {len(binary) - at} bytes behind the last binary tensor")
     return found
@@ -170,7 +170,7 @@ def _bytes_of(region: RegionSlice, regions: Regions | None) -> memoryview:
     return regions(region)
 
 
-def _copied(region: RegionSlice, regions: Regions | None) -> memoryview:
+def copied_region(region: RegionSlice, regions: Regions | None) -> memoryview:
     """A copy of shared memory: its owner may write there while kernels that have checked indices read them."""
     return memoryview(bytes(_bytes_of(region, regions)))
 

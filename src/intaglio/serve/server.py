@@ -13,17 +13,21 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 import uvloop
 
 from intaglio.errors import InputError
+from intaglio.serve import require_extra
 from intaglio.serve.connection import limited
 from intaglio.serve.http import HttpApp
 from intaglio.serve.repository import Repository
 from intaglio.serve.service import Service
 from intaglio.serve.settings import Listen, Settings
+
+if TYPE_CHECKING:
+    from intaglio.serve.grpc import GrpcServer
 
 LOG = logging.getLogger("intaglio.serve")
 
@@ -45,6 +49,8 @@ def run_server(source: str | os.PathLike[str] | Mapping[str, Any], settings: Set
         repository.raise_if_empty()
     with bound(listen.host, listen.port) as http:
         try:
+            if listen.grpc_port is not None:
+                require_extra("grpc")
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(Process(service, listen, http).run())
         finally:
@@ -118,6 +124,7 @@ class Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._end, number)
+        rpc = await self._start_grpc()
         scheme = "https" if self._listen.certificate else "http"
         host, port = self._http.getsockname()[:2]
         announce(f"listening on {scheme}://{f'[{host}]' if ':' in host else host}:{port}")
@@ -126,6 +133,19 @@ class Process:
             await self._server.serve(sockets=[self._http])
         finally:
             side.cancel()
+            if rpc is not None:
+                await rpc.stop(0 if self._server.force_exit else self._service.settings.timeout)
+
+    async def _start_grpc(self) -> GrpcServer | None:
+        if self._listen.grpc_port is None:
+            return None
+        from intaglio.serve.grpc import GrpcServer
+
+        found = GrpcServer(self._service, self._listen)
+        await found.start()
+        host = self._listen.host
+        announce(f"listening on grpc://{f'[{host}]' if ':' in host else host}:{found.port}")
+        return found
 
     async def _models(self) -> None:
         """Load models, and load them again when their files change."""

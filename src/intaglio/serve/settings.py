@@ -48,6 +48,8 @@ class Listen:
     host: str = "127.0.0.1"
     port: int = 8000
     """The port of HTTP; 0 is any free one."""
+    grpc_port: int | None = None
+    """The port of gRPC; 0 is any free one, None is no gRPC."""
     certificate: str | None = None
     """A file in PEM with the certificate; with it, all connections are encrypted."""
     certificate_key: str | None = None
