@@ -6,6 +6,7 @@ On the wire a message has no name, so inner messages stand beside their outer on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -21,7 +22,8 @@ Ready            ready=1:bool
 Server           name=1:string version=2:string extensions=3:*string
 TensorMetadata   name=1:string datatype=2:string shape=3:*int64
 ModelMetadata    name=1:string versions=2:*string platform=3:string inputs=4:*TensorMetadata outputs=5:*TensorMetadata
-Value            bool_param=1:?bool int64_param=2:?int64 string_param=3:?string double_param=4:?double uint64_param=5:?uint64
+Value            bool_param=1:?bool int64_param=2:?int64 string_param=3:?string double_param=4:?double
++                uint64_param=5:?uint64
 Parameter        key=1:string value=2:Value
 Contents         bool_contents=1:*bool int_contents=2:*int32 int64_contents=3:*int64 uint_contents=4:*uint32
 +                uint64_contents=5:*uint64 fp32_contents=6:*float fp64_contents=7:*double bytes_contents=8:*bytes
@@ -40,8 +42,8 @@ Duration         count=1:uint64 ns=2:uint64
 InferStatistics  success=1:Duration fail=2:Duration queue=3:Duration compute_input=4:Duration compute_infer=5:Duration
 +                compute_output=6:Duration
 BatchStatistics  batch_size=1:uint64 compute_input=2:Duration compute_infer=3:Duration compute_output=4:Duration
-ModelStatistics  name=1:string version=2:string last_inference=3:uint64 inference_count=4:uint64 execution_count=5:uint64
-+                inference_stats=6:InferStatistics batch_stats=7:*BatchStatistics
+ModelStatistics  name=1:string version=2:string last_inference=3:uint64 inference_count=4:uint64
++                execution_count=5:uint64 inference_stats=6:InferStatistics batch_stats=7:*BatchStatistics
 Statistics       model_stats=1:*ModelStatistics
 IndexRequest     repository_name=1:string ready=2:bool
 IndexEntry       name=1:string version=2:string state=3:string reason=4:string
@@ -78,7 +80,7 @@ def _classes() -> dict[str, Any]:
     return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in names}  # pyright: ignore
 
 
-def _declare(entry: descriptor_pb2.DescriptorProto, fields: list[str]) -> None:
+def _declare(entry: descriptor_pb2.DescriptorProto, fields: Sequence[str]) -> None:
     kinds = descriptor_pb2.FieldDescriptorProto
     for text in fields:
         name, _, rest = text.partition("=")
