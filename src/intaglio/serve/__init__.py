@@ -1,4 +1,4 @@
-"""Models behind a port: the Open Inference Protocol by HTTP.
+"""Models behind a port: the Open Inference Protocol by HTTP and gRPC.
 
 This is the only room that opens sockets, and only when `serve` is called. It needs: pip install 'intaglio[serve]'.
 """
