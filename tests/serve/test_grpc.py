@@ -159,13 +159,13 @@ def test_bytes_that_are_no_message(running: Client) -> None:
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
+@pytest.mark.timeout(60)
 def test_a_deadline_ends_the_run(running: Client) -> None:
+    """A thousand million rounds would take minutes, and the request behind them would wait for their end."""
     inputs = {"x": np.zeros((200, 4), np.float32), "rounds": np.array(10**9)}
-    start = time.monotonic()
     with pytest.raises(triton.InferenceServerException, match="DEADLINE_EXCEEDED"):
         running.infer("slow", inputs, client_timeout=0.3)
     assert running.infer("slow", inputs | {"rounds": np.array(1)}).as_numpy("y").shape == (200, 4)
-    assert time.monotonic() - start < 20  # the run of a thousand million rounds is not under way any more
 
 
 def test_statistics_and_repository(running: Client) -> None:
