@@ -11,6 +11,7 @@ from intaglio.errors import GraphError, IntaglioError
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.lower import lower
 from intaglio.kernels.plan import Plan, Segment, walk
+from intaglio.kernels.plan_check import check_plan
 from intaglio.kernels.plan_data import plan_data, plan_from_data
 from intaglio.kernels.plan_form import PlanForm, SegmentForm, form_of
 from intaglio.onnx.reader import read_model
@@ -20,6 +21,10 @@ from intaglio.targets.c.target import TARGETS
 from intaglio.targets.c.target_rules import CRules
 
 SAMPLE = 16
+
+ASKS_FOR_UNKNOWN_SIZES = {"test_affine_grid_3d_align_corners_expanded_cpu"}
+"""A fault of lowering: a segment needs sizes that no input has and nothing finds, so each run is given a plan of its
+own."""
 
 
 def lowered(name: str) -> Plan | None:
@@ -32,9 +37,14 @@ def lowered(name: str) -> Plan | None:
     return lower(graph, CRules(TARGETS["avx2"]))
 
 
-def check_round_trip(plan: Plan) -> None:
+def check_round_trip(plan: Plan, is_right: bool = True) -> None:
     text = json.dumps(plan_data(form_of(plan)))
     again = plan_from_data(json.loads(text))
+    if is_right:
+        check_plan(again)
+    else:
+        with pytest.raises(GraphError, match="nobody knows the size"):
+            check_plan(again)
     assert json.dumps(plan_data(again)) == text
     assert again.kernels == plan.kernels
     places = {kernel: place for place, kernel in enumerate(plan.kernels)}
@@ -57,15 +67,15 @@ def test_plans_of_the_official_suite_come_back_from_json(name: str) -> None:
     plan = lowered(name)
     if plan is None:
         pytest.skip("the model of this test is refused when it is read")
-    check_round_trip(plan)
+    check_round_trip(plan, name not in ASKS_FOR_UNKNOWN_SIZES)
 
 
 @pytest.mark.slow
 def test_all_plans_of_the_official_suite_come_back_from_json() -> None:
-    plans = [plan for name in cases() if (plan := lowered(name)) is not None]
+    plans = {name: plan for name in cases() if (plan := lowered(name)) is not None}
     assert len(plans) > 1500
-    for plan in plans:
-        check_round_trip(plan)
+    for name, plan in plans.items():
+        check_round_trip(plan, name not in ASKS_FOR_UNKNOWN_SIZES)
 
 
 def test_data_that_is_no_plan_is_refused() -> None:

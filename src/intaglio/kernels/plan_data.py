@@ -103,7 +103,7 @@ class PlanWriter(DimWriter):
         """All of a plan."""
         found: Data = {
             "format": FORMAT,
-            "values": [[value.id, self.type(value.type)] for value in form.values],
+            "values": [[value.id, self.type(value.type), int(value.is_constant)] for value in form.values],
             "constants": [[each.dtype, list(each.shape)] for each in form.constants],
             "inputs": list(form.inputs),
             "outputs": list(form.outputs),
@@ -269,7 +269,7 @@ class PlanReader(DimReader):
     def plan(self, data: Data) -> PlanForm:
         """All of a plan."""
         return PlanForm(
-            values=[ValueForm(name, self.type(*type)) for name, type in data["values"]],
+            values=[ValueForm(name, self.type(*type), bool(is_constant)) for name, type, is_constant in data["values"]],
             parts=[self.host(part) if "host" in part else self.segment(part) for part in data["parts"]],
             constants=[ConstantForm(dtype, tuple(shape)) for dtype, shape in data["constants"]],
             inputs=data["inputs"],

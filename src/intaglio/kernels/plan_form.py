@@ -1,8 +1,8 @@
 """Plans as data: what lowering produced, without nodes and values of a graph, which have ids here.
 
 A form has all that an executor of a target asks about: calls of kernels, sizes, buffers, control, sizes that are found
-in data. Constants are described; their elements lie elsewhere. `plan_data` has forms as JSON, `plan_text` as text, and
-`plan_check` finds broken ones.
+in data. Constants are described; their elements lie elsewhere. `plan_data` has forms as JSON, and `plan_check` finds
+broken ones.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from intaglio.kernels.refusal import Refusal
 
 @dataclass(frozen=True)
 class ValueForm:
-    """A value that goes in or out of parts of a plan: its id in the graph, and its type."""
+    """A value that goes in or out of parts of a plan: its id in the graph, and its type; constants are known so."""
 
     id: str
     type: Type
+    is_constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ class PlanForm:
 def form_of(plan: Plan) -> PlanForm:
     """A plan as data; its graph may go."""
     return PlanForm(
-        values=list(dict.fromkeys(ValueForm(value.id, value.type) for value in _values(plan))),
+        values=list(
+            dict.fromkeys(ValueForm(value.id, value.type, value.constant is not None) for value in _values(plan))
+        ),
         parts=[_segment(part) if isinstance(part, Segment) else _host(part) for part in plan.parts],
         constants=[ConstantForm(str(array.dtype), tuple(array.shape)) for array in plan.constants],
         inputs=[value.id for value in plan.inputs],
