@@ -55,3 +55,7 @@ class CompileError(IntaglioError, RuntimeError):
 
 class TrainingError(IntaglioError, ArithmeticError):
     """Training cannot go on: a loss is not finite; the text tells the step and the tensor that was the first."""
+
+
+class DeviceError(IntaglioError, RuntimeError):
+    """A device that a model shall run on is missing, lacks a library, or failed; the text says which and what helps."""

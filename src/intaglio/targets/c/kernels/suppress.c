@@ -97,7 +97,7 @@ void IG_FUNCTION(void *const *buffer, const int64_t *size, int64_t begin, int64_
     const float *const least = BUFFER(least);
 #endif
     int64_t *const order = scratch, *const spare = order + count;
-    float (*const corner)[4] = (void *)(spare + count); /* of each box that is chosen */
+    float (*const corner)[4] = (float(*)[4])(void *)(spare + count); /* of each box that is chosen */
     for (int64_t pair = begin; pair < end && pair < pairs; pair++) {
         const float *const score = scores + pair * count, *const box = boxes + pair / kinds * count * 4;
         int64_t *const mine = chosen + pair * count, candidates = 0, kept = 0;

@@ -1,0 +1,212 @@
+"""What the device runs for a kernel of a plan: its text, which of its variants suits some sizes, and its arguments."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from intaglio.errors import UnsupportedError
+from intaglio.kernels.kernel import FileKernel, Kernel, SourceKernel
+from intaglio.kernels.language import LoopKernel
+from intaglio.targets.c.kernel_file import instance
+from intaglio.targets.cuda.expression import DeviceHelpers
+from intaglio.targets.cuda.printing import Launch, entry, launch, printed
+from intaglio.targets.plain.scalars import scalar_text
+
+TASK_THREADS = 128
+"""The threads of a block in which each has tasks of its own."""
+MOST_SCRATCH = 1 << 28
+"""How many bytes of scratch memory the threads of a kernel may have together."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A call whose sizes are known: addresses and sizes of its kernel, and how much there is to do."""
+
+    addresses: Sequence[int]
+    sizes: Mapping[str, int]
+    tasks: int
+    scratch: int
+    most_blocks: int
+
+
+class DeviceFunction(Protocol):
+    """A kernel's code on the device."""
+
+    @property
+    def text(self) -> str:
+        """CUDA C++ that declares `Arguments` and what its entries call."""
+        ...
+
+    def entry(self, variant: str, name: str) -> str:
+        """The function by which a variant is started."""
+        ...
+
+    def launch(self, work: Work) -> Launch | None:
+        """The variant for some work, and its threads; None where there is nothing to do."""
+        ...
+
+    def scratch(self, work: Work, launch: Launch) -> int:
+        """The bytes of scratch memory that a launch needs."""
+        ...
+
+    def arguments(self, work: Work, scratch: int) -> bytes:
+        """The bytes of `Arguments`; `scratch` is where scratch memory lies."""
+        ...
+
+
+@dataclass(frozen=True)
+class LoopFunction:
+    """A kernel of the neutral language."""
+
+    kernel: LoopKernel
+
+    @property
+    def text(self) -> str:
+        """See `DeviceFunction`."""
+        return printed(self.kernel).text
+
+    def entry(self, variant: str, name: str) -> str:
+        """See `DeviceFunction`."""
+        return entry(variant, name)
+
+    def launch(self, work: Work) -> Launch | None:
+        """See `DeviceFunction`."""
+        return launch(self.kernel, work.sizes, work.addresses, work.most_blocks)
+
+    def scratch(self, work: Work, launch: Launch) -> int:
+        """No scratch memory: rows are computed again."""
+        return 0
+
+    def arguments(self, work: Work, scratch: int) -> bytes:
+        """See `DeviceFunction`."""
+        numbers = [work.sizes[name] for name in self.kernel.sizes]
+        return struct.pack(f"<{len(work.addresses)}Q{len(numbers)}q", *work.addresses, *numbers)
+
+
+@dataclass(frozen=True)
+class TaskFunction:
+    """A kernel that is a function of C over ranges of tasks; a thread has one task after the other."""
+
+    body: str
+    buffers: int
+    sizes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """See `DeviceFunction`."""
+        arguments = (
+            "struct Arguments {",
+            f"    AnyPointer buffer[{max(1, self.buffers)}];",
+            f"    int64_t size[{max(1, len(self.sizes))}], tasks, scratch_bytes;",
+            "    char *scratch;",
+            "};",
+        )
+        return "\n".join([self.body, *arguments, ""])
+
+    def entry(self, variant: str, name: str) -> str:
+        """See `DeviceFunction`."""
+        return (
+            f'extern "C" __global__ void {name}(const __grid_constant__ Arguments a)\n{{\n'
+            "    const int64_t thread = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;\n"
+            "    for (int64_t task = thread; task < a.tasks; task += gridDim.x * (int64_t)blockDim.x)\n"
+            "        IG_FUNCTION(a.buffer, a.size, task, task + 1, AnyPointer{a.scratch + thread * a.scratch_bytes});\n}\n"
+        )
+
+    def launch(self, work: Work) -> Launch | None:
+        """See `DeviceFunction`."""
+        if work.tasks <= 0:
+            return None
+        threads = min(TASK_THREADS, work.tasks)
+        blocks = max(1, min(-(-work.tasks // threads), work.most_blocks))
+        if work.scratch:
+            blocks = max(1, min(blocks, MOST_SCRATCH // (work.scratch * threads)))
+        return Launch("tasks", blocks, threads)
+
+    def scratch(self, work: Work, launch: Launch) -> int:
+        """See `DeviceFunction`."""
+        return launch.blocks * launch.threads * _aligned(work.scratch)
+
+    def arguments(self, work: Work, scratch: int) -> bytes:
+        """See `DeviceFunction`."""
+        numbers = [work.sizes[name] for name in self.sizes] or [0]
+        pointers = list(work.addresses) or [0]
+        form = f"<{len(pointers)}Q{len(numbers) + 2}qQ"
+        return struct.pack(form, *pointers, *numbers, work.tasks, _aligned(work.scratch), scratch)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 16) * 16
+
+
+@dataclass(frozen=True)
+class SerialFunction:
+    """A function of plain C that does all by itself, on one thread."""
+
+    kernel: SourceKernel
+
+    @property
+    def text(self) -> str:
+        """See `DeviceFunction`."""
+        fields = [f"    {each.element} *{each.name};" for each in self.kernel.buffers]
+        fields += [f"    int64_t {name};" for name in self.kernel.sizes]
+        given = [f"{'' if b.is_written else 'const '}{b.element} *{b.name}" for b in self.kernel.buffers]
+        given += [f"int64_t {name}" for name in self.kernel.sizes]
+        head = f"static inline void run({', '.join(given)})"
+        return "\n".join(["struct Arguments {", *fields, "};", head, "{", self.kernel.text, "}", ""])
+
+    def entry(self, variant: str, name: str) -> str:
+        """See `DeviceFunction`."""
+        names = [*(each.name for each in self.kernel.buffers), *self.kernel.sizes]
+        given = ", ".join(f"a.{each}" for each in names)
+        return f'extern "C" __global__ void {name}(const __grid_constant__ Arguments a)\n{{\n    run({given});\n}}\n'
+
+    def launch(self, work: Work) -> Launch | None:
+        """See `DeviceFunction`."""
+        return Launch("serial", 1, 1)
+
+    def scratch(self, work: Work, launch: Launch) -> int:
+        """See `DeviceFunction`."""
+        return 0
+
+    def arguments(self, work: Work, scratch: int) -> bytes:
+        """See `DeviceFunction`."""
+        numbers = [work.sizes[name] for name in self.kernel.sizes]
+        return struct.pack(f"<{len(work.addresses)}Q{len(numbers)}q", *work.addresses, *numbers)
+
+
+@lru_cache(maxsize=1024)
+def function_of(kernel: Kernel) -> DeviceFunction:
+    """The code of a kernel on the device; raises UnsupportedError where it has none."""
+    body = kernel.body
+    if isinstance(body, LoopKernel):
+        printed(body)
+        return LoopFunction(body)
+    if isinstance(body, FileKernel) and body.epilogue is None:
+        return _task_function(body)
+    if isinstance(body, SourceKernel):
+        return SerialFunction(body) if body.language == "plain" else _framed(body)
+    raise UnsupportedError(f"the kernel {kernel.hint} is not written for CUDA")
+
+
+def _task_function(kernel: FileKernel) -> TaskFunction:
+    """A file of C in the form for one element at a time, with pointers that C++ takes."""
+    own, helpers = instance(kernel), DeviceHelpers()
+    text = scalar_text(own.text, helpers)
+    text = re.sub(r"\bvoid \*const \*buffer\b", "const AnyPointer *buffer", text)
+    text = re.sub(r"\bvoid \*scratch\b", "AnyPointer scratch", text)
+    return TaskFunction(f"{helpers.text}\n{text}", len(own.buffers), own.sizes)
+
+
+def _framed(kernel: SourceKernel) -> TaskFunction:
+    """Statements about one task in a function that declares the buffers and sizes that they use."""
+    head = "static inline void IG_FUNCTION(const AnyPointer *buffer, const int64_t *size, int64_t begin, int64_t end, AnyPointer scratch)"
+    lines = [f"/* {kernel.about} */", head, "{"]
+    for index, each in enumerate(kernel.buffers):
+        lines.append(f"    {'' if each.is_written else 'const '}{each.element} *const {each.name} = buffer[{index}];")
+    lines += [f"    const int64_t {name} = size[{index}];" for index, name in enumerate(kernel.sizes)]
+    return TaskFunction("\n".join([*lines, kernel.text, "}", ""]), len(kernel.buffers), kernel.sizes)

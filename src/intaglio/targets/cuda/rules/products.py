@@ -1,0 +1,89 @@
+"""Matrix products by the library that owns them."""
+
+from __future__ import annotations
+
+from intaglio.ir.dim import Dim, product
+from intaglio.ir.graph import Node, Value
+from intaglio.kernels.context import Context
+from intaglio.kernels.epilogue import Epilogue
+from intaglio.kernels.kernel import Kernel, LibraryCall
+from intaglio.kernels.plan import Call, Operand
+from intaglio.kernels.refusal import Cause, Refusal
+from intaglio.kernels.view import View, row_major, whole
+from intaglio.targets.c.rules.linear import as_matrix, batch_shape, batches_are_known, levels_of
+from intaglio.targets.cuda.rules.table import anchor
+
+ELEMENTS = ("float32", "float64", "float16", "bfloat16")
+
+
+def _refuse(node: Node) -> Refusal | None:
+    a, b = node.input, node.needed(1)
+    if a.dtype.name not in ELEMENTS:
+        return Refusal(Cause.ELEMENTS, f"the library has no product of {a.dtype}")
+    is_known = batches_are_known(a, b, node.output)
+    return None if is_known else Refusal(Cause.FORM, "its batch dimensions may or may not be broadcast")
+
+
+@anchor("MatMul", refuse=_refuse)
+def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """One call of the library for all matrices of the batch."""
+    a, b = node.input, node.needed(1)
+    batch = batch_shape(a, b)
+    left, right = as_matrix(context.view(a), is_left=True), as_matrix(context.view(b), is_left=False)
+    left = left.broadcast((*batch, *left.shape[-2:]))
+    if all(dim == 1 for dim in right.shape[:-2]):
+        left, batch = _folded(context, a, left), ()
+        right = View(right.buffer, right.offset, right.shape[-2:], right.strides[-2:])
+    right = right.broadcast((*batch, *right.shape[-2:]))
+    (m, k), n = left.shape[-2:], right.shape[-1]
+    target = whole(context.allocate(node.output).buffer, (*batch, m, n))
+    emit_product(context, node, (a, left), (b, right), target)
+
+
+def _folded(context: Context, value: Value, left: View) -> View:
+    """All batches of the left operand as rows of one matrix."""
+    shape = (product(left.shape[:-1]), left.shape[-1])
+    folded = left.reshape(shape)
+    return whole(context.copy(value, left).buffer, shape) if folded is None else folded
+
+
+def emit_product(
+    context: Context, node: Node, a: tuple[Value, View], b: tuple[Value, View], target: View
+) -> None:
+    """The products of two batches of matrices into contiguous memory; operands are copied where they are uneven."""
+    views = [view if _is_turned(view) is not None else context.copy(value, view) for value, view in (a, b)]
+    batch = target.shape[:-2]
+    levels = levels_of(batch, [view.strides[:-2] for view in views])
+    if len(levels) > 1:
+        views = [context.copy(value, view) for value, view in (a, b)]
+        levels = levels_of(batch, [row_major(view.shape)[:-2] for view in views])
+    count, (a_batch, b_batch) = levels[0] if levels else (1, (0, 0))
+    (m, k), n = views[0].shape[-2:], views[1].shape[-1]
+    turned = [bool(_is_turned(view)) for view in views]
+    sizes: list[tuple[str, Dim]] = [
+        ("m", m), ("n", n), ("k", k), ("batch", count), ("a_step", _step(views[0])), ("b_step", _step(views[1])),
+        ("c_step", n), ("a_batch", a_batch), ("b_batch", b_batch), ("c_batch", m * n),
+    ]  # fmt: skip
+    form = (("a_turned", int(turned[0])), ("b_turned", int(turned[1])), ("element", a[0].dtype.name))
+    operands = [*(Operand(view.buffer, view.offset) for view in views), Operand(target.buffer, target.offset, True)]
+    title = f"{node.op.name} {m} x {n} x {k} -> {node.output.name}"
+    flops = count * m * n * k * 2
+    context.emit(
+        Call(Kernel("product", LibraryCall("product", form)), operands, sizes, 1, 1, nodes=(node,), title=title, flops=flops)
+    )
+
+
+def _is_turned(view: View) -> bool | None:
+    """Whether columns of a matrix lie in order and not rows; None where neither do."""
+    rows, columns = view.shape[-2:]
+    if view.strides[-1] == 1 or columns == 1:
+        return False
+    return True if view.strides[-2] == 1 or rows == 1 else None
+
+
+def _step(view: View) -> Dim:
+    """How far apart the rows of a matrix lie, or its columns where these lie in order."""
+    rows, columns = view.shape[-2:]
+    if _is_turned(view):
+        return view.strides[-1] if columns != 1 else rows
+    return view.strides[-2] if rows != 1 else columns
