@@ -6,7 +6,7 @@ runs where its last node stood, so nothing outside may read its values before th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -40,6 +40,8 @@ class Group:
     values: set[Value] = field(default_factory=set[Value])
     fuses: bool = False
     """Whether the structured kernel takes an epilogue."""
+    takes: Callable[[Sequence[Node], Node], bool] = lambda nodes, node: True
+    """Whether the epilogue takes a node behind those of the group."""
 
     def add(self, node: Node, position: int) -> None:
         """Take a node in; the group then runs at its position."""
@@ -124,7 +126,8 @@ def _candidates(node: Node, group_of: dict[Value, Group]) -> list[Group]:
 def _can_merge(group: Group, other: Group) -> bool:
     """Whether two groups that a node has joined can be one kernel."""
     if group.kind == "anchor" and other.kind == "loop" and len(group.nodes) + len(other.nodes) <= GROUP_LIMIT:
-        return not other.reduced and all(_fits_epilogue(group, node, other) for node in other.nodes)
+        fits = all(group.takes(group.nodes, node) and _fits_epilogue(group, node, other) for node in other.nodes)
+        return not other.reduced and fits
     if group.kind != "loop" or other.kind != "loop" or len(group.nodes) + len(other.nodes) > GROUP_LIMIT:
         return False
     reduced = group.reduced or other.reduced
@@ -146,7 +149,7 @@ def _new_group(node: Node, place: int, kind: Kind, rules: TargetRules) -> Group:
         group.shape = reads(node)[0].shape if is_reduction else node.output.shape
         group.reduced = (reduction_axes(node) or ()) if is_reduction else ()
     elif kind == "anchor" and rules.anchors[node.op.name].fuses(node):
-        group.shape, group.fuses = node.output.shape, True
+        group.shape, group.fuses, group.takes = node.output.shape, True, rules.anchors[node.op.name].takes
     return group
 
 
@@ -154,7 +157,7 @@ def _can_join(group: Group, node: Node) -> bool:
     if len(group.nodes) >= GROUP_LIMIT:
         return False
     if group.kind == "anchor":
-        return group.fuses and _fits_epilogue(group, node)
+        return group.fuses and group.takes(group.nodes, node) and _fits_epilogue(group, node)
     return group.kind == "loop" and _fits_loop(group, node)
 
 

@@ -28,13 +28,15 @@ class Anchor:
 
     `refuse(node)` says why the rule does not apply, or None. `reads` are the inputs that the kernels read
     (others only steer types). `lower(context, node, epilogue)` emits the calls; where `fuses`, elementwise nodes that
-    follow are handed over as the epilogue, else it is empty and the rule allocates the outputs itself.
+    follow are handed over as the epilogue, else it is empty and the rule allocates the outputs itself. `takes` says
+    whether the epilogue takes a node behind the nodes that it has, of which the structured one is the first.
     """
 
     lower: Callable[[Context, Node, Epilogue], None]
     refuse: Callable[[Node], Refusal | None] = lambda node: None
     reads: Callable[[Node], Sequence[Value]] = all_inputs
     fuses: Callable[[Node], bool] = lambda node: False
+    takes: Callable[[Sequence[Node], Node], bool] = lambda nodes, node: True
 
 
 @dataclass(frozen=True)

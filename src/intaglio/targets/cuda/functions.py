@@ -208,5 +208,7 @@ def _framed(kernel: SourceKernel) -> TaskFunction:
     lines = [f"/* {kernel.about} */", head, "{"]
     for index, each in enumerate(kernel.buffers):
         lines.append(f"    {'' if each.is_written else 'const '}{each.element} *const {each.name} = buffer[{index}];")
+    if kernel.checks:
+        lines.append(f"    int64_t *const fault = buffer[{len(kernel.buffers)}];")
     lines += [f"    const int64_t {name} = size[{index}];" for index, name in enumerate(kernel.sizes)]
-    return TaskFunction("\n".join([*lines, kernel.text, "}", ""]), len(kernel.buffers), kernel.sizes)
+    return TaskFunction("\n".join([*lines, kernel.text, "}", ""]), len(kernel.buffers) + kernel.checks, kernel.sizes)

@@ -23,9 +23,10 @@ class LibraryWork:
 
 def library_call(work: LibraryWork) -> Callable[[], None]:
     """What puts the call on the device's stream, as often as it is called."""
+    from intaglio.targets.cuda.convolutions import convolution_call
     from intaglio.targets.cuda.products import product_call
 
-    makers = {"product": product_call}
+    makers = {"product": product_call, "convolution": convolution_call}
     if work.call.name not in makers:
         raise UnsupportedError(f"no library of CUDA computes {work.call.name}")
     return makers[work.call.name](work)

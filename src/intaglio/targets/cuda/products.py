@@ -17,7 +17,7 @@ _COMPUTE = {"float32": 68, "float64": 70, "float16": 68, "bfloat16": 68, "tf32":
 _TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE, _BIAS = 3, 4, 7, 8
 _BATCH_COUNT, _BATCH_STEP = 5, 6
 _WORKSPACE_BYTES = 1
-_EPILOGUES = {"": 1, "relu": 2, "bias": 4, "relu_bias": 6}
+_EPILOGUES = {"": 1, "_relu": 2, "bias": 4, "bias_relu": 6}
 
 
 class _Found(ctypes.Structure):
@@ -76,11 +76,12 @@ def product_call(work: LibraryWork) -> Callable[[], None]:
     """
     form, size = dict(work.call.parameters), work.sizes
     a, b, *more, c = work.addresses
+    result_type = _TYPES[str(form["result"])]
     m, n, k, batch = size["m"], size["n"], size["k"], size["batch"]
     if m == 0 or n == 0 or batch == 0:
         return lambda: None
-    item = {"float64": 8, "float32": 4}.get(str(form["element"]), 2)
-    if k == 0:
+    item = {"float64": 8, "float32": 4}.get(str(form["result"]), 2)
+    if k == 0 and not form["follows"]:
         return lambda: _cleared(work, c, batch, m, n, item)
     type = _TYPES[str(form["element"])]
     compute = _COMPUTE["tf32" if form.get("tf32") else str(form["element"])]
@@ -88,15 +89,14 @@ def product_call(work: LibraryWork) -> Callable[[], None]:
     description = _Description("MatmulDesc", compute, 1 if type == 1 else 0)
     description.set(_TRANSPOSE_A, ctypes.c_int32(int(form["b_turned"])))
     description.set(_TRANSPOSE_B, ctypes.c_int32(int(form["a_turned"])))
-    epilogue = str(form.get("epilogue", ""))
-    description.set(_EPILOGUE, ctypes.c_int32(_EPILOGUES[epilogue]))
-    if "bias" in epilogue:
+    description.set(_EPILOGUE, ctypes.c_int32(_EPILOGUES[str(form["follows"])]))
+    if more:
         description.set(_BIAS, ctypes.c_void_p(more[0]))
     left = (k, n) if form["b_turned"] else (n, k)
     right = (m, k) if form["a_turned"] else (k, m)
     first = _matrix(type, *left, max(size["b_step"], left[0]), batch, size["b_batch"])
     second = _matrix(type, *right, max(size["a_step"], right[0]), batch, size["a_batch"])
-    result = _matrix(type, n, m, max(size["c_step"], n), batch, size["c_batch"])
+    result = _matrix(result_type, n, m, max(size["c_step"], n), batch, size["c_batch"])
     handle, found = _handle(work.device.number), _suggested(work, description, first, second, result)
     workspace = work.scratch(WORKSPACE)
     one, zero = scale(1), scale(0)

@@ -42,8 +42,10 @@ class CudaRules:
         return LATE
 
     def is_channels_last(self, node: Node) -> bool:
-        """Nothing wants its channels last yet."""
-        return False
+        """Whether its kernel for a convolution or pool wants the channels last."""
+        from intaglio.targets.cuda.rules.channels_last import is_channels_last
+
+        return is_channels_last(node)
 
     def loop_call(self, fused: FusedNodes) -> Call:
         """The call of a loop kernel; raises UnsupportedError where no device computes what it says."""

@@ -43,16 +43,16 @@ def gather(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Copy rows from where the indices point; evenly spaced constant indices are a view and copy nothing."""
     data, indices = inputs_of(node)
     axis = _axis(node)
-    window = _progression(indices, data.shape[axis])
+    window = progression(indices, data.shape[axis])
     if window is None:
         _gather_rows(context, node, axis)
     else:
         start, step, count = window
         view = context.view(data).window(axis, start, step, count)
-        context.views[node.output] = view if indices.rank else _without(view, axis)
+        context.views[node.output] = view if indices.rank else without_axis(view, axis)
 
 
-def _progression(indices: Value, extent: Dim) -> tuple[Dim, int, int] | None:
+def progression(indices: Value, extent: Dim) -> tuple[Dim, int, int] | None:
     """First index, step and count of constant indices that advance evenly and are certainly in range."""
     if indices.constant is None or indices.rank > 1 or not indices.constant.size:
         return None
@@ -66,7 +66,7 @@ def _progression(indices: Value, extent: Dim) -> tuple[Dim, int, int] | None:
     return (places[0] + extent if places[0] < 0 else places[0]), step, len(places)
 
 
-def _without(view: View, axis: int) -> View:
+def without_axis(view: View, axis: int) -> View:
     """The view at the first place along an axis, which it no longer has."""
     shape, strides = list(view.shape), list(view.strides)
     del shape[axis], strides[axis]
@@ -76,7 +76,7 @@ def _without(view: View, axis: int) -> View:
 def _gather_rows(context: Context, node: Node, axis: int) -> None:
     data, indices = inputs_of(node)
     outer, extent, inner = three_parts(data.shape, axis)
-    source, outer_step, axis_step = _three_strides(context, data, axis)
+    source, outer_step, axis_step = three_strides(context, data, axis)
     count = indices.tensor.size
     blocks, tasks, cost = _copied_rows(outer * count, inner * data.dtype.itemsize)
     sizes: list[tuple[str, Size]] = [
@@ -101,7 +101,7 @@ def _types(node: Node) -> dict[str, Setting]:
     return {"ELEMENT": bits_type(node.output.dtype), "INDEX": memory_type(inputs_of(node)[1].dtype)}
 
 
-def _three_strides(context: Context, value: Value, axis: int) -> tuple[View, Dim, Dim]:
+def three_strides(context: Context, value: Value, axis: int) -> tuple[View, Dim, Dim]:
     """A view whose elements behind the axis are contiguous, and its strides before and along the axis."""
     view = context.view(value)
     before = view.shape[:axis]

@@ -5,7 +5,10 @@ What is not written here has a rule of C, whose kernels the device runs one task
 
 from intaglio.kernels.target_rules import Anchor
 from intaglio.targets.c.rules import ANCHORS as RULES_OF_C
+from intaglio.targets.cuda.rules import attention as attention
+from intaglio.targets.cuda.rules import channels_last as channels_last
 from intaglio.targets.cuda.rules import extremes as extremes
+from intaglio.targets.cuda.rules import gather as gather
 from intaglio.targets.cuda.rules import products as products
 from intaglio.targets.cuda.rules import windows as windows
 from intaglio.targets.cuda.rules.table import OWN, first_of

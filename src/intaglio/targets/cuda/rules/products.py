@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
@@ -11,6 +13,7 @@ from intaglio.kernels.plan import Call, Operand
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.view import View, row_major, whole
 from intaglio.targets.c.rules.linear import as_matrix, batch_shape, batches_are_known, levels_of
+from intaglio.targets.cuda.rules.finish import finish, target_of
 from intaglio.targets.cuda.rules.table import anchor
 
 ELEMENTS = ("float32", "float64", "float16", "bfloat16")
@@ -24,9 +27,19 @@ def _refuse(node: Node) -> Refusal | None:
     return None if is_known else Refusal(Cause.FORM, "its batch dimensions may or may not be broadcast")
 
 
-@anchor("MatMul", refuse=_refuse)
+def _takes(nodes: Sequence[Node], node: Node) -> bool:
+    """Whether a node adds a vector to all rows of a product and is the first behind it."""
+    result = nodes[0].output
+    others = [value for value in node.inputs if value is not None and value is not result]
+    if len(nodes) > 1 or node.op.name != "Add" or len(others) != 1:
+        return False
+    (bias,) = others
+    return bias.rank == 1 and result.rank > 1 and bias.shape[0] == result.shape[-1] and bias.dtype == result.dtype
+
+
+@anchor("MatMul", refuse=_refuse, fuses=True, takes=_takes)
 def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
-    """One call of the library for all matrices of the batch."""
+    """One call of the library for all matrices of the batch, which adds a bias itself."""
     a, b = node.input, node.needed(1)
     batch = batch_shape(a, b)
     left, right = as_matrix(context.view(a), is_left=True), as_matrix(context.view(b), is_left=False)
@@ -36,8 +49,23 @@ def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
         right = View(right.buffer, right.offset, right.shape[-2:], right.strides[-2:])
     right = right.broadcast((*batch, *right.shape[-2:]))
     (m, k), n = left.shape[-2:], right.shape[-1]
-    target = whole(context.allocate(node.output).buffer, (*batch, m, n))
-    emit_product(context, node, (a, left), (b, right), target)
+    bias, follows = (None, epilogue) if context.exact else _biased(epilogue)
+    result = target_of(context, follows)
+    target = View(result.buffer, result.offset, (*batch, m, n), row_major((*batch, m, n)))
+    bias_view = None if bias is None else context.view(bias)
+    emit_product(context, node, (a, left), (b, right), target, bias_view)
+    finish(context, node, follows, result)
+
+
+def _biased(epilogue: Epilogue) -> tuple[Value | None, Epilogue]:
+    """A vector that the library adds to all rows of a product, and what is left to follow.
+
+    The library adds before it rounds: results of 16 bits are rounded once, and not twice.
+    """
+    if len(epilogue.nodes) != 1 or epilogue.result in epilogue.stores:
+        return None, epilogue
+    (bias,) = (value for value in epilogue.nodes[0].inputs if value is not None and value is not epilogue.result)
+    return bias, Epilogue(epilogue.nodes[0].output, [], {}, epilogue.stores)
 
 
 def _folded(context: Context, value: Value, left: View) -> View:
@@ -48,14 +76,19 @@ def _folded(context: Context, value: Value, left: View) -> View:
 
 
 def emit_product(
-    context: Context, node: Node, a: tuple[Value, View], b: tuple[Value, View], target: View
-) -> None:
-    """The products of two batches of matrices into contiguous memory; operands are copied where they are uneven."""
+    context: Context, node: Node, a: tuple[Value, View], b: tuple[Value, View], target: View, bias: View | None = None,
+    *, relu: bool = False,
+) -> None:  # fmt: skip
+    """The products of two batches of matrices into contiguous memory; operands are copied where they are uneven.
+
+    `bias` has a number for each column, which is added; with `relu`, what is below 0 becomes 0.
+    """
     views = [view if _is_turned(view) is not None else context.copy(value, view) for value, view in (a, b)]
     batch = target.shape[:-2]
     levels = levels_of(batch, [view.strides[:-2] for view in views])
     if len(levels) > 1:
-        views = [context.copy(value, view) for value, view in (a, b)]
+        pairs = zip((a, b), views, strict=True)
+        views = [view if view.is_contiguous else context.copy(value, view) for (value, _), view in pairs]
         levels = levels_of(batch, [row_major(view.shape)[:-2] for view in views])
     count, (a_batch, b_batch) = levels[0] if levels else (1, (0, 0))
     (m, k), n = views[0].shape[-2:], views[1].shape[-1]
@@ -64,12 +97,14 @@ def emit_product(
         ("m", m), ("n", n), ("k", k), ("batch", count), ("a_step", _step(views[0])), ("b_step", _step(views[1])),
         ("c_step", n), ("a_batch", a_batch), ("b_batch", b_batch), ("c_batch", m * n),
     ]  # fmt: skip
-    form = (("a_turned", int(turned[0])), ("b_turned", int(turned[1])), ("element", a[0].dtype.name))
-    operands = [*(Operand(view.buffer, view.offset) for view in views), Operand(target.buffer, target.offset, True)]
+    form = {"a_turned": int(turned[0]), "b_turned": int(turned[1]), "element": a[0].dtype.name}
+    form |= {"result": target.buffer.dtype.name, "follows": ("bias" if bias else "") + ("_relu" if relu else "")}
+    operands = [*(Operand(view.buffer, view.offset) for view in views), *([Operand(bias.buffer, bias.offset)] if bias else [])]
+    operands.append(Operand(target.buffer, target.offset, True))
     title = f"{node.op.name} {m} x {n} x {k} -> {node.output.name}"
     flops = count * m * n * k * 2
     context.emit(
-        Call(Kernel("product", LibraryCall("product", form)), operands, sizes, 1, 1, nodes=(node,), title=title, flops=flops)
+        Call(Kernel("product", LibraryCall("product", tuple(sorted(form.items())))), operands, sizes, 1, 1, nodes=(node,), title=title, flops=flops)
     )
 
 

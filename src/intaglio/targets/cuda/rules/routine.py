@@ -25,15 +25,18 @@ class Buffer:
 
 def emit_tasks(
     context: Context, node: Node, name: str, lines: Sequence[str], buffers: Sequence[Buffer], sizes: Mapping[str, Dim],
-    tasks: Dim, flops: Dim,
+    tasks: Dim, flops: Dim, *, checks: bool = False,
 ) -> None:  # fmt: skip
-    """Call a kernel whose statements compute the task with the number `begin`."""
+    """Call a kernel whose statements compute the task with the number `begin`.
+
+    Where it `checks`, they set `*fault` for a value that the operator forbids.
+    """
     described = tuple(SourceBuffer(each.name, each.element, each.is_written) for each in buffers)
-    kernel = SourceKernel("c", name, described, tuple(sizes), "\n".join(lines))
+    kernel = SourceKernel("c", name, described, tuple(sizes), "\n".join(lines), checks)
     output = node.outputs[0]
     title = f"{node.op.name} -> {output.name}: {output.type}" + (f" from {node.origin}" if node.origin else "")
     operands = [Operand(each.view.buffer, each.view.offset, each.is_written) for each in buffers]
-    context.emit(Call(Kernel(name, kernel), operands, list(sizes.items()), tasks, 1, nodes=(node,), title=title, flops=flops))
+    context.emit(Call(Kernel(name, kernel), operands, list(sizes.items()), tasks, 1, checks=checks, nodes=(node,), title=title, flops=flops))
 
 
 def taken_apart(number: str, parts: Sequence[tuple[str, str]]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from intaglio.ir.graph import Node
 from intaglio.kernels.context import Context
@@ -16,11 +16,16 @@ OWN: dict[str, Anchor] = {}
 Lower = Callable[[Context, Node, Epilogue], None]
 
 
-def anchor(*names: str, refuse: Callable[[Node], Refusal | None] = lambda node: None) -> Callable[[Lower], Lower]:
+def anchor(
+    *names: str,
+    refuse: Callable[[Node], Refusal | None] = lambda node: None,
+    fuses: bool = False,
+    takes: Callable[[Sequence[Node], Node], bool] = lambda nodes, node: True,
+) -> Callable[[Lower], Lower]:
     """Register the lowering of operators."""
 
     def register(lower: Lower) -> Lower:
-        OWN.update((name, Anchor(lower, refuse)) for name in names)
+        OWN.update((name, Anchor(lower, refuse, fuses=lambda node: fuses, takes=takes)) for name in names)
         return lower
 
     return register
@@ -33,4 +38,9 @@ def first_of(rule: Anchor, other: Anchor) -> Anchor:
         chosen = rule if rule.refuse(node) is None else other
         chosen.lower(context, node, epilogue)
 
-    return Anchor(lower, lambda node: None if rule.refuse(node) is None else other.refuse(node))
+    return Anchor(
+        lower,
+        lambda node: None if rule.refuse(node) is None else other.refuse(node),
+        fuses=lambda node: rule.fuses(node) and rule.refuse(node) is None,
+        takes=rule.takes,
+    )
