@@ -33,14 +33,14 @@ class Weights:
 class CudaExecutor:
     """Plans on a device."""
 
-    def __init__(self, number: int = 0) -> None:
-        self._number = number
+    def __init__(self, number: int = 0, *, tf32: bool = False) -> None:
+        self._number, self._tf32 = number, tf32
         self._units: Units | None = None
 
     @property
     def rules(self) -> CudaRules:
         """What lowering asks of the device."""
-        return CudaRules()
+        return CudaRules(tf32=self._tf32)
 
     @property
     def device(self) -> Device:

@@ -37,6 +37,10 @@ WIDE_BYTES = 16
 """How many bytes one instruction loads or stores at most."""
 GROUPS = (1, 32, 512)
 """How many threads may share a row."""
+CACHED = (32, 256)
+"""How many threads share a row that they hold in registers."""
+PARTS, SINGLES = 4, 8
+"""How many packs of such a row a thread holds, or how many elements by themselves."""
 THREADS = 256
 """The threads of a block that shares no row."""
 _SMALL = 2**31 - 1
@@ -54,10 +58,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class Printed:
-    """A kernel as CUDA C++, but for the functions that a host starts, and how many elements a pack has."""
+    """A kernel as CUDA C++, but for the functions that a host starts, and how many elements a pack has.
+
+    `row_pack` is that of rows which threads hold in registers, 0 where they cannot.
+    """
 
     text: str
     pack: int
+    row_pack: int = 0
 
 
 def memory_type(dtype: DType) -> str:
@@ -85,6 +93,10 @@ def launch(kernel: LoopKernel, sizes: Mapping[str, int], offsets: Sequence[int],
         lines = rows // sizes[kernel.scans[0].loop]
         return Launch(f"line_{index}", _blocks(lines, 64, most_blocks), 64)
     if kernel.has_reduction:
+        form, held = _held(kernel, sizes, offsets, length) if index == "small" else ("", 0)
+        if form:
+            threads = max(held, 128)
+            return Launch(f"{form}{held}_small", _blocks(rows, threads // held, most_blocks), threads)
         group = _group(kernel, rows, length)
         threads = group if group > 32 else THREADS if group == 1 else 128
         return Launch(f"row{group}_{index}", _blocks(rows, threads // group, most_blocks), threads)
@@ -114,7 +126,7 @@ def _step(step: int | str, sizes: Mapping[str, int]) -> int:
 
 def _is_even(kernel: LoopKernel, sizes: Mapping[str, int], offsets: Sequence[int], pack: int) -> bool:
     """Whether packs of elements begin where one instruction can load or store them."""
-    if sizes[kernel.kept[-1].name] % pack:
+    if sizes[kernel.loops[-1].name] % pack:
         return False
     for each, offset in zip(kernel.parameters, offsets, strict=False):
         if each.steps[-1] == 1:
@@ -135,6 +147,18 @@ def _group(kernel: LoopKernel, rows: int, length: int) -> int:
     return GROUPS[1] if length <= 1024 and rows >= 64 else GROUPS[2]
 
 
+def _held(kernel: LoopKernel, sizes: Mapping[str, int], offsets: Sequence[int], length: int) -> tuple[str, int]:
+    """How threads hold a row in their registers, and how many; nothing where a row is too long or uneven for that."""
+    pack = printed(kernel).row_pack
+    if not pack or length < 16:
+        return "", 0
+    if length % pack == 0 and _is_even(kernel, sizes, offsets, pack):
+        group = next((group for group in CACHED if length <= group * pack * PARTS), 0)
+        return ("cached", group) if group else ("", 0)
+    group = next((group for group in CACHED if length <= group * SINGLES), 0)
+    return ("single", group) if group else ("", 0)
+
+
 def _along(parameter: Parameter, kernel: LoopKernel, loop: str) -> int | str:
     names = [each.name for each in kernel.loops]
     return parameter.steps[names.index(loop)] if loop in names else 0
@@ -147,6 +171,12 @@ class _Printer:
     lines: list[str] = field(default_factory=list[str])
     depth: int = 1
     is_packed: bool = False
+    form: str = "row"
+    """What functions over rows are called."""
+    row_pack: int = 0
+    """How many elements a pack of a row has that threads hold in registers; 0 where they load what they need again."""
+    parts: int = 0
+    """How many packs a thread holds."""
 
     def printed(self) -> Printed:
         arguments = [f"    {memory_type(each.dtype)} *{each.name};" for each in self.kernel.parameters]
@@ -161,8 +191,26 @@ class _Printer:
             bodies = self._each_body()
         if pack > 1:
             bodies += self._packed_body(pack)
-        parts = [f"/* {_comment(self.kernel.about)} */", "struct Arguments {", *arguments, "};", self.helpers.text]
-        return Printed("\n".join([*parts, *bodies, ""]), pack)
+        row_pack = self._row_pack()
+        for form, count, parts in (("cached", row_pack, PARTS), ("single", 1, SINGLES)) if row_pack else ():
+            self.form, self.row_pack, self.parts = form, count, parts
+            bodies += self._row_body()
+        head = [f"/* {_comment(self.kernel.about)} */", "struct Arguments {", *arguments, "};", self.helpers.text]
+        return Printed("\n".join([*head, *bodies, ""]), pack, row_pack)
+
+    def _row_pack(self) -> int:
+        """How many neighbouring elements of a row a thread loads at once; 0 where its elements are no neighbours."""
+        kernel, names = self.kernel, [each.name for each in self.kernel.loops]
+        if not kernel.has_reduction or kernel.scans or len(kernel.reduced) != 1:
+            return 0
+        place = names.index(kernel.reduced[0].name)
+        steps = {each.name: each.steps[place] for each in kernel.parameters}
+        once = kernel.row_stores()
+        is_even = all(step in (0, 1) for step in steps.values())
+        if not is_even or any(each.is_written and steps[each.name] == 0 and each.name not in once for each in kernel.parameters):
+            return 0
+        largest = max((each.dtype.itemsize for each in kernel.parameters if steps[each.name] == 1), default=WIDE_BYTES)
+        return max(0, min(8, WIDE_BYTES // largest)) if largest < WIDE_BYTES else 0
 
     def _pack(self) -> int:
         """How many neighbouring elements a thread may have at once; 1 where some operand has no neighbours."""
@@ -259,6 +307,7 @@ class _Printer:
         self._line("const Index lane = G == 1 ? 0 : threadIdx.x % G, groups = blockDim.x / G;")
         self._open("for (Index row = blockIdx.x * groups + threadIdx.x / G; row < rows; row += gridDim.x * groups)")
         self._places("row", kept)
+        self._load_rows()
         if self.kernel.checks:
             self._line("if (length == 0)")
             self._line("    *a.fault = 1;")
@@ -276,7 +325,36 @@ class _Printer:
                 self._reductions(found, done)
         self._row_stores(done)
         self._close()
-        return self._body("row", "template <int G, typename Index>", "const Arguments &a")
+        return self._body(self.form, "template <int G, typename Index>", "const Arguments &a")
+
+    def _row_operands(self) -> list[Parameter]:
+        """The buffers whose elements lie along the row."""
+        return [each for each in self.kernel.parameters if each.steps[-1] == 1] if self.row_pack else []
+
+    def _load_rows(self) -> None:
+        """Load the thread's share of the row, if threads hold it in registers."""
+        reads = [each for each in self._row_operands() if not each.is_written]
+        for each in reads:
+            self._line(f"Pack<{memory_type(each.dtype)}, {self.row_pack}> {each.name}_row[{self.parts}];")
+        if reads:
+            self._open_parts()
+            for each in reads:
+                type = f"Pack<{memory_type(each.dtype)}, {self.row_pack}>"
+                self._line(f"{each.name}_row[part] = *(const {type} *)(a.{each.name} + {self._row_place(each)});")
+            self._close()
+            self._close()
+
+    def _open_parts(self) -> None:
+        self._line("#pragma unroll")
+        self._open(f"for (int part = 0; part < {self.parts}; part++)")
+        self._line(f"const int at = (part * G + lane) * {self.row_pack};")
+        self._open("if (at < length)")
+
+    def _row_place(self, parameter: Parameter) -> str:
+        """Where the thread's part of a row begins."""
+        steps = zip(self.kernel.kept, parameter.steps, strict=False)
+        terms = [_index(loop.name) + ("" if step == 1 else f" * (Index)a.{_size(str(step))}") for loop, step in steps if step != 0]
+        return " + ".join([*terms, "at"])
 
     def _row_stores(self, done: set[str]) -> None:
         stores = [each for each in self.kernel.body if isinstance(each, Store)]
@@ -304,8 +382,16 @@ class _Printer:
         """A loop over the elements of the row in which some statements come last, behind all that they need."""
         loops = [loop.name for loop in self.kernel.reduced]
         needed = set(self._needed(values, done))
-        self._open("for (Index at = lane; at < length; at += G)")
-        self._places("at", loops)
+        stored = [self._parameter(each.parameter) for each in last if isinstance(each, Store)] if self.row_pack else []
+        if self.row_pack:
+            self._open_parts()
+            for each in stored:
+                self._line(f"Pack<{memory_type(each.dtype)}, {self.row_pack}> {each.name}_part;")
+            self._line("#pragma unroll")
+            self._open(f"for (int place = 0; place < {self.row_pack}; place++)")
+        else:
+            self._open("for (Index at = lane; at < length; at += G)")
+            self._places("at", loops)
         self._statements([each for each in self.kernel.body if not isinstance(each, Store) and each.name in needed])
         for each in last:
             if isinstance(each, Reduce):
@@ -313,6 +399,12 @@ class _Printer:
             else:
                 self._statements([each])
         self._close()
+        if self.row_pack:
+            for each in stored:
+                type = f"Pack<{memory_type(each.dtype)}, {self.row_pack}>"
+                self._line(f"*({type} *)(a.{each.name} + {self._row_place(each)}) = {each.name}_part;")
+            self._close()
+            self._close()
 
     def _needed(self, values: list[Expr], done: set[str]) -> Iterator[str]:
         waiting = [name for value in values for name in names_in(value)]
@@ -364,6 +456,8 @@ class _Printer:
 
     def _element(self, name: str) -> str:
         parameter = self._parameter(name)
+        if self.row_pack and parameter.steps[-1] == 1:
+            return f"{name}_part.at[place]" if parameter.is_written else f"{name}_row[part].at[place]"
         if self.is_packed and parameter.steps[-1] == 1:
             return f"{name}_pack.at[lane]"
         return f"a.{name}[{self._place(parameter, 'int' if self.is_packed else 'Index')}]"
@@ -427,9 +521,9 @@ def nothing(reduction: Reduce) -> str:
 def entry(variant: str, name: str) -> str:
     """The function by which a host starts a variant of a kernel."""
     form, _, index = variant.partition("_")
-    group = form.removeprefix("row")
+    group = form.removeprefix("row").removeprefix("cached").removeprefix("single")
     type = "int" if index == "small" else "int64_t"
-    call = "wide" if form == "wide" else f"row<{group}, {type}>" if group != form else f"{form}<{type}>"
+    call = "wide" if form == "wide" else f"{form.removesuffix(group)}<{group}, {type}>" if group != form else f"{form}<{type}>"
     bounds = f"__launch_bounds__({group}) " if group.isdigit() and int(group) > 32 else ""
     head = f'extern "C" __global__ void {bounds}{name}(const __grid_constant__ Arguments arguments)'
     return f"{head}\n{{\n    {call}(arguments);\n}}\n"

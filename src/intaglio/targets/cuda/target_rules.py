@@ -29,6 +29,10 @@ class CudaRules:
     target = Target("cuda", 4, 16, ())
     """For rules of C whose kernels a device runs too: a processor whose vectors have one element."""
 
+    def __init__(self, *, tf32: bool = False) -> None:
+        self.tf32 = tf32
+        """Whether products of single precision may round their operands to ten bits behind the point."""
+
     @property
     def anchors(self) -> Mapping[str, Anchor]:
         """The structured operators that the device has kernels for."""

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from intaglio.ir.build import Builder
-from intaglio.ir.dim import equal
-from intaglio.ir.dtype import BOOL, FLOAT32
+from intaglio.ir.dim import Dim, ceildiv, equal, product
+from intaglio.ir.dtype import BOOL, FLOAT32, DType
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.fused import FusedNodes
 from intaglio.kernels.refusal import Cause, Refusal
-from intaglio.kernels.view import View, whole
+from intaglio.kernels.view import View, row_major, whole
 from intaglio.ops.shared.operand import cast
 from intaglio.targets.cuda.rules.products import ELEMENTS, emit_product
 from intaglio.targets.cuda.rules.table import anchor
@@ -56,9 +56,9 @@ def attention(context: Context, node: Node, epilogue: Epilogue) -> None:
     q, k, v = node.input, node.needed(1), node.needed(2)
     shape = (*q.shape[:3], k.shape[2])
     keys = context.view(k).transpose((0, 1, 3, 2))
-    scores = whole(context.temporary(FLOAT32, _count(shape), "scores"), shape)
+    scores = _padded(context, FLOAT32, shape, "scores")
     emit_product(context, node, (q, context.view(q)), (k, keys), scores)
-    chances = whole(context.temporary(q.dtype, _count(shape), "chances"), shape)
+    chances = _padded(context, q.dtype, shape, "chances")
     _softmax(context, node, scores, chances)
     value = Value("chances", TensorType(q.dtype, shape))
     output = node.outputs[0]
@@ -66,11 +66,11 @@ def attention(context: Context, node: Node, epilogue: Epilogue) -> None:
     emit_product(context, node, (value, chances), (v, context.view(v)), whole(target.buffer, output.shape))
 
 
-def _count(shape: tuple[Any, ...]) -> Any:
-    total: Any = 1
-    for dim in shape:
-        total = total * dim
-    return total
+def _padded(context: Context, dtype: DType, shape: tuple[Dim, ...], name: str) -> View:
+    """Fresh memory for matrices whose rows begin at places that the library likes."""
+    step = 8 * ceildiv(shape[-1], 8)
+    buffer = context.temporary(dtype, product(shape[:-1]) * step, name)
+    return View(buffer, 0, shape, (*(stride * step for stride in row_major(shape[:-1])), 1))
 
 
 def _softmax(context: Context, node: Node, scores: View, chances: View) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
-from intaglio.ir.dim import Dim, product
+from intaglio.ir.dim import Dim, floordiv, product
 from intaglio.ir.graph import Node, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.context import Context
@@ -121,7 +122,8 @@ def _by_library(context: Context, node: Node, shape: Sequence[Dim], data: View, 
     kernels = _kernels(context, weights)
     operands = [Operand(view.buffer, view.offset) for view in (data, kernels)]
     operands.append(Operand(result.buffer, result.offset, True))
-    form = (("element", output.dtype.name),)
+    tf32 = bool(getattr(context.rules, "tf32", False)) and output.dtype.name == "float32"
+    form = (("element", output.dtype.name), ("tf32", int(tf32)))
     flops = product(output.shape) * product(weights.shape[1:]) * 2
     title = f"Conv -> {output.name}: {output.type}" + (f" from {node.origin}" if node.origin else "")
     call = LibraryCall("convolution", form)
@@ -137,55 +139,78 @@ def _opened(names: Sequence[str]) -> list[str]:
     return lines
 
 
-_PARTS = [("n", "batch"), ("i0", "out0"), ("i1", "out1"), ("c", "channels")]
+_PARTS = [("n", "batch"), ("i0", "out0"), ("i1", "out1"), ("c", "packs")]
 _INSIDE = "p0 >= 0 && p0 < in0 && p1 >= 0 && p1 < in1"
+_SOURCE = "((n * in0 + p0) * in1 + p1) * packs + c"
 
 
-def _reader(node: Node) -> tuple[str, str, str]:
-    """The type of elements in memory, and what reads and writes them as floats."""
+@dataclass(frozen=True)
+class _Elements:
+    """How a kernel reads and writes neighbouring channels: their type in memory, their number, and conversions."""
+
+    memory: str
+    count: int
+    read: str
+    write: str
+
+    @property
+    def pack(self) -> str:
+        """The type of all of them."""
+        return f"Pack<{self.memory}, {self.count}>"
+
+    def each(self, statement: str) -> list[str]:
+        """A statement about each of them; `j` is its number."""
+        return ["#pragma unroll", f"for (int j = 0; j < {self.count}; j++)", f"    {statement}"]
+
+
+def _elements(node: Node, channels: Dim) -> _Elements:
     dtype = node.outputs[0].dtype
     format = {"float16": "f16", "bfloat16": "bf16"}.get(dtype.name, "")
-    return memory_type(dtype), f"f32_from_{format}" if format else "", f"{format}_from_f32" if format else ""
+    most = 16 // dtype.itemsize
+    count = most if isinstance(channels, int) and channels % most == 0 else 1
+    return _Elements(memory_type(dtype), count, f"f32_from_{format}" if format else "", f"{format}_from_f32" if format else "")
+
+
+def _emit(
+    context: Context, node: Node, name: str, lines: list[str], buffers: list[Buffer], shape: Sequence[Dim], count: int,
+    window: Dim,
+) -> None:  # fmt: skip
+    packs = floordiv(shape[1], count)
+    sizes = {"batch": shape[0], "packs": packs, **_window_sizes(_windows(node, shape))}
+    tasks = floordiv(product(node.outputs[0].shape), count)
+    emit_tasks(context, node, name, [*taken_apart("begin", _PARTS), *lines], buffers, sizes, tasks, tasks * count * window * 2)
 
 
 def _depthwise(context: Context, node: Node, shape: Sequence[Dim], data: View, result: View) -> None:
-    element, read, write = _reader(node)
-    lines = [*taken_apart("begin", _PARTS), "float sum = 0;", *_opened("01")]
-    lines.append(f"if ({_INSIDE})")
-    source = "x[((n * in0 + p0) * in1 + p1) * channels + c]"
-    lines.append(f"sum += {read}({source}) * {read}(w[(k0 * kernel1 + k1) * channels + c]);")
-    lines += ["}", "}", f"y[begin] = {write}(sum);"]
-    weights = node.needed(1)
+    weights, e = node.needed(1), _elements(node, shape[1])
+    lines = [f"float sum[{e.count}] = {{}};", *_opened("01"), f"if ({_INSIDE}) {{"]
+    lines.append(f"const {e.pack} here = ((const {e.pack} *)x)[{_SOURCE}];")
+    lines.append(f"const {e.pack} factor = ((const {e.pack} *)w)[(k0 * kernel1 + k1) * packs + c];")
+    lines += [*e.each(f"sum[j] += {e.read}(here.at[j]) * {e.read}(factor.at[j]);"), "}", "}", "}", f"{e.pack} done;"]
+    lines += [*e.each(f"done.at[j] = {e.write}(sum[j]);"), f"(({e.pack} *)y)[begin] = done;"]
     order, array = (2, 3, 0, 1), weights.constant
     if array is not None:
         buffer = context.packed(weights, "depthwise last", lambda: np.ascontiguousarray(np.transpose(array, order)))
         kernels = whole(buffer, tuple(weights.shape[axis] for axis in order))
     else:
         kernels = context.copy(weights, context.view(weights).transpose(order))
-    buffers = [Buffer("x", element, data), Buffer("w", element, kernels), Buffer("y", element, result, True)]
-    sizes = {"batch": shape[0], "channels": shape[1], **_window_sizes(_windows(node, shape))}
-    tasks = product(node.outputs[0].shape)
-    emit_tasks(context, node, "depthwise", lines, buffers, sizes, tasks, tasks * product(weights.shape[1:]) * 2)
+    buffers = [Buffer("x", e.memory, data), Buffer("w", e.memory, kernels), Buffer("y", e.memory, result, True)]
+    _emit(context, node, "depthwise", lines, buffers, shape, e.count, product(weights.shape[1:]))
 
 
 def _pool(context: Context, node: Node, shape: Sequence[Dim], data: View, result: View) -> None:
-    inner = cast("ChannelsLast", node.op).inner
-    element, read, write = _reader(node)
-    counts_pads = bool(getattr(inner, "count_include_pad", 0))
-    value = f"{read}(x[((n * in0 + p0) * in1 + p1) * channels + c])"
-    lines = [*taken_apart("begin", _PARTS)]
+    inner, e = cast("ChannelsLast", node.op).inner, _elements(node, shape[1])
+    load = f"const {e.pack} here = ((const {e.pack} *)x)[{_SOURCE}];"
     if inner.name == "MaxPool":
-        lines += ["float best = -INFINITY;", *_opened("01"), f"if ({_INSIDE}) {{", f"const float value = {value};"]
-        lines += ["if (value > best || (value != value && best == best)) best = value;", "}", "}", "}"]
-        lines.append(f"y[begin] = {write}(best);")
+        lines = [f"float best[{e.count}];", *e.each("best[j] = -INFINITY;"), *_opened("01"), f"if ({_INSIDE}) {{", load]
+        better = "value > best[j] || (value != value && best[j] == best[j])"
+        lines += e.each(f"{{ const float value = {e.read}(here.at[j]); best[j] = {better} ? value : best[j]; }}")
+        last = "best[j]"
     else:
-        counted = "p0 < in0 + end0 && p1 < in1 + end1" if counts_pads else _INSIDE
-        lines += ["float sum = 0;", "int64_t count = 0;", *_opened("01"), f"if ({counted}) count++;"]
-        lines += [f"if ({_INSIDE}) sum += {value};", "}", "}", f"y[begin] = {write}(sum / (float)count);"]
-    buffers = [Buffer("x", element, data), Buffer("y", element, result, True)]
-    windows = _windows(node, shape)
-    sizes = {"batch": shape[0], "channels": shape[1], **_window_sizes(windows)}
-    tasks = product(node.outputs[0].shape)
-    emit_tasks(context, node, inner.name.lower(), lines, buffers, sizes, tasks, tasks * product(w.kernel for w in windows))
-
-
+        counted = "p0 < in0 + end0 && p1 < in1 + end1" if getattr(inner, "count_include_pad", 0) else _INSIDE
+        lines = [f"float sum[{e.count}] = {{}};", "int64_t count = 0;", *_opened("01"), f"if ({counted}) count++;"]
+        lines += [f"if ({_INSIDE}) {{", load, *e.each(f"sum[j] += {e.read}(here.at[j]);")]
+        last = "sum[j] / (float)count"
+    lines += ["}", "}", "}", f"{e.pack} done;", *e.each(f"done.at[j] = {e.write}({last});"), f"(({e.pack} *)y)[begin] = done;"]
+    buffers = [Buffer("x", e.memory, data), Buffer("y", e.memory, result, True)]
+    _emit(context, node, inner.name.lower(), lines, buffers, shape, e.count, product(w.kernel for w in _windows(node, shape)))

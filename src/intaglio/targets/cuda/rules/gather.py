@@ -28,7 +28,7 @@ def gather(context: Context, node: Node, epilogue: Epilogue) -> None:
     count = indices.tensor.size
     bits = bits_type(data.dtype)
     lines = [
-        "const int64_t at = begin % inner, row = begin / inner, i = row % count, o = row / count;",
+        "const int64_t row = divided(begin, inner), at = begin - row * inner, o = divided(row, count), i = row - o * count;",
         "const int64_t given = (int64_t)index[i], place = given < 0 ? given + extent : given;",
         "if (place < 0 || place >= extent)",
         "    *fault = 1;",

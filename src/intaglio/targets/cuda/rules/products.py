@@ -79,7 +79,9 @@ def emit_product(
     context: Context, node: Node, a: tuple[Value, View], b: tuple[Value, View], target: View, bias: View | None = None,
     *, relu: bool = False,
 ) -> None:  # fmt: skip
-    """The products of two batches of matrices into contiguous memory; operands are copied where they are uneven.
+    """The products of two batches of matrices; operands are copied where they are uneven.
+
+    The rows of `target` lie evenly, and so do its matrices.
 
     `bias` has a number for each column, which is added; with `relu`, what is below 0 becomes 0.
     """
@@ -88,16 +90,17 @@ def emit_product(
     levels = levels_of(batch, [view.strides[:-2] for view in views])
     if len(levels) > 1:
         pairs = zip((a, b), views, strict=True)
-        views = [view if view.is_contiguous else context.copy(value, view) for (value, _), view in pairs]
-        levels = levels_of(batch, [row_major(view.shape)[:-2] for view in views])
+        views = [view if _is_one_level(view) else context.copy(value, view) for (value, _), view in pairs]
+        levels = levels_of(batch, [view.strides[:-2] for view in views])
     count, (a_batch, b_batch) = levels[0] if levels else (1, (0, 0))
     (m, k), n = views[0].shape[-2:], views[1].shape[-1]
     turned = [bool(_is_turned(view)) for view in views]
     sizes: list[tuple[str, Dim]] = [
         ("m", m), ("n", n), ("k", k), ("batch", count), ("a_step", _step(views[0])), ("b_step", _step(views[1])),
-        ("c_step", n), ("a_batch", a_batch), ("b_batch", b_batch), ("c_batch", m * n),
+        ("c_step", target.strides[-2]), ("a_batch", a_batch), ("b_batch", b_batch), ("c_batch", m * target.strides[-2]),
     ]  # fmt: skip
     form = {"a_turned": int(turned[0]), "b_turned": int(turned[1]), "element": a[0].dtype.name}
+    form["tf32"] = int(bool(getattr(context.rules, "tf32", False)) and a[0].dtype.name == "float32")
     form |= {"result": target.buffer.dtype.name, "follows": ("bias" if bias else "") + ("_relu" if relu else "")}
     operands = [*(Operand(view.buffer, view.offset) for view in views), *([Operand(bias.buffer, bias.offset)] if bias else [])]
     operands.append(Operand(target.buffer, target.offset, True))
@@ -106,6 +109,12 @@ def emit_product(
     context.emit(
         Call(Kernel("product", LibraryCall("product", tuple(sorted(form.items())))), operands, sizes, 1, 1, nodes=(node,), title=title, flops=flops)
     )
+
+
+def _is_one_level(view: View) -> bool:
+    """Whether the matrices of a batch lie evenly behind each other."""
+    levels = levels_of(view.shape[:-2], [view.strides[:-2], (0,) * (len(view.shape) - 2)])
+    return len(levels) < 2
 
 
 def _is_turned(view: View) -> bool | None:

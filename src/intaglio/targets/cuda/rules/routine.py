@@ -41,7 +41,9 @@ def emit_tasks(
 
 def taken_apart(number: str, parts: Sequence[tuple[str, str]]) -> list[str]:
     """Lines that take a number apart into indices below limits, of which the last advances first."""
-    lines = [f"int64_t rest = {number};"]
+    lines: list[str] = []
+    rest = number
     for index, limit in reversed(parts[1:]):
-        lines += [f"const int64_t {index} = rest % {limit};", f"rest /= {limit};"]
-    return [*lines, f"const int64_t {parts[0][0]} = rest;"]
+        lines.append(f"const int64_t before_{index} = divided({rest}, {limit}), {index} = {rest} - before_{index} * {limit};")
+        rest = f"before_{index}"
+    return [*lines, f"const int64_t {parts[0][0]} = {rest};"]

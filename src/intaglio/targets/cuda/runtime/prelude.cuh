@@ -55,6 +55,12 @@ static inline uint16_t bf16_from_f32(float x)
     return bits;
 }
 
+/* A quotient of numbers that are not negative: 32 bits are divided much faster, where they hold both. */
+static inline int64_t divided(int64_t number, int64_t by)
+{
+    return ((number | by) >> 32) == 0 ? (int64_t)((uint32_t)number / (uint32_t)by) : number / by;
+}
+
 /* A pointer to elements of any type, as C has it. */
 struct AnyPointer {
     void *address;
