@@ -6,11 +6,12 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Protocol
 
 from intaglio.errors import UnsupportedError
-from intaglio.kernels.kernel import FileKernel, Kernel, SourceKernel
+from intaglio.kernels.kernel import FileKernel, Kernel, LibraryCall, SourceKernel
 from intaglio.kernels.language import LoopKernel
 from intaglio.targets.c.kernel_file import instance
 from intaglio.targets.cuda.expression import DeviceHelpers
@@ -179,6 +180,69 @@ class SerialFunction:
         return struct.pack(f"<{len(work.addresses)}Q{len(numbers)}q", *work.addresses, *numbers)
 
 
+ATTENTION = "attention"
+"""The name of the kernel that computes attention of 16-bit floats."""
+_QUERIES = 64
+
+
+@dataclass(frozen=True)
+class AttentionFunction:
+    """Attention of 16-bit floats, from a file of the device's own."""
+
+    call: LibraryCall
+
+    @property
+    def text(self) -> str:
+        """See `DeviceFunction`."""
+        form = dict(self.call.parameters)
+        format = "f16" if form["element"] == "float16" else "bf16"
+        mask = str(form["mask"])
+        apply = {"": "", "bool": "(m ? x : -INFINITY)", "float32": "(x + m)"}.get(mask, f"(x + f32_from_{_HALVES.get(mask)}(m))")
+        element = {"bool": "uint8_t", "float32": "float"}.get(mask, "uint16_t")
+        lines = [
+            f"#define HEAD {form['head']}", f'#define FORMAT "{format}"', f"#define TO_HALF {format}_from_f32",
+            f"#define HAS_MASK {int(bool(mask))}", f"#define MASK {element}", f"#define APPLY(x, m) {apply or 'x'}",
+        ]  # fmt: skip
+        ends = [f"#undef {line.split()[1].partition('(')[0]}" for line in lines]
+        return "\n".join([*lines, _kernel_file("attention"), *ends, ""])
+
+    def entry(self, variant: str, name: str) -> str:
+        """See `DeviceFunction`."""
+        call = f"attention<{'true' if variant == 'even' else 'false'}>(a);"
+        return f'extern "C" __global__ void __launch_bounds__(128) {name}(const __grid_constant__ Arguments a)\n{{\n    {call}\n}}\n'
+
+    def launch(self, work: Work) -> Launch | None:
+        """See `DeviceFunction`."""
+        size = work.sizes
+        blocks = -(-size["queries"] // _QUERIES) * size["heads"] * size["batch"]
+        steps = [size[name] for name in ("k_batch", "k_head", "k_row", "v_batch", "v_head", "v_row")]
+        is_even = all(step % 8 == 0 for step in steps) and all(address % 16 == 0 for address in work.addresses[1:3])
+        return Launch("even" if is_even else "any", blocks, 128) if blocks > 0 else None
+
+    def scratch(self, work: Work, launch: Launch) -> int:
+        """No scratch memory: scores stay in registers."""
+        return 0
+
+    def arguments(self, work: Work, scratch: int) -> bytes:
+        """See `DeviceFunction`."""
+        size = dict(work.sizes)
+        size["blocks"] = -(-size["queries"] // _QUERIES)
+        names = ["heads", "share", "queries", "keys", "blocks", "is_causal"]
+        names += [f"{tensor}_{axis}" for tensor in "qkvy" for axis in ("batch", "head", "row")]
+        names += [f"mask_{axis}" for axis in ("batch", "head", "row", "column")]
+        numbers = [size[name] for name in names]
+        (scale,) = struct.unpack("<q", struct.pack("<d", float(str(dict(self.call.parameters)["scale"]))))
+        return struct.pack(f"<{len(work.addresses)}Q{len(numbers) + 1}q", *work.addresses, *numbers, scale)
+
+
+_HALVES = {"float16": "f16", "bfloat16": "bf16"}
+
+
+@cache
+def _kernel_file(name: str) -> str:
+    return (Path(__file__).parent / "kernels" / f"{name}.cuh").read_text(encoding="ascii")
+
+
 @lru_cache(maxsize=1024)
 def function_of(kernel: Kernel) -> DeviceFunction:
     """The code of a kernel on the device; raises UnsupportedError where it has none."""
@@ -186,6 +250,8 @@ def function_of(kernel: Kernel) -> DeviceFunction:
     if isinstance(body, LoopKernel):
         printed(body)
         return LoopFunction(body)
+    if isinstance(body, LibraryCall) and body.name == ATTENTION:
+        return AttentionFunction(body)
     if isinstance(body, FileKernel) and body.epilogue is None:
         return _task_function(body)
     if isinstance(body, SourceKernel):

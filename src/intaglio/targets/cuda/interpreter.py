@@ -43,7 +43,7 @@ from intaglio.kernels.plan import (
 from intaglio.kernels.segment_sizes import offset_bytes
 from intaglio.kernels.view import Buffer
 from intaglio.targets.cuda.device import Device, Memory
-from intaglio.targets.cuda.functions import Work, function_of
+from intaglio.targets.cuda.functions import ATTENTION, Work, function_of
 from intaglio.targets.cuda.library_calls import LibraryWork, library_call
 from intaglio.targets.cuda.units import Request, Units
 
@@ -273,8 +273,9 @@ class Interpreter:
     def _call(self, call: Call) -> None:
         addresses = [self.address(operand) for operand in call.operands]
         sizes = {name: self.dim(size) for name, size in call.sizes}
-        if isinstance(call.kernel.body, LibraryCall):
-            work = LibraryWork(self.device, call.kernel.body, addresses, sizes, self.place.scratch.of)
+        body = call.kernel.body
+        if isinstance(body, LibraryCall) and body.name != ATTENTION:
+            work = LibraryWork(self.device, body, addresses, sizes, self.place.scratch.of)
             self._do(library_call(work))
             return
         if call.checks:

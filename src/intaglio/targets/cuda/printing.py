@@ -39,8 +39,8 @@ GROUPS = (1, 32, 512)
 """How many threads may share a row."""
 CACHED = (32, 256)
 """How many threads share a row that they hold in registers."""
-PARTS, SINGLES = 4, 8
-"""How many packs of such a row a thread holds, or how many elements by themselves."""
+HELD, SINGLES = 32, 8
+"""How many elements of such a row a thread holds in packs, or by themselves."""
 THREADS = 256
 """The threads of a block that shares no row."""
 _SMALL = 2**31 - 1
@@ -153,7 +153,7 @@ def _held(kernel: LoopKernel, sizes: Mapping[str, int], offsets: Sequence[int], 
     if not pack or length < 16:
         return "", 0
     if length % pack == 0 and _is_even(kernel, sizes, offsets, pack):
-        group = next((group for group in CACHED if length <= group * pack * PARTS), 0)
+        group = next((group for group in CACHED if length <= group * HELD), 0)
         return ("cached", group) if group else ("", 0)
     group = next((group for group in CACHED if length <= group * SINGLES), 0)
     return ("single", group) if group else ("", 0)
@@ -192,7 +192,7 @@ class _Printer:
         if pack > 1:
             bodies += self._packed_body(pack)
         row_pack = self._row_pack()
-        for form, count, parts in (("cached", row_pack, PARTS), ("single", 1, SINGLES)) if row_pack else ():
+        for form, count, parts in (("cached", row_pack, HELD // max(1, row_pack)), ("single", 1, SINGLES)) if row_pack else ():
             self.form, self.row_pack, self.parts = form, count, parts
             bodies += self._row_body()
         head = [f"/* {_comment(self.kernel.about)} */", "struct Arguments {", *arguments, "};", self.helpers.text]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.graph import Node, Value
@@ -52,9 +53,34 @@ def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
     bias, follows = (None, epilogue) if context.exact else _biased(epilogue)
     result = target_of(context, follows)
     target = View(result.buffer, result.offset, (*batch, m, n), row_major((*batch, m, n)))
-    bias_view = None if bias is None else context.view(bias)
+    bias_view = None if bias is None else context.contiguous(bias)
     emit_product(context, node, (a, left), (b, right), target, bias_view)
     finish(context, node, follows, result)
+
+
+def _refuse_gemm(node: Node) -> Refusal | None:
+    op: Any = node.op
+    a, b, c = node.input, node.needed(1), node.optional(2)
+    if a.dtype.name not in ELEMENTS or {a.rank, b.rank} != {2}:
+        return Refusal(Cause.ELEMENTS, f"the library has no product of {a.dtype}")
+    is_plain = op.alpha == 1 and (c is None or op.beta == 1)
+    is_vector = c is None or (c.rank == 1 and c.shape[0] == node.output.shape[-1])
+    return None if is_plain and is_vector else Refusal(Cause.FORM, "it scales, or adds what is no vector")
+
+
+@anchor("Gemm", refuse=_refuse_gemm)
+def gemm(context: Context, node: Node, epilogue: Epilogue) -> None:
+    """A product of two matrices, either of them transposed, to which the library adds a bias."""
+    op: Any = node.op
+    views = [context.view(node.input), context.view(node.needed(1))]
+    left, right = (
+        view.transpose((1, 0)) if is_turned else view
+        for view, is_turned in zip(views, (op.transA, op.transB), strict=True)
+    )
+    bias = node.optional(2)
+    target = context.allocate(node.output)
+    bias_view = None if bias is None else context.contiguous(bias)
+    emit_product(context, node, (node.input, left), (node.needed(1), right), target, bias_view)
 
 
 def _biased(epilogue: Epilogue) -> tuple[Value | None, Epilogue]:
