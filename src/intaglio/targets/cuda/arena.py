@@ -17,7 +17,9 @@ def places(layout: Layout, sizes: Sequence[int]) -> tuple[list[int], int]:
     total = 0
     for block in sorted(range(len(needed)), key=lambda each: -needed[each]):
         together = [each for each in placed if _overlap(layout, each, block)]
-        offsets[block] = _tightest(sorted((offsets[each], offsets[each] + needed[each]) for each in together), needed[block])
+        offsets[block] = _tightest(
+            sorted((offsets[each], offsets[each] + needed[each]) for each in together), needed[block]
+        )
         placed.append(block)
         total = max(total, offsets[block] + needed[block])
     return [offsets[block] for block in layout.place], total

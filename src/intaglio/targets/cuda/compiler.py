@@ -13,7 +13,16 @@ from intaglio.errors import CompileError
 from intaglio.targets.c.cache import default_cache
 from intaglio.targets.cuda.libraries import library
 
-OPTIONS = ("--std=c++17", "--device-as-default-execution-space", "--fmad=true", "-w", "-D__SIZE_TYPE__=unsigned long", "-Drestrict=__restrict__", "-D__extension__=", "--device-int128")
+OPTIONS = (
+    "--std=c++17",
+    "--device-as-default-execution-space",
+    "--fmad=true",
+    "-w",
+    "-D__SIZE_TYPE__=unsigned long",
+    "-Drestrict=__restrict__",
+    "-D__extension__=",
+    "--device-int128",
+)
 
 
 @functools.cache
@@ -67,7 +76,8 @@ def compile_text(source: str, architecture: int) -> bytes:
     """The machine code of CUDA C++; raises CompileError with what NVRTC says."""
     nvrtc, program = library("libnvrtc"), ctypes.c_void_p()
     _check(
-        nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None), "create a program"
+        nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None),
+        "create a program",
     )
     try:
         options = [option.encode() for option in (*OPTIONS, f"--gpu-architecture=sm_{architecture}")]

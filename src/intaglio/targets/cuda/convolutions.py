@@ -65,14 +65,30 @@ class _Description:
     def number(self, name: int) -> int:
         """An attribute that is one whole number."""
         value, count = ctypes.c_int64(), ctypes.c_int64()
-        _check("cudnnBackendGetAttribute", self.handle, name, _INT64, ctypes.c_int64(1), ctypes.byref(count), ctypes.byref(value))
+        _check(
+            "cudnnBackendGetAttribute",
+            self.handle,
+            name,
+            _INT64,
+            ctypes.c_int64(1),
+            ctypes.byref(count),
+            ctypes.byref(value),
+        )
         return value.value
 
     def listed(self, name: int, kind: int, most: int) -> list[_Description]:
         """An attribute that is a list of descriptions."""
         found = [_Description(kind) for _ in range(most)]
         array, count = (ctypes.c_void_p * most)(*[each.handle.value for each in found]), ctypes.c_int64()
-        _check("cudnnBackendGetAttribute", self.handle, name, _DESCRIPTION, ctypes.c_int64(most), ctypes.byref(count), array)
+        _check(
+            "cudnnBackendGetAttribute",
+            self.handle,
+            name,
+            _DESCRIPTION,
+            ctypes.c_int64(most),
+            ctypes.byref(count),
+            array,
+        )
         return found[: count.value]
 
     def notes(self, name: int) -> set[int]:

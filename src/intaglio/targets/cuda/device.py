@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,7 +37,9 @@ class Device:
         self.architecture = 10 * self._attribute("major") + self._attribute("minor")
         self.multiprocessors = self._attribute("multiprocessors")
         if self.architecture < _OLDEST:
-            raise DeviceError(f"{self.name} has the architecture sm_{self.architecture}; sm_{_OLDEST} is the oldest that works")
+            raise DeviceError(
+                f"{self.name} has the architecture sm_{self.architecture}; sm_{_OLDEST} is the oldest that works"
+            )
         self.enter()
         self.stream = ctypes.c_void_p()
         self._check("cuStreamCreate", ctypes.byref(self.stream), 1)
@@ -85,22 +87,42 @@ class Device:
     def upload(self, address: int, source: int, size: int) -> None:
         """Copy from the host's memory, in the order of the stream; the source may be changed when this returns."""
         if size:
-            self._check("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(address), ctypes.c_void_p(source), ctypes.c_size_t(size), self.stream)
+            self._check(
+                "cuMemcpyHtoDAsync_v2",
+                ctypes.c_uint64(address),
+                ctypes.c_void_p(source),
+                ctypes.c_size_t(size),
+                self.stream,
+            )
 
     def download(self, target: int, address: int, size: int) -> None:
         """Copy to the host's memory; the caller waits for the stream before it reads."""
         if size:
-            self._check("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(target), ctypes.c_uint64(address), ctypes.c_size_t(size), self.stream)
+            self._check(
+                "cuMemcpyDtoHAsync_v2",
+                ctypes.c_void_p(target),
+                ctypes.c_uint64(address),
+                ctypes.c_size_t(size),
+                self.stream,
+            )
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Copy within the device."""
         if size:
-            self._check("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(size), self.stream)
+            self._check(
+                "cuMemcpyDtoDAsync_v2",
+                ctypes.c_uint64(target),
+                ctypes.c_uint64(source),
+                ctypes.c_size_t(size),
+                self.stream,
+            )
 
     def clear(self, address: int, size: int) -> None:
         """Fill memory with zeros."""
         if size:
-            self._check("cuMemsetD8Async", ctypes.c_uint64(address), ctypes.c_ubyte(0), ctypes.c_size_t(size), self.stream)
+            self._check(
+                "cuMemsetD8Async", ctypes.c_uint64(address), ctypes.c_ubyte(0), ctypes.c_size_t(size), self.stream
+            )
 
     def wait(self) -> None:
         """Wait until the stream is done; raises DeviceError where a kernel failed."""
@@ -138,7 +160,7 @@ class Device:
         return Graph(self, executable)
 
     @contextmanager
-    def timed(self, found: list[float]) -> Iterator[None]:
+    def timed(self, found: list[float]) -> Generator[None]:
         """Add the milliseconds that the device needs for what is put on the stream inside of the block."""
         events = [ctypes.c_void_p(), ctypes.c_void_p()]
         for event in events:

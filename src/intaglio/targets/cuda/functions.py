@@ -115,7 +115,8 @@ class TaskFunction:
             f'extern "C" __global__ void {name}(const __grid_constant__ Arguments a)\n{{\n'
             "    const int64_t thread = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;\n"
             "    for (int64_t task = thread; task < a.tasks; task += gridDim.x * (int64_t)blockDim.x)\n"
-            "        IG_FUNCTION(a.buffer, a.size, task, task + 1, AnyPointer{a.scratch + thread * a.scratch_bytes});\n}\n"
+            "        IG_FUNCTION(a.buffer, a.size, task, task + 1, AnyPointer{a.scratch + thread * a.scratch_bytes});\n"
+            "}\n"
         )
 
     def launch(self, work: Work) -> Launch | None:
@@ -197,7 +198,9 @@ class AttentionFunction:
         form = dict(self.call.parameters)
         format = "f16" if form["element"] == "float16" else "bf16"
         mask = str(form["mask"])
-        apply = {"": "", "bool": "(m ? x : -INFINITY)", "float32": "(x + m)"}.get(mask, f"(x + f32_from_{_HALVES.get(mask)}(m))")
+        apply = {"": "", "bool": "(m ? x : -INFINITY)", "float32": "(x + m)"}.get(
+            mask, f"(x + f32_from_{_HALVES.get(mask)}(m))"
+        )
         element = {"bool": "uint8_t", "float32": "float"}.get(mask, "uint16_t")
         lines = [
             f"#define HEAD {form['head']}", f'#define FORMAT "{format}"', f"#define TO_HALF {format}_from_f32",
@@ -209,7 +212,8 @@ class AttentionFunction:
     def entry(self, variant: str, name: str) -> str:
         """See `DeviceFunction`."""
         call = f"attention<{'true' if variant == 'even' else 'false'}>(a);"
-        return f'extern "C" __global__ void __launch_bounds__(128) {name}(const __grid_constant__ Arguments a)\n{{\n    {call}\n}}\n'
+        head = f'extern "C" __global__ void __launch_bounds__(128) {name}(const __grid_constant__ Arguments a)'
+        return f"{head}\n{{\n    {call}\n}}\n"
 
     def launch(self, work: Work) -> Launch | None:
         """See `DeviceFunction`."""
@@ -270,7 +274,8 @@ def _task_function(kernel: FileKernel) -> TaskFunction:
 
 def _framed(kernel: SourceKernel) -> TaskFunction:
     """Statements about one task in a function that declares the buffers and sizes that they use."""
-    head = "static inline void IG_FUNCTION(const AnyPointer *buffer, const int64_t *size, int64_t begin, int64_t end, AnyPointer scratch)"
+    given = "const AnyPointer *buffer, const int64_t *size, int64_t begin, int64_t end, AnyPointer scratch"
+    head = f"static inline void IG_FUNCTION({given})"
     lines = [f"/* {kernel.about} */", head, "{"]
     for index, each in enumerate(kernel.buffers):
         lines.append(f"    {'' if each.is_written else 'const '}{each.element} *const {each.name} = buffer[{index}];")

@@ -105,7 +105,9 @@ class Interpreter:
     watch: Callable[[], None] = lambda: None
     """Called between actions; raises where the run is to end."""
     record: list[Callable[[], None]] | None = None
-    results: dict[int, tuple[Memory, tuple[int, ...]]] = field(default_factory=dict[int, tuple[Memory, tuple[int, ...]]])
+    results: dict[int, tuple[Memory, tuple[int, ...]]] = field(
+        default_factory=dict[int, tuple[Memory, tuple[int, ...]]]
+    )
     """The outputs whose sizes the run found, with their shapes."""
     kept: list[Any] = field(default_factory=list[Any])
     """Memory that recorded work reads."""
@@ -248,7 +250,9 @@ class Interpreter:
         is_low = found.least is not None and any(number < found.least for number in numbers)
         if is_low or (limit is not None and any(number > limit for number in numbers)):
             raise StoppedError(self._refused(found))
-        self.bindings.update((name, number) for name, number in zip(found.names, numbers, strict=True) if name is not None)
+        self.bindings.update(
+            (name, number) for name, number in zip(found.names, numbers, strict=True) if name is not None
+        )
 
     def _repeat(self, repeat: Repeat) -> None:
         if repeat.limit is None:
@@ -304,6 +308,7 @@ class Interpreter:
             lambda: self.device.start(self.units.function(request), launch.blocks, launch.threads, pointers)
         )
 
+
 def is_static(segment: SegmentBody) -> bool:
     """Whether sizes alone decide what a segment does."""
     calls = all(isinstance(action, (Call, Fill, Check, Assign)) for action in walk(segment.actions))
@@ -314,4 +319,3 @@ def checking_calls(segment: SegmentBody) -> int:
     """How many actions there are where one of them may meet a value that its operator forbids; else 0."""
     actions: Sequence[Action] = list(walk(segment.actions))
     return len(actions) if any(isinstance(action, Call) and action.checks for action in actions) else 0
-

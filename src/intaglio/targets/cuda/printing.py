@@ -44,6 +44,8 @@ HELD, SINGLES = 32, 8
 THREADS = 256
 """The threads of a block that shares no row."""
 _SMALL = 2**31 - 1
+_EACH = "for (Index at = blockIdx.x * (Index)blockDim.x + threadIdx.x; at < count; at += gridDim.x * (Index)blockDim.x)"
+"""A loop over all steps that a thread has."""
 _COMBINE = {"sum": "+", "mean": "+", "product": "*"}
 
 
@@ -192,7 +194,9 @@ class _Printer:
         if pack > 1:
             bodies += self._packed_body(pack)
         row_pack = self._row_pack()
-        for form, count, parts in (("cached", row_pack, HELD // max(1, row_pack)), ("single", 1, SINGLES)) if row_pack else ():
+        for form, count, parts in (
+            (("cached", row_pack, HELD // max(1, row_pack)), ("single", 1, SINGLES)) if row_pack else ()
+        ):
             self.form, self.row_pack, self.parts = form, count, parts
             bodies += self._row_body()
         head = [f"/* {_comment(self.kernel.about)} */", "struct Arguments {", *arguments, "};", self.helpers.text]
@@ -207,7 +211,9 @@ class _Printer:
         steps = {each.name: each.steps[place] for each in kernel.parameters}
         once = kernel.row_stores()
         is_even = all(step in (0, 1) for step in steps.values())
-        if not is_even or any(each.is_written and steps[each.name] == 0 and each.name not in once for each in kernel.parameters):
+        if not is_even or any(
+            each.is_written and steps[each.name] == 0 and each.name not in once for each in kernel.parameters
+        ):
             return 0
         largest = max((each.dtype.itemsize for each in kernel.parameters if steps[each.name] == 1), default=WIDE_BYTES)
         return max(0, min(8, WIDE_BYTES // largest)) if largest < WIDE_BYTES else 0
@@ -216,7 +222,9 @@ class _Printer:
         """How many neighbouring elements a thread may have at once; 1 where some operand has no neighbours."""
         if self.kernel.scans or self.kernel.has_reduction or not self.kernel.kept or self.kernel.reduced:
             return 1
-        if any(each.steps[-1] not in (0, 1) or (each.is_written and each.steps[-1] == 0) for each in self.kernel.parameters):
+        if any(
+            each.steps[-1] not in (0, 1) or (each.is_written and each.steps[-1] == 0) for each in self.kernel.parameters
+        ):
             return 1
         largest = max((each.dtype.itemsize for each in self.kernel.parameters), default=WIDE_BYTES)
         return max(1, min(8, WIDE_BYTES // max(1, largest)))
@@ -242,7 +250,7 @@ class _Printer:
     def _each_body(self) -> list[str]:
         kept = [loop.name for loop in self.kernel.kept]
         self._line(f"const Index count = {_product(kept)};")
-        self._open("for (Index at = blockIdx.x * (Index)blockDim.x + threadIdx.x; at < count; at += gridDim.x * (Index)blockDim.x)")
+        self._open(_EACH)
         self._places("at", kept)
         self._statements(self.kernel.body)
         self._close()
@@ -254,7 +262,11 @@ class _Printer:
         self._open("for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x)")
         self._line("int rest = at;")
         self._line(f"const int last = (int)a.{_size(kept[-1])} / {pack};")
-        self._line(f"const int {_index(kept[-1])} = rest % last * {pack};" if len(kept) > 1 else f"const int {_index(kept[-1])} = rest * {pack};")
+        self._line(
+            f"const int {_index(kept[-1])} = rest % last * {pack};"
+            if len(kept) > 1
+            else f"const int {_index(kept[-1])} = rest * {pack};"
+        )
         if len(kept) > 1:
             self._line("rest /= last;")
             self._places("rest", kept[:-1], is_int=True)
@@ -284,7 +296,7 @@ class _Printer:
         walked = scans[0].loop
         others = [loop.name for loop in self.kernel.kept if loop.name != walked]
         self._line(f"const Index count = {_product(others)};")
-        self._open("for (Index at = blockIdx.x * (Index)blockDim.x + threadIdx.x; at < count; at += gridDim.x * (Index)blockDim.x)")
+        self._open(_EACH)
         self._places("at", others)
         for each in scans:
             self._line(f"{TYPES[each.type]} {each.name}_total = {1 if each.function == 'product' else 0};")
@@ -303,7 +315,9 @@ class _Printer:
     def _row_body(self) -> list[str]:
         """A group of G threads goes over each row: values of the row alone once, then each level of reductions."""
         kept, rows, levels = [loop.name for loop in self.kernel.kept], self.kernel.row_values(), self.kernel.levels()
-        self._line(f"const Index rows = {_product(kept)}, length = {_product([each.name for each in self.kernel.reduced])};")
+        self._line(
+            f"const Index rows = {_product(kept)}, length = {_product([each.name for each in self.kernel.reduced])};"
+        )
         self._line("const Index lane = G == 1 ? 0 : threadIdx.x % G, groups = blockDim.x / G;")
         self._open("for (Index row = blockIdx.x * groups + threadIdx.x / G; row < rows; row += gridDim.x * groups)")
         self._places("row", kept)
@@ -331,9 +345,16 @@ class _Printer:
         """The buffers whose elements lie along the row."""
         return [each for each in self.kernel.parameters if each.steps[-1] == 1] if self.row_pack else []
 
+    def _held(self) -> set[str]:
+        """The buffers along the row that reductions read: threads hold these; others are read once, behind them."""
+        values: list[Expr] = [each.value for each in self.kernel.body if isinstance(each, Reduce)]
+        needed = set(self._needed(values, set()))
+        return {each.parameter for each in self.kernel.body if isinstance(each, Load) and each.name in needed}
+
     def _load_rows(self) -> None:
         """Load the thread's share of the row, if threads hold it in registers."""
-        reads = [each for each in self._row_operands() if not each.is_written]
+        held = self._held()
+        reads = [each for each in self._row_operands() if each.name in held]
         for each in reads:
             self._line(f"Pack<{memory_type(each.dtype)}, {self.row_pack}> {each.name}_row[{self.parts}];")
         if reads:
@@ -344,6 +365,17 @@ class _Printer:
             self._close()
             self._close()
 
+    def _load_parts(self, needed: set[str]) -> None:
+        """Load the thread's part of buffers that no reduction reads."""
+        read = {each.parameter for each in self.kernel.body if isinstance(each, Load) and each.name in needed}
+        held = self._held()
+        for each in self._row_operands():
+            if each.name in read and each.name not in held:
+                type = f"Pack<{memory_type(each.dtype)}, {self.row_pack}>"
+                self._line(
+                    f"const {type} {each.name}_here = *(const {type} *)(a.{each.name} + {self._row_place(each)});"
+                )
+
     def _open_parts(self) -> None:
         self._line("#pragma unroll")
         self._open(f"for (int part = 0; part < {self.parts}; part++)")
@@ -353,7 +385,11 @@ class _Printer:
     def _row_place(self, parameter: Parameter) -> str:
         """Where the thread's part of a row begins."""
         steps = zip(self.kernel.kept, parameter.steps, strict=False)
-        terms = [_index(loop.name) + ("" if step == 1 else f" * (Index)a.{_size(str(step))}") for loop, step in steps if step != 0]
+        terms = [
+            _index(loop.name) + ("" if step == 1 else f" * (Index)a.{_size(str(step))}")
+            for loop, step in steps
+            if step != 0
+        ]
         return " + ".join([*terms, "at"])
 
     def _row_stores(self, done: set[str]) -> None:
@@ -374,7 +410,8 @@ class _Printer:
         for each in reductions:
             type = TYPES[each.total]
             combine = self._combined(each, "one", "other")
-            self._line(f"{each.name}_total = combined<G>({each.name}_total, [&]({type} one, {type} other) {{ return ({type})({combine}); }});")
+            both = f"[&]({type} one, {type} other) {{ return ({type})({combine}); }}"
+            self._line(f"{each.name}_total = combined<G>({each.name}_total, {both});")
             self._line(f"const {TYPES[each.type]} {each.name} = {self._finished(each)};")
             done.add(each.name)
 
@@ -387,6 +424,7 @@ class _Printer:
             self._open_parts()
             for each in stored:
                 self._line(f"Pack<{memory_type(each.dtype)}, {self.row_pack}> {each.name}_part;")
+            self._load_parts(needed)
             self._line("#pragma unroll")
             self._open(f"for (int place = 0; place < {self.row_pack}; place++)")
         else:
@@ -457,7 +495,9 @@ class _Printer:
     def _element(self, name: str) -> str:
         parameter = self._parameter(name)
         if self.row_pack and parameter.steps[-1] == 1:
-            return f"{name}_part.at[place]" if parameter.is_written else f"{name}_row[part].at[place]"
+            if parameter.is_written:
+                return f"{name}_part.at[place]"
+            return f"{name}_row[part].at[place]" if name in self._held() else f"{name}_here.at[place]"
         if self.is_packed and parameter.steps[-1] == 1:
             return f"{name}_pack.at[lane]"
         return f"a.{name}[{self._place(parameter, 'int' if self.is_packed else 'Index')}]"
@@ -523,7 +563,13 @@ def entry(variant: str, name: str) -> str:
     form, _, index = variant.partition("_")
     group = form.removeprefix("row").removeprefix("cached").removeprefix("single")
     type = "int" if index == "small" else "int64_t"
-    call = "wide" if form == "wide" else f"{form.removesuffix(group)}<{group}, {type}>" if group != form else f"{form}<{type}>"
+    call = (
+        "wide"
+        if form == "wide"
+        else f"{form.removesuffix(group)}<{group}, {type}>"
+        if group != form
+        else f"{form}<{type}>"
+    )
     bounds = f"__launch_bounds__({group}) " if group.isdigit() and int(group) > 32 else ""
     head = f'extern "C" __global__ void {bounds}{name}(const __grid_constant__ Arguments arguments)'
     return f"{head}\n{{\n    {call}(arguments);\n}}\n"

@@ -55,7 +55,13 @@ class _Description:
 
     def set(self, attribute: int, value: Any) -> None:
         """Set an attribute to a number of C."""
-        _check(f"cublasLt{self.kind}SetAttribute", self.handle, attribute, ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value)))
+        _check(
+            f"cublasLt{self.kind}SetAttribute",
+            self.handle,
+            attribute,
+            ctypes.byref(value),
+            ctypes.c_size_t(ctypes.sizeof(value)),
+        )
 
     def __del__(self) -> None:
         if self.handle:
@@ -127,8 +133,8 @@ def _suggested(work: LibraryWork, description: _Description, *matrices: _Descrip
     found, count = _Found(), ctypes.c_int()
     first, second, result = (each.handle for each in matrices)
     _check(
-        "cublasLtMatmulAlgoGetHeuristic", _handle(work.device.number), description.handle, first, second, result, result,
-        preference.handle, 1, ctypes.byref(found), ctypes.byref(count),
+        "cublasLtMatmulAlgoGetHeuristic", _handle(work.device.number), description.handle, first, second, result,
+        result, preference.handle, 1, ctypes.byref(found), ctypes.byref(count),
     )  # fmt: skip
     if not count.value:
         raise DeviceError(f"cuBLASLt has no product for the sizes {dict(work.sizes)}")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.ir.dtype import DType
 from intaglio.ir.dim import Dim
+from intaglio.ir.dtype import DType
 from intaglio.ir.substitution import evaluate
 from intaglio.kernels.plan import CANCELLED, SegmentBody
 from intaglio.memory.arena import Layout
@@ -38,7 +38,7 @@ class Port:
 
 @dataclass
 class ReadyOnDevice:
-    """A segment for one binding of its sizes: memory for all that has a size by now, and its work where that is known."""
+    """A segment for one binding of its sizes: memory for all that has a size by now, and its work where it is known."""
 
     bindings: Mapping[str, int]
     memory: Memory
@@ -90,13 +90,23 @@ class DeviceSegment:
         offsets, total = places(self._layout, sizes)
         shapes = tuple(None if port.shape is None else _shape(port.shape, bindings) for port in self._outputs)
         given = [_bytes(_shape(port.shape or (), bindings), port.dtype) for port in self._inputs]
-        taken = [0 if shape is None else _bytes(shape, port.dtype) for shape, port in zip(shapes, self._outputs, strict=True)]
+        taken = [
+            0 if shape is None else _bytes(shape, port.dtype) for shape, port in zip(shapes, self._outputs, strict=True)
+        ]
         starts = _laid_out([total, 8 * self._faults, *given, *taken])
         memory = self._device.allocate(starts[-1], f"a run with the sizes {bindings}" if bindings else "a run")
         begins = [memory.address + start for start in starts]
         inputs, outputs = begins[2 : 2 + len(given)], begins[2 + len(given) : -1]
-        places_of_outputs = {index: begin for index, begin in enumerate(outputs)}
-        place = Place(inputs, places_of_outputs, self._constants, begins[0], offsets, begins[1] if self._faults else 0, self._scratch)
+        places_of_outputs = dict(enumerate(outputs))
+        place = Place(
+            inputs,
+            places_of_outputs,
+            self._constants,
+            begins[0],
+            offsets,
+            begins[1] if self._faults else 0,
+            self._scratch,
+        )
         ready = ReadyOnDevice(bindings, memory, place, shapes, None, [])
         if self._is_static:
             recorder = self._interpreter(ready, lambda: None, [])
@@ -113,7 +123,12 @@ class DeviceSegment:
         )
 
     def call(
-        self, ready: ReadyOnDevice, inputs: Sequence[Any], time: int, told: Sequence[Any] = (), into: Sequence[Any] | None = None
+        self,
+        ready: ReadyOnDevice,
+        inputs: Sequence[Any],
+        time: int,
+        told: Sequence[Any] = (),
+        into: Sequence[Any] | None = None,
     ) -> tuple[int, list[Any]]:
         """Run once on contiguous arrays within so many nanoseconds: a driver's status, and the outputs."""
         end = monotonic_ns() + time if time else 0
@@ -162,12 +177,17 @@ class DeviceSegment:
             if shape is None:
                 memory, shape = runner.results[index]
                 address = memory.address
-            target = None if into is None else into[index]
-            is_fitting = target is not None and target.shape == shape and target.dtype == port.dtype.numpy and target.flags.c_contiguous
-            array = target if is_fitting else np.empty(shape, port.dtype.numpy)
+            array = _fitting(None if into is None else into[index], shape, port.dtype)
             self._device.download(array.ctypes.data, address, array.nbytes)
             found.append(array)
         return found
+
+
+def _fitting(target: np.ndarray[Any, Any] | None, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
+    """The array that a caller gave for an output, or a new one where it does not fit."""
+    if target is not None and target.flags.c_contiguous and (target.shape, target.dtype) == (shape, dtype.numpy):
+        return target
+    return np.empty(shape, dtype.numpy)
 
 
 def _all_of(work: Sequence[Callable[[], None]]) -> None:

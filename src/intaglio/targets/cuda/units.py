@@ -63,9 +63,7 @@ def _shared_out(requests: list[Request]) -> list[list[Request]]:
 
 
 def _unit_text(unit: list[Request]) -> str:
-    return "\n".join(
-        _named(place, function_of(kernel), variant) for place, (kernel, variant) in enumerate(unit)
-    )
+    return "\n".join(_named(place, function_of(kernel), variant) for place, (kernel, variant) in enumerate(unit))
 
 
 def _named(place: int, function: DeviceFunction, variant: str) -> str:

@@ -24,7 +24,6 @@ from intaglio.targets.cuda.functions import ATTENTION
 from intaglio.targets.cuda.rules.products import ELEMENTS, emit_product
 from intaglio.targets.cuda.rules.table import anchor
 
-
 HEADS = (16, 32, 48, 64, 80, 96, 112, 128)
 """The sizes of heads that the kernel is written for."""
 
@@ -45,9 +44,18 @@ def _refuse(node: Node) -> Refusal | None:
     others = [value for value in node.inputs[4:] if value is not None]
     if others or any(value.uses or value.is_output for value in node.outputs[1:]):
         return Refusal(Cause.FORM, "it has caches or lengths, or gives more than its result")
-    if (op.is_causal and not _is_for_kernel(node)) or op.softcap or op.left_window_size >= 0 or op.right_window_size >= 0:
+    if (
+        (op.is_causal and not _is_for_kernel(node))
+        or op.softcap
+        or op.left_window_size >= 0
+        or op.right_window_size >= 0
+    ):
         return Refusal(Cause.FORM, "it hides keys by their places or caps scores")
-    if op.softmax_precision is not None or {q.rank, k.rank, v.rank} != {4} or q.dtype.name not in ELEMENTS[:1] + ELEMENTS[2:]:
+    if (
+        op.softmax_precision is not None
+        or {q.rank, k.rank, v.rank} != {4}
+        or q.dtype.name not in ELEMENTS[:1] + ELEMENTS[2:]
+    ):
         return Refusal(Cause.FORM, "its elements or axes are others than the library's")
     shares = isinstance(q.shape[1], int) and isinstance(k.shape[1], int) and q.shape[1] % k.shape[1] == 0
     is_own = q.shape[1] == k.shape[1] or (shares and _is_for_kernel(node))
@@ -109,18 +117,29 @@ def _by_kernel(context: Context, node: Node) -> None:
         "is_causal": int(op.is_causal),
     }  # fmt: skip
     for name, view in zip("qkvy", (*views, y), strict=True):
-        sizes |= {f"{name}_{axis}": stride for axis, stride in zip(("batch", "head", "row"), view.strides, strict=False)}
+        sizes |= {
+            f"{name}_{axis}": stride for axis, stride in zip(("batch", "head", "row"), view.strides, strict=False)
+        }
     shape = (batch, heads, queries, k.shape[2])
     hidden = None if mask is None else context.view(mask).broadcast(shape)
     strides = (0, 0, 0, 0) if hidden is None else hidden.strides
     sizes |= {f"mask_{axis}": stride for axis, stride in zip(("batch", "head", "row", "column"), strides, strict=True)}
-    form = {"element": q.dtype.name, "head": head, "mask": "" if mask is None else mask.dtype.name, "scale": repr(_scale(node))}
+    form = {
+        "element": q.dtype.name,
+        "head": head,
+        "mask": "" if mask is None else mask.dtype.name,
+        "scale": repr(_scale(node)),
+    }
     read = [*views, *([] if hidden is None else [hidden])]
     operands = [*(Operand(view.buffer, view.offset) for view in read), Operand(buffer, 0, True)]
-    call = LibraryCall(ATTENTION, tuple(sorted((key, value) for key, value in form.items() if isinstance(value, (int, str)))))
+    call = LibraryCall(
+        ATTENTION, tuple(sorted((key, value) for key, value in form.items() if isinstance(value, (int, str))))
+    )
     title = f"Attention -> {node.outputs[0].name}: {node.outputs[0].type}"
     flops = product(shape) * head * 4
-    context.emit(Call(Kernel(ATTENTION, call), operands, list(sizes.items()), 1, 1, nodes=(node,), title=title, flops=flops))
+    context.emit(
+        Call(Kernel(ATTENTION, call), operands, list(sizes.items()), 1, 1, nodes=(node,), title=title, flops=flops)
+    )
     context.views[node.outputs[0]] = y
 
 
@@ -152,17 +171,12 @@ def _softmax(context: Context, node: Node, scores: View, chances: View) -> None:
     total = b.ReduceSum(power, [3], keepdims=1)
     result = cast(b, b.Where(is_blind, b.constant(np.float32(0)), b.Div(power, total)), q.dtype)
     nodes = [each for each in graph.nodes if each.op.name != "Constant"]
-    constants = {value: _scalar(context, value, scores) for each in nodes for value in each.inputs if _is_scalar(value)}
-    fused = FusedNodes(nodes, scores.shape, (3,), {**loads, **constants}, {result: chances}, f"softmax of {node.outputs[0].name}")
+    read = [value for each in nodes for value in each.inputs if value is not None]
+    scalars = [value for value in read if value.constant is not None and value.rank == 0]
+    constants = {value: context.constant_view(value).broadcast(scores.shape) for value in scalars}
+    fused = FusedNodes(
+        nodes, scores.shape, (3,), {**loads, **constants}, {result: chances}, f"softmax of {node.outputs[0].name}"
+    )
     call = context.rules.loop_call(fused)
     call.nodes = (node,)
     context.emit(call)
-
-
-def _is_scalar(value: Value | None) -> bool:
-    return value is not None and value.constant is not None and value.rank == 0
-
-
-def _scalar(context: Context, value: Value | None, scores: View) -> View:
-    assert value is not None
-    return context.constant_view(value).broadcast(scores.shape)

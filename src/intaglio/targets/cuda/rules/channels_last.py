@@ -65,7 +65,7 @@ def channels_last(context: Context, node: Node, epilogue: Epilogue) -> None:
         return
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     result = target_of(context, epilogue, bias)
-    if _way(int(getattr(op.inner, "group")), shape[1], node.needed(1).shape[0]) == "library":
+    if _way(int(op.inner.group), shape[1], node.needed(1).shape[0]) == "library":
         _by_library(context, node, shape, data, result)
     else:
         _depthwise(context, node, shape, data, result)
@@ -127,7 +127,9 @@ def _by_library(context: Context, node: Node, shape: Sequence[Dim], data: View, 
     flops = product(output.shape) * product(weights.shape[1:]) * 2
     title = f"Conv -> {output.name}: {output.type}" + (f" from {node.origin}" if node.origin else "")
     call = LibraryCall("convolution", form)
-    context.emit(Call(Kernel("convolution", call), operands, list(sizes.items()), 1, 1, nodes=(node,), title=title, flops=flops))
+    context.emit(
+        Call(Kernel("convolution", call), operands, list(sizes.items()), 1, 1, nodes=(node,), title=title, flops=flops)
+    )
 
 
 def _opened(names: Sequence[str]) -> list[str]:
@@ -168,7 +170,9 @@ def _elements(node: Node, channels: Dim) -> _Elements:
     format = {"float16": "f16", "bfloat16": "bf16"}.get(dtype.name, "")
     most = 16 // dtype.itemsize
     count = most if isinstance(channels, int) and channels % most == 0 else 1
-    return _Elements(memory_type(dtype), count, f"f32_from_{format}" if format else "", f"{format}_from_f32" if format else "")
+    return _Elements(
+        memory_type(dtype), count, f"f32_from_{format}" if format else "", f"{format}_from_f32" if format else ""
+    )
 
 
 def _emit(
@@ -178,7 +182,9 @@ def _emit(
     packs = floordiv(shape[1], count)
     sizes = {"batch": shape[0], "packs": packs, **_window_sizes(_windows(node, shape))}
     tasks = floordiv(product(node.outputs[0].shape), count)
-    emit_tasks(context, node, name, [*taken_apart("begin", _PARTS), *lines], buffers, sizes, tasks, tasks * count * window * 2)
+    emit_tasks(
+        context, node, name, [*taken_apart("begin", _PARTS), *lines], buffers, sizes, tasks, tasks * count * window * 2
+    )
 
 
 def _depthwise(context: Context, node: Node, shape: Sequence[Dim], data: View, result: View) -> None:
@@ -211,6 +217,22 @@ def _pool(context: Context, node: Node, shape: Sequence[Dim], data: View, result
         lines = [f"float sum[{e.count}] = {{}};", "int64_t count = 0;", *_opened("01"), f"if ({counted}) count++;"]
         lines += [f"if ({_INSIDE}) {{", load, *e.each(f"sum[j] += {e.read}(here.at[j]);")]
         last = "sum[j] / (float)count"
-    lines += ["}", "}", "}", f"{e.pack} done;", *e.each(f"done.at[j] = {e.write}({last});"), f"(({e.pack} *)y)[begin] = done;"]
+    lines += [
+        "}",
+        "}",
+        "}",
+        f"{e.pack} done;",
+        *e.each(f"done.at[j] = {e.write}({last});"),
+        f"(({e.pack} *)y)[begin] = done;",
+    ]
     buffers = [Buffer("x", e.memory, data), Buffer("y", e.memory, result, True)]
-    _emit(context, node, inner.name.lower(), lines, buffers, shape, e.count, product(w.kernel for w in _windows(node, shape)))
+    _emit(
+        context,
+        node,
+        inner.name.lower(),
+        lines,
+        buffers,
+        shape,
+        e.count,
+        product(w.kernel for w in _windows(node, shape)),
+    )

@@ -27,7 +27,12 @@ def target_of(context: Context, epilogue: Epilogue, bias: Value | None = None) -
 
 
 def finish(
-    context: Context, node: Node, epilogue: Epilogue, result: View, bias: Value | None = None, bias_view: View | None = None
+    context: Context,
+    node: Node,
+    epilogue: Epilogue,
+    result: View,
+    bias: Value | None = None,
+    bias_view: View | None = None,
 ) -> None:
     """Compute what follows the result, unless it is where it shall be."""
     output = epilogue.result

@@ -49,7 +49,7 @@ def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
         left, batch = _folded(context, a, left), ()
         right = View(right.buffer, right.offset, right.shape[-2:], right.strides[-2:])
     right = right.broadcast((*batch, *right.shape[-2:]))
-    (m, k), n = left.shape[-2:], right.shape[-1]
+    m, n = left.shape[-2], right.shape[-1]
     bias, follows = (None, epilogue) if context.exact else _biased(epilogue)
     result = target_of(context, follows)
     target = View(result.buffer, result.offset, (*batch, m, n), row_major((*batch, m, n)))
@@ -128,12 +128,24 @@ def emit_product(
     form = {"a_turned": int(turned[0]), "b_turned": int(turned[1]), "element": a[0].dtype.name}
     form["tf32"] = int(bool(getattr(context.rules, "tf32", False)) and a[0].dtype.name == "float32")
     form |= {"result": target.buffer.dtype.name, "follows": ("bias" if bias else "") + ("_relu" if relu else "")}
-    operands = [*(Operand(view.buffer, view.offset) for view in views), *([Operand(bias.buffer, bias.offset)] if bias else [])]
+    operands = [
+        *(Operand(view.buffer, view.offset) for view in views),
+        *([Operand(bias.buffer, bias.offset)] if bias else []),
+    ]
     operands.append(Operand(target.buffer, target.offset, True))
     title = f"{node.op.name} {m} x {n} x {k} -> {node.output.name}"
     flops = count * m * n * k * 2
     context.emit(
-        Call(Kernel("product", LibraryCall("product", tuple(sorted(form.items())))), operands, sizes, 1, 1, nodes=(node,), title=title, flops=flops)
+        Call(
+            Kernel("product", LibraryCall("product", tuple(sorted(form.items())))),
+            operands,
+            sizes,
+            1,
+            1,
+            nodes=(node,),
+            title=title,
+            flops=flops,
+        )
     )
 
 

@@ -36,7 +36,19 @@ def emit_tasks(
     output = node.outputs[0]
     title = f"{node.op.name} -> {output.name}: {output.type}" + (f" from {node.origin}" if node.origin else "")
     operands = [Operand(each.view.buffer, each.view.offset, each.is_written) for each in buffers]
-    context.emit(Call(Kernel(name, kernel), operands, list(sizes.items()), tasks, 1, checks=checks, nodes=(node,), title=title, flops=flops))
+    context.emit(
+        Call(
+            Kernel(name, kernel),
+            operands,
+            list(sizes.items()),
+            tasks,
+            1,
+            checks=checks,
+            nodes=(node,),
+            title=title,
+            flops=flops,
+        )
+    )
 
 
 def taken_apart(number: str, parts: Sequence[tuple[str, str]]) -> list[str]:
@@ -44,6 +56,8 @@ def taken_apart(number: str, parts: Sequence[tuple[str, str]]) -> list[str]:
     lines: list[str] = []
     rest = number
     for index, limit in reversed(parts[1:]):
-        lines.append(f"const int64_t before_{index} = divided({rest}, {limit}), {index} = {rest} - before_{index} * {limit};")
+        lines.append(
+            f"const int64_t before_{index} = divided({rest}, {limit}), {index} = {rest} - before_{index} * {limit};"
+        )
         rest = f"before_{index}"
     return [*lines, f"const int64_t {parts[0][0]} = {rest};"]

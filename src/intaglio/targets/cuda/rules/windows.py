@@ -70,14 +70,19 @@ def _as_product(context: Context, node: Node) -> None:
 
 
 def _gathered(context: Context, node: Node, depth: Dim, places: Dim) -> View:
-    """The elements under all windows, those of one window below each other; the input itself where windows are points."""
+    """The elements under all windows, those of one window below each other; the input where windows are points."""
     x, windows = node.input, _windows(node)
     batch = x.shape[0]
     view = context.contiguous(x)
     if all((w.kernel, w.stride, w.begin, w.end) == (1, 1, 0, 0) for w in windows):
         return View(view.buffer, view.offset, (batch, depth, places), (depth * places, places, 1))
     names, bits = [str(axis) for axis in range(len(windows))], bits_type(x.dtype)
-    parts = [("n", "batch"), ("c", "channels"), *((f"k{a}", f"kernel{a}") for a in names), *((f"i{a}", f"out{a}") for a in names)]
+    parts = [
+        ("n", "batch"),
+        ("c", "channels"),
+        *((f"k{a}", f"kernel{a}") for a in names),
+        *((f"i{a}", f"out{a}") for a in names),
+    ]
     lines = taken_apart("begin", parts)
     lines += [f"const int64_t p{a} = i{a} * stride{a} + k{a} * dilation{a} - pad{a};" for a in names]
     inside = " && ".join(f"p{a} >= 0 && p{a} < in{a}" for a in names)
@@ -85,7 +90,9 @@ def _gathered(context: Context, node: Node, depth: Dim, places: Dim) -> View:
     lines.append(f"columns[begin] = {inside} ? x[{source}] : 0;")
     target = whole(context.temporary(x.dtype, batch * depth * places, "windows"), (batch, depth, places))
     buffers = [Buffer("x", bits, view), Buffer("columns", bits, target, True)]
-    emit_tasks(context, node, "gather_windows", lines, buffers, {"batch": batch, **_sizes(node)}, batch * depth * places, 0)
+    emit_tasks(
+        context, node, "gather_windows", lines, buffers, {"batch": batch, **_sizes(node)}, batch * depth * places, 0
+    )
     return target
 
 
@@ -104,7 +111,9 @@ def _add_bias(context: Context, node: Node, bias: Value, target: View) -> None:
     view = context.view(bias)
     steps = View(view.buffer, view.offset, shape, (0, view.strides[0], 0))
     own = whole(target.buffer, shape)
-    fused = FusedNodes(list(graph.nodes), shape, (), {result: own, addend: steps}, {total: own}, f"bias of {node.output.name}")
+    fused = FusedNodes(
+        list(graph.nodes), shape, (), {result: own, addend: steps}, {total: own}, f"bias of {node.output.name}"
+    )
     call = context.rules.loop_call(fused)
     call.nodes = (node,)
     context.emit(call)
@@ -160,5 +169,3 @@ def conv_transpose(context: Context, node: Node, epilogue: Epilogue) -> None:
     lines.append(f"sum += x[{source}] * w[{weight}];")
     lines += ["}"] * (1 + len(names)) + ["y[begin] = sum;"]
     _emit_direct(context, node, "conv_transpose", lines, element)
-
-
