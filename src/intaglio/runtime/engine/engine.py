@@ -65,7 +65,18 @@ class Engine(Protocol):
         ...
 
 
-LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "quick", "strict", "implementations", "limits")
+LOAD_OPTIONS = (
+    "engine",
+    "threads",
+    "simplify",
+    "disable",
+    "exact",
+    "quick",
+    "strict",
+    "implementations",
+    "limits",
+    "shared_weights",
+)
 """The options of `load` that a model keeps, and that its copies and derivatives are loaded with."""
 
 
@@ -84,6 +95,8 @@ class Options(Record):
     device: str = "cpu"
     target: Any = None
     """What the code of a compiled model is for, in the words of its executor; None is this machine."""
+    shared_weights: bool = False
+    """Whether the weights are those of a mapped file, which other processes map too."""
 
     def keywords(self) -> dict[str, Any]:
         """The options as `load` takes them, by the names in `LOAD_OPTIONS`."""

@@ -53,6 +53,7 @@ def load(
     progress: Progress | bool | None = None,
     implementations: Implementations | None = None,
     limits: Limits | None = None,
+    shared_weights: bool = False,
 ) -> Model:
     """Read an ONNX model and make it ready to run.
 
@@ -70,7 +71,8 @@ def load(
     total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells of compiling
     that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing. `implementations`
     chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
-    and each run may cost.
+    and each run may cost. With `shared_weights` the weights stay in a mapped file of the cache, so that all processes
+    of this machine which load the model so hold them once; a warning names the reason where that cannot be.
     """
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}, expected at least 1")
@@ -81,6 +83,7 @@ def load(
         left_out = (disable,) if isinstance(disable, str) else tuple(disable)
         used = granted_threads(threads or usable_cores())
         options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, quick)
+        options = replace(options, shared_weights=shared_weights)
         if is_compiled(source):
             return _load_compiled(source, options, watcher)
         start = warm_start(source, options)
@@ -109,7 +112,7 @@ def _check_versions(info: ModelInfo, options: Options) -> None:
 
 def _load_warm(start: WarmStart, options: Options) -> Model | None:
     """A model from its plan in the cache; None where there is none."""
-    compiled = start.find()
+    compiled = start.find(is_mapped=options.shared_weights)
     return None if compiled is None else _from_plan(compiled, options, start)
 
 
@@ -145,7 +148,7 @@ def _engine_maker(
 
     def find(name: str) -> PlanEngine | None:
         place = None if start is None else start.for_special(name)
-        special = None if place is None else place.find()
+        special = None if place is None else place.find(is_mapped=options.shared_weights)
         make = None if special is None else _engine_maker(special, options, place)
         return None if make is None else make(None)
 
@@ -168,10 +171,22 @@ def _load_graph(
     """A model by way of its graph; its plan is kept for later starts."""
     imported = import_source(source, options.limits, base_folder)
     _check_versions(imported.info, options)
+    if start is None and options.shared_weights:
+        start = warm_start(imported.graph, options)
     model = _make_model(imported, options, progress, is_wanted)
     if start is not None:
         start.keep(imported, model.whole_engine())
-    return model
+    return _with_shared_weights(model, options, start) if options.shared_weights else model
+
+
+def _with_shared_weights(model: Model, options: Options, start: WarmStart | None) -> Model:
+    """The model again, from the plan that was just kept, whose weights are mapped; itself where there is none."""
+    shared = None if start is None else _load_warm(start, options)
+    if shared is None:
+        reason = "the reference engine runs it" if options.engine == "reference" else "the cache keeps no plan of it"
+        text = f"the weights of the model are memory of this process and not shared with others: {reason}"
+        warnings.warn(f"{text} (docs/design.md, Starts, says of which models it does)", UserWarning, stacklevel=4)
+    return shared or model
 
 
 def _load_compiled(source: Any, options: Options, progress: Progress | None) -> Model:
@@ -180,6 +195,8 @@ def _load_compiled(source: Any, options: Options, progress: Progress | None) -> 
     _check_settled(compiled, options)
     anew = replace(options, simplify=False, exact=compiled.exact)
     options = replace(anew, target=compiled.executor.target, quick=compiled.executor.is_quick)
+    if options.shared_weights:
+        raise InputError("shared_weights: a compiled model is read whole; load the ONNX model instead")
     if options.engine == "reference":
         return graph_model(compiled.imported(), anew, progress)
     try:
