@@ -86,6 +86,7 @@ PARAMETERS = {
         "progress",
         "implementations",
         "limits",
+        "shared_weights",
     ],
     "schema": ["name", "domain", "version"],
     "has_operator": ["name", "domain", "version"],
