@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,7 +53,7 @@ class Page:
         self.port = int(place.rpartition(":")[2])
         self.token = fragment.removeprefix("token=")
 
-    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str | None] | None = None) -> Answer:
+    def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str | None] | None = None) -> Answer:
         """One request with the token; a header that is None is left out, a body that is no bytes goes as JSON."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         given: dict[str, str | None] = {"X-Intaglio-Token": self.token, "Host": f"127.0.0.1:{self.port}"}
