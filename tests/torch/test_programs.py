@@ -169,6 +169,7 @@ LAID: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
     "channel shuffle": (lambda x: F.channel_shuffle(x, 2), turned(6, 6, 4, 3).permute(3, 2, 0, 1)),
     "quotient by a scalar": (lambda x: torch.div(x, torch.tensor(2.0), rounding_mode="floor"), turned(5, 3)),
     "whole quotient": (lambda x: x // torch.tensor(2), turned(5, 3)),
+    "membership": (lambda x: torch.isin(x.int(), torch.tensor([1, 2])), turned(5, 3)),
     "sign of a scalar": (lambda x: torch.copysign(x, torch.tensor(-2.0)), turned(5, 3)),
     "quotient of two types": (lambda x: torch.div(x.contiguous().int(), x, rounding_mode="trunc"), turned(5, 3)),
 }
@@ -401,3 +402,15 @@ def test_a_tensor_resized_as_a_transposed_one_lies_in_memory_as_in_eager(dynamic
             found, expected = run(x, like), program(x, like)
             assert found.stride() == expected.stride()
             assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("alpha", [3, -0.1, 2.0, 0, 1e-3], ids=str)
+def test_sums_with_a_factor_are_rounded_once(alpha: float, engine: str) -> None:
+    def program(x: Any, y: Any) -> Any:
+        return torch.add(x, y, alpha=alpha), torch.sub(y, x, alpha=alpha), torch.add(x, 0.3, alpha=alpha)
+
+    y = torch.randn(400)
+    x = torch.cat([-alpha * y[:200], torch.randn(200)])  # sums that nearly cancel show each rounding
+    for found, expected in zip(compiled(program, engine)(x, y), program(x, y), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)

@@ -43,6 +43,7 @@ _LAYOUTS: dict[str, Layout] = {
     **dict.fromkeys(("channel_shuffle", "native_channel_shuffle", "max_unpool2d", "max_unpool3d"), suggested),
     **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update"), suggested),
     **dict.fromkeys(("_native_batch_norm_legit_functional", "_batch_norm_with_update_functional"), suggested),
+    "isin": usual,
     "_native_batch_norm_legit_no_training": suggested,
     **dict.fromkeys(("copysign", "div", "floor_divide"), elementwise),
 }
