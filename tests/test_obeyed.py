@@ -123,6 +123,11 @@ def _limits(folder: Path) -> None:
         intaglio.load(parsed(RELU), limits=intaglio.Limits(nodes=1))
 
 
+def _shared_weights(folder: Path) -> None:
+    with pytest.warns(UserWarning, match="not shared with others: the reference engine"):
+        intaglio.load(parsed(RELU), engine="reference", shared_weights=True)
+
+
 def _example_inputs(folder: Path) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     model = intaglio.load(torch.nn.ReLU(), torch.ones(2, 3))
@@ -151,6 +156,7 @@ LOAD: dict[str, Callable[[Path], None]] = {
     "progress": _progress,
     "implementations": _implementations,
     "limits": _limits,
+    "shared_weights": _shared_weights,
 }
 
 

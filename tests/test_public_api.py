@@ -85,6 +85,7 @@ PARAMETERS = {
         "progress",
         "implementations",
         "limits",
+        "shared_weights",
     ],
     "schema": ["name", "domain", "version"],
     "has_operator": ["name", "domain", "version"],
