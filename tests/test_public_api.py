@@ -54,6 +54,7 @@ PUBLIC = [
     "stateful",
     "train",
     "value_and_grad",
+    "view",
     "vjp",
 ]
 
