@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from intaglio.ir.graph import Value
     from intaglio.passes import Report
     from intaglio.runtime.engine.engine import Engine
-    from intaglio.runtime.engine.program import Port
+    from intaglio.runtime.engine.outline import Port
     from intaglio.runtime.engine.weights import HeldGraph
     from intaglio.runtime.model.implementations import Choice
 
 
 class Variant(Record):
-    """An engine for one choice of outputs and fed inputs; `held` is its graph, unless it came from a program."""
+    """An engine for one choice of outputs and fed inputs; `held` is its graph, unless it came from a stored plan."""
 
     engine: Engine
     inputs: Sequence[Value | Port]

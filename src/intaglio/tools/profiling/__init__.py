@@ -72,7 +72,7 @@ def _timed(model: Model, feeds: Mapping[str, Any]) -> float:
 
 def _limits(model: Model) -> MachineLimits | None:
     try:
-        return machine_limits(model.options.target or host_target(), model.options.threads)
+        return machine_limits(model.options.executor.target, model.options.threads)
     except CompileError:
         return None  # a compiled model runs without a compiler, and the kernels that measure need one
 
@@ -86,7 +86,7 @@ def _profile(
     begin: int,
 ) -> Profile:
     rows = tuple(_row(row, len(times), limits) for row in counts.rows)
-    target = model.options.target or host_target()
+    target = model.options.executor.target
     return Profile(
         name=model.graph.name,
         target=target.description,
