@@ -26,6 +26,7 @@ from intaglio.onnx.schema import NEWEST, normal_domain
 from intaglio.onnx.write_types import type_proto
 from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.model import Model
+from intaglio.targets import cuda_devices
 
 __all__ = [
     "IntaglioBackend",
@@ -72,17 +73,21 @@ class IntaglioBackendRep(BackendRep):
 
 
 class IntaglioBackend(Backend):
-    """The backend. A subclass may fix `engine`."""
+    """The backend. A subclass may fix `engine`, and `fixed_device` for whatever device is asked for."""
 
     engine: str | None = None
+    fixed_device: str | None = None
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether models run on a device such as "CPU" or "CUDA:1": true for the CPU."""
+        """Whether models run on a device such as "CPU" or "CUDA:1": the CPU, and CUDA devices that are there."""
         try:
-            return Device(device).type == DeviceType.CPU
+            wanted = Device(device)
         except (AttributeError, ValueError):
             return False
+        if wanted.type == DeviceType.CUDA:
+            return wanted.device_id < len(cuda_devices())
+        return wanted.type == DeviceType.CPU
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
@@ -101,6 +106,8 @@ class IntaglioBackend(Backend):
         options: dict[str, Any] = {name: value for name, value in kwargs.items() if name not in RUNNER_OPTIONS}
         _check_options(options, LOAD_OPTIONS)
         options.setdefault("engine", cls.engine)
+        if "device" not in options:
+            options["device"] = cls.fixed_device or _device_name(device)
         return IntaglioBackendRep(load(model, **options))
 
     @classmethod
@@ -131,7 +138,14 @@ class IntaglioBackend(Backend):
     @classmethod
     def _check_device(cls, device: str) -> None:
         if not cls.supports_device(device):
-            raise UnsupportedError(f"the device {device!r} is not supported: Intaglio compiles for the CPU ('CPU')")
+            found = ", ".join(["CPU", *(f"CUDA:{number}" for number in range(len(cuda_devices())))])
+            raise UnsupportedError(f"the device {device!r} is not supported; the devices here are {found}")
+
+
+def _device_name(device: str) -> str:
+    """A device of ONNX's, as `load` names it."""
+    wanted = Device(device)
+    return f"cuda:{wanted.device_id}" if wanted.type == DeviceType.CUDA else "cpu"
 
 
 def _check_options(given: Iterable[str], known: Collection[str]) -> None:

@@ -31,6 +31,9 @@ def conformance(
         str | None,
         Option("--backend", metavar="MODULE", help="Test this ONNX backend instead, such as onnxruntime.backend."),
     ] = None,
+    device: Annotated[
+        str, Option("--device", metavar="DEVICE", help="Run the native engine on cpu, cuda or cuda:NUMBER.")
+    ] = "cpu",
     pattern: Annotated[
         str, Option("--filter", metavar="PATTERN", help="Only tests whose names match this regular expression.")
     ] = "",
@@ -82,7 +85,9 @@ def conformance(
     for option, given in (("--cases", cases), ("--keep", keep)):
         if given is not None:
             raise UsageError(f"argument {option}: it is for exported source: give --export LANGUAGE too")
-    reports = _reports(_chosen(engine, backend), _matching(pattern), jobs, time_limit)
+    if device != "cpu" and (backend is not None or engine is not Engines.native):
+        raise UsageError("argument --device: it is for the native engine")
+    reports = _reports(_chosen(engine, backend), _matching(pattern), jobs, time_limit, device)
     if markdown_file is not None:
         _write(markdown_file, markdown(reports))
     if json_file is not None and json_file != STANDARD:
@@ -175,7 +180,7 @@ def _cases(module: str | None) -> dict[str, Any]:
 
 
 def _reports(
-    chosen: Sequence[tuple[str, bool]], cases: Mapping[str, Any], jobs: int, time_limit: float | None
+    chosen: Sequence[tuple[str, bool]], cases: Mapping[str, Any], jobs: int, time_limit: float | None, device: str
 ) -> list[Report]:
     from intaglio.conformance.suite import backend_subject, compile_all, engine_subject
     from intaglio.conformance.workers import run_cases
@@ -183,11 +188,11 @@ def _reports(
     reports: list[Report] = []
     for name, is_ours in chosen:
         is_native = is_ours and name == "native"
-        title = f"{name} engine" if is_ours else name
+        title = (f"{name} engine" if is_ours else name) + ("" if device == "cpu" else f" on {device}")
         with counting() as bar:
-            if is_native:
+            if is_native and device == "cpu":
                 compile_all(cases, bar(f"{title}: compiling"))
-            make = partial(engine_subject if is_ours else backend_subject, name)
+            make = partial(engine_subject, name, device) if is_ours else partial(backend_subject, name)
             results = run_cases(cases, make, jobs, bar(f"{title}: running"), time_limit=time_limit)
             reports.append(Report(title, results, is_native))
     return reports

@@ -85,9 +85,9 @@ class _Prepared:
         return self.rep.run([np.asarray(item) if isinstance(item, np.generic) else item for item in inputs])
 
 
-def engine_subject(engine: str) -> Subject:
-    """One of our engines."""
-    return Subject(engine, type("EngineBackend", (IntaglioBackend,), {"engine": engine}))
+def engine_subject(engine: str, device: str = "cpu") -> Subject:
+    """One of our engines, on a device."""
+    return Subject(engine, type("EngineBackend", (IntaglioBackend,), {"engine": engine, "fixed_device": device}))
 
 
 def backend_subject(name: str) -> Subject:

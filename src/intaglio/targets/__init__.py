@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from intaglio.errors import InputError
@@ -9,20 +11,32 @@ from intaglio.errors import InputError
 if TYPE_CHECKING:
     from intaglio.targets.executor import Host
 
-DEVICES = ("cpu",)
-"""What models run on."""
+_CUDA = re.compile(r"cuda(?::(\d{1,3}))?")
 
 
-def executor_for(device: str = "cpu", target: Any = None, *, is_quick: bool = False) -> Host:
-    """The executor for a device; `target` describes a processor, None is this machine's.
+def executor_for(device: str = "cpu", target: Any = None, *, is_quick: bool = False, tf32: bool = False) -> Host:
+    """The executor for a device: "cpu", "cuda" or "cuda:1"; `target` describes a processor, None is this machine's.
 
-    With `is_quick` the compiler leaves out what takes it long. Raises InputError for a device that there is none for.
+    With `is_quick` the compiler leaves out what takes it long. With `tf32` a CUDA device may round operands of products
+    of single precision. Raises InputError for a device of another name.
     """
-    if device not in DEVICES:
-        raise InputError(f"there is no device {device!r}; the devices are {', '.join(map(repr, DEVICES))}")
+    cuda = _CUDA.fullmatch(device)
+    if cuda is not None:
+        from intaglio.targets.cuda.executor import CudaExecutor
+
+        return CudaExecutor(int(cuda[1] or 0), tf32=tf32)
+    if device != "cpu":
+        raise InputError(f"there is no device {device!r}; the devices are 'cpu', 'cuda' and 'cuda:NUMBER'")
     from intaglio.targets.c.executor import CExecutor
 
     return CExecutor(target, is_quick=is_quick)
+
+
+def cuda_devices() -> Sequence[str]:
+    """The names of the CUDA devices of this machine; none where there is no driver."""
+    from intaglio.targets.cuda.device import devices
+
+    return devices()
 
 
 def executor_from_data(data: dict[str, Any]) -> Host:

@@ -76,6 +76,8 @@ LOAD_OPTIONS = (
     "implementations",
     "limits",
     "shared_weights",
+    "device",
+    "tf32",
 )
 """The options of `load` that a model keeps, and that its copies and derivatives are loaded with."""
 
@@ -93,6 +95,8 @@ class Options(Record):
     limits: Limits = field(default_factory=lambda: settled(None))
     quick: bool = False
     device: str = "cpu"
+    tf32: bool = False
+    """Whether a CUDA device may round the operands of products of single precision."""
     target: Any = None
     """What the code of a compiled model is for, in the words of its executor; None is this machine."""
     shared_weights: bool = False
@@ -105,4 +109,4 @@ class Options(Record):
     @property
     def executor(self) -> Host:
         """What runs the model."""
-        return executor_for(self.device, self.target, is_quick=self.quick)
+        return executor_for(self.device, self.target, is_quick=self.quick, tf32=self.tf32)

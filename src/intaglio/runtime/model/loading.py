@@ -25,6 +25,7 @@ from intaglio.runtime.model.model import Model, face_of_plan, graph_model
 from intaglio.runtime.model.progress import told
 from intaglio.runtime.model.sources import as_source
 from intaglio.runtime.model.variant import Variant
+from intaglio.targets import executor_for
 from intaglio.targets.errors import NoCompilerError
 from intaglio.version import __version__
 
@@ -54,6 +55,8 @@ def load(
     implementations: Implementations | None = None,
     limits: Limits | None = None,
     shared_weights: bool = False,
+    device: str = "cpu",
+    tf32: bool = False,
 ) -> Model:
     """Read an ONNX model and make it ready to run.
 
@@ -73,6 +76,8 @@ def load(
     chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
     and each run may cost. With `shared_weights` the weights stay in a mapped file of the cache, so that all processes
     of this machine which load the model so hold them once; a warning names the reason where that cannot be.
+    `device` is "cpu", or "cuda" or "cuda:1" for a device of NVIDIA's; `tf32` lets such a device round the operands of
+    products and convolutions of single precision to ten bits behind the point, which is several times as fast.
     """
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}, expected at least 1")
@@ -83,7 +88,7 @@ def load(
         left_out = (disable,) if isinstance(disable, str) else tuple(disable)
         used = granted_threads(threads or usable_cores())
         options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, quick)
-        options = replace(options, shared_weights=shared_weights)
+        options = replace(options, shared_weights=shared_weights, device=_checked_device(device, chosen), tf32=tf32)
         if is_compiled(source):
             return _load_compiled(source, options, watcher)
         start = warm_start(source, options)
@@ -92,6 +97,14 @@ def load(
             model = _load_graph(source, base_folder, options, watcher, is_wanted, start)
     _warn(model)
     return model
+
+
+def _checked_device(device: str, engine: EngineName) -> str:
+    """The device, whose executor can be had; raises InputError where the reference engine was asked for."""
+    if device != "cpu" and engine == "reference":
+        raise InputError(f"the reference engine runs on the processor; load the model without device={device!r}")
+    executor_for(device)
+    return device
 
 
 def _warn(model: Model) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Iterable
 from threading import Lock
 
@@ -69,3 +70,9 @@ def _unit_text(unit: list[Request]) -> str:
 def _named(place: int, function: DeviceFunction, variant: str) -> str:
     """A kernel in a namespace of its own; its entry is known outside by its place in the unit."""
     return f"namespace unit{place} {{\n{function.text}\n{function.entry(variant, f'kernel{place}')}}}\n"
+
+
+@functools.cache
+def units_of(device: Device) -> Units:
+    """The kernels of a device, which all models share."""
+    return Units(device)
