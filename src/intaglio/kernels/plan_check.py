@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, compare, symbols
 from intaglio.ir.resize import type_symbols
-from intaglio.kernels.kernel import LibraryCall, SourceKernel
+from intaglio.kernels.kernel import SourceKernel
 from intaglio.kernels.language import LoopKernel, Parameter
 from intaglio.kernels.plan import (
     Action,
@@ -196,7 +196,7 @@ def _number_problems(action: Fill | FindSizes) -> Iterator[str]:
 
 
 def _call_problems(call: Call) -> Iterator[str]:
-    """A kernel that is called with other operands or sizes than it takes; files of a target are the target's."""
+    """A kernel that is called with other operands or sizes than it takes; files and functions of a target are the target's."""
     body = call.kernel.body
     count = _operand_count(call)
     if count is not None and count != len(call.operands):
@@ -213,8 +213,6 @@ def _operand_count(call: Call) -> int | None:
             return len(loops.parameters)
         case SourceKernel() as source:
             return len(source.buffers)
-        case LibraryCall():
-            return 2
         case _:
             return None
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from intaglio.emit.c.tidy import tidy
 from intaglio.ir.dim import Dim
-from intaglio.kernels.kernel import Kernel, SourceKernel
+from intaglio.kernels.kernel import FileKernel, Kernel, LibraryCall, SourceKernel
 from intaglio.kernels.language import LoopKernel
 from intaglio.kernels.plan import Call, Operand, Plan, Segment, walk
 from intaglio.targets.c.kernel_file import KERNEL_FOLDER
 from intaglio.targets.c.kernel_source import kernel_source
 from intaglio.targets.c.source_file import function_names, kernel_text
 from intaglio.targets.plain.expression import Helpers
-from intaglio.targets.plain.function import function_text
+from intaglio.targets.plain.function import function_of
 from intaglio.targets.plain.printing import memory_type, parameter_sizes, plain_function
-from intaglio.targets.plain.scalars import scalar_text
+from intaglio.targets.plain.one_lane import file_text
 
 _INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)
 
@@ -62,8 +61,8 @@ class KernelTexts:
 
     def elements(self, kernel: Kernel) -> list[str]:
         """The C types of the elements of a kernel's buffers."""
-        if isinstance(kernel.body, SourceKernel):
-            return [each.element for each in kernel.body.buffers]
+        if isinstance(kernel.body, LibraryCall):
+            return [each.element for each in function_of(kernel.body).buffers]
         assert isinstance(kernel.body, LoopKernel)
         return [memory_type(each.dtype) for each in kernel.body.parameters]
 
@@ -78,8 +77,8 @@ class KernelTexts:
     def open_sizes(self, kernel: Kernel) -> list[str]:
         """The sizes that are parameters of a kernel's function, in order."""
         known = self.known_sizes(kernel)
-        if isinstance(kernel.body, SourceKernel):
-            return [name for name in kernel.body.sizes if name not in known]
+        if isinstance(kernel.body, LibraryCall):
+            return [name for name in function_of(kernel.body).sizes if name not in known]
         assert isinstance(kernel.body, LoopKernel)
         return parameter_sizes(kernel.body, known)
 
@@ -91,17 +90,20 @@ class KernelTexts:
                 for places in dict.fromkeys(self._places(call) for call in self._calls.get(kernel, ())):
                     found.append(self._plain(kernel, places, helpers))
             else:
-                text = _without_declarations(kernel_text(kernel, self._names[kernel]))
-                found.append(tidy(scalar_text(text, helpers)) if self.is_readable else text)
+                body = kernel.body
+                if self.is_readable and isinstance(body, (FileKernel, SourceKernel)):
+                    found.append(file_text(body, self._names[kernel], helpers))
+                else:
+                    found.append(_without_declarations(kernel_text(kernel, self._names[kernel])))
         return [*([helpers.text] if helpers.text else []), *found]
 
     def _plain(self, kernel: Kernel, places: tuple[int, ...], helpers: Helpers) -> str:
         """A function of its own parameters, of which those at some places point to the other memory."""
         name, known, spaces = self._name(kernel, places), self.known_sizes(kernel), dict.fromkeys(places, self.space)
-        if isinstance(kernel.body, SourceKernel):
-            return function_text(kernel.body, name, known, spaces)
+        if isinstance(kernel.body, LibraryCall):
+            return function_of(kernel.body).text(name, known, spaces)
         assert isinstance(kernel.body, LoopKernel)
-        return tidy(plain_function(kernel.body, name, helpers, known, spaces=spaces))
+        return plain_function(kernel.body, name, helpers, known, spaces=spaces)
 
     def headers(self) -> list[str]:
         """Our headers that kernels ask for beyond those that all have."""
@@ -113,5 +115,4 @@ def _without_declarations(text: str) -> str:
 
 
 def _is_plain(kernel: Kernel) -> bool:
-    body = kernel.body
-    return isinstance(body, LoopKernel) or (isinstance(body, SourceKernel) and body.language == "plain")
+    return isinstance(kernel.body, (LoopKernel, LibraryCall))

@@ -16,7 +16,7 @@ from intaglio.ir.substitution import substitute
 from intaglio.ir.types import TensorType
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults
-from intaglio.kernels.kernel import Kernel, SourceKernel
+from intaglio.kernels.kernel import Kernel, LibraryCall
 from intaglio.kernels.language import LoopKernel
 from intaglio.kernels.plan import Action, Branch, Call, Plan, Repeat, Segment, walk
 from intaglio.kernels.repair import lower_safely
@@ -97,7 +97,7 @@ FEW_SIZES = 2
 def _split_by_sizes(segment: Segment) -> None:
     calls: dict[Kernel, dict[tuple[tuple[str, Dim], ...], list[Call]]] = {}
     for action in walk(segment.actions):
-        if isinstance(action, Call) and (isinstance(action.kernel.body, (LoopKernel, SourceKernel))):
+        if isinstance(action, Call) and isinstance(action.kernel.body, (LoopKernel, LibraryCall)):
             calls.setdefault(action.kernel, {}).setdefault(tuple(action.sizes), []).append(action)
     for kernel, by_sizes in calls.items():
         are_known = all(isinstance(size, int) for sizes in by_sizes for _, size in sizes)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 from intaglio.ir.dim import Dim, product
 from intaglio.ir.graph import Node, Value
 from intaglio.kernels.context import Context
@@ -10,11 +14,21 @@ from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.target_rules import Anchor
 from intaglio.kernels.view import View, whole
 from intaglio.targets.plain.expression import TYPES
-from intaglio.targets.plain.function import Argument, Lines, PlainFunction, function_call
+from intaglio.targets.plain.function import FUNCTIONS, Argument, Body, PlainFunction, function_call
 
 _SCALARS = {"float32": "f32", "float64": "f64"}
 _DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh")}
 _SIZES = ("steps", "batch", "inputs", "hidden")
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What chooses the form of a layer's function; `buffers` are the names of those that there are."""
+
+    element: str
+    buffers: str
+    directions: int
+    is_reversed: int
 
 
 def _refuse(node: Node) -> Refusal | None:
@@ -38,26 +52,31 @@ def lower_recurrent(context: Context, node: Node, epilogue: Epilogue) -> None:
     given = {"w": node.needed(1), "r": node.needed(2), "b": node.optional(3), "h0": node.optional(5)}
     if name == "LSTM":
         given["c0"] = node.optional(6)
-    buffers, views = [Argument("x", _type(node))], [context.contiguous(node.input)]
+    buffers, views = ["x"], [context.contiguous(node.input)]
     for key, value in given.items():
         if value is not None:
-            buffers.append(Argument(key, _type(node)))
+            buffers.append(key)
             views.append(context.contiguous(value))
     for key, place in (("y", 0), ("h", 1), ("c", 2)):
         if key == "y" and not _is_wanted(node.outputs[0]):
             continue
         if key == "c" and name == "GRU":
             continue
-        buffers.append(Argument(key, _type(node), True))
+        buffers.append(key)
         is_told = place < len(node.outputs) and _is_wanted(node.outputs[place])
         shape = (directions, batch, hidden)
         views.append(context.allocate(node.outputs[place]) if is_told else _temporary(context, node, shape))
-    buffers.append(Argument("next", _type(node), True))
+    buffers.append("next")
     views.append(_temporary(context, node, ((1 if name == "LSTM" else 2) * hidden,)))
-    function = _function(node, buffers)
     sizes: dict[str, Dim] = {"steps": node.input.shape[0], "batch": batch, "inputs": inputs, "hidden": hidden}
     flops = product((node.input.shape[0], batch, hidden)) * (inputs + hidden) * 8 * directions
-    context.emit(function_call(function, views, sizes, node, flops))
+    settings = {
+        "element": _type(node), "buffers": " ".join(buffers), "directions": directions,
+        "is_reversed": int(node.op.direction == "reverse"),
+    }  # fmt: skip
+    if name == "GRU":
+        settings["resets_behind"] = int(node.op.linear_before_reset)
+    context.emit(function_call(name.lower(), settings, views, sizes, node, flops))
 
 
 def _type(node: Node) -> str:
@@ -68,100 +87,146 @@ def _temporary(context: Context, node: Node, shape: tuple[Dim, ...]) -> View:
     return whole(context.temporary(node.input.dtype, product(shape), f"{node.outputs[0].name}_state"), shape)
 
 
-def _function(node: Node, buffers: list[Argument]) -> PlainFunction:
-    name, has = node.op.name, {each.name for each in buffers}
-    lines = Lines([])
-    lines.loop(("d", str(node.op.directions)), ("n", "batch"))
-    _begin(lines, node, has)
-    lines.loop(("s", "steps"))
-    turned = {"forward": "0", "reverse": "1", "bidirectional": "d"}[node.op.direction]
-    lines.add(f"const int64_t t = {turned} ? steps - 1 - s : s;" if turned != "0" else "const int64_t t = s;")
-    (_lstm if name == "LSTM" else _gru)(lines, node, has)
-    if "y" in has:
-        lines.loop(("u", "hidden"))
-        lines.add(f"y[((t * {node.op.directions} + d) * batch + n) * hidden + u] = h_now[u];")
-        lines.close()
+@dataclass(frozen=True)
+class _Layer:
+    """What the statements of a layer depend on."""
+
+    body: Body
+    element: str
+    has: frozenset[str]
+    directions: int
+    gates: int
+
+    @property
+    def suffix(self) -> str:
+        """What stands behind the names of functions of C's library."""
+        return "f" if self.element == "float" else ""
+
+    def sigmoid(self, text: str) -> str:
+        """The sigmoid of a number."""
+        return f"(1 / (1 + exp{self.suffix}(-{text})))"
+
+    def state(self) -> str:
+        """Where the state of a row lies among all."""
+        return self.body.times(f"({self.body.place('d', ('batch', 'n'))})", "hidden")
+
+    def weight(self, matrix: str, gate: str, inputs: str) -> str:
+        """The weight of a gate for unit `u` and input or state `k`."""
+        return f"{matrix}[{self.body.place('d', (str(self.gates), gate), ('hidden', 'u'), (inputs, 'k'))}]"
+
+    def bias(self, gate: str) -> str:
+        """The bias of a gate: that of the input, and of the state."""
+        own, other = (self.one_bias(gate), self.one_bias(f"{self.gates} + {gate}"))
+        return f"{own} + {other}" if own != "0" else "0"
+
+    def one_bias(self, gate: str) -> str:
+        """One of the biases of unit `u`."""
+        return f"b[{self.body.place('d', (str(2 * self.gates), gate), ('hidden', 'u'))}]" if "b" in self.has else "0"
+
+    def add_products(self, gate: str) -> None:
+        """Add the weights of a gate times the input and the state."""
+        body = self.body
+        with body.loops(k="inputs"):
+            body.add(f"sum += {self.given()} * {self.weight('w', gate, 'inputs')};")
+        with body.loops(k="hidden"):
+            body.add(f"sum += h_now[k] * {self.weight('r', gate, 'hidden')};")
+
+    def given(self) -> str:
+        """Input `k` of a step."""
+        return f"x[{self.body.place('t', ('batch', 'n'), ('inputs', 'k'))}]"
+
+
+def _function(name: str, step: Callable[[_Layer], None], gates: int, settings: _Settings) -> PlainFunction:
+    """A layer whose steps are written by `step`."""
+    names = settings.buffers.split()
+    has = frozenset(names)
+    written = has & {"y", "h", "c", "next"}
+
+    def write(body: Body) -> None:
+        layer = _Layer(body, settings.element, has, settings.directions, gates)
+        with body.loops(d=str(settings.directions), n="batch"):
+            _begin(layer)
+            with body.loops(s="steps"):
+                body.add(_step_number(settings, body.sizes["steps"]))
+                step(layer)
+                if "y" in has:
+                    row = body.place("t", (str(settings.directions), "d"), ("batch", "n"), ("hidden", "u"))
+                    with body.loops(u="hidden"):
+                        body.add(f"y[{row}] = h_now[u];")
+
+    arguments = tuple(Argument(each, settings.element, each in written) for each in names)
     about = f"{name}: step by step, for each direction and each of the batch."
-    return PlainFunction(name.lower(), about, tuple(buffers), _SIZES, lines.text)
+    return PlainFunction(about, arguments, _SIZES, write)
 
 
-def _begin(lines: Lines, node: Node, has: set[str]) -> None:
+def _step_number(settings: _Settings, steps: str) -> str:
+    """The step that comes next in a direction."""
+    if settings.directions == 1 and not settings.is_reversed:
+        return "const int64_t t = s;"
+    turned = "d" if settings.directions == 2 else "1"
+    return f"const int64_t t = {turned} ? {steps} - 1 - s : s;"
+
+
+def _begin(layer: _Layer) -> None:
     """The states of a row at the beginning."""
-    for key in ("h", "c") if node.op.name == "LSTM" else ("h",):
-        lines.add(f"{_type(node)} *const {key}_now = {key} + (d * batch + n) * hidden;")
-    lines.loop(("u", "hidden"))
-    for key in ("h", "c") if node.op.name == "LSTM" else ("h",):
-        start = f"{key}0[(d * batch + n) * hidden + u]" if f"{key}0" in has else "0"
-        lines.add(f"{key}_now[u] = {start};")
-    lines.close()
+    body, keys = layer.body, ("h", "c") if "c" in layer.has else ("h",)
+    for key in keys:
+        body.add(f"{layer.element} *const {key}_now = {key} + {layer.state()};")
+    with body.loops(u="hidden"):
+        for key in keys:
+            start = f"{key}0[{layer.state()} + u]" if f"{key}0" in layer.has else "0"
+            body.add(f"{key}_now[u] = {start};")
 
 
-def _bias(gates: int, gate: str) -> str:
-    return f"b[(d * {2 * gates} + {gate}) * hidden + u] + b[(d * {2 * gates} + {gates} + {gate}) * hidden + u]"
+def _keep_state(layer: _Layer) -> None:
+    with layer.body.loops(u="hidden"):
+        layer.body.add("h_now[u] = next[u];")
 
 
-def _sum(lines: Lines, gates: int, gate: str) -> None:
-    """Add the weights of a gate times the input and the state."""
-    lines.loop(("k", "inputs"))
-    lines.add(f"sum += x[(t * batch + n) * inputs + k] * w[((d * {gates} + {gate}) * hidden + u) * inputs + k];")
-    lines.close()
-    lines.loop(("k", "hidden"))
-    lines.add(f"sum += h_now[k] * r[((d * {gates} + {gate}) * hidden + u) * hidden + k];")
-    lines.close()
+def lstm(**settings: Any) -> PlainFunction:
+    """An LSTM; its gates come in the order input, output, forget, candidate."""
+
+    def step(layer: _Layer) -> None:
+        body, tanh, sigmoid = layer.body, f"tanh{layer.suffix}", layer.sigmoid
+        with body.loops(u="hidden"):
+            body.add(f"{layer.element} gate[4];")
+            with body.loops(g="4"):
+                body.add(f"{layer.element} sum = {layer.bias('g')};")
+                layer.add_products("g")
+                body.add("gate[g] = sum;")
+            body.add(f"c_now[u] = {sigmoid('gate[2]')} * c_now[u] + {sigmoid('gate[0]')} * {tanh}(gate[3]);")
+            body.add(f"next[u] = {sigmoid('gate[1]')} * {tanh}(c_now[u]);")
+        _keep_state(layer)
+
+    return _function("LSTM", step, 4, _Settings(**settings))
 
 
-def _suffix(node: Node) -> str:
-    return "f" if node.input.dtype.name == "float32" else ""
+def gru(resets_behind: int, **settings: Any) -> PlainFunction:
+    """A GRU; its gates come in the order update, reset, candidate. A reset acts on the state before or behind the
+    weights."""
+
+    def step(layer: _Layer) -> None:
+        body, element = layer.body, layer.element
+        reset = f"next[{body.sizes['hidden']} + {{}}]"
+        with body.loops(g="2", u="hidden"):
+            body.add(f"{element} sum = {layer.bias('g')};")
+            layer.add_products("g")
+            body.add(f"next[{body.place('g', ('hidden', 'u'))}] = {layer.sigmoid('sum')};")
+        with body.loops(u="hidden"):
+            body.add(f"{element} sum = {layer.one_bias('2')};", f"{element} old = {layer.one_bias('5')};")
+            with body.loops(k="inputs"):
+                body.add(f"sum += {layer.given()} * {layer.weight('w', '2', 'inputs')};")
+            with body.loops(k="hidden"):
+                state = "h_now[k]" if resets_behind else f"{reset.format('k')} * h_now[k]"
+                body.add(f"old += {state} * {layer.weight('r', '2', 'hidden')};")
+            old = f"{reset.format('u')} * old" if resets_behind else "old"
+            body.add(f"next[u] = (1 - next[u]) * tanh{layer.suffix}(sum + {old}) + next[u] * h_now[u];")
+        _keep_state(layer)
+
+    return _function("GRU", step, 3, _Settings(**settings))
 
 
-def _sigmoid(node: Node, text: str) -> str:
-    return f"(1 / (1 + exp{_suffix(node)}(-{text})))"
-
-
-def _lstm(lines: Lines, node: Node, has: set[str]) -> None:
-    """Gates in the order input, output, forget, candidate."""
-    type, tanh = _type(node), f"tanh{_suffix(node)}"
-    lines.loop(("u", "hidden"))
-    lines.add(f"{type} gate[4];")
-    lines.loop(("g", "4"))
-    lines.add(f"{type} sum = {_bias(4, 'g') if 'b' in has else '0'};")
-    _sum(lines, 4, "g")
-    lines.add("gate[g] = sum;")
-    lines.close()
-    lines.add(f"c_now[u] = {_sigmoid(node, 'gate[2]')} * c_now[u] + {_sigmoid(node, 'gate[0]')} * {tanh}(gate[3]);")
-    lines.add(f"next[u] = {_sigmoid(node, 'gate[1]')} * {tanh}(c_now[u]);")
-    lines.close()
-    lines.loop(("u", "hidden"))
-    lines.add("h_now[u] = next[u];")
-    lines.close()
-
-
-def _gru(lines: Lines, node: Node, has: set[str]) -> None:
-    """Gates in the order update, reset, candidate; a reset acts on the state before or behind the weights."""
-    type, tanh = _type(node), f"tanh{_suffix(node)}"
-    lines.loop(("g", "2"), ("u", "hidden"))
-    lines.add(f"{type} sum = {_bias(3, 'g') if 'b' in has else '0'};")
-    _sum(lines, 3, "g")
-    lines.add(f"next[g * hidden + u] = {_sigmoid(node, 'sum')};")
-    lines.close(2)
-    lines.loop(("u", "hidden"))
-    before = bool(node.op.linear_before_reset)
-    lines.add(f"{type} sum = {'b[(d * 6 + 2) * hidden + u]' if 'b' in has else '0'};")
-    lines.add(f"{type} old = {'b[(d * 6 + 5) * hidden + u]' if 'b' in has else '0'};")
-    lines.loop(("k", "inputs"))
-    lines.add("sum += x[(t * batch + n) * inputs + k] * w[((d * 3 + 2) * hidden + u) * inputs + k];")
-    lines.close()
-    lines.loop(("k", "hidden"))
-    state = "h_now[k]" if before else "next[hidden + k] * h_now[k]"
-    lines.add(f"old += {state} * r[((d * 3 + 2) * hidden + u) * hidden + k];")
-    lines.close()
-    candidate = f"{tanh}(sum + {'next[hidden + u] * old' if before else 'old'})"
-    lines.add(f"next[u] = (1 - next[u]) * {candidate} + next[u] * h_now[u];")
-    lines.close()
-    lines.loop(("u", "hidden"))
-    lines.add("h_now[u] = next[u];")
-    lines.close()
-
+FUNCTIONS |= {"lstm": lstm, "gru": gru}
 
 RECURRENT = {name: Anchor(lower_recurrent, _refuse) for name in _DEFAULTS}
 """The layers that are written here."""
