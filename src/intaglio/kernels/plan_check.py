@@ -196,7 +196,7 @@ def _number_problems(action: Fill | FindSizes) -> Iterator[str]:
 
 
 def _call_problems(call: Call) -> Iterator[str]:
-    """A kernel that is called with other operands or sizes than it takes; files and functions of a target are the target's."""
+    """A kernel that is called with other operands or sizes than it takes; what a target supplies is its own matter."""
     body = call.kernel.body
     count = _operand_count(call)
     if count is not None and count != len(call.operands):

@@ -6,16 +6,15 @@ import re
 from collections.abc import Collection
 
 from intaglio.ir.dim import Dim
-from intaglio.kernels.kernel import FileKernel, Kernel, LibraryCall, SourceKernel
+from intaglio.kernels.kernel import FileKernel, Kernel, SourceKernel
 from intaglio.kernels.language import LoopKernel
 from intaglio.kernels.plan import Call, Operand, Plan, Segment, walk
 from intaglio.targets.c.kernel_file import KERNEL_FOLDER
 from intaglio.targets.c.kernel_source import kernel_source
 from intaglio.targets.c.source_file import function_names, kernel_text
 from intaglio.targets.plain.expression import Helpers
-from intaglio.targets.plain.function import function_of
+from intaglio.targets.plain.one_lane import Signature, file_text, function_text, has_parameters, signature_of
 from intaglio.targets.plain.printing import memory_type, parameter_sizes, plain_function
-from intaglio.targets.plain.one_lane import file_text
 
 _INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)
 
@@ -57,12 +56,12 @@ class KernelTexts:
 
     def is_direct(self, call: Call) -> bool:
         """Whether a kernel is a function of its own parameters."""
-        return self.is_readable and _is_plain(call.kernel)
+        return self.is_readable and has_parameters(call.kernel)
 
     def elements(self, kernel: Kernel) -> list[str]:
         """The C types of the elements of a kernel's buffers."""
-        if isinstance(kernel.body, LibraryCall):
-            return [each.element for each in function_of(kernel.body).buffers]
+        if isinstance(kernel.body, FileKernel):
+            return [each.element for each in _signature(kernel.body).buffers]
         assert isinstance(kernel.body, LoopKernel)
         return [memory_type(each.dtype) for each in kernel.body.parameters]
 
@@ -77,8 +76,8 @@ class KernelTexts:
     def open_sizes(self, kernel: Kernel) -> list[str]:
         """The sizes that are parameters of a kernel's function, in order."""
         known = self.known_sizes(kernel)
-        if isinstance(kernel.body, LibraryCall):
-            return [name for name in function_of(kernel.body).sizes if name not in known]
+        if isinstance(kernel.body, FileKernel):
+            return [name for name in _signature(kernel.body).sizes if name not in known]
         assert isinstance(kernel.body, LoopKernel)
         return parameter_sizes(kernel.body, known)
 
@@ -86,7 +85,7 @@ class KernelTexts:
         """All functions, behind the small ones that they use."""
         helpers, found = Helpers(), list[str]()
         for kernel in self.kernels:
-            if self.is_readable and _is_plain(kernel):
+            if self.is_readable and has_parameters(kernel):
                 for places in dict.fromkeys(self._places(call) for call in self._calls.get(kernel, ())):
                     found.append(self._plain(kernel, places, helpers))
             else:
@@ -100,8 +99,8 @@ class KernelTexts:
     def _plain(self, kernel: Kernel, places: tuple[int, ...], helpers: Helpers) -> str:
         """A function of its own parameters, of which those at some places point to the other memory."""
         name, known, spaces = self._name(kernel, places), self.known_sizes(kernel), dict.fromkeys(places, self.space)
-        if isinstance(kernel.body, LibraryCall):
-            return function_of(kernel.body).text(name, known, spaces)
+        if isinstance(kernel.body, FileKernel):
+            return function_text(kernel.body, name, known, spaces)
         assert isinstance(kernel.body, LoopKernel)
         return plain_function(kernel.body, name, helpers, known, spaces=spaces)
 
@@ -114,5 +113,7 @@ def _without_declarations(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if line not in _DECLARED)
 
 
-def _is_plain(kernel: Kernel) -> bool:
-    return isinstance(kernel.body, (LoopKernel, LibraryCall))
+def _signature(kernel: FileKernel) -> Signature:
+    found = signature_of(kernel)
+    assert found is not None, f"{kernel.name} is called by arrays"
+    return found

@@ -69,13 +69,13 @@ def kernel(name: str, values: Mapping[str, Value] | None = None, **more: Value) 
 
 
 @functools.lru_cache(maxsize=512)
-def instance(kernel: FileKernel, folders: tuple[Path, ...] = (KERNEL_FOLDER,)) -> Instance:
+def instance(kernel: FileKernel, own_folder: Path | None = None) -> Instance:
     """The instance of a kernel's file, its epilogue aside.
 
-    A target that has headers of its own in the place of those beside the files gives its folder before theirs.
+    Files of a target's own folder stand in the place of those of the same name.
     """
     name, values = kernel.name, dict(kernel.parameters)
-    whole, parameters = _whole_text(name, folders), parameters_of(name)
+    whole, parameters = _whole_text(name, own_folder), parameters_of(name, own_folder)
     for wrong in (*(values.keys() - parameters.keys()), *(parameters.keys() - values.keys())):
         problem = f"has no parameter {wrong}" if wrong in values else f"needs a value for {wrong}"
         raise KernelFileError(f"kernels/{name}.c {problem}")
@@ -89,9 +89,9 @@ def instance(kernel: FileKernel, folders: tuple[Path, ...] = (KERNEL_FOLDER,)) -
 
 
 @functools.cache
-def parameters_of(name: str) -> dict[str, str]:
+def parameters_of(name: str, own_folder: Path | None = None) -> dict[str, str]:
     """The parameters of a kernel's file and their defaults."""
-    whole = _whole_text(name)
+    whole = _whole_text(name, own_folder)
     fixed = _fixed(whole)
     return {match[1]: match[2] for match in _PARAMETER.finditer(whole) if match[1] not in fixed}
 
@@ -104,8 +104,9 @@ def _definition(macro: str, values: Mapping[str, Value], fixed: Mapping[str, Val
 
 
 @functools.cache
-def _whole_text(name: str, folders: tuple[Path, ...] = (KERNEL_FOLDER,)) -> str:
-    """The text of a kernel's file with the files of the folders that it includes, the first of each name."""
+def _whole_text(name: str, own_folder: Path | None = None) -> str:
+    """The text of a kernel's file with the files that it includes, those of `own_folder` first."""
+    folders = [KERNEL_FOLDER] if own_folder is None else [own_folder, KERNEL_FOLDER]
 
     def text(file: str) -> str | None:
         path = next((path for folder in folders if (path := folder / file).exists()), None)

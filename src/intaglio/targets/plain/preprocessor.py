@@ -48,7 +48,7 @@ def preprocessed(text: str, given: Mapping[str, Macro] | None = None) -> Tokens:
     A comment in front of a definition, which is about the macro, goes with it; that which begins the text stays.
     """
     macros, found, pending = dict(given or {}), Tokens(), list[str]()
-    for line in [*re.sub(r"[ \t]*\\\n[ \t]*", " ", text).splitlines(keepends=True), "#"]:
+    for line in [*_lines(text), "#"]:
         if not line.startswith("#"):
             pending.append(line)
             continue
@@ -57,6 +57,18 @@ def preprocessed(text: str, given: Mapping[str, Macro] | None = None) -> Tokens:
         pending.clear()
         _obey(line, definition, macros)
     return found
+
+
+def macros_of(text: str) -> dict[str, Macro]:
+    """The macros that a text leaves behind."""
+    macros = dict[str, Macro]()
+    for line in _lines(text):
+        _obey(line, _DEFINE.match(line.rstrip("\n")), macros)
+    return macros
+
+
+def _lines(text: str) -> list[str]:
+    return re.sub(r"[ \t]*\\\n[ \t]*", " ", text).splitlines(keepends=True)
 
 
 def _obey(line: str, definition: re.Match[str] | None, macros: dict[str, Macro]) -> None:
@@ -115,7 +127,7 @@ def _arguments(waiting: list[tuple[str, frozenset[str]]]) -> list[Tokens] | None
     items, depth = [Tokens()], 1
     while True:
         token, _ = waiting.pop()
-        depth += (token in "([{") - (token in ")]}")
+        depth += (token == "(") - (token == ")")
         if depth == 0:
             return [tokens_of("".join(item).strip()) for item in items]
         if token == "," and depth == 1:
@@ -127,16 +139,17 @@ def _arguments(waiting: list[tuple[str, frozenset[str]]]) -> list[Tokens] | None
 def _filled(macro: Macro, arguments: list[Tokens], macros: Mapping[str, Macro], closed: frozenset[str]) -> Tokens:
     """The body of a macro with arguments in the place of its parameters, names around `##` pasted together."""
     given = dict(zip(macro.parameters or (), arguments, strict=bool(macro.parameters)))
-    body = [token for token in macro.body if not token.isspace()] if "##" in macro.body else list(macro.body)
     found = Tokens()
-    for place, token in enumerate(body):
-        is_pasted = "##" in body[max(0, place - 1) : place + 2]
+    for place, token in enumerate(macro.body):
         if token == "##":
             continue
-        part = given.get(token, [token])
-        if token in given and not is_pasted:
-            part = expanded(part, macros, closed)
-        if place and body[place - 1] == "##" and found and part:
+        if token not in given:
+            part = [token]
+        elif "##" in macro.body[max(0, place - 1) : place + 2]:
+            part = given[token]
+        else:
+            part = expanded(given[token], macros, closed)
+        if place and macro.body[place - 1] == "##" and found and part:
             found[-1] += part[0]
             part = part[1:]
         found += part

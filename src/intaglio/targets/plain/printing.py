@@ -23,7 +23,6 @@ from intaglio.kernels.language import (
     reads_of,
 )
 from intaglio.targets.plain.expression import TYPES, Helpers, expression
-from intaglio.targets.plain.function import wrapped
 
 INDENT = "    "
 _COMBINE = {"sum": "+", "mean": "+", "product": "*"}
@@ -57,6 +56,20 @@ def memory_type(dtype: DType) -> str:
     if dtype.name == "complex128":
         raise UnsupportedError(f"plain C has no {dtype}")
     return "uint16_t" if dtype.name in HALVES else TYPES[scalar_type(dtype)]
+
+
+def wrapped(head: str, width: int = 110) -> list[str]:
+    """A function's head on as many lines as it needs."""
+    if len(head) <= width:
+        return [head]
+    opening = head.index("(") + 1
+    lines, line = list[str](), head[:opening]
+    for item in head[opening:].split(", "):
+        if len(line) + len(item) > width:
+            lines.append(line.rstrip())
+            line = " " * opening
+        line += item + ("" if item.endswith((")", ");")) else ", ")
+    return [*lines, line]
 
 
 @dataclass

@@ -5,7 +5,6 @@
 #define IG_LANES 1
 #define IG_INLINE static inline
 #define IG_UNROLL
-#define __INT64_MAX__ INT64_MAX
 #define __builtin_expect(value, expected) value
 #define __builtin_inf() INFINITY
 #define __builtin_inff() INFINITY
