@@ -54,6 +54,7 @@ PUBLIC = [
     "stateful",
     "train",
     "value_and_grad",
+    "view",
     "vjp",
 ]
 
@@ -81,10 +82,12 @@ PARAMETERS = {
         "exact",
         "quick",
         "strict",
+        "donate",
         "base_folder",
         "progress",
         "implementations",
         "limits",
+        "shared_weights",
     ],
     "schema": ["name", "domain", "version"],
     "has_operator": ["name", "domain", "version"],

@@ -26,8 +26,8 @@ def donated_pairs(donate: Mapping[str, str] | None) -> tuple[tuple[str, str], ..
     """The pairs of input and output in the option `donate`; raises InputError for anything but a dict of names."""
     if donate is None:
         return ()
-    is_dict = isinstance(donate, Mapping)  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not is_dict or not all(isinstance(each, str) for pair in donate.items() for each in pair):
+    pairs = list(donate.items()) if isinstance(donate, Mapping) else [(donate, None)]  # pyright: ignore
+    if not all(isinstance(each, str) for pair in pairs for each in pair):  # pyright: ignore
         raise InputError(f"donate is {donate!r}, expected a dict from the names of inputs to the names of outputs")
     return tuple(sorted(donate.items()))
 

@@ -169,8 +169,8 @@ def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None
 
 def _memory_notes(plan: Plan) -> Iterator[str]:
     """Which outputs take the memory of inputs, and which are copied there, and why."""
-    for part in plan.parts:
-        for alias in part.aliases if isinstance(part, Segment) else ():
+    for part in (part for part in plan.parts if isinstance(part, Segment)):
+        for alias in part.aliases:
             given, made = part.inputs[alias.input].name, part.outputs[alias.output].name
             yield f"in place: {made} takes the memory of {given}"
     for made, given, reason in plan.apart:

@@ -43,7 +43,7 @@ class Variant(Record):
     choices: tuple[Choice, ...] = ()
     donation: Donation | None = None
     """The inputs that are given away, where there are some."""
-    runs: Runs = field(default=None)  # pyright: ignore[reportArgumentType]
+    runs: Runs = field(default=None)  # pyright: ignore[reportAssignmentType]
     """What runs the engine: itself, or with what inputs that are given away need."""
 
     def __post_init__(self) -> None:
