@@ -120,12 +120,15 @@ def test_statistics_are_those_of_all_workers(tmp_path: Path) -> None:
         connections = [server.connection() for _ in range(12)]
         for connection in connections:
             for _ in range(5):
-                assert ask(connection, "POST", "/v2/models/twice/infer", {"inputs": [json_tensor("x", X)]}).status == 200
+                assert (
+                    ask(connection, "POST", "/v2/models/twice/infer", {"inputs": [json_tensor("x", X)]}).status == 200
+                )
         stats = [ask(each, "GET", "/v2/models/twice/stats").json["model_stats"][0] for each in connections]
         assert {each["inference_count"] for each in stats} == {60}
-        assert 'intaglio_requests_total{model="twice",outcome="success",version="1"} 60.0' in server.ask(
-            "GET", "/metrics"
-        ).body.decode()
+        assert (
+            'intaglio_requests_total{model="twice",outcome="success",version="1"} 60.0'
+            in server.ask("GET", "/metrics").body.decode()
+        )
         fields = {"inputs": [json_tensor("x", X)], "parameters": {"trace": True}}
         trace = ask(connections[0], "POST", "/v2/models/twice/infer", fields).json["parameters"]["trace_id"]
         assert {ask(each, "GET", f"/v2/trace/{trace}").status for each in connections} == {200}
