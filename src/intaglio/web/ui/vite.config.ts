@@ -1,0 +1,44 @@
+/** Builds one file: the page with its style and script inside. The script is also the layout worker. */
+
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { defineConfig, type Plugin } from "vite";
+
+const here = new URL(".", import.meta.url).pathname;
+const assets = new URL("../assets/", import.meta.url).pathname;
+
+function onePage(): Plugin {
+  return {
+    name: "one-page",
+    generateBundle(_, bundle) {
+      let script = "";
+      let style = "";
+      for (const [name, each] of Object.entries(bundle)) {
+        if (each.type === "chunk") script += each.code;
+        else if (name.endsWith(".css")) style += String(each.source);
+        delete bundle[name];
+      }
+      const safe = script.trim().replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
+      const page = readFileSync(`${here}index.html`, "utf8")
+        .replace("/*style*/", () => style.trim())
+        .replace("/*script*/", () => safe);
+      mkdirSync(assets, { recursive: true });
+      writeFileSync(`${assets}index.html`, page);
+    },
+  };
+}
+
+export default defineConfig({
+  root: here,
+  publicDir: false,
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  build: {
+    write: false,
+    target: "es2022",
+    cssCodeSplit: false,
+    modulePreload: false,
+    reportCompressedSize: false,
+    lib: { entry: `${here}src/app/main.tsx`, formats: ["iife"], name: "intaglioPage", fileName: () => "page.js" },
+  },
+  define: { "process.env.NODE_ENV": '"production"' },
+  plugins: [onePage()],
+});
