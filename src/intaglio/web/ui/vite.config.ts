@@ -11,15 +11,14 @@ function onePage(): Plugin {
     name: "one-page",
     generateBundle(_, bundle) {
       let script = "";
-      let style = "";
       for (const [name, each] of Object.entries(bundle)) {
         if (each.type === "chunk") script += each.code;
-        else if (name.endsWith(".css")) style += String(each.source);
         delete bundle[name];
       }
+      const style = readFileSync(`${here}src/theme/style.css`, "utf8").replace(/\n\s*/g, "");
       const safe = script.trim().replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
       const page = readFileSync(`${here}index.html`, "utf8")
-        .replace("/*style*/", () => style.trim())
+        .replace("/*style*/", () => style)
         .replace("/*script*/", () => safe);
       mkdirSync(assets, { recursive: true });
       writeFileSync(`${assets}index.html`, page);

@@ -8,7 +8,6 @@ import { measureOf, ROW_SIZE, TITLE_SIZE } from "../graph/faces.ts";
 import { LayoutClient } from "../layout/client.ts";
 import { serveLayout } from "../layout/worker.ts";
 import { SANS } from "../theme/palette.ts";
-import "../theme/style.css";
 import { App } from "./App.tsx";
 import { Store } from "./store.ts";
 import { Theme } from "./theme.ts";

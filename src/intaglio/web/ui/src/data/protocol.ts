@@ -116,8 +116,8 @@ export interface ValueJson {
 export interface TensorJson {
   dtype: string;
   shape: number[];
-  statistics?: Record<string, number | null>;
-  histogram?: { edges: number[]; counts: number[] };
+  statistics?: Record<string, number | string | boolean | string[] | null>;
+  histogram?: { edges: number[]; counts: number[] } | null;
   values: (number | string | boolean)[];
   start: number;
   total: number;
@@ -189,8 +189,10 @@ export interface ErrorJson {
 export interface EmbeddedJson {
   version?: string;
   structure: StructureJson;
-  details?: { nodes?: Record<string, NodeJson>; values?: Record<string, ValueJson> };
-  stats?: StatsJson | null;
+  /** The panels of nodes by their ids. */
+  details?: Record<string, NodeJson>;
+  stats?: (StatsJson & { error?: ErrorJson }) | null;
   profile?: ProfileJson | null;
-  weights?: Record<string, TensorJson> | null;
+  /** Tensors with all their elements in base64. */
+  weights?: Record<string, (TensorJson & { data?: string }) | { error: ErrorJson }> | null;
 }

@@ -1,5 +1,6 @@
 /** Where a page gets its data from: a server, or the standalone file that it is in. */
 
+import { elementsOf } from "./elements.ts";
 import type {
   CommandJson,
   DiffJson,
@@ -72,9 +73,8 @@ export class EmbeddedSource implements Source {
   }
 
   missing(what: Feature): string | null {
-    if (what === "details") return this.data.details?.nodes ? null : NEEDS_SERVER;
-    if (what === "values") return this.data.details?.values ? null : NEEDS_SERVER;
-    if (what === "stats") return this.data.stats ? null : "The file was written without statistics.";
+    if (what === "details") return Object.keys(this.data.details ?? {}).length ? null : NEEDS_SERVER;
+    if (what === "stats") return !this.data.stats ? "The file was written without statistics." : this.data.stats.error ? this.data.stats.error.message : null;
     if (what === "profile") return this.data.profile ? null : "The file was written without a profile: `intaglio view MODEL --html OUT.html --profile`.";
     if (what === "weights") return this.data.weights ? null : "The file was written without weights.";
     return NEEDS_SERVER;
@@ -91,15 +91,17 @@ export class EmbeddedSource implements Source {
   }
 
   async node(_model: ModelId, id: number): Promise<NodeJson> {
-    return this.data.details?.nodes?.[String(id)] ?? refuse(this.missing("details") ?? `The file has no details of node ${id}.`);
+    return this.data.details?.[String(id)] ?? refuse(this.missing("details") ?? `The file has no details of node ${id}.`);
   }
 
   async value(_model: ModelId, name: string): Promise<ValueJson> {
-    return own(this.data.details?.values, name) ?? refuse(this.missing("values") ?? `The file has no details of ${name}.`);
+    return refuse(`The file has no details of ${name}.`);
   }
 
-  async tensor(_model: ModelId, name: string): Promise<TensorJson> {
-    return own(this.data.weights, name) ?? refuse(this.missing("weights") ?? `The file was written without the contents of ${name}.`);
+  async tensor(_model: ModelId, name: string, start: number, count: number): Promise<TensorJson> {
+    const found = own(this.data.weights, name) ?? refuse(this.missing("weights") ?? `The file was written without the contents of ${name}.`);
+    if ("error" in found) return refuse(found.error.message);
+    return { ...found, start, values: found.data ? elementsOf(found.data, found.dtype, start, count) : found.values };
   }
 
   async stats(): Promise<StatsJson> {
