@@ -123,6 +123,11 @@ def _limits(folder: Path) -> None:
         intaglio.load(parsed(RELU), limits=intaglio.Limits(nodes=1))
 
 
+def _shared_weights(folder: Path) -> None:
+    with pytest.warns(UserWarning, match="not shared with others: the reference engine"):
+        intaglio.load(parsed(RELU), engine="reference", shared_weights=True)
+
+
 def _example_inputs(folder: Path) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     model = intaglio.load(torch.nn.ReLU(), torch.ones(2, 3))
@@ -151,6 +156,7 @@ LOAD: dict[str, Callable[[Path], None]] = {
     "progress": _progress,
     "implementations": _implementations,
     "limits": _limits,
+    "shared_weights": _shared_weights,
 }
 
 
@@ -418,9 +424,16 @@ CASES: dict[str, Case] = {
     "conformance --support": (["--support", "out.md"], lambda left: "Relu" in Path("out.md").read_text()),
 }
 CASES |= verb_cases() | look_options.CASES
-SERVERS = "".join(path.read_text() for path in (Path(__file__).parent / "serve").glob("*.py"))
-ELSEWHERE = {"cache clear --json", *(f"serve {name}" for name in re.findall(r'"(--[a-z-]+)"', SERVERS))}
-"""Tested with a cache of its own, in tests/cli; with servers, in tests/serve."""
+
+
+def started_with(command: str, folder: str) -> set[str]:
+    """The options with which the tests of a folder start servers."""
+    texts = "".join(path.read_text() for path in (Path(__file__).parent / folder).glob("*.py"))
+    return {f"{command} {name.replace('--no-', '--')}" for name in re.findall(r'"(--[a-z-]+)"', texts)}
+
+
+ELSEWHERE = {"cache clear --json", *started_with("serve", "serve"), *started_with("view", "web")}
+"""Tested with a cache of its own, in tests/cli; with servers, in tests/serve and tests/web."""
 
 
 def all_options() -> set[str]:
@@ -434,8 +447,7 @@ def all_options() -> set[str]:
 
 
 def test_every_option_of_every_command_is_here() -> None:
-    tested = {each.replace("serve --no-control", "serve --control") for each in (*CASES, *ELSEWHERE)}
-    assert tested == all_options()
+    assert {*CASES, *ELSEWHERE} == all_options()
 
 
 @pytest.fixture

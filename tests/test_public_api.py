@@ -54,6 +54,7 @@ PUBLIC = [
     "stateful",
     "train",
     "value_and_grad",
+    "view",
     "vjp",
 ]
 
@@ -85,6 +86,7 @@ PARAMETERS = {
         "progress",
         "implementations",
         "limits",
+        "shared_weights",
     ],
     "schema": ["name", "domain", "version"],
     "has_operator": ["name", "domain", "version"],

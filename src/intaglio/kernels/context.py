@@ -240,7 +240,7 @@ class Context:
         self.segment.late += [name for name in names if name not in self.segment.late]
         for left, right in self.assumptions:
             used = symbols(left) | symbols(right)
-            is_known = used & self.late_symbols <= self._known and used.isdisjoint(self.growing)
+            is_known = used & self.late_symbols <= self._known and used.isdisjoint(self.awaited | self.growing)
             if not used.isdisjoint(names) and is_known:
                 self.emit(Check([(left, right)], ASSUMPTION, title=f"{left} = {right}"))
         self._check([each for each in self.requirements if not each.symbols.isdisjoint(names)])

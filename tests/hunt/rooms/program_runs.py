@@ -163,7 +163,8 @@ class Shaken:
         while len(self._found) < count:
             subject = copy.copy(self._subject)
             subject.module = subject.run = copy.deepcopy(self._beginning)
-            shaking = Shaking(len(self._found))
+            number = len(self._found)
+            shaking = Shaking(number, is_flushing=self._subject.text.engine == "native" and number % 2 == 0)
             seen = [subject.observe(call, shaking).values for call in self._calls]
             self._found.append(seen[-1])
         return self._found
@@ -200,12 +201,14 @@ def _difference(ours: Any, plain: Any, name: str, shaken: Shaken) -> str:
 
 
 def _is_loose(ours: Any, plain: Any, name: str, shaken: Shaken) -> bool:
-    """Whether a Python number differs by rounding alone."""
+    """Whether a Python number differs by rounding alone; an integer does where rounding makes another of it."""
     if not isinstance(ours, str) or not isinstance(plain, str):
         return False
     kind, _, number = plain.partition(" ")
     own_kind, _, own = ours.partition(" ")
-    if kind != own_kind or kind != "float":
+    if kind != own_kind or kind not in ("float", "int", "bool"):
         return False
+    if kind != "float":
+        return any(sample[name] != plain for sample in shaken.samples(SAMPLES[-1]))
     read = [np.asarray(float(sample[name].partition(" ")[2]), np.float32) for sample in shaken.samples(SAMPLES[-1])]
     return not difference(np.asarray(float(own), np.float32), np.asarray(float(number), np.float32), read)

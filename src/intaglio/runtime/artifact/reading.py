@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import mmap
 import os
 import weakref
 from collections.abc import Callable, Generator, Sequence
@@ -184,14 +185,17 @@ def _told_of(name: str) -> Generator[None]:
         raise LoadError(f"{name}: {error}") from error
 
 
-def read_stored(content: Content, read_graph: Callable[[], Graph]) -> Compiled:
-    """A program that was kept without its graph. Raises LoadError where it is damaged."""
+def read_stored(content: InFile, read_graph: Callable[[], Graph], *, is_mapped: bool = False) -> Compiled:
+    """A program that was kept without its graph; with `is_mapped`, its constants stay in the mapped file.
+
+    Raises LoadError where it is damaged.
+    """
     with _told_of("a program in the cache"):
         header = _header(content)
         for name, *look in header.files:
             if look != file_look(Path(name)):
                 raise LoadError(f"{name} is not the file that it was")
-        return read_sections(content, header, read_graph)
+        return read_sections(_Mapped(content) if is_mapped else content, header, read_graph)
 
 
 def file_look(path: Path) -> list[int]:
@@ -202,6 +206,9 @@ def file_look(path: Path) -> list[int]:
 
 class Content(Protocol):
     """The bytes of a compiled model."""
+
+    is_shared: bool
+    """Whether other processes have the same memory, so that no other copy is preferred to it."""
 
     def part(self, offset: int, length: int) -> Array:
         """Some of them, as many as there are."""
@@ -218,6 +225,8 @@ class Content(Protocol):
 
 class _InMemory:
     """Bytes that are the model's own."""
+
+    is_shared = False
 
     def __init__(self, source: bytes | bytearray | memoryview) -> None:
         self._data = memoryview(bytearray(source))
@@ -247,6 +256,8 @@ def _close_with(owner: object, descriptor: int) -> None:
 
 class InFile:
     """A file that stays open, whose parts are read when they are needed."""
+
+    is_shared = False
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
@@ -285,6 +296,10 @@ class InFile:
             read += len(chunk)
         return read, hashed.hexdigest()
 
+    def mapped(self) -> mmap.mmap:
+        """A read-only mapping of the file."""
+        return mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+
     def whole(self) -> memoryview:
         """All bytes, mapped if possible. Raises LoadError where the file was rewritten."""
         from intaglio.onnx.mapped import file_bytes, rewritten
@@ -294,6 +309,28 @@ class InFile:
         if self._look() != self._state:
             raise rewritten(self._path)
         return file_bytes(self._descriptor, self._path)
+
+
+class _Mapped:
+    """A file of the cache, whose parts are views of one mapping: processes that map it share its pages.
+
+    There is no guard, as there is none for machine code: the folder is private, and its files are only ever replaced.
+    """
+
+    is_shared = True
+
+    def __init__(self, file: InFile) -> None:
+        self._bytes = file.mapped()
+
+    def part(self, offset: int, length: int) -> Array:
+        return np.frombuffer(self._bytes, np.uint8)[offset : offset + length]
+
+    def digest(self, offset: int, length: int) -> tuple[int, str]:
+        part = self.part(offset, length)
+        return part.size, hashlib.sha256(part.data).hexdigest()
+
+    def whole(self) -> memoryview:
+        return memoryview(self._bytes)
 
 
 def _open(source: Any) -> Content:
@@ -332,11 +369,16 @@ def read_sections(content: Content, header: Header, read_graph: Callable[[], Gra
         _target(header.target),
         header.exact,
         program,
-        [share(_array(entry, parts[entry.section])) for entry in constants],
+        [_constant(content, entry, parts[entry.section]) for entry in constants],
         [(entry.unit if entry.section is None else parts[entry.section], entry.functions) for entry in libraries],
         read_graph,
         tuple([Path(name) for name, *_ in header.files]),
     )
+
+
+def _constant(content: Content, entry: StoredArray, part: Array) -> Array:
+    array = _array(entry, part)
+    return array if content.is_shared else share(array)
 
 
 def _check(content: Content, number: int, section: Section, part: Array | None) -> None:

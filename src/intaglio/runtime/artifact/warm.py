@@ -51,13 +51,16 @@ class WarmStart(Record):
     """The source that the reader is given; the graph itself where it `is_graph`."""
     is_graph: bool = False
 
-    def find(self) -> Compiled | None:
-        """The program with its code, which is in this process then; None where it must be made."""
+    def find(self, *, is_mapped: bool = False) -> Compiled | None:
+        """The program with its code, which is in this process then; None where it must be made.
+
+        With `is_mapped`, its constants stay in the mapped file of the cache.
+        """
         path = default_cache().find_program(self.name)
         if path is None:
             return None
         try:
-            found = read_stored(InFile(path), self._graph)
+            found = read_stored(InFile(path), self._graph, is_mapped=is_mapped)
             found.adopt()
         except (IntaglioError, OSError):
             with suppress(OSError):

@@ -64,7 +64,18 @@ class Engine(Protocol):
         ...
 
 
-LOAD_OPTIONS = ("engine", "threads", "simplify", "disable", "exact", "quick", "strict", "implementations", "limits")
+LOAD_OPTIONS = (
+    "engine",
+    "threads",
+    "simplify",
+    "disable",
+    "exact",
+    "quick",
+    "strict",
+    "implementations",
+    "limits",
+    "shared_weights",
+)
 """The options of `load` that a model keeps, and that its copies and derivatives are loaded with."""
 
 
@@ -81,6 +92,8 @@ class Options(Record):
     limits: Limits = field(default_factory=lambda: settled(None))
     target: Target | None = None
     """What the code is generated for; None is this machine."""
+    shared_weights: bool = False
+    """Whether the weights are those of a mapped file, which other processes map too."""
 
     def keywords(self) -> dict[str, Any]:
         """The options as `load` takes them, by the names in `LOAD_OPTIONS`."""

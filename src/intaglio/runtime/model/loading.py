@@ -52,6 +52,7 @@ def load(
     progress: Progress | bool | None = None,
     implementations: Implementations | None = None,
     limits: Limits | None = None,
+    shared_weights: bool = False,
 ) -> Model:
     """Read an ONNX model and make it ready to run.
 
@@ -69,7 +70,8 @@ def load(
     total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells of compiling
     that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing. `implementations`
     chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
-    and each run may cost.
+    and each run may cost. With `shared_weights` the weights stay in a mapped file of the cache, so that all processes
+    of this machine which load the model so hold them once; a warning names the reason where that cannot be.
     """
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}, expected at least 1")
@@ -80,7 +82,7 @@ def load(
         left_out = (disable,) if isinstance(disable, str) else tuple(disable)
         used = granted_threads(threads or usable_cores())
         target = replace(host_target(), is_quick=True) if quick else None
-        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, target)
+        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, target, shared_weights)
         if is_compiled(source):
             return _load_compiled(source, options, watcher)
         start = warm_start(source, options)
@@ -109,7 +111,7 @@ def _check_versions(info: ModelInfo, options: Options) -> None:
 
 def _load_warm(start: WarmStart, options: Options) -> Model | None:
     """A model from its program in the cache; None where there is none."""
-    compiled = start.find()
+    compiled = start.find(is_mapped=options.shared_weights)
     return None if compiled is None else _from_program(compiled, options, start)
 
 
@@ -148,7 +150,7 @@ def _engine_maker(
 
     def find(name: str, whole: Callable[[], Engine]) -> ProgramEngine | None:
         place = None if start is None else start.for_special(name)
-        special = None if place is None else place.find()
+        special = None if place is None else place.find(is_mapped=options.shared_weights)
         make = None if special is None else _engine_maker(special, options, place)
         return None if make is None else make(whole)
 
@@ -168,10 +170,22 @@ def _load_graph(
     """A model by way of its graph; its program is kept for later starts."""
     imported = import_source(source, options.limits, base_folder)
     _check_versions(imported.info, options)
+    if start is None and options.shared_weights:
+        start = warm_start(imported.graph, options)
     model = _make_model(imported, options, progress, is_wanted)
     if start is not None:
         start.keep(imported, model.whole_engine())
-    return model
+    return _with_shared_weights(model, options, start) if options.shared_weights else model
+
+
+def _with_shared_weights(model: Model, options: Options, start: WarmStart | None) -> Model:
+    """The model again, from the program that was just kept, whose weights are mapped; itself where there is none."""
+    shared = None if start is None else _load_warm(start, options)
+    if shared is None:
+        reason = "the reference engine runs it" if options.engine == "reference" else "the cache keeps no program of it"
+        text = f"the weights of the model are memory of this process and not shared with others: {reason}"
+        warnings.warn(f"{text} (docs/design.md, Starts, says of which models it does)", UserWarning, stacklevel=4)
+    return shared or model
 
 
 def _load_compiled(source: Any, options: Options, progress: Progress | None) -> Model:
@@ -180,6 +194,8 @@ def _load_compiled(source: Any, options: Options, progress: Progress | None) -> 
     _check_settled(compiled, options)
     anew = replace(options, simplify=False, exact=compiled.exact)
     options = replace(anew, target=compiled.target)
+    if options.shared_weights:
+        raise InputError("shared_weights: a compiled model is read whole; load the ONNX model instead")
     if options.engine == "reference":
         return graph_model(compiled.imported(), anew, progress)
     try:
