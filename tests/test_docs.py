@@ -79,9 +79,9 @@ def test_python_examples_run(name: str, model_folder: Path) -> None:
 
 
 def commands() -> list[str]:
-    """The commands that end by themselves; tests/serve starts servers."""
+    """The commands that end by themselves; tests/serve and tests/web start servers."""
     lines = [line for name in NAMES for block in blocks(name, "sh") for line in block.splitlines()]
-    lines = [line for line in lines if not line.startswith("intaglio serve ")]
+    lines = [line for line in lines if not line.startswith(("intaglio serve ", "intaglio view "))]
     return sorted({shlex.join(shlex.split(line, comments=True)) for line in lines if line.startswith("intaglio ")})
 
 

@@ -87,6 +87,12 @@ def _strict(folder: Path) -> None:
         intaglio.load(parsed(STRINGS), strict=True)
 
 
+def _donate(folder: Path) -> None:
+    given = np.zeros(2, np.float32)
+    assert intaglio.load(parsed(RELU), donate={"x": "y"})(given) is given
+    assert given.tolist() == [1, 1]
+
+
 def _base_folder(folder: Path) -> None:
     data = external(folder)
     with pytest.raises(intaglio.ExternalDataError):
@@ -152,6 +158,7 @@ LOAD: dict[str, Callable[[Path], None]] = {
     "exact": _exact,
     "quick": _quick,
     "strict": _strict,
+    "donate": _donate,
     "base_folder": _base_folder,
     "progress": _progress,
     "implementations": _implementations,
@@ -270,6 +277,7 @@ CASES: dict[str, Case] = {
     "compile --strict": (["strings.onnx", "--strict"], fails("strict")),
     "compile --quick": (["demo.onnx", "--quick"], lambda left: "quick" in left.out),
     "compile --exact": (["relu.intaglio", "--exact"], fails("compiled without exact")),
+    "compile --donate": (["relu.onnx", "--donate", "x=y"], lambda left: "x becomes y" in left.out),
     "compile --disable": (["relu.onnx", "--disable", "zz"], fails("'zz'")),
     "compile --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["kernels"]),
     "explain --c": (["relu.onnx", "--c", "out.c"], lambda left: "static void kernel_" in Path("out.c").read_text()),
@@ -278,6 +286,7 @@ CASES: dict[str, Case] = {
     "explain --threads": (["relu.onnx", "--threads", "1"], lambda left: "up to 1 threads" in left.out),
     "explain --strict": (["strings.onnx", "--strict"], fails("strict")),
     "explain --exact": (["demo.onnx", "--exact"], lambda left: "winograd" not in left.out),
+    "explain --donate": (["relu.onnx", "--donate", "x=y"], lambda left: "y takes the memory of x" in left.out),
     "explain --disable": (["relu.onnx", "--disable", "algebra"], lambda left: "Mul" in left.out),
     "explain --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["calls"]),
     "compare --against": (["relu.onnx", "--against", "zz"], fails("'zz'")),
@@ -424,9 +433,16 @@ CASES: dict[str, Case] = {
     "conformance --support": (["--support", "out.md"], lambda left: "Relu" in Path("out.md").read_text()),
 }
 CASES |= verb_cases() | look_options.CASES
-SERVERS = "".join(path.read_text() for path in (Path(__file__).parent / "serve").glob("*.py"))
-ELSEWHERE = {"cache clear --json", *(f"serve {name}" for name in re.findall(r'"(--[a-z-]+)"', SERVERS))}
-"""Tested with a cache of its own, in tests/cli; with servers, in tests/serve."""
+
+
+def started_with(command: str, folder: str) -> set[str]:
+    """The options with which the tests of a folder start servers."""
+    texts = "".join(path.read_text() for path in (Path(__file__).parent / folder).glob("*.py"))
+    return {f"{command} {name.replace('--no-', '--')}" for name in re.findall(r'"(--[a-z-]+)"', texts)}
+
+
+ELSEWHERE = {"cache clear --json", *started_with("serve", "serve"), *started_with("view", "web")}
+"""Tested with a cache of its own, in tests/cli; with servers, in tests/serve and tests/web."""
 
 
 def all_options() -> set[str]:
@@ -440,8 +456,7 @@ def all_options() -> set[str]:
 
 
 def test_every_option_of_every_command_is_here() -> None:
-    tested = {each.replace("serve --no-control", "serve --control") for each in (*CASES, *ELSEWHERE)}
-    assert tested == all_options()
+    assert {*CASES, *ELSEWHERE} == all_options()
 
 
 @pytest.fixture

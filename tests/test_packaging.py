@@ -17,8 +17,12 @@ import intaglio
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src" / "intaglio"
+PAGE_SOURCE = SOURCES / "web" / "ui"
+"""What the page is built of, which no user of a wheel needs."""
 MEGABYTE = 1_000_000
 MOST_INSTALLED = 95 * MEGABYTE
+MOST_WHEEL = 2.4 * MEGABYTE
+"""Of which the page of `intaglio view` may take 0.3."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_is_pure_and_small(wheel: Path) -> None:
     assert wheel.name == f"intaglio-{intaglio.__version__}-py3-none-any.whl"
-    assert wheel.stat().st_size < 2 * MEGABYTE
+    assert wheel.stat().st_size < MOST_WHEEL
 
 
 def test_the_wheel_holds_the_whole_package(wheel: Path) -> None:
@@ -42,8 +46,11 @@ def test_the_wheel_holds_the_whole_package(wheel: Path) -> None:
         path
         for path in SOURCES.rglob("*")
         if path.suffix in (".py", ".pyi", ".c", ".h", ".js", ".mjs", ".html", ".typed") or path.name == "py.typed"
+        if PAGE_SOURCE not in path.parents
     ]
     assert {path.relative_to(ROOT / "src").as_posix() for path in wanted} <= held
+    assert "intaglio/web/assets/index.html" in held
+    assert not [name for name in held if name.startswith("intaglio/web/ui/")]
     for name in ("py.typed", *(f"targets/c/runtime/{name}" for name in ("ig.h", "ig_math.h", "pool.c", "call.c"))):
         assert f"intaglio/{name}" in held
     assert any(name.endswith("licenses/LICENSE") for name in held)

@@ -54,6 +54,7 @@ PUBLIC = [
     "stateful",
     "train",
     "value_and_grad",
+    "view",
     "vjp",
 ]
 
@@ -81,6 +82,7 @@ PARAMETERS = {
         "exact",
         "quick",
         "strict",
+        "donate",
         "base_folder",
         "progress",
         "implementations",

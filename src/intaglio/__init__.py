@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from intaglio.runtime.model.loading import load
     from intaglio.runtime.model.model import Model
     from intaglio.runtime.model.state import State, StatefulModel, stateful
+    from intaglio.web.notebook import view
 
 __all__ = [
     "CompileError",
@@ -84,6 +85,7 @@ __all__ = [
     "stateful",
     "train",
     "value_and_grad",
+    "view",
     "vjp",
 ]
 
@@ -111,6 +113,7 @@ _HOMES = {
     "schema": "onnx.schema_objects",
     "stateful": "runtime.model.state",
     "value_and_grad": "runtime.model.derivatives",
+    "view": "web.notebook",
     "vjp": "runtime.model.derivatives",
 }
 """Where the names are that are imported when they are first used: who runs a compiled model needs few of them."""
@@ -120,7 +123,7 @@ def __getattr__(name: str) -> Any:
     """A public name at its first use."""
     if name in _HOMES:
         globals()[name] = getattr(import_module(f"intaglio.{_HOMES[name]}"), name)
-    elif name in ("autodiff", "backend", "compat", "ops", "ray", "serve", "testing", "torch", "train"):
+    elif name in ("autodiff", "backend", "compat", "ops", "ray", "serve", "testing", "torch", "train", "web"):
         import_module(f"intaglio.{name}")
     else:
         raise AttributeError(f"module 'intaglio' has no attribute {name!r}")

@@ -44,6 +44,28 @@ PICTURES: dict[str, Case] = {
     "diff --json": (["relu.onnx", "relu.onnx", "--json"], lambda left: json.loads(left.out)["equal"]),
 }
 
+
+def page(path: str) -> Any:
+    """What is embedded in a page that `view --html` wrote."""
+    return json.loads(text(path).partition('id="intaglio-data">')[2].partition("</script>")[0])
+
+
+PAGES: dict[str, Case] = {
+    "view --html": (["relu.onnx", "--html", "p.html"], lambda left: len(page("p.html")["details"]) == 2),
+    "view --weights": (
+        ["demo.onnx", "--html", "p.html", "--weights"],
+        lambda left: page("p.html")["weights"]["stem.weight"]["shape"] == [16, 3, 3, 3],
+    ),
+    "view --profile": (
+        ["relu.onnx", "--html", "p.html", "--profile"],
+        lambda left: page("p.html")["profile"]["total_us"] > 0,
+    ),
+    "view --dim": (
+        ["demo.onnx", "--html", "p.html", "--dim", "batch=2"],
+        lambda left: page("p.html")["stats"]["total"]["macs"] == 25_003_264,
+    ),
+}
+
 COUNTS: dict[str, Case] = {
     "stats --dim": (["demo.onnx", "--dim", "batch=2"], lambda left: "25,003,264" in left.out),
     "stats --shape": (["demo.onnx", "--shape", "image:2,3,32,32"], lambda left: "25,003,264" in left.out),
@@ -164,7 +186,7 @@ PROFILES: dict[str, Case] = {
     "profile --json": (["relu.onnx", "--runs", "1", "--json"], lambda left: bool(json.loads(left.out))),
 }
 
-CASES = PICTURES | COUNTS | SIMPLE | OPENED | CONVERTED | PROFILES
+CASES = PICTURES | PAGES | COUNTS | SIMPLE | OPENED | CONVERTED | PROFILES
 
 _HEADER = '<ir_version: 8, opset_import: ["" : 17]> '
 _TEXTS = {

@@ -169,6 +169,35 @@ LAID: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
     "channel shuffle": (lambda x: F.channel_shuffle(x, 2), turned(6, 6, 4, 3).permute(3, 2, 0, 1)),
     "quotient by a scalar": (lambda x: torch.div(x, torch.tensor(2.0), rounding_mode="floor"), turned(5, 3)),
     "whole quotient": (lambda x: x // torch.tensor(2), turned(5, 3)),
+    "elements at places": (lambda x: torch.randn(9, 9)[x.long().abs() % 9], turned(2, 3, 4)),
+    "elements at places behind an axis": (lambda x: x[:, (x[0, :2].abs() * 9).long() % 4], turned(3, 4, 5)),
+    "elements at places of two axes": (
+        lambda x: x[:, x[0].long() % 2, :, x[1].long() % 2],
+        turned(2, 2, 5, 6)[:, :, :2],
+    ),
+    "truth of both": (lambda x: torch.logical_and(x[:, :1], x[0]), turned(10, 5, 4)),
+    "powers of two": (lambda x: torch.ldexp(x[:, :1], x[0]), turned(10, 5, 4)),
+    "sums in logarithms": (lambda x: torch.logaddexp(x[:, :1], x[0]), turned(10, 5, 4)),
+    "steps": (lambda x: torch.heaviside(x[:, :1], x[0]), turned(10, 5, 4)),
+    "entropy": (lambda x: F.binary_cross_entropy(x.sigmoid(), torch.rand(4, 5), reduction="none"), turned(4, 5)),
+    "losses of points": (
+        lambda x: F.nll_loss(x, x[:, 0].long().abs() % 3, reduction="none"),
+        turned(2, 3, 4, 5),
+    ),
+    "nearest points of lines": (lambda x: F.interpolate(x, size=3, mode="nearest-exact"), turned(2, 3, 4)),
+    "places of volumes": (
+        lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), [2, 2, 2]),
+        torch.randn(2, 3, 4, 4, 4).to(memory_format=torch.channels_last_3d),
+    ),
+    "reflected volume": (
+        lambda x: F.pad(x, (1,) * 6, mode="reflect"),
+        torch.randn(3, 4, 5, 6).to(memory_format=torch.channels_last),
+    ),
+    "repeated edges of a volume": (
+        lambda x: F.pad(x, (1,) * 6, mode="replicate"),
+        torch.randn(3, 4, 5, 6).to(memory_format=torch.channels_last),
+    ),
+    "membership": (lambda x: torch.isin(x.int(), torch.tensor([1, 2])), turned(5, 3)),
     "sign of a scalar": (lambda x: torch.copysign(x, torch.tensor(-2.0)), turned(5, 3)),
     "quotient of two types": (lambda x: torch.div(x.contiguous().int(), x, rounding_mode="trunc"), turned(5, 3)),
 }
@@ -401,3 +430,33 @@ def test_a_tensor_resized_as_a_transposed_one_lies_in_memory_as_in_eager(dynamic
             found, expected = run(x, like), program(x, like)
             assert found.stride() == expected.stride()
             assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("alpha", [3, -0.1, 2.0, 0, 1e-3], ids=str)
+def test_sums_with_a_factor_are_rounded_once(alpha: float, engine: str) -> None:
+    def program(x: Any, y: Any) -> Any:
+        return torch.add(x, y, alpha=alpha), torch.sub(y, x, alpha=alpha), torch.add(x, 0.3, alpha=alpha)
+
+    y = torch.randn(400)
+    x = torch.cat([-alpha * y[:200], torch.randn(200)])  # sums that nearly cancel show each rounding
+    for found, expected in zip(compiled(program, engine)(x, y), program(x, y), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 0, 6), (0, 4, 4, 6)], ids=str)
+def test_pixels_of_nothing_keep_their_shape(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    for function in (lambda x: F.pixel_unshuffle(x, 2), lambda x: F.pixel_shuffle(x, 2)):
+        assert compiled(function)(x).shape == function(x).shape
+
+
+def test_pools_whose_gradients_are_left_to_pytorch() -> None:
+    def program(x: Any) -> Any:
+        return F.avg_pool1d(x, 2, 1, ceil_mode=True)
+
+    run = torch.compile(program, backend=backend, options={"engine": "reference"}, dynamic=True)
+    for size in (7, 6):
+        x = turned(4, 5, size).requires_grad_()
+        (mine,), (theirs,) = (torch.autograd.grad(each(x).square().sum(), x) for each in (run, program))
+        torch.testing.assert_close(mine, theirs)

@@ -51,6 +51,7 @@ from intaglio.cli.stats import stats_of_model
 from intaglio.cli.strip import restore_weights, strip_weights
 from intaglio.cli.terminal import print_json, tell, tell_error
 from intaglio.cli.train import train
+from intaglio.cli.view import view_model
 from intaglio.errors import IntaglioError
 from intaglio.version import __version__
 
@@ -79,6 +80,7 @@ SECTIONS = (
     Section(
         "Look",
         (
+            ("How do I see and edit it in a browser?", ("view", view_model)),
             ("What goes in and out, and what is it made of?", ("info", info)),
             ("Is the file valid, and what is wrong with it?", ("check", check)),
             ("Which kernels run, and where is memory used?", ("explain", explain)),

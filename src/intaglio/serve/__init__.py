@@ -1,6 +1,6 @@
 """Models behind a port: the Open Inference Protocol by HTTP and gRPC.
 
-This is the only room that opens sockets, and only when `serve` is called. It needs: pip install 'intaglio[serve]'.
+Sockets are opened only when `serve` is called. It needs: pip install 'intaglio[serve]'.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from intaglio.torch.aten import TABLE
 from intaglio.torch.fast_paths import fast_paths
@@ -89,6 +90,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found[torch.ops.aten.bucketize.Tensor] = _bucketize
     found[torch.ops.aten.celu.default] = _celu
     found[torch.ops.aten.channel_shuffle.default] = _channel_shuffle
+    found[torch.ops.aten.pixel_unshuffle.default] = _pixel_unshuffle
     found |= fast_paths()
     found = {each: how for each, how in found.items() if str(each) not in TABLE}
     return found | layouts(found, TABLE)
@@ -121,6 +123,13 @@ def _channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
     found = decomposition_table[torch.ops.aten.channel_shuffle.default](x, groups)
     is_same = groups == 1 or groups == x.shape[1]
     return found.clone() if is_same and x.numel() else found
+
+
+def _pixel_unshuffle(x: torch.Tensor, factor: int) -> torch.Tensor:
+    """The parts of pixels as channels; nothing keeps its shape, as in eager."""
+    if guard_or_false(x.numel() == 0):
+        return x.clone()
+    return decomposition_table[torch.ops.aten.pixel_unshuffle.default](x, factor)
 
 
 def _bucketize(x: torch.Tensor, boundaries: torch.Tensor, **options: Any) -> torch.Tensor:

@@ -7,7 +7,7 @@ channels last. A trace that says otherwise than eager gives users other strides,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch._prims_common import suggest_memory_format
 from torch.utils import _pytree as pytree
 
 Layout = Callable[..., torch.Tensor]
-"""Lays a result, given before the tensors among the operands, as eager has it."""
+"""Lays a result, given before the tensors among the operands (`indexed`: before all arguments), as eager has it."""
 
 
 def usual(result: torch.Tensor, *operands: torch.Tensor) -> torch.Tensor:
@@ -38,9 +38,47 @@ def elementwise(result: torch.Tensor, *operands: torch.Tensor) -> torch.Tensor:
     return result.permute(order).contiguous().permute(back)
 
 
+def like_the_first(result: torch.Tensor, *operands: torch.Tensor) -> torch.Tensor:
+    """The result in the order of the first operand."""
+    return elementwise(result, operands[0])
+
+
+def scaled(result: torch.Tensor, x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
+    """The result in the order of a product with powers of two, which lie in the usual order."""
+    return elementwise(result, x, exponent.contiguous())
+
+
+def indexed(result: torch.Tensor, x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.Tensor:
+    """The result in the order of the axes that stay, and for those of the indices in the order in which these lie."""
+    given = [each for each in indices if each is not None]
+    if not result.numel() or any(each.dtype in (torch.bool, torch.uint8) for each in given):
+        return result
+    given = list(torch.broadcast_tensors(*given))
+    taken = [place for place, each in enumerate(indices) if each is not None]
+    front = taken[0] if taken[-1] - taken[0] + 1 == len(taken) else 0
+    kept = [stride for place, stride in enumerate(x.stride()) if place not in taken]
+    rank = given[0].ndim
+    strides = [[*kept[:front], *[0] * rank, *kept[front:]]]
+    strides += [[*[0] * front, *each.stride(), *[0] * (len(kept) - front)] for each in given]
+    return elementwise(result, *(result.as_strided(result.shape, each) for each in strides))
+
+
+def of_lines(result: torch.Tensor, *operands: torch.Tensor) -> torch.Tensor:
+    """The result in the usual order where it is a batch of lines, as all that PyTorch makes of `_unsafe_index` is."""
+    return result.contiguous() if result.ndim == 3 else result
+
+
 _LAYOUTS: dict[str, Layout] = {
     **dict.fromkeys(("log_sigmoid_forward", "rrelu_with_noise", "rrelu_with_noise_functional"), usual),
-    **dict.fromkeys(("channel_shuffle", "native_channel_shuffle", "max_unpool2d", "max_unpool3d"), suggested),
+    **dict.fromkeys(("_upsample_nearest_exact1d", "max_unpool3d", "isin", "nll_loss2d_forward"), usual),
+    **dict.fromkeys(("channel_shuffle", "native_channel_shuffle", "max_unpool2d"), suggested),
+    **dict.fromkeys(("reflection_pad3d", "replication_pad3d"), suggested),
+    **dict.fromkeys(("logaddexp", "logaddexp2", "heaviside", "special_xlog1py"), elementwise),
+    **dict.fromkeys(("logical_and", "logical_or", "logical_xor"), elementwise),
+    "binary_cross_entropy": like_the_first,
+    "ldexp": scaled,
+    "index": indexed,
+    "_unsafe_index": of_lines,
     **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update"), suggested),
     **dict.fromkeys(("_native_batch_norm_legit_functional", "_batch_norm_with_update_functional"), suggested),
     "_native_batch_norm_legit_no_training": suggested,
@@ -82,8 +120,9 @@ def _laid(operator: Any, layout: Layout, apart: Callable[..., Any] | None) -> Ca
             is_inside = False
         if result is NotImplemented:
             return result
+        given = arguments if layout is indexed else tensors
         if isinstance(result, torch.Tensor):
-            return layout(result, *tensors)
-        return (layout(result[0], *tensors), *result[1:])
+            return layout(result, *given)
+        return (layout(result[0], *given), *result[1:])
 
     return run

@@ -43,6 +43,11 @@ POINTS = _names(
     "tanh_backward"
 )
 """Elementwise operators: their results are rounded, their operands are not touched."""
+COMPARES = _names(
+    "eq ne lt le gt ge sign sign_ logical_and logical_or logical_xor logical_not any all ceil ceil_ argmax argmin sort "
+    "topk maximum minimum nonzero _to_copy isin bucketize searchsorted"
+)
+"""Operators that may see a denormal number in another way than a zero; compiled code may take the one for the other."""
 CANCELLING = _names(
     "gelu gelu_backward elu elu_ elu_backward celu selu hardswish hardswish_ hardswish_backward silu silu_ "
     "silu_backward mish mish_backward softplus softplus_backward log_sigmoid_forward log_sigmoid_backward erfc"
@@ -58,16 +63,24 @@ other."""
 
 
 class Shaking(TorchDispatchMode):
-    """Moves the roundings of all operators that are called inside."""
+    """Moves the roundings of all operators that are called inside; may take denormal operands for zeros.
 
-    def __init__(self, seed: int) -> None:
+    The sign of NaN means nothing: each NaN that an operator returns may get another.
+    """
+
+    def __init__(self, seed: int, is_flushing: bool = False) -> None:
         super().__init__()
         self.dice = torch.Generator().manual_seed(seed)
+        self.is_flushing = is_flushing
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.partition("::")[2]
         named = kwargs or {}
-        if name in MOVES or func.is_view:
+        if func.is_view:
+            return func(*args, **named)
+        if self.is_flushing and (name in COMPARES or name not in MOVES):
+            args = _flush(args, func._schema.is_mutable)
+        if name in MOVES:
             return func(*args, **named)
         is_fused = "alpha" in named  # eager rounds such a product and its sum once
         if (name not in POINTS or is_fused) and not func._schema.is_mutable:
@@ -98,8 +111,26 @@ class Shaking(TorchDispatchMode):
         step = torch.finfo(value.dtype).eps
         noise = step * (2 * torch.rand(value.shape, generator=self.dice, dtype=torch.float64) - 1)
         wide = value.double()
+        is_turned = wide.isnan() & (torch.rand(value.shape, generator=self.dice) < 0.5)
+        wide = torch.where(is_turned, -wide, wide)
         value.copy_((wide + size * noise if size else wide * (1 + noise)).to(value.dtype))
         return value
+
+
+def _flush(arguments: Any, is_written: bool) -> Any:
+    """Arguments with zeros for denormal numbers; the first one itself where the operator writes to it."""
+    if is_written and arguments and _is_float(arguments[0]):
+        arguments[0].copy_(_without_denormals(arguments[0]))
+        return arguments[0], *tree_map(_without_denormals, arguments[1:])
+    return tree_map(_without_denormals, arguments)
+
+
+def _without_denormals(value: Any) -> Any:
+    """A tensor of floats with zeros for denormal numbers."""
+    if not _is_float(value):
+        return value
+    is_denormal = (value != 0) & (value.abs() < torch.finfo(value.dtype).tiny)
+    return torch.where(is_denormal, 0.0, value) if is_denormal.any() else value
 
 
 def _apart(value: Any) -> Any:

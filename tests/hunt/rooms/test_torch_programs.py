@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,3 +141,33 @@ def test_either_of_two_answers_of_eager_is_right() -> None:
         assert not compared(text, rewritten(lambda found: [torch.full_like(found[0], float("nan"))]))
         text = made("y = F.gelu(x)")
         assert compared(text, rewritten(lambda found: [torch.full_like(found[0], float("inf"))]))
+
+
+def test_the_sign_of_nan_means_nothing() -> None:
+    lowest = torch.iinfo(torch.int32).min
+    with quietly():
+        text = made("y = (-1 - x.abs()).sqrt().view(torch.int32)")
+        assert not compared(text, rewritten(lambda found: [found[0] ^ lowest]))
+        text = made("y = x.view(torch.int32)")
+        assert compared(text, rewritten(lambda found: [found[0] ^ lowest]))
+
+
+def test_compiled_code_may_take_denormals_for_zero() -> None:
+    text = made("y = x.sqrt()", x="torch.full((n, m), 1e-40)")
+    with quietly():
+        assert not compared(replace(text, engine="native"), rewritten(lambda found: [found[0] * 0]))
+        assert compared(text, rewritten(lambda found: [found[0] * 0]))
+
+
+def test_integers_that_are_read_off_bits_of_rounded_numbers() -> None:
+    with quietly():
+        text = made("y = int(x.exp().view(torch.int16)[0, 0])")
+        assert not compared(text, rewritten(lambda found: [found[0] + 1]))
+        text = made("y = int(x.view(torch.int16)[0, 0])")
+        assert compared(text, rewritten(lambda found: [found[0] + 1]))
+
+
+def test_strides_of_results_whose_sizes_hang_on_rounding_are_not_compared() -> None:
+    text = made("y = ((x * 3) / 3 - x).nonzero()", x="torch.randn(40 * n, m)")
+    with quietly():
+        assert not compared(text, rewritten(lambda found: [found[0].t().contiguous().t()[1:].clone()]))

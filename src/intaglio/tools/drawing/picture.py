@@ -85,9 +85,9 @@ def _draw_graph(
         if info.name not in constants:
             scene.makers[info.name] = box.add(_end("input", info, types))
     for node in graph.nodes:
-        if _is_constant(node):
+        if is_constant(node):
             scene.constants.update(dict.fromkeys(node.outputs, _constant_text(node)))
-    _draw_scope(scopes_of([node for node in graph.nodes if not _is_constant(node)]), box, scene, 0)
+    _draw_scope(scopes_of([node for node in graph.nodes if not is_constant(node)]), box, scene, 0)
     for info in graph.outputs:
         end = box.add(_end("output", info, types))
         scene.late.append(lambda name=info.name, end=end: _connect(scene, name, end))
@@ -145,7 +145,7 @@ def _draw_folded(scopes: list[Scope], box: Box, scene: _Scene) -> None:
 
 def _draw_node(node: Node, box: Box, scene: _Scene) -> None:
     drawn = Box("operator", node.operator, number=node.number, theme=theme_of(node.shell.op_type), tip=_tip(node))
-    drawn.lines = [*_attribute_lines(node), *(_weight_lines(node, scene) if scene.choices.weights else [])]
+    drawn.lines = [*attribute_lines(node), *(_weight_lines(node, scene) if scene.choices.weights else [])]
     bodies = [(attribute.name, body) for attribute in node.attributes for body in attribute.bodies()]
     if not bodies:
         _wire(node, box.add(drawn), scene)
@@ -178,8 +178,8 @@ def _weight_lines(node: Node, scene: _Scene) -> list[str]:
     return [scene.constants[name] for name in node.shell.input if name in scene.constants][:4]
 
 
-def _attribute_lines(node: Node) -> list[str]:
-    """The attributes that say most about a node, in one line."""
+def attribute_lines(node: Node) -> list[str]:
+    """The attributes that say most about a node, as one line; none where nothing is worth it."""
     parts: list[str] = []
     for name in _SHOWN:
         attribute = node.attribute(name)
@@ -202,7 +202,8 @@ def _attribute_lines(node: Node) -> list[str]:
     return [short(", ".join(parts[:3]))] if parts else []
 
 
-def _is_constant(node: Node) -> bool:
+def is_constant(node: Node) -> bool:
+    """Whether a node only says a constant."""
     return node.operator == "Constant" and not node.inputs
 
 

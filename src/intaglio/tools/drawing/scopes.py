@@ -185,15 +185,17 @@ def _kind(node: Node) -> Signature:
 
 LEAST_BLOCK = 4
 LONGEST_BLOCK = 400
+FAR = 1 << 40
+"""The place of what is made by no node of the row."""
+MOST_COMPARED = 20_000_000
+"""So many pairs of nodes are compared in the search for blocks; after that no more blocks are found."""
 
 
 def _repeated(nodes: list[Node]) -> Iterator[Node | Scope]:
     """Nodes with the blocks that follow one another several times as scopes."""
-    known: dict[Signature, int] = {}
-    kinds = [known.setdefault(_kind(node), len(known)) for node in nodes]
-    place = number = 0
+    rows, place, number = _Rows(nodes), 0, 0
     while place < len(nodes):
-        period, times = _tandem(nodes, kinds, place)
+        period, times = rows.tandem(place)
         if not period:
             yield nodes[place]
             place += 1
@@ -204,18 +206,43 @@ def _repeated(nodes: list[Node]) -> Iterator[Node | Scope]:
             place += period
 
 
-def _tandem(nodes: Sequence[Node], kinds: Sequence[int], start: int) -> tuple[int, int]:
-    """The length of a block that begins here and follows itself, and how often it is there; (0, 0) for none."""
-    for period in range(LEAST_BLOCK, min(LONGEST_BLOCK, (len(kinds) - start) // 2) + 1):
-        if kinds[start] != kinds[start + period] or kinds[start + 1] != kinds[start + period + 1]:
-            continue
-        times, block = 1, kinds[start : start + period]
-        first = None
-        while block == kinds[start + times * period : start + (times + 1) * period]:
-            first = first or signature(nodes[start : start + period])
-            if signature(nodes[start + times * period : start + (times + 1) * period]) != first:
-                break
-            times += 1
-        if times > 1:
-            return period, times
-    return 0, 0
+class _Rows:
+    """Nodes in a row: of what kind each is, and how far before it what it reads is made."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        known: dict[Signature, int] = {}
+        places = {name: place for place, node in enumerate(nodes) for name in node.shell.output if name}
+        self._kinds = [known.setdefault(_kind(node), len(known)) for node in nodes]
+        self._distances = [
+            tuple([place - places.get(name, FAR) for name in node.shell.input]) for place, node in enumerate(nodes)
+        ]
+        self._left = MOST_COMPARED
+
+    def tandem(self, start: int) -> tuple[int, int]:
+        """The length of a block that begins here and follows itself, and how often it is there; (0, 0) for none."""
+        kinds = self._kinds
+        for period in range(LEAST_BLOCK, min(LONGEST_BLOCK, (len(kinds) - start) // 2) + 1):
+            if kinds[start] != kinds[start + period] or kinds[start + 1] != kinds[start + period + 1]:
+                continue
+            times, block = 1, kinds[start : start + period]
+            while block == kinds[start + times * period : start + (times + 1) * period]:
+                if not self._is_wired_alike(start, start + times * period, period):
+                    break
+                times += 1
+            if times > 1:
+                return period, times
+        return 0, 0
+
+    def _is_wired_alike(self, one: int, other: int, period: int) -> bool:
+        """Whether nodes of two blocks read from one another in the same way; what comes from outside is one kind."""
+        for place in range(period):
+            self._left -= 1
+            first, second = self._distances[one + place], self._distances[other + place]
+            if self._left < 0:
+                return False
+            if first != second and any(
+                (a if 0 <= place - a < period else FAR) != (b if 0 <= place - b < period else FAR)
+                for a, b in zip(first, second, strict=True)
+            ):
+                return False
+        return True

@@ -17,7 +17,7 @@ from intaglio.ir.build import Builder
 from intaglio.ir.dim import Dim
 from intaglio.ir.dtype import BOOL, FLOAT16, FLOAT32, INT32, INT64, UINT32, DType
 from intaglio.ir.graph import Value
-from intaglio.ir.op import Tensor
+from intaglio.ir.op import Op, Tensor
 from intaglio.torch.aten.table import COMPLEX
 from intaglio.torch.types import to_dtype
 
@@ -155,6 +155,15 @@ class AtenCall:
             return index
         is_negative = self.b.Less(index, self.number(0, index.dtype))
         return self.b.Where(is_negative, self.b.Sub(index, self.operand(size, index.dtype)), index)
+
+    def pullback(
+        self, op: Op, inputs: Sequence[Value | None], outputs: Sequence[Value], bar: Value
+    ) -> list[Value | None]:
+        """The gradients by an operator's inputs; raises UnsupportedError where open sizes leave no rule for them."""
+        found = op.pullback(self.b, inputs, outputs, [bar])
+        if found is NotImplemented:
+            raise UnsupportedError(f"the gradient of {op.name} over open sizes")
+        return list(found)
 
     def to_bool(self, operand: Any) -> Value:
         """Whether each element is not zero."""

@@ -103,7 +103,7 @@ def convolution_backward(
     op = _operator(w, stride, padding, dilation, transposed, output_padding, groups)
     found: list[Value | None] = [None, None]
     if any(output_mask[:2]):
-        found = list(op.pullback(c.b, [x, w], [], [bar]))
+        found = c.pullback(op, [x, w], [], bar)
     axes = [axis for axis in range(bar.rank) if axis != 1]
     found.append(c.b.ReduceSum(bar, axes, keepdims=0) if output_mask[2] else None)
     kept = [value if is_wanted else None for value, is_wanted in zip(found, output_mask, strict=True)]

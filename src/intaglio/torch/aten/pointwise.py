@@ -8,7 +8,7 @@ from typing import Any
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir.build import Builder
-from intaglio.ir.dtype import BOOL, FLOAT64, INT32
+from intaglio.ir.dtype import BOOL, FLOAT32, FLOAT64, INT32
 from intaglio.ir.graph import Value
 from intaglio.torch.aten.call import (
     BOOL_TO_LONG,
@@ -217,9 +217,17 @@ def _logic_or_sum(c: AtenCall, x: Any, y: Any, alpha: Any, operator: str) -> Val
         if operator != "Add" or not isinstance(alpha, (bool, int)):
             raise UnsupportedError("arithmetic on truth values")
         return c.cast(c.b.Or(left, right)) if alpha else c.expand(left, c.shape())
-    if not (isinstance(alpha, (int, float)) and alpha == 1):
-        right = c.b.Mul(right, c.operand(alpha, right.dtype))
-    return c.cast(getattr(c.b, operator)(left, right))
+    if isinstance(alpha, (int, float)) and alpha == 1:
+        return c.cast(getattr(c.b, operator)(left, right))
+    factor = c.operand(alpha, right.dtype)
+    if left.dtype == FLOAT32 and not _is_power_of_two(alpha):  # eager rounds product and sum once
+        left, right, factor = (c.cast(each, FLOAT64) for each in (left, right, factor))
+    return c.cast(getattr(c.b, operator)(left, c.b.Mul(right, factor)))
+
+
+def _is_power_of_two(number: Any) -> bool:
+    """Whether products with a number are exact."""
+    return isinstance(number, (int, float)) and math.isfinite(number) and abs(math.frexp(number)[0]) in (0.0, 0.5)
 
 
 @aten("add.Tensor", "add.Scalar")

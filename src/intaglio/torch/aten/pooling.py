@@ -160,7 +160,7 @@ def avg_pool2d_backward(
         raise UnsupportedError("pools with a divisor of their own")
     value, weights = _batched(c, x, 2), _batched(c, bar, 2)
     op = _average(2, kernel, stride, padding, ceil_mode, count_include_pad)
-    return c.cast(c.reshape(_first(op.pullback(c.b, [value], [], [weights])), x.shape))
+    return c.cast(c.reshape(_first(c.pullback(op, [value], [], weights)), x.shape))
 
 
 def _first(bars: Sequence[Value | None]) -> Value:
@@ -237,4 +237,4 @@ def adaptive_backward(c: AtenCall, bar: Value, x: Value) -> Value:
         return c.expand(c.b.Div(bar, count), x.shape)
     op = AveragePool(kernel_shape=kernel, strides=kernel)
     value, weights = _batched(c, x, 2), _batched(c, bar, 2)
-    return c.cast(c.reshape(_first(op.pullback(c.b, [value], [], [weights])), x.shape))
+    return c.cast(c.reshape(_first(c.pullback(op, [value], [], weights)), x.shape))

@@ -88,7 +88,7 @@ def _backward(
     wide = c.cast(bar, FLOAT32) if bar.dtype.bits < 32 else bar
     like = c.full(input_size, 0, wide.dtype)
     operands = _operands(c, like, bar.shape[-rank:], rank, factors, op)
-    found = op.pullback(c.b, operands, [c.b.add(op, operands)[0]], [wide])
+    found = c.pullback(op, operands, [c.b.add(op, operands)[0]], wide)
     assert found[0] is not None
     return c.cast(c.reshape(found[0], input_size))
 

@@ -1,10 +1,14 @@
-/* One pool of threads per process.
+/* One pool of threads per process, which runs share.
 
-   A job is split into chunks. `ticket` holds the job's generation and the number of chunks that nobody has claimed yet;
-   a worker claims one by decreasing it with a compare-and-swap. The job's other fields are read only after a claim has
-   succeeded, and they do not change before every claimed chunk is done, so a worker that comes late finds no chunk
-   left and never looks at them. The caller claims chunks like everybody else and waits only for chunks that a worker
-   has begun. */
+   A run that has work for more than one thread takes a board, where it publishes one job at a time. A job is split into
+   chunks. `ticket` holds the job's generation and the number of chunks that nobody has claimed yet; a worker claims one by
+   decreasing it with a compare-and-swap. The job's other fields are read only after a claim has succeeded, and they do
+   not change before every claimed chunk is done, so a worker that comes late finds no chunk left and never looks at them.
+   The next run that takes the board counts generations on. The caller claims chunks like everybody else and waits only
+   for chunks that a worker has begun.
+
+   Each run that has a board has its caller's thread. The threads that are left go round: a worker helps the run whose
+   place is its number, and the others where that one has nothing to do. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
@@ -24,6 +28,8 @@
 
 enum {
     MOST_WORKERS = 255,
+    MOST_RUNS = 32,                      /* that share the workers; further ones compute alone */
+    EVERYWHERE = -2,                     /* workers may be on any processor */
     PARK_AFTER_RUN = 40 * 1000,          /* nanoseconds that a worker spins when no run is left */
     PARK_IN_RUN = 2 * 1000 * 1000,       /* and when a run gives it nothing to do */
     LEAST_SHARED_JOB = 4 * 1000,         /* shorter jobs are done alone */
@@ -50,7 +56,8 @@ typedef struct {
     _Atomic int32_t thread_id;               /* the kernel's, 0 until the worker runs */
 } worker_state;
 
-static struct {
+/* Where a run publishes its jobs. */
+struct ig_board {
     _Alignas(64) _Atomic uint64_t ticket; /* generation << 32 | chunks left */
     _Alignas(64) _Atomic uint32_t done;   /* chunks finished */
     _Alignas(64) ig_kernel kernel;
@@ -59,15 +66,21 @@ static struct {
     int64_t tasks, tasks_per_chunk, scratch_bytes;
     uint32_t chunks;
     ig_run *run;
-    _Alignas(64) _Atomic int32_t running;    /* a run holds the pool */
-    _Atomic int32_t limit;                   /* workers with a number below this take part */
-    int32_t workers;                         /* started; changed only by the holder of the pool */
-    int32_t processors;                      /* that the caller may use, 0 until it is known */
-    int32_t is_crowded;                      /* more threads than processors: yield while spinning */
-    int32_t caller_cpu;                      /* the processor that the workers keep away from, or -1 */
+    _Atomic int32_t threads; /* that the run may have, its caller among them */
+};
+typedef struct ig_board board;
+
+static struct {
+    _Alignas(64) _Atomic uint32_t runs;   /* a bit for each board that a run has */
+    _Alignas(64) _Atomic int32_t workers; /* started; changed only by who manages them */
+    _Atomic int32_t is_managed;           /* a thread starts, wakes or moves workers; others leave that to it */
+    _Atomic int32_t processors;           /* that the caller may use, 0 until it is known */
+    _Atomic int32_t is_crowded;           /* more threads than processors: yield while spinning */
+    int32_t caller_cpu;                   /* the processor that the workers keep away from, -1, or EVERYWHERE */
     uint32_t epoch;
     pthread_key_t scratch_key;
     worker_state worker[MOST_WORKERS];
+    board board[MOST_RUNS];
 } pool = {.caller_cpu = -1};
 
 int64_t ig_now(void) {
@@ -188,52 +201,88 @@ static scratch_space *caller_scratch(void) {
     return space;
 }
 
-/* Claims one chunk of the current job; -1 when none is left. */
-static int64_t claim(void) {
-    uint64_t ticket = atomic_load_explicit(&pool.ticket, memory_order_acquire);
+static int32_t read_number(_Atomic int32_t *number) {
+    return atomic_load_explicit(number, memory_order_relaxed);
+}
+
+static uint32_t read_runs(void) {
+    return atomic_load_explicit(&pool.runs, memory_order_relaxed);
+}
+
+/* Workers write these two while the caller looks at them. */
+static int32_t is_cancelled(const ig_run *run) {
+    return __atomic_load_n(&run->cancel, __ATOMIC_RELAXED);
+}
+static int32_t end_without_memory(ig_run *run) {
+    __atomic_store_n(&run->out_of_memory, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&run->cancel, 1, __ATOMIC_RELAXED);
+    return 1;
+}
+
+/* Claims one chunk of a board's job; -1 when none is left. */
+static int64_t claim(board *b) {
+    uint64_t ticket = atomic_load_explicit(&b->ticket, memory_order_acquire);
     while ((uint32_t)ticket)
-        if (atomic_compare_exchange_weak_explicit(&pool.ticket, &ticket, ticket - 1, memory_order_acq_rel,
+        if (atomic_compare_exchange_weak_explicit(&b->ticket, &ticket, ticket - 1, memory_order_acq_rel,
                                                   memory_order_acquire))
-            return (int64_t)pool.chunks - (uint32_t)ticket;
+            return (int64_t)b->chunks - (uint32_t)ticket;
     return -1;
 }
 
-static void compute_chunk(int64_t chunk, scratch_space *space) {
-    ig_run *run = pool.run;
-    if (!run->cancel) {
-        void *scratch = pool.scratch_bytes ? scratch_take(space, pool.scratch_bytes) : no_scratch;
-        int64_t begin = chunk * pool.tasks_per_chunk, end = begin + pool.tasks_per_chunk;
+static void compute_chunk(board *b, int64_t chunk, scratch_space *space) {
+    if (!is_cancelled(b->run)) {
+        void *scratch = b->scratch_bytes ? scratch_take(space, b->scratch_bytes) : no_scratch;
+        int64_t begin = chunk * b->tasks_per_chunk, end = begin + b->tasks_per_chunk;
         if (!scratch)
-            run->out_of_memory = run->cancel = 1;
+            end_without_memory(b->run);
         else
-            pool.kernel(pool.buffer, pool.size, begin, end < pool.tasks ? end : pool.tasks, scratch);
+            b->kernel(b->buffer, b->size, begin, end < b->tasks ? end : b->tasks, scratch);
     }
-    atomic_fetch_add_explicit(&pool.done, 1, memory_order_release);
+    atomic_fetch_add_explicit(&b->done, 1, memory_order_release);
 }
 
-static int32_t may_join(int32_t number) {
-    return atomic_load_explicit(&pool.running, memory_order_relaxed) &&
-           number < atomic_load_explicit(&pool.limit, memory_order_relaxed);
+/* What a worker finds when it looks for work. */
+typedef struct {
+    board *from;
+    int64_t chunk;  /* -1: there is none */
+    int32_t is_due; /* there is a run that it may help */
+} found_work;
+
+/* Claims a chunk of a run that a worker may help: of that in the worker's place among the runs first. */
+static found_work find_work(int32_t number) {
+    found_work found = {.chunk = -1};
+    uint32_t runs = read_runs(), from_place = runs;
+    int32_t count = __builtin_popcount(runs);
+    for (int32_t i = count ? number % count : 0; i > 0; i--)
+        from_place &= from_place - 1;
+    const uint32_t part[2] = {from_place, runs & ~from_place};
+    for (int32_t i = 0; i < 2; i++)
+        for (uint32_t left = part[i]; left && found.chunk < 0; left &= left - 1) {
+            board *b = &pool.board[__builtin_ctz(left)];
+            if (number >= read_number(&b->threads) - count)
+                continue;
+            found = (found_work){b, claim(b), 1};
+        }
+    return found;
 }
 
-/* Spins until there is a chunk to claim; -1 when there was none for so long that it is time to park. */
-static int64_t spin_for_chunk(int32_t number) {
+/* Spins until there is a chunk to claim; none when there was none for so long that it is time to park. */
+static found_work spin_for_work(int32_t number) {
     int64_t idle_since = 0, run_ended = 0;
     for (uint32_t turn = 1;; turn++) {
-        int32_t joins = may_join(number);
-        int64_t chunk = joins ? claim() : -1;
-        if (chunk >= 0)
-            return chunk;
+        found_work found = find_work(number);
+        if (found.chunk >= 0)
+            return found;
         relax();
         if (turn % 64)
             continue;
-        if (pool.is_crowded)
+        if (read_number(&pool.is_crowded))
             sched_yield();
         int64_t now = ig_now();
         idle_since = idle_since ? idle_since : now;
-        run_ended = joins ? 0 : run_ended ? run_ended : now;
+        run_ended = found.is_due ? 0 : run_ended ? run_ended : now;
         if (now - idle_since > PARK_IN_RUN || (run_ended && now - run_ended > PARK_AFTER_RUN))
-            return -1;
+            return found;
     }
 }
 
@@ -249,9 +298,9 @@ static void *work(void *argument) {
     flush_denormals();
     atomic_store(&pool.worker[number].thread_id, (int32_t)syscall(SYS_gettid));
     for (;;) {
-        int64_t chunk = spin_for_chunk(number);
-        if (chunk >= 0) {
-            compute_chunk(chunk, &space);
+        found_work found = spin_for_work(number);
+        if (found.chunk >= 0) {
+            compute_chunk(found.from, found.chunk, &space);
         } else {
             scratch_trim(&space);
             park(&pool.worker[number]);
@@ -266,8 +315,10 @@ static void after_fork(void) {
     pool.caller_cpu = -1;
     pool.epoch++;
     memset(pool.worker, 0, sizeof pool.worker);
-    atomic_store(&pool.running, 0);
-    atomic_store(&pool.ticket, atomic_load(&pool.ticket) >> 32 << 32);
+    atomic_store(&pool.runs, 0);
+    atomic_store(&pool.is_managed, 0);
+    for (int32_t i = 0; i < MOST_RUNS; i++)
+        atomic_store(&pool.board[i].ticket, atomic_load(&pool.board[i].ticket) >> 32 << 32);
 }
 
 __attribute__((constructor)) static void prepare(void) {
@@ -298,27 +349,34 @@ static void start_workers(int32_t wanted) {
     pool.caller_cpu = -1;
 }
 
-/* The workers that take part in the present run. */
-static int32_t members(void) {
-    int32_t limit = atomic_load_explicit(&pool.limit, memory_order_relaxed);
-    return limit < pool.workers ? limit : pool.workers;
+/* The workers that a run may have now: those that its threads leave when each run has its caller's. */
+static int32_t share(board *b) {
+    int32_t left = read_number(&b->threads) - __builtin_popcount(read_runs());
+    return left < 0 ? 0 : left;
 }
 
-static int32_t count_parked(void) {
+static int32_t helpers(board *b) {
+    int32_t most = share(b), workers = read_number(&pool.workers);
+    return most < workers ? most : workers;
+}
+
+static int32_t count_parked(board *b) {
     int32_t parked = 0;
-    for (int32_t i = members(); i-- > 0;)
+    for (int32_t i = helpers(b); i-- > 0;)
         parked += (int32_t)atomic_load_explicit(&pool.worker[i].is_parked, memory_order_relaxed);
     return parked;
 }
 
-/* A woken worker tends to land on the waker's processor and then waits there for milliseconds: keep it away. */
+/* A woken worker tends to land on the waker's processor and then waits there for milliseconds: keep it away. With several
+   runs at a time there are as many callers, and the workers may be anywhere. */
 static void avoid_caller(void) {
     cpu_set_t allowed;
-    int32_t cpu = sched_getcpu(), all_known = 1;
-    if (cpu < 0 || cpu >= CPU_SETSIZE || cpu == pool.caller_cpu || sched_getaffinity(0, sizeof allowed, &allowed))
+    int32_t has_one = __builtin_popcount(read_runs()) < 2, cpu = has_one ? sched_getcpu() : EVERYWHERE, all_known = 1;
+    if (cpu == -1 || cpu >= CPU_SETSIZE || cpu == pool.caller_cpu || sched_getaffinity(0, sizeof allowed, &allowed))
         return;
-    pool.processors = CPU_COUNT(&allowed);
-    if (pool.processors > 1)
+    int32_t processors = CPU_COUNT(&allowed);
+    atomic_store(&pool.processors, processors);
+    if (processors > 1 && has_one)
         CPU_CLR(cpu, &allowed);
     for (int32_t i = 0; i < pool.workers; i++) {
         int32_t thread = atomic_load(&pool.worker[i].thread_id);
@@ -329,9 +387,9 @@ static void avoid_caller(void) {
     pool.caller_cpu = all_known ? cpu : -1;
 }
 
-static void wake_workers(void) {
+static void wake_workers(board *b) {
     avoid_caller();
-    for (int32_t i = members(); i-- > 0;) {
+    for (int32_t i = helpers(b); i-- > 0;) {
         if (!atomic_load(&pool.worker[i].is_parked))
             continue;
         atomic_store(&pool.worker[i].is_parked, 0);
@@ -339,27 +397,31 @@ static void wake_workers(void) {
     }
 }
 
-static void summon_workers(int32_t wanted) {
-    start_workers(wanted);
-    if (count_parked())
-        wake_workers();
+static void summon_workers(board *b) {
+    int32_t nobody = 0;
+    if ((share(b) <= read_number(&pool.workers) && !count_parked(b)) ||
+        !atomic_compare_exchange_strong(&pool.is_managed, &nobody, 1))
+        return;
+    start_workers(share(b));
+    wake_workers(b);
+    atomic_store(&pool.is_managed, 0);
 }
 
 /* Looks at the flag, the clock and the signals when enough work went by; non-zero when the run must stop. */
 static int32_t check(ig_run *run, int64_t work) {
     run->unchecked += work;
-    if (run->unchecked < CHECK_EVERY || run->cancel)
-        return run->cancel;
+    if (run->unchecked < CHECK_EVERY || is_cancelled(run))
+        return is_cancelled(run);
     run->unchecked = 0;
     int64_t now = ig_now();
     if (run->call.deadline && now > run->call.deadline)
-        run->cancel = 1;
+        __atomic_store_n(&run->cancel, 1, __ATOMIC_RELAXED);
     if (now > run->next_poll && run->poll) {
         if (run->poll(run))
-            run->cancel = 1;
+            __atomic_store_n(&run->cancel, 1, __ATOMIC_RELAXED);
         run->next_poll = ig_now() + POLL_EVERY;
     }
-    return run->cancel;
+    return is_cancelled(run);
 }
 
 static int64_t saturating_product(int64_t a, int64_t b) {
@@ -374,7 +436,7 @@ static int32_t compute_alone(ig_run *run, ig_kernel kernel, void *const *buffer,
         scratch_space *space = caller_scratch();
         scratch = space ? scratch_take(space, scratch_bytes) : NULL;
         if (!scratch)
-            return run->out_of_memory = run->cancel = 1;
+            return end_without_memory(run);
     }
     int64_t step = MOST_CHUNK / cost;
     step = step < 1 ? 1 : step;
@@ -387,42 +449,47 @@ static int32_t compute_alone(ig_run *run, ig_kernel kernel, void *const *buffer,
     return 0;
 }
 
-static void publish(ig_run *run, ig_kernel kernel, void *const *buffer, const int64_t *size, int64_t tasks,
+static void publish(board *b, ig_run *run, ig_kernel kernel, void *const *buffer, const int64_t *size, int64_t tasks,
                     int64_t tasks_per_chunk, int64_t scratch_bytes) {
-    pool.kernel = kernel;
-    pool.buffer = buffer;
-    pool.size = size;
-    pool.tasks = tasks;
-    pool.tasks_per_chunk = tasks_per_chunk;
-    pool.scratch_bytes = scratch_bytes;
-    pool.chunks = (uint32_t)((tasks + tasks_per_chunk - 1) / tasks_per_chunk);
-    pool.run = run;
-    atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
-    uint64_t generation = (atomic_load_explicit(&pool.ticket, memory_order_relaxed) >> 32) + 1;
-    atomic_store_explicit(&pool.ticket, generation << 32 | pool.chunks, memory_order_release);
+    b->kernel = kernel;
+    b->buffer = buffer;
+    b->size = size;
+    b->tasks = tasks;
+    b->tasks_per_chunk = tasks_per_chunk;
+    b->scratch_bytes = scratch_bytes;
+    b->chunks = (uint32_t)((tasks + tasks_per_chunk - 1) / tasks_per_chunk);
+    b->run = run;
+    atomic_store_explicit(&b->done, 0, memory_order_relaxed);
+    uint64_t generation = (atomic_load_explicit(&b->ticket, memory_order_relaxed) >> 32) + 1;
+    atomic_store_explicit(&b->ticket, generation << 32 | b->chunks, memory_order_release);
 }
 
 /* Waits for the chunks that workers have begun. */
-static void wait_for_workers(const ig_run *run) {
-    for (uint32_t turn = 1; atomic_load_explicit(&pool.done, memory_order_acquire) != pool.chunks; turn++) {
+static void wait_for_workers(board *b, const ig_run *run) {
+    for (uint32_t turn = 1; atomic_load_explicit(&b->done, memory_order_acquire) != b->chunks; turn++) {
         relax();
-        if (pool.is_crowded && turn % 256 == 0)
+        if (turn % 256 == 0 && read_number(&pool.is_crowded))
             sched_yield();
         if (run->epoch != pool.epoch) /* a signal handler forked: the workers are in another process */
             return;
     }
 }
 
-static int32_t compute_together(ig_run *run, int64_t chunk_cost) {
+static int32_t compute_together(board *b, ig_run *run, int64_t chunk_cost) {
     scratch_space *space = caller_scratch();
     if (!space)
-        return run->out_of_memory = run->cancel = 1;
-    for (int64_t chunk; (chunk = claim()) >= 0;) {
-        compute_chunk(chunk, space);
+        return end_without_memory(run);
+    uint32_t runs = read_runs();
+    for (int64_t chunk; (chunk = claim(b)) >= 0;) {
+        compute_chunk(b, chunk, space);
         check(run, chunk_cost);
+        if (read_runs() != runs) { /* the run's share may have grown */
+            runs = read_runs();
+            summon_workers(b);
+        }
     }
     int64_t idle = run->counters ? ig_ticks() : 0;
-    wait_for_workers(run);
+    wait_for_workers(b, run);
     if (run->counters)
         run->waited += ig_ticks() - idle;
     return run->cancel |= run->epoch != pool.epoch;
@@ -438,23 +505,45 @@ static int64_t chunk_size(int64_t tasks, int64_t cost, int32_t threads) {
     return size < fewest ? fewest : size;
 }
 
+/* The board of a run, which it keeps to its end; NULL where all are taken. */
+static board *take_board(ig_run *run) {
+    if (run->board)
+        return run->board;
+    uint32_t runs = read_runs(), place;
+    do {
+        if (!~runs)
+            return NULL;
+        place = (uint32_t)__builtin_ctz(~runs);
+    } while (!atomic_compare_exchange_weak(&pool.runs, &runs, runs | 1u << place));
+    run->board = &pool.board[place];
+    int32_t threads = run->call.threads, processors = read_number(&pool.processors);
+    atomic_store_explicit(&run->board->threads, threads, memory_order_relaxed);
+    atomic_store_explicit(&pool.is_crowded, runs || (processors && processors < threads), memory_order_relaxed);
+    return run->board;
+}
+
+static void return_board(ig_run *run) {
+    if (run->board && run->epoch == pool.epoch)
+        atomic_fetch_and_explicit(&pool.runs, ~(1u << (run->board - pool.board)), memory_order_release);
+    run->board = NULL;
+}
+
 static int32_t parallel(const ig_call *call, ig_kernel kernel, void *const *buffer, const int64_t *size, int64_t tasks,
                         int64_t cost, int64_t scratch_bytes, int64_t action) {
     ig_run *run = call->run;
     (void)action;
-    if (run->cancel)
+    if (is_cancelled(run))
         return 1;
     cost = cost < 1 ? 1 : cost;
     int64_t total = saturating_product(tasks, cost);
-    int32_t threads = call->threads;
-    if (!run->has_pool || threads < 2 || tasks < 2 || total < LEAST_SHARED_JOB ||
-        (total < LEAST_WAKING_JOB && count_parked() == members()))
+    board *b = call->threads < 2 || tasks < 2 || total < LEAST_SHARED_JOB ? NULL : take_board(run);
+    if (!b || (total < LEAST_WAKING_JOB && count_parked(b) == helpers(b)))
         return compute_alone(run, kernel, buffer, size, tasks, cost, scratch_bytes);
-    int64_t per_chunk = chunk_size(tasks, cost, threads);
-    publish(run, kernel, buffer, size, tasks, per_chunk, scratch_bytes);
+    int64_t per_chunk = chunk_size(tasks, cost, call->threads);
+    publish(b, run, kernel, buffer, size, tasks, per_chunk, scratch_bytes);
     if (total >= LEAST_WAKING_JOB)
-        summon_workers(threads - 1);
-    return compute_together(run, saturating_product(per_chunk, cost));
+        summon_workers(b);
+    return compute_together(b, run, saturating_product(per_chunk, cost));
 }
 
 /* Adds a time to the row of an action, -1 for the run itself, and keeps it as an event. */
@@ -508,7 +597,7 @@ static int32_t is_allowed(const ig_call *call, int64_t bytes) {
 
 static void *refuse(ig_run *run, int64_t bytes) {
     run->refused_bytes = bytes;
-    run->out_of_memory = run->cancel = 1;
+    end_without_memory(run);
     return NULL;
 }
 
@@ -625,21 +714,25 @@ void ig_free_taken(void *memory) {
     free_block((ig_block *)memory - 1);
 }
 
+/* From here on neither deadlines nor signals stop the run; non-zero when they have by now. */
+static int32_t commit(ig_run *run) {
+    if (!caller_scratch())
+        return run->out_of_memory = run->cancel = 1;
+    run->next_poll = 0;
+    if (check(run, CHECK_EVERY))
+        return 1;
+    run->poll = NULL;
+    run->call.deadline = 0;
+    return 0;
+}
+
+/* A number below 0 is no round: what follows changes memory that must be changed as a whole or not at all. */
 static int32_t begin_round(const ig_call *call, int64_t number) {
+    if (number < 0)
+        return commit(call->run);
     if (call->most_rounds && number >= call->most_rounds)
         return 2;
     return check(call->run, JOB_OVERHEAD);
-}
-
-static void take_pool(ig_run *run) {
-    int32_t nobody = 0;
-    if (run->call.threads < 2 || !atomic_compare_exchange_strong(&pool.running, &nobody, 1))
-        return;
-    run->has_pool = 1;
-    atomic_store_explicit(&pool.limit, run->call.threads - 1, memory_order_relaxed);
-    pool.is_crowded = pool.processors && pool.processors < run->call.threads;
-    if (run->estimate >= LEAST_WAKING_RUN)
-        summon_workers(run->call.threads - 1);
 }
 
 void ig_run_begin(ig_run *run) {
@@ -656,14 +749,15 @@ void ig_run_begin(ig_run *run) {
     run->control = flush_denormals();
     atomic_store_explicit(&scratch_bytes_most, atomic_load_explicit(&scratch_bytes_now, memory_order_relaxed),
                           memory_order_relaxed);
-    take_pool(run);
+    run->board = NULL;
+    if (run->call.threads > 1 && run->estimate >= LEAST_WAKING_RUN && take_board(run))
+        summon_workers(run->board);
 }
 
 void ig_run_end(ig_run *run) {
     while (run->blocks)
         release(&run->call, run->blocks + 1);
-    if (run->has_pool && run->epoch == pool.epoch)
-        atomic_store_explicit(&pool.running, 0, memory_order_release);
+    return_board(run);
     scratch_space *space = pthread_getspecific(pool.scratch_key);
     if (space)
         scratch_trim(space);

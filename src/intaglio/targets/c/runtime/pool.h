@@ -31,7 +31,7 @@ struct ig_run {
     int64_t unchecked;        /* nanoseconds of work, roughly, since the clock was last read */
     volatile int32_t cancel;
     volatile int32_t out_of_memory;
-    int32_t has_pool;         /* this run holds the pool; otherwise it computes alone */
+    struct ig_board *board;   /* where its jobs are for workers to see; NULL: there was none yet for more than one */
     uint32_t control;         /* the caller's floating-point control word */
     uint32_t epoch;           /* changes with fork */
     ig_block *blocks;         /* memory that the driver asked for */
