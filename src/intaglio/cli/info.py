@@ -60,6 +60,7 @@ def _compiled(compiled: Compiled) -> dict[str, Any]:
         "target": compiled.executor.target.name,
         "extensions": sorted(compiled.executor.target.features),
         "exact": compiled.exact,
+        "donate": dict(compiled.donate),
         "functions": sum(len(functions) for _, functions in compiled.libraries),
         "code_bytes": sum(library.nbytes for library in libraries),
         "needs_graph": compiled.stored is None,
