@@ -97,7 +97,7 @@ def breaks_rule(name: str, is_broken: Callable[[Epilogue], bool], how: Callable[
     return apply
 
 
-WRONG = SourceKernel("c", "wrong", (), (), "    return False + missing;")
+WRONG = SourceKernel("wrong", (), (), "    return False + missing;")
 """A kernel that no compiler takes."""
 
 

@@ -78,7 +78,7 @@ def start(code: str, environment: dict[str, str], *arguments: str) -> list[str]:
     return json.loads(done.stdout)
 
 
-LIGHT = {"intaglio.kernels", "intaglio.kernels.frame"}
+LIGHT = {"intaglio.kernels", "intaglio.kernels.frame", "intaglio.kernels.status"}
 """What a start needs of a room whose other files it must not import."""
 
 

@@ -10,6 +10,7 @@ from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.dtype import DType
 from intaglio.ir.limits import Limits
 from intaglio.ir.substitution import evaluate
+from intaglio.kernels.status import ASSUMPTION, FAULT, REQUIREMENT
 from intaglio.memory.arena import Layout
 from intaglio.record import Record
 
@@ -53,10 +54,20 @@ class Frame(Record):
     layout: Layout
     work: tuple[Dim, ...]
     """The operations of each call of a kernel, as far as they are known before the run."""
+    aliases: tuple[tuple[int, int], ...] = ()
+    """The outputs that are one array with an input: pairs of an output and an input."""
+    first_write: int = -1
+    """The action behind which inputs may be written over; -1 where none are."""
     is_narrow: bool = False
     """Whether an input or output has an element type that the buffer protocol does not know."""
     safe: int = -1
     """The symbols up to which no size that is computed overflows."""
+
+    def may_have_written(self, status: int) -> bool:
+        """Whether a run that ended with a status may have written over some of its inputs."""
+        if self.first_write < 0 or status in (ASSUMPTION, REQUIREMENT):
+            return False
+        return not FAULT <= status < FAULT + self.first_write
 
     def rooms(self, bindings: Mapping[str, int]) -> list[int]:
         """The bytes of each buffer of the arena.
@@ -90,7 +101,10 @@ class Frame(Record):
             raise LimitError(f"the run needs {total} bytes, more than there can be; {name!r} alone has {size}")
 
     def _results(self, bindings: Mapping[str, int]) -> list[tuple[str, int]]:
-        return [(each.name, evaluate(each.bytes, bindings)) for each in self.results if each.bytes is not None]
+        """The name and bytes of each output that has memory of its own, where the bytes are known."""
+        shared = {output for output, _ in self.aliases}
+        own = [each for place, each in enumerate(self.results) if place not in shared]
+        return [(each.name, evaluate(each.bytes, bindings)) for each in own if each.bytes is not None]
 
     def needs(self) -> list[str]:
         """Every symbol that sizes, buffers or outputs depend on, without those that the segment finds itself."""

@@ -8,6 +8,7 @@ from intaglio.ir.dim import symbols
 from intaglio.ir.types import TensorType, Type
 from intaglio.kernels.arena import layout
 from intaglio.kernels.frame import Frame, Result, Room
+from intaglio.kernels.in_place import commits, first_write
 from intaglio.kernels.overflow import safe_limit
 from intaglio.kernels.plan import Call, walk
 from intaglio.kernels.plan_form import PlanForm, SegmentForm
@@ -37,6 +38,8 @@ def _frame(segment: SegmentForm, types: Mapping[str, Type]) -> Frame:
         arena=tuple([Room(buffer.name, buffer.bytes) for buffer in segment.arena]),
         layout=layout(segment),
         work=tuple([flops for flops in calls if names.isdisjoint(symbols(flops))]),
+        aliases=tuple([(alias.output, alias.input) for alias in segment.aliases]),
+        first_write=first_write(segment) if segment.aliases and not commits(segment) else -1,
         is_narrow=any(isinstance(each, TensorType) and each.dtype.is_narrow for each in ends),
         safe=safe_limit(given_dims(segment)),
     )

@@ -34,6 +34,11 @@ class LateArray:
         return exportable(self.array)
 
 
+def contiguous(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array with its elements side by side, copied where they are not."""
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
 def exportable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array as one that the buffer protocol knows: contiguous, and narrow floats as their bits."""
     if not array.flags.c_contiguous:

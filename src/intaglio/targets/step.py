@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from intaglio.errors import ShapeError
 from intaglio.ir.limits import current
 from intaglio.kernels.frame import Frame
 from intaglio.record import Record
@@ -97,6 +98,20 @@ class Step:
         tells, where it tells any. An output is written to the array that `into` has for it, where that fits.
         """
         raise NotImplementedError
+
+    def with_aliases(self, inputs: Sequence[Any], into: Into | None) -> Into:
+        """The places of all outputs; those that share memory with an input are that input."""
+        found = list(into or [None] * len(self.frame.results))
+        for output, given in self.frame.aliases:
+            found[output] = inputs[given]
+        return found
+
+    def check_aliases(self, inputs: Sequence[Any], made: Sequence[Any]) -> None:
+        """Raise ShapeError where an output has not the size of the input whose memory it is to take."""
+        for output, given in self.frame.aliases:
+            if made[output] is not inputs[given]:
+                name = self.frame.results[output].name
+                raise ShapeError(f"output {name!r} has another size than the input whose memory it takes")
 
     def direct(self, ready: Ready, time: int) -> Direct | None:
         """What runs the segment on addresses; None where that cannot be done."""

@@ -129,7 +129,13 @@ class _Writer:
 
 
 def save_compiled(
-    path: str | os.PathLike[str], graph: Graph, info: ModelInfo, engine: NativeEngine, *, exact: bool
+    path: str | os.PathLike[str],
+    graph: Graph,
+    info: ModelInfo,
+    engine: NativeEngine,
+    *,
+    exact: bool,
+    donate: Sequence[tuple[str, str]] = (),
 ) -> int:
     """Write a compiled model in one step, so that nobody sees half of it; returns its size in bytes."""
     writer = _Writer()
@@ -138,6 +144,7 @@ def save_compiled(
     plan = writer.plan(stored_plan(graph, engine), engine)
     libraries = [StoredLibrary(writer.add(library), symbols) for library, symbols in code]
     header = _header(writer, info, engine.executor, exact, text, libraries, plan)
+    header = replace(header, donate=[list(pair) for pair in donate])
     return write_file(Path(path), header, writer, lambda: check_files(graph))
 
 

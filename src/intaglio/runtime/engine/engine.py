@@ -93,6 +93,8 @@ class Options(Record):
     strict: bool = False
     implementations: tuple[tuple[str, str], ...] = ()
     limits: Limits = field(default_factory=lambda: settled(None))
+    donate: tuple[tuple[str, str], ...] = ()
+    """Inputs whose memory outputs take: pairs of names. A model's copies have it, its derivatives do not."""
     quick: bool = False
     device: str = "cpu"
     tf32: bool = False

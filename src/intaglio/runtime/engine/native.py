@@ -10,6 +10,7 @@ from intaglio.ir.clone import clone
 from intaglio.ir.graph import Graph, Node
 from intaglio.ir.limits import check_time, current
 from intaglio.kernels.faults import Fault, Faults, is_raising, tell
+from intaglio.kernels.plan import NOTHING, Donation
 from intaglio.kernels.plan_form import HostForm, PlanForm, SegmentForm
 from intaglio.kernels.plan_frames import frames_of
 from intaglio.kernels.refusal import Cause
@@ -24,7 +25,7 @@ from intaglio.runtime.engine.hosted_plans import hosted_run
 from intaglio.runtime.engine.hosted_runs import HostedRun
 from intaglio.runtime.engine.lowered import Lowered
 from intaglio.runtime.engine.outline import Outline, Port
-from intaglio.runtime.engine.plan_engine import AssumptionError, PlanEngine
+from intaglio.runtime.engine.plan_engine import AssumptionError, PlanEngine, spoiled
 from intaglio.runtime.engine.repeated_runs import never_again
 from intaglio.runtime.engine.specialise import SpecialEngines, parameter_positions
 from intaglio.runtime.engine.weights import HeldGraph, signature
@@ -44,11 +45,14 @@ class NativeEngine(PlanEngine):
         executor: Host | None = None,
         exact: bool = False,
         is_special: bool = False,
+        donation: Donation = NOTHING,
     ) -> None:
         self.limits = current()
         self.held = graph if isinstance(graph, HeldGraph) else HeldGraph(graph)
         graph = self.held.get()
         self._inputs = tuple([Port(value.name, value.type) for value in signature(graph)])
+        self._donated = [(graph.inputs[given].name, made) for given, made in donation.pairs]
+        self._is_atomic = donation.is_atomic
         self.executor = executor or executor_for()
         self.threads = threads
         self.exact = exact
@@ -60,7 +64,14 @@ class NativeEngine(PlanEngine):
 
     def _made_for(self, graph: Graph, is_special: bool) -> NativeEngine:
         """The engine of a graph that was made for particular runs of this one."""
-        return NativeEngine(graph, self.threads, self.executor, self.exact, is_special).load()
+        donation = self._donation(graph)
+        return NativeEngine(graph, self.threads, self.executor, self.exact, is_special, donation).load()
+
+    def _donation(self, graph: Graph) -> Donation:
+        """What is given away in a graph that has these inputs, or some of them."""
+        names = [value.name for value in graph.inputs]
+        pairs = tuple((names.index(name), made) for name, made in self._donated if name in names)
+        return Donation(pairs, self._is_atomic)
 
     def _form(self) -> PlanForm:
         return self.form
@@ -68,7 +79,12 @@ class NativeEngine(PlanEngine):
     def _make_plan(self, graph: Graph) -> None:
         """Lower the graph; done anew where the compiler refuses some of the code."""
         plan = lower_safely(
-            lambda: clone(graph), self.executor.rules, self._faults, assume=not self.is_special, exact=self.exact
+            lambda: clone(graph),
+            self.executor.rules,
+            self._faults,
+            assume=not self.is_special,
+            exact=self.exact,
+            donation=self._donation(graph),
         )
         self.lowered = Lowered(plan)
         self.form = self.lowered.form
@@ -243,6 +259,11 @@ class _Graphs:
         tell([Fault((), f"{type(error).__name__}: {error}, which it is not", "the reference engine ran it")])
         self.host_runs += len(self._engine.graph)
         return results
+
+    def spoiled(self, names: str, inputs: Sequence[Any]) -> list[Any]:
+        """The reference raises what is wrong, as far as the inputs still show it."""
+        evaluate_graph(self._engine.graph, inputs)
+        raise spoiled(names)
 
     def faulty(self, error: Exception, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """With all sizes fixed, or by the reference."""

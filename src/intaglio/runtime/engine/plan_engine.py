@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from intaglio.errors import GraphError, IntaglioError, LimitError, RunTimeoutError, ShapeError
+from intaglio.errors import GraphError, IntaglioError, LimitError, OperatorError, RunTimeoutError, ShapeError
 from intaglio.ir.dim import symbols
 from intaglio.ir.limits import current, most_bytes
 from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
+from intaglio.kernels.status import ASSUMPTION, CANCELLED, FAULT, OVERFLOW, REQUIREMENT, ROUNDS
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.deadline import Deadline
 from intaglio.runtime.engine.outline import Outline
 from intaglio.runtime.engine.repeated_runs import RepeatedRuns, Shapes, never_again
 from intaglio.runtime.engine.results import owned
 from intaglio.runtime.engine.size_checks import Fitting
-from intaglio.targets.arrays import exportable
+from intaglio.targets.arrays import contiguous
 from intaglio.targets.step import Direct, Into, Ready, SizeOverflowError, Step
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from intaglio.runtime.engine.counting import HostTimes
     from intaglio.runtime.engine.host_steps import HostStep
     from intaglio.runtime.engine.hosted_runs import HostedRun, Prepared
-
-CANCELLED, ROUNDS, ASSUMPTION, REQUIREMENT, OVERFLOW, FAULT = 1, 2, 3, 4, 5, 16
-"""What steps return; see `kernels.plan`."""
 
 
 class AssumptionError(Exception):
@@ -51,6 +49,14 @@ class _StoppedError(Exception):
     def __init__(self, status: int, place: int) -> None:
         super().__init__(f"status {status}")
         self.status, self.place = status, place
+
+
+def spoiled(what: str) -> OperatorError:
+    """The error of a run that failed when it had written to inputs given away, so that nobody can run it again."""
+    return OperatorError(
+        f"{what} met a value at run time that its definition forbids; the inputs that were given away hold anything "
+        "now. Run the model without `donate` to find out more"
+    )
 
 
 class Rest(Protocol):
@@ -88,6 +94,10 @@ class Rest(Protocol):
 
     def refused(self, names: str, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """With data that the code of nodes of these operators refuses."""
+        ...
+
+    def spoiled(self, names: str, inputs: Sequence[Any]) -> list[Any]:
+        """The same where inputs that were given away may be written over: raises what is known of it."""
         ...
 
     def faulty(self, error: Exception, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
@@ -287,7 +297,15 @@ class PlanEngine:
                 self._run_host(part, known, bindings, deadline)
         if self._hosted is not None:
             self._keep(shapes, given)
-        return owned([known[name] for name in outline.outputs], inputs, self._constants)
+        return self._owned(known, inputs)
+
+    def _owned(self, known: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+        """The outputs; those in the memory of inputs that were given away are these inputs."""
+        frames = [step.frame for step in self._steps]
+        shared = {frame.outputs[output] for frame in frames for output, _ in frame.aliases}
+        names = self.outline.outputs
+        results = owned([None if name in shared else known[name] for name in names], inputs, self._constants)
+        return [known[name] if name in shared else each for name, each in zip(names, results, strict=True)]
 
     def _check_sizes(self, bindings: dict[str, int]) -> None:
         """Raise AssumptionError where sizes are other than the plan takes them to be."""
@@ -385,7 +403,7 @@ class PlanEngine:
         targets: Mapping[str, Any],
     ) -> None:
         frame, ready = step.frame, self._ready(step, bindings)
-        arrays = [exportable(known[name]) for name in frame.inputs]
+        arrays = [contiguous(known[name]) for name in frame.inputs]
         told = np.empty(frame.told, np.int64)
         time = 0 if deadline is None else deadline.remaining()
         into = [targets.get(name) for name in frame.outputs] if targets else None
@@ -407,12 +425,14 @@ class PlanEngine:
             raise LimitError(f"a loop runs more than {limit} rounds, the limit on loop_iterations")
         if status == ASSUMPTION:
             return self._rest.for_sizes(inputs, deadline)
-        if status == OVERFLOW:
+        is_spoiled = self._steps[place].frame.may_have_written(status)
+        if status == OVERFLOW and not is_spoiled:
             return self._rest.overflowing(inputs, deadline, is_late=True)
         if status == REQUIREMENT:
             return self._rest.misfit(inputs, deadline)
-        served = self._action(place, status).served
-        return self._rest.refused(", ".join(node.operator for node in served), inputs, deadline)
+        served = self._action(place, status).served if status >= FAULT else ()
+        names = ", ".join(node.operator for node in served) or "a size"
+        return self._rest.spoiled(names, inputs) if is_spoiled else self._rest.refused(names, inputs, deadline)
 
     def _action(self, place: int, status: int) -> Any:
         from intaglio.kernels.plan import walk

@@ -14,7 +14,7 @@ from intaglio.record import Record
 from intaglio.runtime.engine.deadline import Deadline
 from intaglio.runtime.engine.hosted_runs import Hosted, HostedRun
 from intaglio.runtime.engine.outline import Outline, Port
-from intaglio.runtime.engine.plan_engine import PlanEngine
+from intaglio.runtime.engine.plan_engine import PlanEngine, spoiled
 from intaglio.targets.step import Into, Step
 
 if TYPE_CHECKING:
@@ -116,6 +116,10 @@ class StoredRest:
     def refused(self, names: str, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """By the whole model."""
         return self.whole(inputs, deadline, None)
+
+    def spoiled(self, names: str, inputs: Sequence[Any]) -> list[Any]:
+        """Nobody can run it again."""
+        raise spoiled(names)
 
     def faulty(self, error: Exception, inputs: Sequence[Any], deadline: Deadline | None) -> list[Any]:
         """By the whole model."""

@@ -19,6 +19,7 @@ from intaglio.kernels.plan import (
     Branch,
     Call,
     Check,
+    Commit,
     Fill,
     FindSizes,
     Grow,
@@ -28,7 +29,7 @@ from intaglio.kernels.plan import (
     Settle,
     Swap,
 )
-from intaglio.kernels.plan_form import HostForm
+from intaglio.kernels.plan_form import HostForm, PlanForm
 from intaglio.kernels.view import Buffer
 from intaglio.ops.evaluate import describe
 from intaglio.passes import Report
@@ -158,8 +159,17 @@ def explain_plan(lowered: Lowered, device: str, threads: int, report: Report | N
             calls.append(ExplainedCall("host", title, nodes=(str(part.node),), reason=part.refusal.text))
         else:
             calls += block.explained(part.actions, 0)
-    notes = (*map(str, form.faults), *_notes(report))
+    notes = (*map(str, form.faults), *_memory_notes(form), *_notes(report))
     return Explanation("native", device, threads, tuple(calls), len(form.kernels), len(form.segments), notes)
+
+
+def _memory_notes(form: PlanForm) -> Iterator[str]:
+    """Which outputs take the memory of inputs, and which are copied there, and why."""
+    for segment in form.segments:
+        for alias in segment.aliases:
+            yield f"in place: {segment.outputs[alias.output]} takes the memory of {segment.inputs[alias.input]}"
+    for made, given, reason in form.apart:
+        yield f"copied at the end: {form.outputs[made]} to the memory of {form.inputs[given]}, because {reason}"
 
 
 def sizes_of_plan(lowered: Lowered, dims: Mapping[str, int]) -> Sizes:
@@ -194,6 +204,7 @@ _KINDS = {
     Swap: "memory",
     Settle: "memory",
     Check: "check",
+    Commit: "check",
 }
 
 
@@ -252,6 +263,8 @@ class _Block:
 
 
 def _buffer_text(buffer: Buffer, sizes: Sizes) -> str:
+    if buffer.place is not None:
+        return f"{buffer.name}: in {buffer.home.name}, {_flops_text(sizes.put(buffer.bytes))} bytes"
     places = {"arena": "arena", "late": "allocated in the run", "place": "one of two in the arena"}
     return f"{buffer.name}: {places.get(buffer.kind, buffer.kind)}, {_flops_text(sizes.put(buffer.bytes))} bytes"
 

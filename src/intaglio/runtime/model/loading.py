@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.limits import check_weight_bytes, settled
 from intaglio.runtime.engine.plan_engine import PlanEngine
 from intaglio.runtime.engine.stored import stored_engine
+from intaglio.runtime.model.donation import donated_pairs, donation_of
 from intaglio.runtime.model.model import Model, face_of_plan, graph_model
 from intaglio.runtime.model.progress import told
 from intaglio.runtime.model.sources import as_source
@@ -50,6 +51,7 @@ def load(
     exact: bool = False,
     quick: bool = False,
     strict: bool = False,
+    donate: Mapping[str, str] | None = None,
     base_folder: str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
     implementations: Implementations | None = None,
@@ -69,13 +71,16 @@ def load(
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
     change rounding. `quick` lets the C compiler do less: it takes a quarter to a half less time, and the model runs up
     to 5 % slower. `strict` refuses a model of which some node cannot be compiled, which is newer than the installed
-    `onnx`, or which does not import an operator set that it uses. External data of a model given as bytes is looked for
-    in `base_folder` only. `progress(done,
-    total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells of compiling
-    that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing. `implementations`
-    chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
-    and each run may cost. With `shared_weights` the weights stay in a mapped file of the cache, so that all processes
-    of this machine which load the model so hold them once; a warning names the reason where that cannot be.
+    `onnx`, or which does not import an operator set that it uses. `donate` names inputs that runs may write over, each
+    with the output that takes its memory, of the same type and shape: `donate={"cache": "new_cache"}`. The array given
+    as the input is returned as the output; only what changes is written, where nothing reads the input afterwards. A
+    run that fails leaves anything in it. External data of a model given as bytes is looked for in `base_folder` only.
+    `progress(done, total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells
+    of compiling that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing.
+    `implementations` chooses among those registered with `implementation`, by operator or node. `limits` bounds what
+    loading the model and each run may cost. With `shared_weights` the weights stay in a mapped file of the cache, so
+    that all processes of this machine which load the model so hold them once; a warning names the reason where that
+    cannot be.
     `device` is "cpu", or "cuda" or "cuda:1" for a device of NVIDIA's; `tf32` lets such a device round the operands of
     products and convolutions of single precision to ten bits behind the point, which is several times as fast.
     """
@@ -87,8 +92,10 @@ def load(
         own = tuple((implementations or {}).items())
         left_out = (disable,) if isinstance(disable, str) else tuple(disable)
         used = granted_threads(threads or usable_cores())
-        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, quick)
-        options = replace(options, shared_weights=shared_weights, device=_checked_device(device, chosen), tf32=tf32)
+        given = donated_pairs(donate)
+        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, given, quick)
+        options = replace(options, shared_weights=shared_weights, device=device, tf32=tf32)
+        _check_device(options)
         if is_compiled(source):
             return _load_compiled(source, options, watcher)
         start = warm_start(source, options)
@@ -99,12 +106,15 @@ def load(
     return model
 
 
-def _checked_device(device: str, engine: EngineName) -> str:
-    """The device, whose executor can be had; raises InputError where the reference engine was asked for."""
-    if device != "cpu" and engine == "reference":
-        raise InputError(f"the reference engine runs on the processor; load the model without device={device!r}")
-    executor_for(device)
-    return device
+def _check_device(options: Options) -> None:
+    """Raise InputError for a device that there is none of, and for what only the processor does."""
+    executor_for(options.device)
+    if options.device == "cpu":
+        return
+    if options.engine == "reference":
+        raise InputError(f"the reference engine runs on the processor; load the model without device={options.device!r}")
+    if options.donate:
+        raise InputError(f"donate= is for the processor; load the model without device={options.device!r}")
 
 
 def _warn(model: Model) -> None:
@@ -145,8 +155,9 @@ def _from_plan(compiled: Compiled, options: Options, start: WarmStart | None = N
                 start.keep_added(compiled.info, compiled.files, engine)
             return engine
 
-        fed = stored.outline.inputs
-        return Variant(make(watched), fed, [port.name for port in fed])
+        inputs = stored.outline.inputs
+        fed, made = [port.name for port in inputs], [port.name for port in stored.outputs]
+        return Variant(make(watched), inputs, fed, donation=donation_of(options.donate, fed, made))
 
     return Model(face_of_plan(stored, compiled.info), options, compiled.imported, begin)
 
@@ -206,7 +217,7 @@ def _load_compiled(source: Any, options: Options, progress: Progress | None) -> 
     """A model from its compiled form; compiled anew where its code is not for this machine or this version."""
     compiled = read_compiled(source)
     _check_settled(compiled, options)
-    anew = replace(options, simplify=False, exact=compiled.exact)
+    anew = replace(options, simplify=False, exact=compiled.exact, donate=compiled.donate)
     options = replace(anew, target=compiled.executor.target, quick=compiled.executor.is_quick)
     if options.shared_weights:
         raise InputError("shared_weights: a compiled model is read whole; load the ONNX model instead")
@@ -233,6 +244,7 @@ def _check_settled(compiled: Compiled, options: Options) -> None:
         "disable": bool(options.disable),
         "exact": options.exact and not compiled.exact,
         "implementations": bool(options.implementations),
+        "donate": bool(options.donate) and options.donate != compiled.donate,
     }
     late = [name for name, is_wanted in wishes.items() if is_wanted]
     if late:

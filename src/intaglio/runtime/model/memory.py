@@ -16,7 +16,7 @@ from intaglio.ir.html import line, table, titled
 from intaglio.ir.substitution import evaluate, substitute
 from intaglio.ir.types import TensorType
 from intaglio.kernels.arena import layout
-from intaglio.kernels.memory_demand import Bounds, buffers_of_run, scratch_of, spans_of_run
+from intaglio.kernels.memory_demand import Bounds, buffers_of_run, own_outputs, scratch_of, spans_of_run
 from intaglio.kernels.plan_form import SegmentForm
 from intaglio.runtime.engine.limits import weight_bytes
 from intaglio.runtime.engine.native import NativeEngine
@@ -182,7 +182,7 @@ def memory_of_plan(graph: Graph, engine: NativeEngine, sizes: Mapping[str, int])
     segments = form.segments
     inputs = [Port(name, form.value(name).type) for name in form.inputs]
     sizes = _shared_names(graph, inputs, sizes, [name for segment in segments for name in segment.late])
-    outputs = [substitute(b.bytes, sizes) for segment in segments for b in segment.output_buffers if not b.is_late]
+    outputs = [substitute(b.bytes, sizes) for segment in segments for b in own_outputs(segment)]
     scratch, undecided = _scratch(segments, sizes, threads)
     late = [_late(segment, sizes) for segment in segments]
     notes: list[str] = []

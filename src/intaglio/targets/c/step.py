@@ -48,12 +48,18 @@ class CStep(Step):
         self, ready: Ready, inputs: Sequence[Any], time: int, told: Sequence[Any] = (), into: Into | None = None
     ) -> tuple[int, list[Any]]:
         """The driver's status and the outputs."""
+        if self.frame.aliases:
+            into = self.with_aliases(inputs, into)
         if self._is_plain:
             made = [np.empty(shape, dtype) for shape, dtype in ready.outputs] if into is None else places(ready, into)  # pyright: ignore
+            if self.frame.aliases:
+                self.check_aliases(inputs, made)
             return self._invoke(ready.prepared.handle, time, *inputs, *made), made
+        found = places(ready, into)
+        self.check_aliases(inputs, found)
         outputs: list[Any] = [
             LateArray(ready.outputs[place][1], partial(self._maker, place)) if array is None else array
-            for place, array in enumerate(places(ready, into))
+            for place, array in enumerate(found)
         ]
         given = [exportable(array) for array in inputs]
         taken = [item if isinstance(item, LateArray) else exportable(item) for item in outputs]
@@ -64,7 +70,8 @@ class CStep(Step):
 
     def direct(self, ready: Ready, time: int) -> Direct | None:
         """What runs the segment on addresses; None where a run tells the shape of an output or more than outputs."""
-        if any(self.frame.late) or len(self.frame.late) > len(self.frame.results):
+        is_open = any(self.frame.late) or len(self.frame.late) > len(self.frame.results)
+        if is_open or self.frame.aliases:
             return None
         return Direct(ready.prepared.handle, time)
 

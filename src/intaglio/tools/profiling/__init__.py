@@ -15,7 +15,6 @@ from intaglio.runtime.model.model import Model
 from intaglio.runtime.model.random_inputs import make_feeds
 from intaglio.runtime.model.trace import trace_events
 from intaglio.targets.c.limits import MachineLimits, machine_limits
-from intaglio.targets.c.target import host_target
 from intaglio.tools.profiling.record import Profile, ProfileRow
 
 __all__ = ["Profile", "ProfileRow", "profile", "read_profile"]
