@@ -112,9 +112,11 @@ def _check_device(options: Options) -> None:
     if options.device == "cpu":
         return
     if options.engine == "reference":
-        raise InputError(f"the reference engine runs on the processor; load the model without device={options.device!r}")
+        raise InputError(
+            f"the reference engine runs on the processor; load the model without device={options.device!r}"
+        )
     if options.donate:
-        raise InputError(f"donate= is for the processor; load the model without device={options.device!r}")
+        raise InputError(f"donated inputs are for the processor: leave out donate= or device={options.device!r}")
 
 
 def _warn(model: Model) -> None:

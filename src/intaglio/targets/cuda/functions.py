@@ -16,7 +16,8 @@ from intaglio.kernels.language import LoopKernel
 from intaglio.targets.c.kernel_file import instance
 from intaglio.targets.cuda.expression import DeviceHelpers
 from intaglio.targets.cuda.printing import Launch, entry, launch, printed
-from intaglio.targets.plain.scalars import scalar_text
+from intaglio.targets.plain.one_lane import PLAIN_FOLDER, Signature, file_text, function_text, signature_of
+from intaglio.targets.plain.preprocessor import identifiers, tokens_of
 
 TASK_THREADS = 128
 """The threads of a block in which each has tasks of its own."""
@@ -149,21 +150,29 @@ def _aligned(size: int) -> int:
 class SerialFunction:
     """A function of plain C that does all by itself, on one thread."""
 
-    kernel: SourceKernel
+    kernel: FileKernel
+
+    @property
+    def signature(self) -> Signature:
+        """The function's parameters."""
+        signature = signature_of(self.kernel)
+        assert signature is not None
+        return signature
 
     @property
     def text(self) -> str:
         """See `DeviceFunction`."""
-        fields = [f"    {each.element} *{each.name};" for each in self.kernel.buffers]
-        fields += [f"    int64_t {name};" for name in self.kernel.sizes]
-        given = [f"{'' if b.is_written else 'const '}{b.element} *{b.name}" for b in self.kernel.buffers]
-        given += [f"int64_t {name}" for name in self.kernel.sizes]
-        head = f"static inline void run({', '.join(given)})"
-        return "\n".join(["struct Arguments {", *fields, "};", head, "{", self.kernel.text, "}", ""])
+        helpers = DeviceHelpers()
+        body = function_text(self.kernel, "run", {})
+        for name in identifiers(tokens_of(body)):
+            helpers.ask(name)
+        fields = [f"    {each.element} *{each.name};" for each in self.signature.buffers]
+        fields += [f"    int64_t {name};" for name in self.signature.sizes]
+        return "\n".join([helpers.text, "struct Arguments {", *fields, "};", body, ""])
 
     def entry(self, variant: str, name: str) -> str:
         """See `DeviceFunction`."""
-        names = [*(each.name for each in self.kernel.buffers), *self.kernel.sizes]
+        names = [*(each.name for each in self.signature.buffers), *self.signature.sizes]
         given = ", ".join(f"a.{each}" for each in names)
         return f'extern "C" __global__ void {name}(const __grid_constant__ Arguments a)\n{{\n    run({given});\n}}\n'
 
@@ -177,7 +186,7 @@ class SerialFunction:
 
     def arguments(self, work: Work, scratch: int) -> bytes:
         """See `DeviceFunction`."""
-        numbers = [work.sizes[name] for name in self.kernel.sizes]
+        numbers = [work.sizes[name] for name in self.signature.sizes]
         return struct.pack(f"<{len(work.addresses)}Q{len(numbers)}q", *work.addresses, *numbers)
 
 
@@ -257,16 +266,16 @@ def function_of(kernel: Kernel) -> DeviceFunction:
     if isinstance(body, LibraryCall) and body.name == ATTENTION:
         return AttentionFunction(body)
     if isinstance(body, FileKernel) and body.epilogue is None:
-        return _task_function(body)
+        return _task_function(body) if signature_of(body) is None else SerialFunction(body)
     if isinstance(body, SourceKernel):
-        return SerialFunction(body) if body.language == "plain" else _framed(body)
+        return _framed(body)
     raise UnsupportedError(f"the kernel {kernel.hint} is not written for CUDA")
 
 
 def _task_function(kernel: FileKernel) -> TaskFunction:
-    """A file of C in the form for one element at a time, with pointers that C++ takes."""
-    own, helpers = instance(kernel), DeviceHelpers()
-    text = scalar_text(own.text, helpers)
+    """A file of C over vectors of one element, with pointers that C++ takes."""
+    own, helpers = instance(kernel, PLAIN_FOLDER), DeviceHelpers()
+    text = file_text(kernel, "IG_FUNCTION", helpers)
     text = re.sub(r"\bvoid \*const \*buffer\b", "const AnyPointer *buffer", text)
     text = re.sub(r"\bvoid \*scratch\b", "AnyPointer scratch", text)
     return TaskFunction(f"{helpers.text}\n{text}", len(own.buffers), own.sizes)

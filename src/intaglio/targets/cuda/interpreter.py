@@ -28,6 +28,7 @@ from intaglio.kernels.plan import (
     Branch,
     Call,
     Check,
+    Commit,
     Fill,
     FindSizes,
     Grow,
@@ -176,6 +177,8 @@ class Interpreter:
                 self._pointers[action.now], self._pointers[action.following] = following, now
             case Settle():
                 self._settle(action.pair)
+            case Commit():
+                pass
             case Check():
                 if all(self.dim(left) != self.dim(right) for left, right in action.pairs):
                     raise StoppedError(self._refused(action) if action.status == FAULT else action.status)

@@ -32,7 +32,7 @@ def emit_tasks(
     Where it `checks`, they set `*fault` for a value that the operator forbids.
     """
     described = tuple(SourceBuffer(each.name, each.element, each.is_written) for each in buffers)
-    kernel = SourceKernel("c", name, described, tuple(sizes), "\n".join(lines), checks)
+    kernel = SourceKernel(name, described, tuple(sizes), "\n".join(lines), checks)
     output = node.outputs[0]
     title = f"{node.op.name} -> {output.name}: {output.type}" + (f" from {node.origin}" if node.origin else "")
     operands = [Operand(each.view.buffer, each.view.offset, each.is_written) for each in buffers]
