@@ -184,7 +184,14 @@ def _name(digest: str, described: str) -> str:
 def _described(options: Options) -> Iterator[str]:
     """What a program depends on beside the model and Intaglio."""
     yield repr(
-        (options.simplify, sorted(options.disable), options.exact, options.donate, replace(options.limits, time=None))
+        (
+            options.simplify,
+            sorted(options.disable),
+            options.exact,
+            options.donate,
+            options.is_state,
+            replace(options.limits, time=None),
+        )
     )
     target = options.target or host_target()
     yield repr(sorted(asdict(replace(target, features=frozenset())).items()))

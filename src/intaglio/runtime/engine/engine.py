@@ -92,6 +92,8 @@ class Options(Record):
     limits: Limits = field(default_factory=lambda: settled(None))
     donate: tuple[tuple[str, str], ...] = ()
     """Inputs whose memory outputs take: pairs of names. A model's copies have it, its derivatives do not."""
+    is_state: bool = False
+    """Whether these inputs are a state that must be changed as a whole or not at all."""
     target: Target | None = None
     """What the code is generated for; None is this machine."""
     shared_weights: bool = False

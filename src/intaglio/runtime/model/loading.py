@@ -19,7 +19,7 @@ from intaglio.runtime.artifact.warm import WarmStart, warm_start
 from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.limits import check_weight_bytes, settled
 from intaglio.runtime.engine.program import ProgramEngine, hosted_run_of
-from intaglio.runtime.model.donation import donated_pairs, donation_of
+from intaglio.runtime.model.donation import StateUpdates, donated_pairs, donation_of
 from intaglio.runtime.model.model import Model, face_of_program, graph_model
 from intaglio.runtime.model.progress import told
 from intaglio.runtime.model.sources import as_source
@@ -87,8 +87,10 @@ def load(
         left_out = (disable,) if isinstance(disable, str) else tuple(disable)
         used = granted_threads(threads or usable_cores())
         target = replace(host_target(), is_quick=True) if quick else None
-        given = donated_pairs(donate)
-        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, given, target, shared_weights)
+        given, is_state = donated_pairs(donate), isinstance(donate, StateUpdates)
+        options = Options(
+            chosen, used, simplify, left_out, exact, strict, own, bounds, given, is_state, target, shared_weights
+        )
         if is_compiled(source):
             return _load_compiled(source, options, watcher)
         start = warm_start(source, options)
@@ -138,7 +140,12 @@ def _from_program(compiled: Compiled, options: Options, start: WarmStart | None 
             return engine
 
         fed, made = [port.name for port in program.fed], [port.name for port in program.outputs]
-        return Variant(make(watched), program.fed, fed, donation=donation_of(options.donate, fed, made))
+        return Variant(
+            make(watched),
+            program.fed,
+            fed,
+            donation=None if options.is_state else donation_of(options.donate, fed, made),
+        )
 
     return Model(face_of_program(program, compiled.info), options, compiled.imported, begin)
 
