@@ -13,7 +13,7 @@ from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, compare, symbols
 from intaglio.ir.resize import type_symbols
 from intaglio.kernels.in_place import Order, conflict, needs_another_plan
-from intaglio.kernels.kernel import LibraryCall, SourceKernel
+from intaglio.kernels.kernel import SourceKernel
 from intaglio.kernels.language import LoopKernel, Parameter
 from intaglio.kernels.plan import (
     Action,
@@ -216,7 +216,7 @@ def _number_problems(action: Fill | FindSizes) -> Iterator[str]:
 
 
 def _call_problems(call: Call) -> Iterator[str]:
-    """A kernel that is called with other operands or sizes than it takes; files of a target are the target's."""
+    """A kernel that is called with other operands or sizes than it takes; what a target supplies is its own matter."""
     body = call.kernel.body
     count = _operand_count(call)
     if count is not None and count != len(call.operands):
@@ -233,8 +233,6 @@ def _operand_count(call: Call) -> int | None:
             return len(loops.parameters)
         case SourceKernel() as source:
             return len(source.buffers)
-        case LibraryCall():
-            return 2
         case _:
             return None
 

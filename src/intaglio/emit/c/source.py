@@ -14,7 +14,7 @@ from intaglio.emit.c.tasks import RUN_TASKS, shared_tasks
 from intaglio.emit.c.weights import Constant, CWeights, comment_text, definition
 from intaglio.ir.dim import symbols
 from intaglio.targets.c.size_text import helper_text
-from intaglio.targets.plain.function import wrapped
+from intaglio.targets.plain.printing import wrapped
 
 HEAP = """\
 /* Memory for tensors whose sizes depend on data: pieces of one array, one behind the other. */
