@@ -111,7 +111,7 @@ class _Segment:
                 if (buffer.kind, buffer.index) != (kind, place):
                     yield f"{buffer.name!r} is {buffer.kind} {buffer.index}, expected {kind} {place}"
         if not 0 <= segment.told <= len(segment.late):
-            yield f"{segment.told} of {len(segment.late)} sizes are told"
+            yield f"{segment.told} of {len(segment.late)} sizes are given"
         bound = {name for action in walk(segment.actions) for name in _bound(action)}
         yield from self._aliases()
         yield from (f"{name!r} is never given a value" for name in segment.late if name not in bound)
