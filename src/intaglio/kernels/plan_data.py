@@ -237,7 +237,7 @@ def body_data(body: LoopKernel | FileKernel | LibraryCall | SourceKernel) -> Dat
             return {"library": body.name, "parameters": [list(item) for item in body.parameters]}
         case SourceKernel():
             buffers = [[each.name, each.element, each.is_written] for each in body.buffers]
-            found: Data = {"language": body.language, "about": body.about, "buffers": buffers}
+            found: Data = {"about": body.about, "buffers": buffers}
             return found | {"sizes": list(body.sizes), "text": body.text, "checks": body.checks}
 
 
@@ -252,7 +252,7 @@ def body_from_data(data: Data) -> Any:
     if "library" in data:
         return LibraryCall(data["library"], parameters)
     buffers = tuple(SourceBuffer(*each) for each in data["buffers"])
-    return SourceKernel(data["language"], data["about"], buffers, tuple(data["sizes"]), data["text"], data["checks"])
+    return SourceKernel(data["about"], buffers, tuple(data["sizes"]), data["text"], data["checks"])
 
 
 class PlanReader(DimReader):
