@@ -87,6 +87,12 @@ def _strict(folder: Path) -> None:
         intaglio.load(parsed(STRINGS), strict=True)
 
 
+def _donate(folder: Path) -> None:
+    given = np.zeros(2, np.float32)
+    assert intaglio.load(parsed(RELU), donate={"x": "y"})(given) is given
+    assert given.tolist() == [1, 1]
+
+
 def _base_folder(folder: Path) -> None:
     data = external(folder)
     with pytest.raises(intaglio.ExternalDataError):
@@ -152,6 +158,7 @@ LOAD: dict[str, Callable[[Path], None]] = {
     "exact": _exact,
     "quick": _quick,
     "strict": _strict,
+    "donate": _donate,
     "base_folder": _base_folder,
     "progress": _progress,
     "implementations": _implementations,
@@ -270,6 +277,7 @@ CASES: dict[str, Case] = {
     "compile --strict": (["strings.onnx", "--strict"], fails("strict")),
     "compile --quick": (["demo.onnx", "--quick"], lambda left: "quick" in left.out),
     "compile --exact": (["relu.intaglio", "--exact"], fails("compiled without exact")),
+    "compile --donate": (["relu.onnx", "--donate", "x=y"], lambda left: "x becomes y" in left.out),
     "compile --disable": (["relu.onnx", "--disable", "zz"], fails("'zz'")),
     "compile --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["kernels"]),
     "explain --c": (["relu.onnx", "--c", "out.c"], lambda left: "static void kernel_" in Path("out.c").read_text()),
@@ -278,6 +286,7 @@ CASES: dict[str, Case] = {
     "explain --threads": (["relu.onnx", "--threads", "1"], lambda left: "up to 1 threads" in left.out),
     "explain --strict": (["strings.onnx", "--strict"], fails("strict")),
     "explain --exact": (["demo.onnx", "--exact"], lambda left: "winograd" not in left.out),
+    "explain --donate": (["relu.onnx", "--donate", "x=y"], lambda left: "y takes the memory of x" in left.out),
     "explain --disable": (["relu.onnx", "--disable", "algebra"], lambda left: "Mul" in left.out),
     "explain --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["calls"]),
     "compare --against": (["relu.onnx", "--against", "zz"], fails("'zz'")),

@@ -82,6 +82,7 @@ PARAMETERS = {
         "exact",
         "quick",
         "strict",
+        "donate",
         "base_folder",
         "progress",
         "implementations",

@@ -252,6 +252,25 @@ def test_defaults_of_inputs(tmp_path: Path) -> None:
     assert "as stored" in make(tmp_path, "test")
 
 
+def test_sizes_of_an_input_that_takes_its_default(tmp_path: Path) -> None:
+    model = parse(
+        "net (float[n, 2] x, float[m, 2] w) => (float[k, 2] y) { y = Concat<axis=0>(x, w) }",
+        w=np.ones((3, 2), np.float32),
+    )
+    intaglio.export(model, "c", tmp_path, measure=False)
+    main = (tmp_path / "main.c").read_text()
+    assert "model_run(2, 3, test_x, test_w, y)" in main
+    (tmp_path / "main.c").write_text(
+        main.replace("model_run(2, 3, test_x, test_w, y)", "model_run(2, 3, test_x, 0, y)")
+    )
+    assert "as stored" in make(tmp_path, "test")
+    (tmp_path / "main.c").write_text(
+        main.replace("model_run(2, 3, test_x, test_w, y)", "model_run(2, 2, test_x, 0, y)")
+    )
+    done = subprocess.run(["make", "test"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "sizes do not fit each other" in done.stdout
+
+
 def quantised() -> onnx.ModelProto:
     return parse(
         """net (uint8[1, 2, 5, 5] x) => (uint8[1, 3, 4, 4] y) {

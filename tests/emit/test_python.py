@@ -141,6 +141,17 @@ def test_defaults_of_inputs(tmp_path: Path) -> None:
     assert loaded(x, x).tolist() == [0, 0]
 
 
+def test_an_input_behind_one_with_a_default(tmp_path: Path) -> None:
+    model = parse("net (float b, float[n] x) => (float[n] y) { y = Add(x, b) }", b=np.array(2, np.float32))
+    intaglio.export(model, "python", tmp_path)
+    loaded = import_exported(tmp_path).load()
+    x = np.zeros(2, np.float32)
+    assert loaded(x=x).tolist() == [2, 2]
+    assert loaded(np.float32(3), x).tolist() == [3, 3]
+    with pytest.raises(TypeError, match="x is missing"):
+        loaded()
+
+
 def test_what_cannot_be_said_is_told_with_its_place(tmp_path: Path) -> None:
     model = parse("net (uint8[n] x) => (uint8[a, b, 3] y) { [decode] y = ImageDecoder(x) }")
     with pytest.raises(UnsupportedError, match=r"(?s)1 nodes cannot be said.*ImageDecoder at decode"):

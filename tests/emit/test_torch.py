@@ -187,3 +187,14 @@ def test_a_batch_of_any_size_goes_through_a_model_of_one(tmp_path: Path) -> None
         expected = intaglio.load(parse(heads(str(batch), batch)), engine="reference")(*feeds)
         for found, right in zip(loaded(*tensors(feeds)), expected, strict=True):
             np.testing.assert_allclose(found.detach().numpy(), right, rtol=1e-5, atol=1e-6)
+
+
+def test_an_input_behind_one_with_a_default(tmp_path: Path) -> None:
+    model = parse("net (float b, float[n] x) => (float[n] y) { y = Add(x, b) }", b=np.array(2, np.float32))
+    intaglio.export(model, "torch", tmp_path)
+    loaded = import_exported(tmp_path).load()
+    x = torch.zeros(2)
+    assert loaded(x=x).tolist() == [2, 2]
+    assert loaded(torch.tensor(3.0), x).tolist() == [3, 3]
+    with pytest.raises(TypeError, match="x is missing"):
+        loaded()

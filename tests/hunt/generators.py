@@ -24,6 +24,7 @@ KINDS: dict[str, Generator] = {
 }
 
 ROOMS: dict[str, str] = {
+    "donate": "donations",
     "exports": "exports",
     "gradients": "gradients",
     "rows": "rows",

@@ -81,7 +81,7 @@ def test_data_that_is_no_plan_is_refused() -> None:
     empty = PlanForm([], [], [], [], [], [], [], [])
     data = plan_data(empty)
     assert plan_from_data(data) == empty
-    with pytest.raises(GraphError, match="format 0, expected 1: make it anew"):
+    with pytest.raises(GraphError, match="format 0, expected 2: make it anew"):
         plan_from_data(data | {"format": 0})
     with pytest.raises(GraphError, match="this is no plan"):
         plan_from_data({"format": 1})

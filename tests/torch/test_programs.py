@@ -186,7 +186,7 @@ LAID: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
     ),
     "nearest points of lines": (lambda x: F.interpolate(x, size=3, mode="nearest-exact"), turned(2, 3, 4)),
     "places of volumes": (
-        lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2),
+        lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), [2, 2, 2]),
         torch.randn(2, 3, 4, 4, 4).to(memory_format=torch.channels_last_3d),
     ),
     "reflected volume": (

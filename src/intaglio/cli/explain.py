@@ -8,7 +8,7 @@ from typing import Annotated
 from intaglio.cli.arguments import parse_dims
 from intaglio.cli.options import Option
 from intaglio.cli.run import DimOption
-from intaglio.cli.session import DisableOption, ExactOption, LoadRequest, StrictOption, load_timed
+from intaglio.cli.session import DisableOption, DonateOption, ExactOption, LoadRequest, StrictOption, load_timed
 from intaglio.cli.terminal import (
     STANDARD,
     EngineOption,
@@ -35,11 +35,13 @@ def explain(
     strict: StrictOption = False,
     exact: ExactOption = False,
     disable: DisableOption = None,
+    donate: DonateOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the kernels of a model in the order they run, what each computes, and what is not compiled and why."""
     sizes = parse_dims(dims or ())
-    loaded, _ = load_timed(model, LoadRequest(engine, threads, None, strict, exact, disable=tuple(disable or ())))
+    passes, given = tuple(disable or ()), tuple(donate or ())
+    loaded, _ = load_timed(model, LoadRequest(engine, threads, None, strict, exact, disable=passes, donate=given))
     if c_file == STANDARD:
         print(loaded.c_source())
         return

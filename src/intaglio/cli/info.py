@@ -60,6 +60,7 @@ def _compiled(compiled: Compiled) -> dict[str, Any]:
         "target": compiled.target.name,
         "extensions": sorted(compiled.target.features),
         "exact": compiled.exact,
+        "donate": dict(compiled.donate),
         "functions": sum(len(functions) for _, functions in compiled.libraries),
         "code_bytes": sum(library.nbytes for library in libraries),
         "needs_graph": compiled.program is None,

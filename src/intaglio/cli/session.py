@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from intaglio.cli.options import Option
 from intaglio.cli.terminal import STANDARD, EngineChoice
-from intaglio.errors import LoadError
+from intaglio.errors import InputError, LoadError
 from intaglio.ir.limits import Limits, parse_bytes
 from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.model import Model
@@ -25,6 +26,14 @@ NodeLimit = Annotated[int | None, Option("--node-limit", least=1, help="Most nod
 StrictOption = Annotated[bool, Option("--strict", help="Refuse a model of which a node cannot be compiled.")]
 ExactOption = Annotated[bool, Option("--exact", help="Leave out the passes that can change rounding.")]
 QuickOption = Annotated[bool, Option("--quick", help="Let the C compiler do less: sooner ready, slightly slower runs.")]
+DonateOption = Annotated[
+    list[str] | None,
+    Option(
+        "--donate",
+        metavar="INPUT=OUTPUT",
+        help="Let this output take the memory of this input, of the same type and shape; may be repeated.",
+    ),
+]
 DisableOption = Annotated[
     list[str] | None, Option("--disable", metavar="PASS", help="Leave out this pass; may be repeated.")
 ]
@@ -57,6 +66,16 @@ class LoadRequest:
     exact: bool = False
     quick: bool = False
     disable: tuple[str, ...] = ()
+    donate: tuple[str, ...] = ()
+
+
+def parse_donated(texts: Sequence[str]) -> dict[str, str]:
+    """What `--donate` was given, each an input and an output; raises InputError for what is not."""
+    pairs = [text.partition("=") for text in texts]
+    for text, (given, _, made) in zip(texts, pairs, strict=True):
+        if not given or not made:
+            raise InputError(f"--donate {text!r}: expected the name of an input, =, and the name of an output")
+    return {given: made for given, _, made in pairs}
 
 
 def load_timed(model: str, request: LoadRequest) -> tuple[Model, float]:
@@ -71,5 +90,6 @@ def load_timed(model: str, request: LoadRequest) -> tuple[Model, float]:
         exact=request.exact,
         quick=request.quick,
         disable=request.disable,
+        donate=parse_donated(request.donate),
     )
     return loaded, time.perf_counter() - start

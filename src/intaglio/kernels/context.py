@@ -16,6 +16,7 @@ from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import TensorType
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults, blaming
+from intaglio.kernels.in_place import Sharing
 from intaglio.kernels.plan import (
     ASSUMPTION,
     FAULT,
@@ -105,6 +106,14 @@ class Context:
     """Why the group under way does not belong to the one before, for the first call that computes it."""
     faults: Faults = field(default_factory=Faults)
     """What could not be lowered before, and runs in a simpler way now."""
+    donated: Sequence[tuple[Value, Value]] = ()
+    """Inputs whose memory outputs are to take."""
+    is_atomic: bool = False
+    """Whether a run that stops before its end must leave inputs that are given away as they were."""
+    apart: dict[Value, str] = field(default_factory=dict[Value, str])
+    """Outputs that cannot take the memory of their input, and why."""
+    _copies: list[Call] = field(default_factory=list[Call])
+    """The calls that copy all of a buffer to all of another one."""
     _bound: set[str] = field(default_factory=set[str])
     _known: set[str] = field(default_factory=set[str])
     _actions: list[Action] | None = None
@@ -286,7 +295,10 @@ class Context:
         """Copy a view into fresh memory, or into another view."""
         size = product(view.shape)
         target = into or whole(self.temporary(value.dtype, size, value.name, view.shape), view.shape)
-        self.emit(self.rules.copy_call(value, view, target))
+        call = self.rules.copy_call(value, view, target)
+        if view.is_whole and target.is_whole and view.buffer.dtype == target.buffer.dtype:
+            self._copies.append(call)
+        self.emit(call)
         return target
 
     def emit(self, action: Action) -> None:
@@ -326,6 +338,8 @@ class Context:
             is_made = value.constant is None and value not in segment.inputs
             if needed(value) and (is_made or (value in ordered and self._can_copy(value))):
                 self._export(value, view, exported)
+        if is_last and not self.parts:
+            self._share_memory()
         for kind in ("arena", "late", "place"):
             for index, buffer in enumerate(buffer for buffer in segment.arena if buffer.kind == kind):
                 buffer.index = index
@@ -338,6 +352,21 @@ class Context:
         self.segment = Segment()
         self.views = {}
         self._bound = set()
+
+    def _share_memory(self) -> None:
+        """Let outputs take the memory of inputs that the caller gives away, where that can be."""
+        segment = self.segment
+        sharing = Sharing(segment, self._copies, is_atomic=self.is_atomic)
+        for given, made in self.donated:
+            if given in segment.inputs and made in segment.outputs:
+                buffers = (
+                    segment.input_buffers[segment.inputs.index(given)],
+                    segment.output_buffers[segment.outputs.index(made)],
+                )
+                refusal = sharing.take(*buffers)
+                if refusal:
+                    self.apart[made] = refusal
+        sharing.finish()
 
     def _can_copy(self, value: Value) -> bool:
         """Whether a result that is an input or a constant can be copied by a segment that is the whole graph."""

@@ -21,7 +21,7 @@ from intaglio.kernels.fused import FusedNodes, reads
 from intaglio.kernels.fusion import Group, Kind, form_groups, is_loop_node, open_axes
 from intaglio.kernels.layout import choose_layouts
 from intaglio.kernels.legalise import is_all_known, legalise
-from intaglio.kernels.plan import REQUIREMENT, Check, Fill, Operand, Plan
+from intaglio.kernels.plan import NOTHING, REQUIREMENT, Check, Donation, Fill, Operand, Plan, Segment
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.require import Requirements, find_requirements
 from intaglio.kernels.target_rules import TargetRules, late_rule, own_rule
@@ -38,13 +38,20 @@ CLEANUP = tuple(
 
 
 def lower(
-    graph: Graph, rules: TargetRules, *, assume: bool = True, exact: bool = False, faults: Faults | None = None
+    graph: Graph,
+    rules: TargetRules,
+    *,
+    assume: bool = True,
+    exact: bool = False,
+    faults: Faults | None = None,
+    donation: Donation = NOTHING,
 ) -> Plan:
     """The plan of a graph, which is changed on the way: composite operators are expanded in place.
 
     With `assume`, dimensions that may or may not be broadcast are taken to be equal, and the plan says which. With
     `exact`, kernels that round more than a plain sum (Winograd's) are not used. `faults` tells of nodes that could not
-    be lowered before. Raises LoweringError where nodes cannot be.
+    be lowered before; `donation` which outputs are to take the memory of inputs. Raises LoweringError where nodes
+    cannot be lowered.
     """
     faults = faults or Faults()
     assume = assume and not faults.is_plain
@@ -65,9 +72,24 @@ def lower(
         choose_layouts(graph, rules)
         tidy(graph, assumptions)
     context = Context(rules, exact, assumptions=assumptions.pairs, inferred=assumptions.inferred, faults=faults)
+    context.donated = [(graph.inputs[given], graph.outputs[made]) for given, made in donation.pairs]
+    context.is_atomic = donation.is_atomic
     plan = _Lowering(graph, context, requirements).plan()
     plan.assumptions = assumptions.pairs
+    plan.apart = _apart(plan, context, donation)
     return plan
+
+
+def _apart(plan: Plan, context: Context, donation: Donation) -> list[tuple[int, int, str]]:
+    """The outputs that do not take the memory that they were to take, and why."""
+    parts = [part for part in plan.parts if isinstance(part, Segment)]
+    shared = {(alias.input, alias.output) for part in parts for alias in part.aliases}
+    reason = "nodes between are not compiled" if len(plan.parts) != 1 else "the input and the output are no memory"
+    return [
+        (made, given, context.apart.get(plan.outputs[made], reason))
+        for given, made in donation.pairs
+        if (given, made) not in shared
+    ]
 
 
 def tidy(graph: Graph, assumptions: Assumptions) -> None:

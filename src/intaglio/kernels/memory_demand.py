@@ -58,6 +58,12 @@ def buffers_of_run(segment: Segment) -> list[Buffer]:
     return list(found)
 
 
+def own_outputs(segment: Segment) -> list[Buffer]:
+    """The outputs whose sizes are known before the run and that have memory of their own, not that of an input."""
+    shared = {alias.output for alias in segment.aliases}
+    return [buffer for n, buffer in enumerate(segment.output_buffers) if not buffer.is_late and n not in shared]
+
+
 def spans_of_run(segment: Segment, buffers: Sequence[Buffer]) -> tuple[list[int], list[int]]:
     """The first and last action for which each of these buffers is needed; outputs are needed to the end."""
     first, last = lifetimes(segment, buffers)

@@ -12,12 +12,13 @@ from intaglio.ir.requirements import Requirement
 from intaglio.kernels.faults import Fault
 from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.refusal import Refusal
+from intaglio.kernels.status import ASSUMPTION as ASSUMPTION
+from intaglio.kernels.status import CANCELLED as CANCELLED
+from intaglio.kernels.status import FAULT as FAULT
+from intaglio.kernels.status import OVERFLOW as OVERFLOW
+from intaglio.kernels.status import REQUIREMENT as REQUIREMENT
+from intaglio.kernels.status import ROUNDS as ROUNDS
 from intaglio.kernels.view import Buffer
-
-CANCELLED, ROUNDS, ASSUMPTION, REQUIREMENT, OVERFLOW, FAULT = 1, 2, 3, 4, 5, 16
-"""What a driver returns: stopped, a loop with too many rounds, sizes that break an assumption or that do not
-fit each other or 64 bits, and FAULT + i when the i-th action (in the order of `walk`) met a value that its operator
-forbids."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,11 @@ class Settle(Described):
 
 
 @dataclass
+class Commit(Described):
+    """From here on nothing stops the run: neither a deadline nor an interrupt. One that has come is obeyed here."""
+
+
+@dataclass
 class Check(Described):
     """Pairs of dimensions of which one must be equal for what follows; the driver returns where none is."""
 
@@ -219,7 +225,9 @@ class Repeat(Described):
         return (self.body,)
 
 
-Action = Call | Fill | FindSizes | Assign | Allocate | Grow | Move | Pair | Swap | Settle | Check | Branch | Repeat
+Action = (
+    Call | Fill | FindSizes | Assign | Allocate | Grow | Move | Pair | Swap | Settle | Commit | Check | Branch | Repeat
+)
 
 
 def walk(actions: Sequence[Action]) -> Iterator[Action]:
@@ -253,8 +261,30 @@ def operands_of(action: Action) -> list[Operand]:
         case Repeat():
             candidates = (action.limit, action.condition, action.again)
             return [item for item in candidates if isinstance(item, Operand)]
-        case Assign() | Check() | Swap():
+        case Assign() | Check() | Commit() | Swap():
             return []
+
+
+@dataclass(frozen=True)
+class Donation:
+    """Inputs that the caller gives away, and outputs that are to take their memory, by their places in a graph.
+
+    With `is_atomic`, a run that stops before its end must leave all of these inputs as they were.
+    """
+
+    pairs: tuple[tuple[int, int], ...] = ()
+    is_atomic: bool = False
+
+
+NOTHING = Donation()
+
+
+@dataclass(frozen=True)
+class Alias:
+    """An output that takes the memory of an input, by their places: both are one array in every run."""
+
+    output: int
+    input: int
 
 
 @dataclass
@@ -269,6 +299,8 @@ class SegmentBody:
     """Symbols that the driver itself binds; those at the outermost level first."""
     told: int = 0
     """How many of the late symbols the driver tells the runtime, in an output of their own behind the others."""
+    aliases: list[Alias] = field(default_factory=list[Alias])
+    """The outputs that take the memory of inputs."""
 
     @property
     def late_outputs(self) -> list[bool]:
@@ -312,6 +344,9 @@ class Plan:
     """Dimensions that the plan takes to be equal; the runtime checks them."""
     requirements: list[Requirement] = field(default_factory=list[Requirement])
     """What sizes must be to each other; the runtime checks it, drivers where only they know the sizes."""
+
+    apart: list[tuple[int, int, str]] = field(default_factory=list[tuple[int, int, str]])
+    """The outputs that cannot take the memory of an input as they were to: output, input, and why not."""
 
     faults: list[Fault] = field(default_factory=list[Fault])
     """What could not be lowered or compiled as it should be, by faults of our own."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, compare, symbols
 from intaglio.ir.resize import type_symbols
+from intaglio.kernels.in_place import Order, conflict, needs_another_plan
 from intaglio.kernels.kernel import LibraryCall, SourceKernel
 from intaglio.kernels.language import LoopKernel, Parameter
 from intaglio.kernels.plan import (
@@ -112,8 +113,27 @@ class _Segment:
         if not 0 <= segment.told <= len(segment.late):
             yield f"{segment.told} of {len(segment.late)} sizes are told"
         bound = {name for action in walk(segment.actions) for name in _bound(action)}
+        yield from self._aliases()
         yield from (f"{name!r} is never given a value" for name in segment.late if name not in bound)
         yield from (f"{name!r} is given a value and is not late" for name in sorted(bound - set(segment.late)))
+
+    def _aliases(self) -> Iterator[str]:
+        """Outputs that cannot have the memory of their inputs."""
+        segment, order = self.segment, Order(self.segment)
+        for kind in ("input", "output"):
+            places = [getattr(alias, kind) for alias in segment.aliases]
+            yield from (f"{kind} {place} shares its memory twice" for place in places if places.count(place) > 1)
+        for alias in segment.aliases:
+            name = f"output {alias.output} in the memory of input {alias.input}"
+            if not (0 <= alias.output < len(segment.outputs) and 0 <= alias.input < len(segment.inputs)):
+                yield f"{name}: there is none"
+                continue
+            made, given = segment.output_buffers[alias.output], segment.input_buffers[alias.input]
+            if made.dtype != given.dtype or compare(made.size, given.size) in (-1, 1):
+                yield f"{name}: {made.dtype} {made.size} and {given.dtype} {given.size}"
+            refusal = conflict(order, given, made, needs_another_plan)
+            if refusal:
+                yield f"{name}: {refusal}"
 
     def _action(self, action: Action) -> Iterator[str]:
         if isinstance(action, (Allocate, Grow)):

@@ -17,11 +17,13 @@ from intaglio.kernels.language import LoopKernel
 from intaglio.kernels.language_text import format_kernel, parse_kernel
 from intaglio.kernels.plan import (
     Action,
+    Alias,
     Allocate,
     Assign,
     Branch,
     Call,
     Check,
+    Commit,
     Fill,
     FindSizes,
     Grow,
@@ -39,7 +41,7 @@ from intaglio.kernels.view import Buffer
 
 Data = dict[str, Any]
 
-FORMAT = 1
+FORMAT = 2
 """The form's own number: another one is refused."""
 
 ACTIONS: dict[str, tuple[type[Action], dict[str, str]]] = {
@@ -60,6 +62,7 @@ ACTIONS: dict[str, tuple[type[Action], dict[str, str]]] = {
     "pair": (Pair, {"now": "buffer", "following": "buffer", "first": "buffer", "second": "buffer"}),
     "swap": (Swap, {"now": "buffer", "following": "buffer"}),
     "settle": (Settle, {"pair": "action"}),
+    "commit": (Commit, {}),
     "check": (Check, {"pairs": "pairs", "status": "plain"}),
     "branch": (Branch, {"condition": "operand", "then": "block", "otherwise": "block"}),
     "repeat": (
@@ -109,6 +112,7 @@ class PlanWriter(DimWriter):
             "outputs": list(form.outputs),
             "assumptions": self.pairs(form.assumptions),
             "requirements": [[self.pairs(each.pairs), each.message] for each in form.requirements],
+            "apart": [list(each) for each in form.apart],
             "faults": [[list(each.nodes), each.error, each.remedy] for each in form.faults],
             "parts": [self.segment(part) if isinstance(part, SegmentForm) else self.host(part) for part in form.parts],
         }
@@ -124,6 +128,7 @@ class PlanWriter(DimWriter):
             "arena": self.buffers(segment.arena),
             "late": list(segment.late),
             "told": segment.told,
+            "aliases": [[alias.output, alias.input] for alias in segment.aliases],
             "actions": self.block(segment.actions),
         }
 
@@ -276,6 +281,7 @@ class PlanReader(DimReader):
             outputs=data["outputs"],
             assumptions=list(self.pairs(data["assumptions"])),
             requirements=[Requirement(self.pairs(pairs), message) for pairs, message in data["requirements"]],
+            apart=[(made, given, reason) for made, given, reason in data["apart"]],
             faults=[Fault(tuple(nodes), error, remedy) for nodes, error, remedy in data["faults"]],
         )
 
@@ -288,6 +294,7 @@ class PlanReader(DimReader):
             arena=self.buffers(data["arena"]),
             late=data["late"],
             told=data["told"],
+            aliases=[Alias(*pair) for pair in data["aliases"]],
             inputs=data["inputs"],
             outputs=data["outputs"],
         )

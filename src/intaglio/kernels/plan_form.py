@@ -69,6 +69,7 @@ class PlanForm:
     assumptions: list[tuple[Dim, Dim]]
     requirements: list[Requirement]
     faults: list[Fault]
+    apart: list[tuple[int, int, str]] = field(default_factory=list[tuple[int, int, str]])
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -91,6 +92,7 @@ def form_of(plan: Plan) -> PlanForm:
         assumptions=list(plan.assumptions),
         requirements=list(plan.requirements),
         faults=list(plan.faults),
+        apart=list(plan.apart),
     )
 
 
@@ -114,6 +116,7 @@ def _segment(segment: Segment) -> SegmentForm:
         arena=segment.arena,
         late=segment.late,
         told=segment.told,
+        aliases=segment.aliases,
         inputs=[value.id for value in segment.inputs],
         outputs=[value.id for value in segment.outputs],
     )

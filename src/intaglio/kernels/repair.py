@@ -10,14 +10,20 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.kernels.faults import Faults, LoweringError, is_fault
 from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.lower import lower
-from intaglio.kernels.plan import Call, HostNode, Plan, Segment, walk
+from intaglio.kernels.plan import NOTHING, Call, Donation, HostNode, Plan, Segment, walk
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.segment_sizes import unbound_uses
 from intaglio.kernels.target_rules import TargetRules
 
 
 def lower_safely(
-    make: Callable[[], Graph], rules: TargetRules, faults: Faults, *, assume: bool = True, exact: bool = False
+    make: Callable[[], Graph],
+    rules: TargetRules,
+    faults: Faults,
+    *,
+    assume: bool = True,
+    exact: bool = False,
+    donation: Donation = NOTHING,
 ) -> Plan:
     """The plan of the graph that `make` gives, each time a fresh one; what `faults` knows of runs in a simpler way.
 
@@ -26,7 +32,7 @@ def lower_safely(
     """
     while not faults.is_hosted:
         try:
-            plan = lower(make(), rules, assume=assume, exact=exact, faults=faults)
+            plan = lower(make(), rules, assume=assume, exact=exact, faults=faults, donation=donation)
             check_plan(plan)
             plan.faults = faults.met
             return plan

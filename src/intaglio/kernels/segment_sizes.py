@@ -12,6 +12,7 @@ from intaglio.kernels.plan import (
     Branch,
     Call,
     Check,
+    Commit,
     Fill,
     FindSizes,
     Grow,
@@ -93,7 +94,7 @@ def _counted(action: Action) -> list[Dim]:
             found += [] if action.limit is None or isinstance(action.limit, Operand) else [action.limit]
         case Settle():
             found.append(action.pair.first.size)
-        case Move() | Branch() | Pair() | Swap():
+        case Move() | Branch() | Pair() | Swap() | Commit():
             pass
     return found
 

@@ -64,6 +64,11 @@ class View:
         expected = row_major(self.shape)
         return all(s == e or d == 1 for s, e, d in zip(self.strides, expected, self.shape, strict=True))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all elements of the buffer, side by side in row-major order."""
+        return self.is_contiguous and self.offset == 0 and product(self.shape) == self.buffer.size
+
     def transpose(self, permutation: Sequence[int]) -> View:
         """The view with its axes in another order."""
         shape = tuple(self.shape[axis] for axis in permutation)

@@ -177,9 +177,14 @@ def differences(ours: Observed, theirs: Observed, shaken: Shaken) -> dict[str, s
         if text := _difference(ours.values.get(name), plain, name, shaken):
             found[name] = text
     for name, trait in theirs.traits.items():
-        if ours.traits[name] != trait:
+        if ours.traits[name] != trait and _shape(ours, name) == _shape(theirs, name):
             found.setdefault(name, f"{ours.traits[name]} instead of {trait}")
     return found
+
+
+def _shape(seen: Observed, name: str) -> Any:
+    """The shape of what a call shows; where two differ, that was judged, and strides tell nothing more."""
+    return getattr(seen.values.get(name), "shape", None)
 
 
 def _difference(ours: Any, plain: Any, name: str, shaken: Shaken) -> str:

@@ -128,7 +128,7 @@ class ModelDriver(Driver):
         return []
 
     def head(self) -> list[str]:
-        """The function's head, the places of everything, and defaults."""
+        """The function's head, and the places of everything."""
         parameters = ", ".join(text for text, _ in self.interface.parameters()) or "void"
         lines = [f"int {self.interface.prefix}_run({parameters})", "{"]
         lines += indented(list(self._beginning()))
@@ -138,9 +138,6 @@ class ModelDriver(Driver):
         interface = self.interface
         defaults = {port.name for port in interface.inputs if port.default is not None}
         yield from (f"(void){name};" for name in self._parameters() if name not in self.used | defaults)
-        for port in interface.inputs:
-            if port.default is not None:
-                yield from (f"if (!{port.name})", f"    {port.name} = {interface.prefix}_default_{port.name};")
         if interface.takes_arena:
             yield "unsigned char *const memory = arena;"
             if "memory" not in self.used:
@@ -162,7 +159,19 @@ class ModelDriver(Driver):
     def checks(self) -> None:
         """Add what sizes must be, and the pointers to everything in memory."""
         self._size_checks()
-        self.out.add(*self._pointers(), *self._heap())
+        self.out.add(*self._defaults(), *self._pointers(), *self._heap())
+
+    def _defaults(self) -> Iterator[str]:
+        """What the model says of inputs that are NULL, where the sizes that the caller gives are those of that."""
+        for port in self.interface.inputs:
+            if port.default is None:
+                continue
+            pairs = zip(port.shape, port.default.shape, strict=True)
+            differs = [f"{dim_text(dim, self.names)} != {size}" for dim, size in pairs if symbols(dim)]
+            yield f"if (!{port.name}) {{"
+            if differs:
+                yield from (f"    if ({' || '.join(differs)})", f"        return {self.status(REQUIREMENT)};")
+            yield from (f"    {port.name} = {self.interface.prefix}_default_{port.name};", "}")
 
     def _size_checks(self) -> None:
         self.out.add(*self._limits(self.status(OVERFLOW)))

@@ -12,6 +12,7 @@ from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.substitution import evaluate
 from intaglio.ops.evaluate import evaluate as evaluate_graph
+from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.model.random_inputs import index_limit, random_array
 
 FIRST_SIZE, OTHER_SIZE, IMAGE_SIZE = 2, 8, 32
@@ -24,7 +25,8 @@ def example_of(graph: Graph, sizes: list[str]) -> Example | None:
         bindings: dict[str, int] = {}
         generator = np.random.default_rng(seed)
         try:
-            inputs = [_made(value, bindings, generator) for value in graph.inputs]
+            made = {value: _made(value, bindings, generator) for value in sorted(graph.inputs, key=_has_no_default)}
+            inputs = [made[value] for value in graph.inputs]
             with np.errstate(all="ignore"):
                 outputs = [np.asarray(array) for array in evaluate_graph(graph, inputs)]
         except IntaglioError:
@@ -36,8 +38,14 @@ def example_of(graph: Graph, sizes: list[str]) -> Example | None:
     return None
 
 
+def _has_no_default(value: Value) -> bool:
+    """Defaults come first: they have sizes that others must have too."""
+    return value.default is None
+
+
 def _made(value: Value, bindings: dict[str, int], generator: np.random.Generator) -> Any:
     if value.default is not None:
+        bind(value.shape, value.default.shape, bindings, value.name)
         return value.default
     rank = len(value.shape)
     shape = [_extent(dim, axis, rank, bindings) for axis, dim in enumerate(value.shape)]

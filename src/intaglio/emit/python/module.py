@@ -19,6 +19,7 @@ from intaglio.emit.pythonic.block import (
     wrapped,
     write_graph,
 )
+from intaglio.emit.pythonic.parameters import behind_defaults, missing
 from intaglio.emit.weights import Weights
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.types import TensorType
@@ -115,12 +116,11 @@ def _class(
 ) -> list[str]:
     taken = "\n".join(f"{name}: {comment(str(value.type))}" for name, value in zip(inputs, graph.inputs, strict=True))
     given = ", ".join(comment(f"{value.name}: {value.type}") for value in graph.outputs)
-    required = [name for name in inputs if name not in defaults]
-    parameters = ["self", *required, *(f"{name}=None" for name in inputs if name in defaults)]
-    is_plain = required == inputs[: len(required)]
-    if not is_plain:
-        parameters = ["self", *(f"{name}=None" if name in defaults else name for name in inputs)]
+    behind = behind_defaults(graph.inputs)
+    named = list(zip(inputs, graph.inputs, strict=True))
+    parameters = ["self", *(f"{name}=None" if name in defaults or value in behind else name for name, value in named)]
     start = ["xp = self.xp"] + (["w = self.weights"] if has_weights else [])
+    start += [line for name, value in named if value in behind for line in missing(name, value)]
     start += [f"{name} = {text} if {name} is None else {name}" for name, text in defaults.items()]
     return [
         '"""Takes and gives arrays in the order of the model; `xp` is NumPy or a module like it."""',

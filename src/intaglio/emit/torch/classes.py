@@ -13,6 +13,7 @@ import numpy as np
 
 from intaglio.emit.names import Names, class_name, comment
 from intaglio.emit.pythonic.block import WIDTH, indented, literal, quoted, wrapped
+from intaglio.emit.pythonic.parameters import behind_defaults
 from intaglio.emit.torch.draft import Attribute, Draft, Layer, Stored, Text
 from intaglio.emit.torch.words import LIBRARY, RESERVED
 from intaglio.ir.dtype import from_numpy
@@ -255,7 +256,8 @@ class Classes:
 
     def _forward(self, template: Template) -> list[str]:
         draft = template.members[0]
-        taken = [f"{name}: {_parameter(value, draft)}" for name, value in draft.inputs]
+        behind = [] if draft.path else behind_defaults([value for _, value in draft.inputs])
+        taken = [f"{name}: {_parameter(value, draft, value in behind)}" for name, value in draft.inputs]
         kinds = [_annotation(value.type) for _, value in draft.outputs]
         given = kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]" if kinds else "None"
         lines = _definition("def forward", ["self", *taken], given)
@@ -324,10 +326,13 @@ def _annotation(type: Type) -> str:
     return "Tensor"
 
 
-def _parameter(value: Value, draft: Draft) -> str:
-    """The type of a parameter, and None as the default of one that the model has a default for."""
-    has_default = not draft.path and value.default is not None
-    return f"{_annotation(value.type)} | None = None" if has_default else _annotation(value.type)
+def _parameter(value: Value, draft: Draft, is_behind: bool) -> str:
+    """The type of a parameter, and None as the default of one that the model has a default for, or one behind such."""
+    has_default = not draft.path and (value.default is not None or is_behind)
+    if not has_default:
+        return _annotation(value.type)
+    union = "" if isinstance(value.type, OptionalType) else " | None"
+    return f"{_annotation(value.type)}{union} = None"
 
 
 def _shapes(draft: Draft) -> list[str]:

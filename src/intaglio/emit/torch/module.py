@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from intaglio.emit.export import ExportRequest, Source, make_printable, print_alone
 from intaglio.emit.names import comment
 from intaglio.emit.pythonic.block import INLINE, UnprintableError, Writer, needed, write_node
+from intaglio.emit.pythonic.parameters import behind_defaults, missing
 from intaglio.emit.torch import layers, printers
 from intaglio.emit.torch.classes import Classes
 from intaglio.emit.torch.draft import Draft, Layer, TorchWriter, constant_text, new_names, scope_path, scope_types
@@ -121,9 +122,12 @@ class _Structure:
         writer.roles = roles = Roles(group.nodes, inputs, self.results if is_root else None)
         own = [item for item in group.items if isinstance(item, Node)]
         draft.layer_names = layer_names(own, layer_roles(own, roles))
+        behind = behind_defaults(inputs) if is_root else []
         for value in inputs:
             name = writer.declare(value)
             draft.inputs.append((name, value))
+            if value in behind and missing(name, value):
+                writer.add(missing(name, value), is_kept=True)
             if is_root and value.default is not None:
                 stored = draft.store(Value(f"{value.name}_default", value.type, constant=value.default))
                 writer.add([f"{name} = self.{stored} if {name} is None else {name}"], is_kept=True)

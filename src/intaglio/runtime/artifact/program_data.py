@@ -65,6 +65,8 @@ class _Writer(DimWriter):
             "work": self.dims(frame.work),
             "is_narrow": frame.is_narrow,
             "safe": frame.safe,
+            "aliases": [list(pair) for pair in frame.aliases],
+            "first_write": frame.first_write,
             "driver": part.driver,
             "late": list(part.late),
         }
@@ -130,6 +132,8 @@ class _Reader(DimReader):
             work=self.dims(data["work"]),
             is_narrow=data["is_narrow"],
             safe=data["safe"],
+            aliases=tuple((output, given) for output, given in data["aliases"]),
+            first_write=data["first_write"],
         )
         return Part(frame, data["driver"], tuple(data["late"]))
 

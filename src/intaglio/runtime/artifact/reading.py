@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = NDArray[Any]
 
 MAGIC = b"intaglio compiled model\n"
-FORMAT = 6
+FORMAT = 7
 ALIGNMENT = 4096
 CHUNK = 1 << 20
 PREFIX = len(MAGIC) + 8 + 32
@@ -96,6 +96,8 @@ class Header(Record):
     sections: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     files: list[list[Any]] = field(default_factory=list[list[Any]])
     """The other files that weights were read from, each as its path and look; a change in one makes this file old."""
+    donate: list[list[str]] = field(default_factory=list[list[str]])
+    """The inputs whose memory outputs take, as pairs of names."""
 
 
 class Compiled(Record):
@@ -112,6 +114,8 @@ class Compiled(Record):
     read_graph: Callable[[], Graph]
     files: tuple[Path, ...] = ()
     """The other files that weights were read from."""
+    donate: tuple[tuple[str, str], ...] = ()
+    """The inputs whose memory outputs take."""
 
     def imported(self) -> Imported:
         """The model with its graph."""
@@ -373,6 +377,7 @@ def read_sections(content: Content, header: Header, read_graph: Callable[[], Gra
         [(entry.unit if entry.section is None else parts[entry.section], entry.functions) for entry in libraries],
         read_graph,
         tuple([Path(name) for name, *_ in header.files]),
+        tuple([(given, made) for given, made in header.donate]),
     )
 
 

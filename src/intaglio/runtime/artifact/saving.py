@@ -142,7 +142,13 @@ class _Writer:
 
 
 def save_compiled(
-    path: str | os.PathLike[str], graph: Graph, info: ModelInfo, engine: NativeEngine, *, exact: bool
+    path: str | os.PathLike[str],
+    graph: Graph,
+    info: ModelInfo,
+    engine: NativeEngine,
+    *,
+    exact: bool,
+    donate: Sequence[tuple[str, str]] = (),
 ) -> int:
     """Write a compiled model in one step, so that nobody sees half of it; returns its size in bytes."""
     writer = _Writer()
@@ -154,6 +160,7 @@ def save_compiled(
     program = writer.program(program_of(graph, engine), engine)
     libraries = [StoredLibrary(writer.add(library), symbols) for library, symbols in code]
     header = _header(writer, info, engine.target, exact, text, libraries, program)
+    header = replace(header, donate=[list(pair) for pair in donate])
     return write_file(Path(path), header, writer, lambda: check_files(graph))
 
 

@@ -183,7 +183,9 @@ def _name(digest: str, described: str) -> str:
 
 def _described(options: Options) -> Iterator[str]:
     """What a program depends on beside the model and Intaglio."""
-    yield repr((options.simplify, sorted(options.disable), options.exact, replace(options.limits, time=None)))
+    yield repr(
+        (options.simplify, sorted(options.disable), options.exact, options.donate, replace(options.limits, time=None))
+    )
     target = options.target or host_target()
     yield repr(sorted(asdict(replace(target, features=frozenset())).items()))
     yield repr(sorted(target.features))

@@ -9,6 +9,7 @@ from intaglio.ir.dim import symbols
 from intaglio.ir.graph import Node
 from intaglio.ir.op import Array
 from intaglio.kernels.arena import layout
+from intaglio.kernels.in_place import commits, first_write
 from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.overflow import fits, safe_limit
 from intaglio.kernels.plan import Call, HostNode, Plan, Segment, walk
@@ -76,6 +77,8 @@ def frame_of(segment: Segment) -> Frame:
         work=tuple(flops for flops in calls if names.isdisjoint(symbols(flops))),
         is_narrow=any(value.dtype.is_narrow for value in (*segment.inputs, *segment.outputs)),
         safe=safe_limit(given_dims(segment)),
+        aliases=tuple((alias.output, alias.input) for alias in segment.aliases),
+        first_write=first_write(segment) if segment.aliases and not commits(segment) else -1,
     )
 
 

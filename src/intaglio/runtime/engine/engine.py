@@ -90,6 +90,8 @@ class Options(Record):
     strict: bool = False
     implementations: tuple[tuple[str, str], ...] = ()
     limits: Limits = field(default_factory=lambda: settled(None))
+    donate: tuple[tuple[str, str], ...] = ()
+    """Inputs whose memory outputs take: pairs of names. A model's copies have it, its derivatives do not."""
     target: Target | None = None
     """What the code is generated for; None is this machine."""
     shared_weights: bool = False

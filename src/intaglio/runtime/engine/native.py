@@ -20,9 +20,11 @@ from intaglio.kernels.faults import Fault, Faults, is_fault, is_raising, tell
 from intaglio.kernels.plan import (
     ASSUMPTION,
     FAULT,
+    NOTHING,
     OVERFLOW,
     REQUIREMENT,
     ROUNDS,
+    Donation,
     HostNode,
     Plan,
     Segment,
@@ -44,7 +46,7 @@ from intaglio.runtime.engine.hosted_plans import hosted_run
 from intaglio.runtime.engine.hosted_runs import HostedRun, Prepared
 from intaglio.runtime.engine.repeated_runs import RepeatedRuns, Shapes, never_again
 from intaglio.runtime.engine.results import constant_ids, owned
-from intaglio.runtime.engine.segment import Direct, Into, Ready, SizeOverflowError, exportable
+from intaglio.runtime.engine.segment import Direct, Into, Ready, SizeOverflowError, contiguous, spoiled
 from intaglio.runtime.engine.size_checks import Fitting
 from intaglio.runtime.engine.specialise import SpecialEngines, parameter_positions
 from intaglio.runtime.engine.weights import (
@@ -69,12 +71,15 @@ class NativeEngine:
         target: Target | None = None,
         exact: bool = False,
         is_special: bool = False,
+        donation: Donation = NOTHING,
     ) -> None:
         self.limits = current()
         self._limit_ns = int((self.limits.time or 0) * 1e9)
         self.held = graph if isinstance(graph, HeldGraph) else HeldGraph(graph)
         graph = self.held.get()
         self._inputs = signature(graph)
+        self._donated = [(graph.inputs[given].name, made) for given, made in donation.pairs]
+        self._is_atomic = donation.is_atomic
         self.executor = CExecutor(target)
         self.threads = threads
         self.exact = exact
@@ -89,12 +94,24 @@ class NativeEngine:
 
     def _made_for(self, graph: Graph, is_special: bool) -> NativeEngine:
         """The engine of a graph that was made for particular runs of this one."""
-        return NativeEngine(graph, self.threads, self.target, self.exact, is_special).load()
+        donation = self._donation(graph)
+        return NativeEngine(graph, self.threads, self.target, self.exact, is_special, donation).load()
+
+    def _donation(self, graph: Graph) -> Donation:
+        """What is given away in a graph that has these inputs, or some of them."""
+        names = [value.name for value in graph.inputs]
+        pairs = tuple((names.index(name), made) for name, made in self._donated if name in names)
+        return Donation(pairs, self._is_atomic)
 
     def _make_plan(self, graph: Graph) -> None:
         """Lower the graph; done anew where the compiler refuses some of the C."""
         self.plan: Plan = lower_safely(
-            lambda: clone(graph), self.executor.rules, self._faults, assume=not self.is_special, exact=self.exact
+            lambda: clone(graph),
+            self.executor.rules,
+            self._faults,
+            assume=not self.is_special,
+            exact=self.exact,
+            donation=self._donation(graph),
         )
         own_host_constants(self.plan)
         self.constants = self.plan.constants = own_constants(self.plan.constants)
@@ -306,7 +323,14 @@ class NativeEngine:
         if self._hosted is not None:
             self._remember_hosted(self._hosted, inputs, given)
         outputs = [value.constant if value.constant is not None else known[value] for value in self._outputs]
-        return owned(outputs, inputs, self._constants)
+        shared = {self._outputs.index(value) for value in self._in_place()}
+        results = owned([None if n in shared else each for n, each in enumerate(outputs)], inputs, self._constants)
+        return [outputs[n] if n in shared else each for n, each in enumerate(results)]
+
+    def _in_place(self) -> list[Value]:
+        """The outputs that have the memory of inputs."""
+        segments = [part.segment for part in self.parts if isinstance(part, CompiledSegment)]
+        return [segment.outputs[alias.output] for segment in segments for alias in segment.aliases]
 
     def _check_assumptions(self, bindings: dict[str, int]) -> None:
         for left, right in self.plan.assumptions:
@@ -406,7 +430,7 @@ class NativeEngine:
         if status:
             deadline = Deadline.of_run(start, time) if start else None
             try:
-                self._raise(status, part.segment, inputs, deadline)
+                self._raise(status, part, inputs, deadline)
             except _AssumptionError:
                 return self._count(self._special.for_shapes(inputs), inputs, deadline)
             except SizeOverflowError as error:
@@ -454,7 +478,7 @@ class NativeEngine:
         into: Into | None,
     ) -> None:
         ready, segment = _ready(part, bindings), part.segment
-        arrays = [exportable(known[value]) for value in segment.inputs]
+        arrays = [contiguous(known[value]) for value in segment.inputs]
         told = np.empty(segment.told, np.int64)
         time = 0 if deadline is None else deadline.remaining()
         try:
@@ -462,16 +486,16 @@ class NativeEngine:
         except MemoryError as error:
             raise _refusal(error, segment) from None
         if status:
-            self._raise(status, segment, inputs, deadline)
+            self._raise(status, part, inputs, deadline)
         known.update(zip(segment.outputs, outputs, strict=True))
         bindings.update(zip(segment.late, told.tolist(), strict=False))
 
-    def _raise(self, status: int, part: Segment, inputs: Sequence[Any], deadline: Deadline | None) -> None:
+    def _raise(self, status: int, part: CompiledSegment, inputs: Sequence[Any], deadline: Deadline | None) -> None:
         if status == 1:
             raise (deadline or Deadline(self.limits.time or 0, 0)).error()
         if status == ASSUMPTION:
             raise _AssumptionError
-        if status == OVERFLOW:
+        if status == OVERFLOW and not part.frame.may_have_written(status):
             raise SizeOverflowError(is_late=True)
         if status == REQUIREMENT:
             evaluate_graph(self.graph, inputs)
@@ -481,9 +505,11 @@ class NativeEngine:
             raise LimitError(
                 f"a loop runs more than {self.limits.loop_iterations} rounds, the limit on loop_iterations"
             )
-        action = list(walk(part.actions))[status - FAULT]
+        action = list(walk(part.segment.actions))[status - FAULT] if status >= FAULT else None
         results = evaluate_graph(self.graph, inputs)
-        names = ", ".join(node.op.name for node in action.nodes)
+        names = ", ".join(node.op.name for node in action.nodes) if action is not None else "a size"
+        if part.frame.may_have_written(status):
+            raise spoiled(names)
         raise _RefutedError(results, OperatorError(f"{names} met a value at run time that its definition forbids"))
 
 

@@ -21,6 +21,7 @@ from intaglio.ir.limits import current
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType, Type
+from intaglio.kernels.status import CANCELLED, OVERFLOW
 from intaglio.record import Record
 from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.engine.deadline import Deadline
@@ -34,6 +35,7 @@ from intaglio.runtime.engine.segment import (
     Ready,
     SizeOverflowError,
     exportable,
+    spoiled,
 )
 from intaglio.runtime.engine.size_checks import Fitting
 
@@ -219,8 +221,18 @@ class ProgramEngine:
                 return self._run_hosted(self._hosted, ready, inputs, time)
             status, outputs = self._segments[0].call(ready, inputs, time, (), into)
         except MemoryError:
+            self._refuse_again(OVERFLOW, deadline)
             return None
+        if status:
+            self._refuse_again(status, deadline or Deadline(time / 1e9, 0))
         return None if status else outputs
+
+    def _refuse_again(self, status: int, deadline: Deadline | None) -> None:
+        """Raise where a run that failed may have written to inputs that were given away: nobody can run it again."""
+        if self._hosted is None and self._segments[0].frame.may_have_written(status):
+            if status == CANCELLED and deadline is not None:
+                raise deadline.error()
+            raise spoiled("a kernel")
 
     def _run_hosted(self, hosted: HostedRun, ready: Prepared, inputs: Sequence[Any], time: int) -> list[Any] | None:
         outputs = hosted.run(inputs, ready, time)
@@ -242,9 +254,12 @@ class ProgramEngine:
         try:
             status, outputs = self._segments[0].call(ready, inputs, time, (), into)
         except MemoryError:
+            self._refuse_again(OVERFLOW, None)
             return None
         if status and start:
             Deadline.of_run(start, time).check()
+        if status:
+            self._refuse_again(status, Deadline(time / 1e9, 0))
         return None if status else outputs
 
     def _ready_for(self, shapes: Shapes) -> Any:

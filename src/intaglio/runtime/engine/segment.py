@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from intaglio.errors import LimitError
+from intaglio.errors import LimitError, OperatorError, ShapeError
 from intaglio.ir.dim import Dim, symbols
 from intaglio.ir.dtype import DType
 from intaglio.ir.limits import check_size, current, most_bytes
 from intaglio.ir.substitution import evaluate
+from intaglio.kernels.status import ASSUMPTION, FAULT, REQUIREMENT
 from intaglio.memory.arena import Layout
 from intaglio.record import Record
 from intaglio.runtime.engine.limits import check_addressable, check_plan, check_shape
@@ -58,10 +59,20 @@ class Frame(Record):
     layout: Layout
     work: tuple[Dim, ...]
     """The operations of each call of a kernel, as far as they are known before the run."""
+    aliases: tuple[tuple[int, int], ...] = ()
+    """The outputs that are one array with an input: pairs of an output and an input."""
+    first_write: int = -1
+    """The action behind which inputs may be written over; -1 where none are."""
     is_narrow: bool = False
     """Whether an input or output has an element type that the buffer protocol does not know."""
     safe: int = -1
     """The symbols up to which no size that the driver computes overflows."""
+
+    def may_have_written(self, status: int) -> bool:
+        """Whether a run that ended with a status may have written over some of its inputs."""
+        if self.first_write < 0 or status in (ASSUMPTION, REQUIREMENT):
+            return False
+        return not FAULT <= status < FAULT + self.first_write
 
     def rooms(self, bindings: Mapping[str, int]) -> list[int]:
         """The bytes of each buffer of the arena.
@@ -134,6 +145,19 @@ class LateArray:
         return exportable(self.array)
 
 
+def contiguous(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array with its elements side by side, copied where they are not."""
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def spoiled(what: str) -> OperatorError:
+    """The error of a run that failed when it had written to inputs given away, so that nobody can run it again."""
+    return OperatorError(
+        f"{what} met a value at run time that its definition forbids; the inputs that were given away hold anything "
+        "now. Run the model without `donate` to find out more"
+    )
+
+
 def exportable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array as one that the buffer protocol knows: contiguous, and narrow floats as their bits."""
     if not array.flags.c_contiguous:
@@ -188,23 +212,41 @@ class LoadedSegment:
     ) -> tuple[int, list[Any]]:
         """Run once on contiguous arrays within so many nanoseconds: the driver's status and the outputs."""
         if self._is_plain:
+            if self.frame.aliases:
+                into = self._with_aliases(inputs, into)
             made = [np.empty(shape, dtype) for shape, dtype in ready.outputs] if into is None else _places(ready, into)  # pyright: ignore
+            if self.frame.aliases:
+                self._check_aliases(inputs, made)
             return self._invoke(ready.prepared.handle, time, *inputs, *made), made
-        places = _places(ready, into or [None] * len(ready.outputs))
+        given = [exportable(array) for array in inputs]
+        places = _places(ready, self._with_aliases(inputs, into))
+        self._check_aliases(inputs, places)
         outputs: list[Any] = [
             LateArray(ready.outputs[place][1], partial(self._maker, place)) if array is None else array
             for place, array in enumerate(places)
         ]
-        given = [exportable(array) for array in inputs]
         taken = [item if isinstance(item, LateArray) else exportable(item) for item in outputs]
         status = self._invoke(ready.prepared.handle, time, *given, *taken, *told)
         if status == 0:
             outputs = [item.array if isinstance(item, LateArray) else item for item in outputs]
         return status, outputs
 
+    def _with_aliases(self, inputs: Sequence[Any], into: Into | None) -> Into:
+        """The places of all outputs; those that share memory with an input are that input."""
+        places = list(into or [None] * len(self.frame.results))
+        for output, given in self.frame.aliases:
+            places[output] = inputs[given]
+        return places
+
+    def _check_aliases(self, inputs: Sequence[Any], made: Sequence[Any]) -> None:
+        for output, given in self.frame.aliases:
+            if made[output] is not inputs[given]:
+                raise ShapeError(f"{self._maker(output)} has another size than the input whose memory it takes")
+
     def direct(self, ready: Ready, time: int) -> Direct | None:
         """What runs the segment on addresses; None where a run tells the shape of an output or more than outputs."""
-        if any(self.frame.late) or len(self.frame.late) > len(self.frame.results):
+        is_open = any(self.frame.late) or len(self.frame.late) > len(self.frame.results)
+        if is_open or self.frame.aliases:
             return None
         return Direct(ready.prepared.handle, time)
 
@@ -218,7 +260,9 @@ class LoadedSegment:
     def _prepare(self, bindings: dict[str, int]) -> Ready:
         frame = self.frame
         sizes = frame.rooms(bindings)
-        results = [(each.name, evaluate(each.bytes, bindings)) for each in frame.results if each.bytes is not None]
+        shared = {output for output, _ in frame.aliases}
+        own = [each for place, each in enumerate(frame.results) if place not in shared]
+        results = [(each.name, evaluate(each.bytes, bindings)) for each in own if each.bytes is not None]
         buffers = [(room.name, size) for room, size in zip(frame.arena, sizes, strict=True)]
         check_addressable([*buffers, *results])
         offsets, total = planned(frame.layout, sizes)

@@ -11,6 +11,7 @@ from intaglio.errors import CompileError, InputError, UnsupportedError
 from intaglio.ir.clone import clone_with_values
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.limits import check_time
+from intaglio.kernels import plan
 from intaglio.memory.constants import trim
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
@@ -21,6 +22,7 @@ from intaglio.runtime.engine.limits import check_weights
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.engine.reference import ReferenceEngine
 from intaglio.runtime.engine.weights import HeldGraph, drop_files, share_weights, signature
+from intaglio.runtime.model.donation import donation_of
 from intaglio.runtime.model.explain import (
     Explanation,
     explain_plan,
@@ -52,10 +54,11 @@ class Blueprint:
         drop_files(self.graph)
         trim()
         del graph
-        engine = self._make_engine(held, progress)
+        engine = self._make_engine(held, progress, self._places(inputs, names))
         drop_files(self.graph)
         trim()
-        return Variant(engine, inputs, [value.name for value in inputs], held, report, choices)
+        fed = [value.name for value in inputs]
+        return Variant(engine, inputs, fed, held, report, choices, donation_of(self.options.donate, fed, names))
 
     def _simplify(
         self, names: Sequence[str], overridden: frozenset[str]
@@ -86,10 +89,17 @@ class Blueprint:
             raise InputError(f"the model has no tensor {', '.join(map(repr, unknown))}{hint}")
         return [known[name] for name in names]
 
-    def _make_engine(self, held: HeldGraph, progress: Progress | None) -> Engine:
+    def _places(self, inputs: Sequence[Value], names: Sequence[str]) -> plan.Donation:
+        """The inputs that are given away, by their places."""
+        found = donation_of(self.options.donate, [value.name for value in inputs], names)
+        return plan.NOTHING if found is None else plan.Donation(found.pairs)
+
+    def _make_engine(self, held: HeldGraph, progress: Progress | None, donation: plan.Donation) -> Engine:
         if self.options.engine == "reference":
             return ReferenceEngine(held.get())
-        engine = NativeEngine(held, self.options.threads, self.options.target, exact=self.options.exact)
+        engine = NativeEngine(
+            held, self.options.threads, self.options.target, exact=self.options.exact, donation=donation
+        )
         self._refuse_host(engine)
         engine.load(_watched(progress))
         self._refuse_host(engine)  # what the C compiler refuses is on the host now
@@ -143,7 +153,9 @@ class Blueprint:
         """Write a variant with its machine code to a file; returns its size."""
         if not isinstance(main.engine, NativeEngine):
             raise CompileError("the model runs on the reference engine; only a compiled model can be saved as one")
-        return save_compiled(path, graph_of(main), info, main.engine, exact=self.options.exact)
+        return save_compiled(
+            path, graph_of(main), info, main.engine, exact=self.options.exact, donate=self.options.donate
+        )
 
 
 def graph_of(variant: Variant) -> Graph:

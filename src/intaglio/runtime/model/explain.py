@@ -19,6 +19,7 @@ from intaglio.kernels.plan import (
     Branch,
     Call,
     Check,
+    Commit,
     Fill,
     FindSizes,
     Grow,
@@ -162,8 +163,19 @@ def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None
         else:
             calls += _explain_block(part.actions, 0, sizes)
     segments = len(plan.parts) - len(plan.host_nodes)
-    notes = (*map(str, plan.faults), *_notes(report))
+    notes = (*map(str, plan.faults), *_memory_notes(plan), *_notes(report))
     return Explanation("native", target.description, threads, tuple(calls), len(plan.kernels), segments, notes)
+
+
+def _memory_notes(plan: Plan) -> Iterator[str]:
+    """Which outputs take the memory of inputs, and which are copied there, and why."""
+    for part in (part for part in plan.parts if isinstance(part, Segment)):
+        for alias in part.aliases:
+            given, made = part.inputs[alias.input].name, part.outputs[alias.output].name
+            yield f"in place: {made} takes the memory of {given}"
+    for made, given, reason in plan.apart:
+        to = plan.inputs[given].name
+        yield f"copied at the end: {plan.outputs[made].name} to the memory of {to}, because {reason}"
 
 
 def sizes_of_plan(plan: Plan, dims: Mapping[str, int]) -> Sizes:
@@ -228,6 +240,7 @@ _KINDS = {
     Swap: "memory",
     Settle: "memory",
     Check: "check",
+    Commit: "check",
 }
 
 
@@ -265,6 +278,8 @@ def _explain_call(call: Call, depth: int, sizes: Sizes) -> ExplainedCall:
 
 
 def _buffer_text(buffer: Buffer, sizes: Sizes) -> str:
+    if buffer.place is not None:
+        return f"{buffer.name}: in {buffer.home.name}, {_flops_text(sizes.put(buffer.bytes))} bytes"
     places = {"arena": "arena", "late": "allocated in the run", "place": "one of two in the arena"}
     return f"{buffer.name}: {places.get(buffer.kind, buffer.kind)}, {_flops_text(sizes.put(buffer.bytes))} bytes"
 

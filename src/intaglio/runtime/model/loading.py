@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from intaglio.runtime.artifact.warm import WarmStart, warm_start
 from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.limits import check_weight_bytes, settled
 from intaglio.runtime.engine.program import ProgramEngine, hosted_run_of
+from intaglio.runtime.model.donation import donated_pairs, donation_of
 from intaglio.runtime.model.model import Model, face_of_program, graph_model
 from intaglio.runtime.model.progress import told
 from intaglio.runtime.model.sources import as_source
@@ -48,6 +49,7 @@ def load(
     exact: bool = False,
     quick: bool = False,
     strict: bool = False,
+    donate: Mapping[str, str] | None = None,
     base_folder: str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
     implementations: Implementations | None = None,
@@ -65,13 +67,16 @@ def load(
     `simplify=False` runs the graph as it is in the file, `disable` leaves out passes by name, `exact` what can
     change rounding. `quick` lets the C compiler do less: it takes a quarter to a half less time, and the model runs up
     to 5 % slower. `strict` refuses a model of which some node cannot be compiled, which is newer than the installed
-    `onnx`, or which does not import an operator set that it uses. External data of a model given as bytes is looked for
-    in `base_folder` only. `progress(done,
-    total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells of compiling
-    that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing. `implementations`
-    chooses among those registered with `implementation`, by operator or node. `limits` bounds what loading the model
-    and each run may cost. With `shared_weights` the weights stay in a mapped file of the cache, so that all processes
-    of this machine which load the model so hold them once; a warning names the reason where that cannot be.
+    `onnx`, or which does not import an operator set that it uses. `donate` names inputs that runs may write over, each
+    with the output that takes its memory, of the same type and shape: `donate={"cache": "new_cache"}`. The array given
+    as the input is returned as the output; only what changes is written, where nothing reads the input afterwards. A
+    run that fails leaves anything in it. External data of a model given as bytes is looked for in `base_folder` only.
+    `progress(done, total)` is told of compiled functions; without it, a line on a terminal or a bar in a notebook tells
+    of compiling that takes longer than a second; `progress=True` writes a line elsewhere too, False nothing.
+    `implementations` chooses among those registered with `implementation`, by operator or node. `limits` bounds what
+    loading the model and each run may cost. With `shared_weights` the weights stay in a mapped file of the cache, so
+    that all processes of this machine which load the model so hold them once; a warning names the reason where that
+    cannot be.
     """
     if threads is not None and threads < 1:
         raise InputError(f"threads is {threads}, expected at least 1")
@@ -82,7 +87,8 @@ def load(
         left_out = (disable,) if isinstance(disable, str) else tuple(disable)
         used = granted_threads(threads or usable_cores())
         target = replace(host_target(), is_quick=True) if quick else None
-        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, target, shared_weights)
+        given = donated_pairs(donate)
+        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, given, target, shared_weights)
         if is_compiled(source):
             return _load_compiled(source, options, watcher)
         start = warm_start(source, options)
@@ -131,7 +137,8 @@ def _from_program(compiled: Compiled, options: Options, start: WarmStart | None 
                 start.keep_added(compiled.info, compiled.files, engine)
             return engine
 
-        return Variant(make(watched), program.fed, [port.name for port in program.fed])
+        fed, made = [port.name for port in program.fed], [port.name for port in program.outputs]
+        return Variant(make(watched), program.fed, fed, donation=donation_of(options.donate, fed, made))
 
     return Model(face_of_program(program, compiled.info), options, compiled.imported, begin)
 
@@ -192,7 +199,7 @@ def _load_compiled(source: Any, options: Options, progress: Progress | None) -> 
     """A model from its compiled form; compiled anew where its code is not for this machine or this version."""
     compiled = read_compiled(source)
     _check_settled(compiled, options)
-    anew = replace(options, simplify=False, exact=compiled.exact)
+    anew = replace(options, simplify=False, exact=compiled.exact, donate=compiled.donate)
     options = replace(anew, target=compiled.target)
     if options.shared_weights:
         raise InputError("shared_weights: a compiled model is read whole; load the ONNX model instead")
@@ -221,6 +228,7 @@ def _check_settled(compiled: Compiled, options: Options) -> None:
         "disable": bool(options.disable),
         "exact": options.exact and not compiled.exact,
         "implementations": bool(options.implementations),
+        "donate": bool(options.donate) and options.donate != compiled.donate,
     }
     late = [name for name, is_wanted in wishes.items() if is_wanted]
     if late:

@@ -16,7 +16,7 @@ from intaglio.ir.html import line, table, titled
 from intaglio.ir.substitution import evaluate, substitute
 from intaglio.ir.types import TensorType
 from intaglio.kernels.arena import layout
-from intaglio.kernels.memory_demand import Bounds, buffers_of_run, scratch_of, spans_of_run
+from intaglio.kernels.memory_demand import Bounds, buffers_of_run, own_outputs, scratch_of, spans_of_run
 from intaglio.kernels.plan import Plan, Segment
 from intaglio.runtime.engine.limits import weight_bytes
 from intaglio.targets.c.native import planned
@@ -178,7 +178,7 @@ def memory_of_plan(graph: Graph, plan: Plan, sizes: Mapping[str, int], threads: 
     """The memory of a native plan on so many threads, `graph` being the model as it was read."""
     segments = [part for part in plan.parts if isinstance(part, Segment)]
     sizes = _shared_names(graph, plan.inputs, sizes, [name for segment in segments for name in segment.late])
-    outputs = [substitute(b.bytes, sizes) for segment in segments for b in segment.output_buffers if not b.is_late]
+    outputs = [substitute(b.bytes, sizes) for segment in segments for b in own_outputs(segment)]
     scratch, undecided = _scratch(segments, sizes, threads)
     late = [_late(segment, sizes) for segment in segments]
     notes: list[str] = []

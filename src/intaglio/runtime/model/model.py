@@ -19,6 +19,7 @@ from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.program import Program
 from intaglio.runtime.model.arrays import all_arrays, as_input, order_feeds
 from intaglio.runtime.model.bound import Bound, free_targets, nanoseconds, shape_of
+from intaglio.runtime.model.donation import check_pairs
 from intaglio.runtime.model.outputs import check_targets, not_overlapping, written
 from intaglio.runtime.model.tensors import has_tensor, tensors_of
 from intaglio.runtime.model.variant import Variant
@@ -91,6 +92,7 @@ class Model:
         self.options = options
         self._name, self._inputs, self._outputs = face.name, face.inputs, face.outputs
         self._names = [output.name for output in face.outputs]
+        check_pairs(options.donate, face.inputs, face.outputs)
         self._read = read
         self._plans: Blueprint | None = None
         self._variants: OrderedDict[tuple[tuple[str, ...], frozenset[str]], Variant] = OrderedDict()
@@ -169,12 +171,11 @@ class Model:
         """
         main = self._main
         if not named and len(arrays) == len(main.inputs):
-            results = main.engine.run_again(arrays)
+            results = main.runs.run_again(arrays)
             if results is None and has_tensor(arrays):
                 results = tensors_of(self._call_on_tensors(arrays))
             elif results is None:
-                values = [as_input(value, array) for value, array in zip(main.inputs, arrays, strict=True)]
-                results = self._run(main.engine, values, None, None)
+                results = self._run(main, _converted(main, arrays), None, None)
         else:
             results = list(self.run(self._name_arguments(arrays, named)).values())
         return results[0] if len(results) == 1 else tuple(results)
@@ -182,9 +183,9 @@ class Model:
     def _call_on_tensors(self, given: Sequence[Any]) -> list[Any]:
         """A call with tensors of PyTorch among the inputs."""
         main = self._main
-        arrays = [as_input(value, item) for value, item in zip(main.inputs, given, strict=True)]
-        results = main.engine.run_again(arrays)
-        return self._run(main.engine, arrays, None, None) if results is None else results
+        arrays = _converted(main, given)
+        results = main.runs.run_again(arrays)
+        return self._run(main, arrays, None, None) if results is None else results
 
     def _name_arguments(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         names = [item.name for item in self._inputs]
@@ -232,9 +233,11 @@ class Model:
         kept = set(variant.names)
         unused = {item.name for item in self._inputs} - kept
         values = order_feeds(variant.inputs, {k: v for k, v in feeds.items() if k in kept or k not in unused})
+        if variant.donation is not None:
+            variant.donation.check_fed(feeds, variant.names, values, out or {})
         targets = None if out is None else check_targets(out, names, self._outputs)
         into = None if targets is None else not_overlapping([targets.get(name) for name in computed], values)
-        found = self._run(variant.engine, values, deadline, threads, into)
+        found = self._run(variant, values, deadline, threads, into)
         shown = tensors_of(found) if has_tensor(feeds.values()) else found
         results = dict(zip(computed, shown, strict=True))
         if targets is not None:
@@ -248,13 +251,13 @@ class Model:
 
     def _run(
         self,
-        engine: Engine,
+        variant: Variant,
         values: Sequence[Any],
         deadline: Deadline | None,
         threads: int | None,
         into: Into | None = None,
     ) -> list[Any]:
-        """Run an engine within the model's limits."""
+        """Run a variant within the model's limits."""
         limits = self.options.limits
         deadline = sooner(deadline, Deadline.after(limits.time))
         check = None if deadline is None else deadline.check
@@ -262,7 +265,7 @@ class Model:
             check()
         with within(limits, deadline=check), nullcontext() if threads is None else _using(threads, self.options.engine):
             try:
-                return engine.run(values, deadline, into)
+                return variant.runs.run(values, deadline, into)
             except MemoryError as error:
                 if isinstance(error, LimitError):
                     raise
@@ -275,10 +278,9 @@ class Model:
         Such an array must fit and share memory with no other; nothing of this is checked.
         """
         main = self._main
-        results = main.engine.run_again(values, 0, into)
+        results = main.runs.run_again(values, 0, into)
         if results is None:
-            arrays = [as_input(item, value) for item, value in zip(main.inputs, values, strict=True)]
-            results = self._run(main.engine, arrays, None, None, into)
+            results = self._run(main, _converted(main, values), None, None, into)
         pairs = zip(results, into, self._names, strict=True)
         return [result if target is None else written(name, result, target) for result, target, name in pairs]
 
@@ -310,7 +312,7 @@ class Model:
         except KeyError:
             return None
         is_plain = timeout is None and out is None
-        results = main.engine.run_again(arrays) if is_plain else self._again(arrays, timeout, out)
+        results = main.runs.run_again(arrays) if is_plain else self._again(arrays, timeout, out)
         return None if results is None else dict(zip(self._names, results, strict=True))
 
     def _again(self, arrays: Sequence[Any], timeout: float | None, out: Mapping[str, Any] | None) -> list[Any] | None:
@@ -322,11 +324,11 @@ class Model:
         if time is None or is_stoppable():
             return None
         if out is None:
-            return self._main.engine.run_again(arrays, time)
+            return self._main.runs.run_again(arrays, time)
         into = free_targets(out, self._names, arrays) if type(out) is dict and all_arrays(arrays) else None
         if into is None:
             return None
-        results = self._main.engine.run_again(arrays, time, into)
+        results = self._main.runs.run_again(arrays, time, into)
         if results is not None:
             for place, target in enumerate(into):
                 if target is not None and results[place] is not target:
@@ -488,6 +490,14 @@ class Model:
         from intaglio.ir.clone import clone
 
         return graph_model(Imported(clone(self.graph), self.info), self.options)
+
+
+def _converted(variant: Variant, given: Sequence[Any]) -> list[Any]:
+    """What is given for the inputs of a variant, in their order, as arrays."""
+    arrays = [as_input(item, each) for item, each in zip(variant.inputs, given, strict=True)]
+    if variant.donation is not None:
+        variant.donation.check_given(given, arrays)
+    return arrays
 
 
 def _using(threads: int, engine: EngineName) -> AbstractContextManager[None]:

@@ -16,6 +16,7 @@ from intaglio.kernels.plan import (
     Branch,
     Call,
     Check,
+    Commit,
     Described,
     Fill,
     FindSizes,
@@ -160,6 +161,11 @@ class Driver:
         self.out.add(f"const int32_t stop = call->round(call, {counter});")
         self.out.refuse("stop", "stop")
 
+    def commit(self) -> None:
+        """Add what makes sure that nothing stops the run from here on."""
+        with self.out.block("{ /* from here on nothing stops the run */"):
+            self.begin_round("-1")
+
     def refused(self, action: Action) -> str:
         """What the driver returns where an action gets no memory, or a value that its operator forbids."""
         return self.status(FAULT + self.places[id(action)])
@@ -201,6 +207,8 @@ class Driver:
                 self._settle(action.pair)
             case Check():
                 self.compare(action)
+            case Commit():
+                self.commit()
             case Branch():
                 self._branch(action)
             case Repeat():

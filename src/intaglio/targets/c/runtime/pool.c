@@ -714,7 +714,22 @@ void ig_free_taken(void *memory) {
     free_block((ig_block *)memory - 1);
 }
 
+/* From here on neither deadlines nor signals stop the run; non-zero when they have by now. */
+static int32_t commit(ig_run *run) {
+    if (!caller_scratch())
+        return run->out_of_memory = run->cancel = 1;
+    run->next_poll = 0;
+    if (check(run, CHECK_EVERY))
+        return 1;
+    run->poll = NULL;
+    run->call.deadline = 0;
+    return 0;
+}
+
+/* A number below 0 is no round: what follows changes memory that must be changed as a whole or not at all. */
 static int32_t begin_round(const ig_call *call, int64_t number) {
+    if (number < 0)
+        return commit(call->run);
     if (call->most_rounds && number >= call->most_rounds)
         return 2;
     return check(call->run, JOB_OVERHEAD);

@@ -127,7 +127,11 @@ static void *ig_alone_result(const ig_call *call, int32_t output, int32_t rank, 
     return result->memory;
 }
 
+/* A number below 0 is no round: from there on nothing stops the run. */
 static int32_t ig_alone_round(const ig_call *call, int64_t number) {
+    static volatile int32_t never;
+    if (number < 0 && !*call->cancel)
+        ((ig_call *)call)->cancel = &never;
     if (call->most_rounds && number >= call->most_rounds)
         return 2;
     return *call->cancel != 0;
