@@ -44,7 +44,7 @@ DRAWN = """() => {
   if (!canvas || !canvas.width || !(canvas.ariaLabel ?? '').includes('boxes')) return false;
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   const found = new Set();
-  for (let at = 0; at < data.length && found.size < 9; at += 4 * 11) found.add(data[at] << 16 | data[at + 1] << 8 | data[at + 2]);
+  for (let at = 0; at < data.length && found.size < 9; at += 44) found.add(data[at] << 16 | data[at + 1] << 8);
   return found.size > 8;
 }"""
 SEARCH = """(text) => new Promise((done) => {
@@ -68,6 +68,9 @@ FOLD = """() => new Promise((done) => {
   document.querySelector('[role=treeitem][aria-expanded] .twist').click();
 })"""
 NETRON = "() => document.querySelectorAll('#canvas .node, #canvas .graph-node, svg .node').length > 0"
+
+
+EXPLORER = "() => document.querySelectorAll('canvas').length > 0 && !document.querySelector('.loading-message')"
 
 
 def chain(count: int, scopes: int) -> onnx.ModelProto:
@@ -192,7 +195,7 @@ def measure_netron(browser: Any, path: Path, programs: Path, limit: float) -> di
     """Netron on one file: the graph is an SVG, which is there when it has nodes."""
     port = free_port()
     command = [str(programs / "netron"), str(path), "--port", str(port), "--host", "127.0.0.1"]
-    with server([*command, "--browse"] if False else command):
+    with server(command):
         wait_for_port(port)
         tab, seconds = first_picture(browser, f"http://127.0.0.1:{port}/", NETRON, limit)
         found: dict[str, Any] = {"picture": seconds}
@@ -205,7 +208,13 @@ def measure_netron(browser: Any, path: Path, programs: Path, limit: float) -> di
 def measure_explorer(browser: Any, path: Path, programs: Path, limit: float) -> dict[str, Any]:
     """Model Explorer on one file; its graph is there when the tree of nodes beside it is."""
     port = free_port()
-    command = [str(programs / "model-explorer"), str(path), "--host=127.0.0.1", f"--port={port}", "--no_open_in_browser"]
+    command = [
+        str(programs / "model-explorer"),
+        str(path),
+        "--host=127.0.0.1",
+        f"--port={port}",
+        "--no_open_in_browser",
+    ]
     with server(command) as process:
         assert process.stdout is not None
         address = ""
@@ -220,18 +229,17 @@ def measure_explorer(browser: Any, path: Path, programs: Path, limit: float) -> 
         return {"picture": seconds}
 
 
-EXPLORER = "() => document.querySelectorAll('canvas').length > 0 && document.querySelectorAll('node-data-provider-summary-panel, tree-view, graph-panel').length > 0 && !document.querySelector('.graph-loading, .loading-message')"
-
-
 def show(title: str, found: dict[str, Any]) -> None:
     """One line of results."""
-    texts = [f"{name} {number:.3g}" if isinstance(number, float) else f"{name} {number}" for name, number in found.items()]
+    texts = [
+        f"{name} {number:.3g}" if isinstance(number, float) else f"{name} {number}" for name, number in found.items()
+    ]
     print(f"{title:<28} {'  '.join(texts)}", flush=True)
 
 
 def main() -> int:
     """Measure; prints a line for each file and program, and writes JSON where that is wished."""
-    parser = argparse.ArgumentParser(prog="python -m bench.viewer", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.viewer", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 40_000])
     parser.add_argument("--peers", type=Path, help="The folder with the programs netron and model-explorer.")
     parser.add_argument("--limit", type=float, default=180.0, help="Seconds that a first picture may take.")
@@ -254,7 +262,9 @@ def main() -> int:
                 todo = [("intaglio", lambda path=path: measure_ours(browser, path, given.limit))]
                 if given.peers is not None:
                     todo.append(("netron", lambda path=path: measure_netron(browser, path, given.peers, given.limit)))
-                    todo.append(("explorer", lambda path=path: measure_explorer(browser, path, given.peers, given.limit)))
+                    todo.append(
+                        ("explorer", lambda path=path: measure_explorer(browser, path, given.peers, given.limit))
+                    )
                 for name, measure in todo:
                     try:
                         found = measure()

@@ -76,9 +76,16 @@ class Tab:
             assert time.monotonic() < end, f"not within {seconds} s: {code}; faults: {self.faults}"
             self.page.wait_for_timeout(20)
 
-    def colours(self) -> int:
-        """How many colours the graph shows, which are few where nothing is drawn."""
-        return self.page.evaluate(f"({COLOURS})(4096)")
+    def picture(self) -> str:
+        """What the graph shows, as text that can be compared."""
+        return self.page.evaluate("() => document.getElementById('graph').toDataURL()")
+
+    def changed(self, before: str, seconds: float = 30.0) -> None:
+        """Wait until the graph shows something else."""
+        end = time.monotonic() + seconds
+        while self.picture() == before:
+            assert time.monotonic() < end, "the graph shows the same as before"
+            self.page.wait_for_timeout(20)
 
     def shot(self, name: str) -> None:
         """Keep a picture of the tab, where the environment names a folder for them."""

@@ -75,10 +75,20 @@ class OpenModel:
         """A row of the list of models."""
         opened = self.opened
         found: Json = {
-            "id": self.id, "name": self.document.graph.shell.name[:1000], "file": opened.name, "format": opened.format,
-            "size": opened.size, "editable": self.editable, "role": self.role, "revision": self.revision,
-            "undo": self.undo_title, "redo": self.redo_title, "saved": self.is_saved, "changed_on_disk": self.is_changed_on_disk(), "notices": self.notices,
-        }  # fmt: skip
+            "id": self.id,
+            "name": self.document.graph.shell.name[:1000],
+            "file": opened.name,
+            "format": opened.format,
+            "size": opened.size,
+            "editable": self.editable,
+            "role": self.role,
+            "revision": self.revision,
+            "undo": self.undo_title,
+            "redo": self.redo_title,
+            "saved": self.is_saved,
+            "changed_on_disk": self.is_changed_on_disk(),
+            "notices": self.notices,
+        }
         if self.recovery is not None and self.recovery.error:
             found["notices"] = [*self.notices, self.recovery.error]
         return found
