@@ -8,7 +8,16 @@ from typing import Annotated
 from intaglio.cli.arguments import parse_dims
 from intaglio.cli.options import Option
 from intaglio.cli.run import DimOption
-from intaglio.cli.session import DisableOption, DonateOption, ExactOption, LoadRequest, StrictOption, load_timed
+from intaglio.cli.session import (
+    DeviceOption,
+    DisableOption,
+    DonateOption,
+    ExactOption,
+    LoadRequest,
+    StrictOption,
+    Tf32Option,
+    load_timed,
+)
 from intaglio.cli.terminal import (
     STANDARD,
     EngineOption,
@@ -36,12 +45,15 @@ def explain(
     exact: ExactOption = False,
     disable: DisableOption = None,
     donate: DonateOption = None,
+    device: DeviceOption = "cpu",
+    tf32: Tf32Option = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the kernels of a model in the order they run, what each computes, and what is not compiled and why."""
     sizes = parse_dims(dims or ())
     passes, given = tuple(disable or ()), tuple(donate or ())
-    loaded, _ = load_timed(model, LoadRequest(engine, threads, None, strict, exact, disable=passes, donate=given))
+    request = LoadRequest(engine, threads, None, strict, exact, False, passes, device, tf32, given)
+    loaded, _ = load_timed(model, request)
     if c_file == STANDARD:
         print(loaded.c_source())
         return

@@ -11,6 +11,7 @@ from intaglio.cli.arguments import make_inputs, parse_dims, read_inputs
 from intaglio.cli.images import make_norm, parse_numbers
 from intaglio.cli.options import Option, UsageError
 from intaglio.cli.session import (
+    DeviceOption,
     DisableOption,
     ExactOption,
     LoadRequest,
@@ -19,6 +20,7 @@ from intaglio.cli.session import (
     NodeLimit,
     QuickOption,
     StrictOption,
+    Tf32Option,
     TimeLimit,
     load_timed,
     make_limits,
@@ -83,6 +85,8 @@ def run(
     exact: ExactOption = False,
     quick: QuickOption = False,
     disable: DisableOption = None,
+    device: DeviceOption = "cpu",
+    tf32: Tf32Option = False,
     seed: Annotated[int, Option("--seed", least=0, help="Seed of the inputs that are made up.")] = 0,
     repeat: Annotated[int, Option("--repeat", least=1, help="Run so many times and show the median.")] = 1,
     timeout: Annotated[float | None, Option("--timeout", least=0, help="Seconds that one run may take.")] = None,
@@ -101,7 +105,7 @@ def run(
     sizes, norm = parse_dims(dims or ()), make_norm(mean, std)
     limits = make_limits(memory_limit, time_limit, loop_limit, node_limit)
     loaded, load_seconds = load_timed(
-        model, LoadRequest(engine, threads, limits, strict, exact, quick, tuple(disable or ()))
+        model, LoadRequest(engine, threads, limits, strict, exact, quick, tuple(disable or ()), device, tf32)
     )
     given = read_inputs(loaded, inputs or (), norm)
     feeds = given | make_inputs(loaded, given, sizes, seed)

@@ -25,6 +25,12 @@ NodeLimit = Annotated[int | None, Option("--node-limit", least=1, help="Most nod
 
 StrictOption = Annotated[bool, Option("--strict", help="Refuse a model of which a node cannot be compiled.")]
 ExactOption = Annotated[bool, Option("--exact", help="Leave out the passes that can change rounding.")]
+DeviceOption = Annotated[
+    str, Option("--device", metavar="DEVICE", help="What the model runs on: cpu, cuda or cuda:NUMBER.")
+]
+Tf32Option = Annotated[
+    bool, Option("--tf32", help="Let a CUDA device round the operands of products of single precision: faster.")
+]
 QuickOption = Annotated[bool, Option("--quick", help="Let the C compiler do less: sooner ready, slightly slower runs.")]
 DonateOption = Annotated[
     list[str] | None,
@@ -66,6 +72,8 @@ class LoadRequest:
     exact: bool = False
     quick: bool = False
     disable: tuple[str, ...] = ()
+    device: str = "cpu"
+    tf32: bool = False
     donate: tuple[str, ...] = ()
 
 
@@ -90,6 +98,8 @@ def load_timed(model: str, request: LoadRequest) -> tuple[Model, float]:
         exact=request.exact,
         quick=request.quick,
         disable=request.disable,
+        device=request.device,
+        tf32=request.tf32,
         donate=parse_donated(request.donate),
     )
     return loaded, time.perf_counter() - start

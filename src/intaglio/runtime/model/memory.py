@@ -142,7 +142,7 @@ class MemoryPlan:
         rows: list[tuple[str, Dim]] = [("weights in the file", self.weights), ("constants of the code", self.constants)]
         rows += [(f"arena of segment {place}", arena) for place, arena in enumerate(self.arenas)]
         rows += [("outputs", self.outputs), ("scratch of all threads", self.scratch)]
-        rows += [("sizes that data tells", self.late)] if self.tensors else []
+        rows += [("sizes found in data", self.late)] if self.tensors else []
         return [*rows, ("total of a run", self.total)]
 
     def _repr_html_(self) -> str:

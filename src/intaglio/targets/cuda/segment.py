@@ -163,6 +163,11 @@ class DeviceStep(Step):
             found.append(array)
         return found
 
+    def graphs(self) -> list[Graph]:
+        """The work that was captured so far, for those who time it."""
+        prepared = [ready.prepared for ready in self._ready.values()]
+        return [each.graph for each in prepared if each.graph is not None]
+
     def count(self, actions: int, most_events: int = 0) -> Counters:
         """Raises UnsupportedError: nobody takes times of single kernels on a device yet."""
         raise UnsupportedError("kernels on a CUDA device are not timed one by one yet; use the vendor's profiler")
