@@ -1,8 +1,9 @@
 """Models on a CUDA device beside PyTorch: `python -m bench.cuda [--compile] [NAME:TYPE:BATCHES ...]`.
 
-Each model has random weights, is exported by PyTorch, and is loaded with `device="cuda"`. Times are those of the device,
-by events: the median of 30 graph launches, inputs in place; torch's are CUDA graphs too (mode reduce-overhead), channels
-last for images. The result is compared with PyTorch's in eager mode: the greatest difference over the greatest number.
+Each model has random weights, is exported by PyTorch, and is loaded with `device="cuda"`. Times are those of the
+device, by events: the median of 30 graph launches, inputs in place; torch's are CUDA graphs too (mode
+reduce-overhead), channels last for images. The result is compared with PyTorch's in eager mode: the greatest
+difference over the greatest number.
 """
 
 from __future__ import annotations
