@@ -113,8 +113,10 @@ export class Store {
       this.modelId.value = id;
       this.overlays.clear();
       this.typed.value = {};
-      this.undoText.value = this.redoText.value = null;
-      this.isDirty.value = false;
+      const entry = this.models.value?.models.find((each) => each.id === id);
+      this.undoText.value = entry?.undo ?? null;
+      this.redoText.value = entry?.redo ?? null;
+      this.isDirty.value = entry?.saved === false;
     });
     this.use(json);
     const graph = this.model.value!.graphs[where.graph] ? where.graph : 0;
@@ -123,6 +125,16 @@ export class Store {
     this.resetView();
     this.busy.value = null;
     await this.goTo(where, "centre");
+    const notices = this.entry.value?.notices ?? [];
+    if (notices.length) this.say(notices.join("\n"));
+    if (json.checked === false && this.source.kind === "server") void this.lookForFaults();
+  }
+
+  /** Large models are shown before anybody looked for faults. */
+  private async lookForFaults(): Promise<void> {
+    const { faults, revision } = await this.source.faults(this.modelId.value).catch(() => ({ faults: [], revision: -1 }));
+    const model = this.model.value;
+    if (model && faults.length && revision === this.revision.value) this.model.value = { ...model, faults };
   }
 
   private use(json: StructureJson): void {

@@ -62,8 +62,8 @@ export class Painter {
     this.groups();
     const curves = new CurvePainter(context, palette, this.scene, this.look, this.window(), camera.zoom);
     curves.paint();
-    this.leaves();
     if (camera.zoom >= LABEL_ZOOM) curves.labels();
+    this.leaves();
     context.restore();
   }
 

@@ -4,6 +4,7 @@ import type { Page } from "../app/actions.ts";
 import { entries, type Graph, type Model, nodeTitle, portName, schemaOf, text } from "../data/model.ts";
 import type { AttributeJson, NodeJson } from "../data/protocol.ts";
 import { CATEGORIES } from "../data/model.ts";
+import { NodeEdits } from "../edit/NodeEdits.tsx";
 import { useRemote } from "./remote.ts";
 import { ValueLink } from "./ValueLink.tsx";
 
@@ -20,6 +21,7 @@ export function NodeDetails({ page, id }: { page: Page; id: number }) {
       <Heading model={model} graph={graph} node={place.index} details={details} />
       <Faults page={page} id={id} />
       <Cost page={page} id={id} />
+      {store.entry.value?.editable && <NodeEdits page={page} id={id} />}
       {details && <Attributes attributes={details.attributes} />}
       {remote.state === "failed" && <p class="quiet">{remote.reason}</p>}
       <Ports page={page} graph={graph} node={place.index} isInputs />
