@@ -79,7 +79,9 @@ export class Store {
     this.search = computed(() => (this.model.value ? new Search(this.model.value) : null));
     this.found = computed(() => {
       const query = this.query.value.trim();
-      return query && this.search.value ? this.search.value.find(query, { cost: this.overlays.time.value }) : NOTHING;
+      const found = query && this.search.value ? this.search.value.find(query, { cost: this.overlays.time.value }) : NOTHING;
+      (globalThis as Record<string, unknown>).intaglioSearch = found.milliseconds;
+      return found;
     });
     this.entry = computed(() => this.models.value?.models.find((each) => each.id === this.modelId.value) ?? null);
     let shows = this.showsWeights.peek();
