@@ -5,7 +5,7 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup check lint types imports test test-fast libraries check-libraries check-onnx check-long check-targets sanitize sanitize-quick hunt conformance format bench clean
+.PHONY: setup check lint types imports test test-fast libraries check-libraries check-onnx check-ray check-long check-targets sanitize sanitize-quick hunt conformance format bench clean
 
 setup: $(INSTALLED)
 
@@ -31,7 +31,7 @@ imports: setup
 TORCH_TESTS := 1700
 
 test: setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not targets" --torch-tests $(TORCH_TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not targets and not ray" --torch-tests $(TORCH_TESTS)
 
 # Most of the trust in a minute or two, once the cache is warm: the IR, passes, operators by samples, control flow, gradients
 # against PyTorch, the contract with torch.compile, losses and optimizers, exports, and the quick seeds of four kinds of the hunt.
@@ -75,6 +75,20 @@ check-onnx: $(OLDEST)/.installed
 
 check-libraries: setup libraries
 	$(BIN)/python -m pytest -v -m "slow or not slow" tests/compat/test_libraries.py
+
+# Ray and what it brings (pandas, pyarrow, fastapi) in an environment of its own that sees this one.
+RAY := build/ray
+
+$(RAY)/.installed: $(INSTALLED)
+	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
+	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > \
+		$$($(RAY)/bin/python -c "import site; print(site.getsitepackages()[0])")/shared.pth
+	$(RAY)/bin/python -m pip install --quiet "ray[data,serve,train]>=2.51"
+	touch $@
+
+# Real clusters of Ray on this machine: datasets, deployments, training runs.
+check-ray: $(RAY)/.installed
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(RAY)/bin/python -m pytest -v -m "ray or not ray" tests/ray
 
 check-long: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow

@@ -123,7 +123,7 @@ def __getattr__(name: str) -> Any:
     """A public name at its first use."""
     if name in _HOMES:
         globals()[name] = getattr(import_module(f"intaglio.{_HOMES[name]}"), name)
-    elif name in ("autodiff", "backend", "compat", "ops", "serve", "testing", "torch", "train", "web"):
+    elif name in ("autodiff", "backend", "compat", "ops", "ray", "serve", "testing", "torch", "train", "web"):
         import_module(f"intaglio.{name}")
     else:
         raise AttributeError(f"module 'intaglio' has no attribute {name!r}")

@@ -42,6 +42,9 @@ def serve_models(
         int, Option("--max-bodies", metavar="BYTES", parse=parse_bytes, help="Memory of all bodies at one time.")
     ] = 1 << 30,
     max_connections: Annotated[int, Option("--max-connections", least=1, help="Most connections by HTTP.")] = 4096,
+    workers: Annotated[
+        int, Option("--workers", least=1, help="Processes that answer; they share the weights and the processors.")
+    ] = 1,
     memory: MemoryLimit = None,
     rounds: LoopLimit = None,
     nodes: NodeLimit = None,
@@ -105,6 +108,7 @@ def serve_models(
         drain=drain,
         reload=reload,
         max_connections=max_connections,
+        workers=workers,
     )
     serve(source, settings, listen)
 

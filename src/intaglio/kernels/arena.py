@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from intaglio.kernels.fused import FusedNodes
 from intaglio.kernels.lifetimes import lifetimes
-from intaglio.kernels.plan import Call, Segment, walk
+from intaglio.kernels.plan import Call, SegmentBody, walk
 from intaglio.kernels.view import Buffer, View
 from intaglio.memory.arena import Layout
 
@@ -42,7 +42,7 @@ def _is_same_place(load: View, store: View) -> bool:
     )
 
 
-def layout(segment: Segment) -> Layout:
+def layout(segment: SegmentBody) -> Layout:
     """The blocks of a segment's arena."""
     first, last = lifetimes(segment)
     index = {id(buffer): place for place, buffer in enumerate(segment.arena)}
@@ -58,7 +58,7 @@ def layout(segment: Segment) -> Layout:
     return _blocks(source, first, last)
 
 
-def _can_follow(segment: Segment, new: int, old: int) -> bool:
+def _can_follow(segment: SegmentBody, new: int, old: int) -> bool:
     buffers = segment.arena[new], segment.arena[old]
     return not any(buffer.is_late or buffer.is_shared or buffer.kind != "arena" for buffer in buffers)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from intaglio.serve.lane import Lane
 from intaglio.serve.messages import RequestError
+from intaglio.serve.repository import Entry
 from intaglio.serve.service import Service
 from intaglio.serve.shared_memory import SharedMemory
+from intaglio.serve.statistics import Statistics
 
 _TYPES = {"BYTES": "STRING"}
 
@@ -19,14 +23,21 @@ def model_metadata(service: Service, name: str, version: str = "") -> dict[str, 
     return lane.served.metadata(service.repository.versions(name))
 
 
-def model_stats(service: Service, name: str = "", version: str = "") -> list[dict[str, Any]]:
+async def model_stats(service: Service, name: str = "", version: str = "") -> list[dict[str, Any]]:
     """The statistics of a model, or of all."""
     entries = [service.repository.find(name, version)] if name else service.repository.entries()
+    others = (await service.others()).get("models", {})
     return [
-        {"name": entry.name, "version": entry.version, **entry.lane.statistics.fields()}
+        {"name": entry.name, "version": entry.version, **statistics_of(entry, entry.lane, others).fields()}
         for entry in entries
         if entry.lane is not None
     ]
+
+
+def statistics_of(entry: Entry, lane: Lane, others: Mapping[str, Any]) -> Statistics:
+    """The statistics of a model in this process and all others."""
+    found = others.get(f"{entry.name}/{entry.version}")
+    return lane.statistics if found is None else lane.statistics.with_numbers(found)
 
 
 def model_config(service: Service, name: str, version: str = "") -> dict[str, Any]:

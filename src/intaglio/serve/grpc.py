@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ class GrpcServer:
         """Bind the port; raises InputError where that is not possible."""
         limit = service.settings.max_body + HEAD
         options = [("grpc.max_receive_message_length", limit), ("grpc.max_send_message_length", -1)]
-        options += [("grpc.so_reuseport", 0), ("grpc.max_metadata_size", HEAD)]
+        options += [("grpc.so_reuseport", int(listen.workers > 1)), ("grpc.max_metadata_size", HEAD)]
         self._server: Any = grpc.aio.server(options=options, maximum_concurrent_rpcs=listen.max_connections)
         self._server.add_generic_rpc_handlers((Handlers(service),))
         self.port = self._bind(listen)
@@ -195,21 +194,21 @@ class Calls:
         return message("ConfigResponse")(config=message("Config")(**found))
 
     async def _statistics(self, given: Any, context: Any) -> Any:
-        return message("Statistics")(model_stats=model_stats(self._service, given.name, given.version))
+        return message("Statistics")(model_stats=await model_stats(self._service, given.name, given.version))
 
     async def _index(self, given: Any, context: Any) -> Any:
         return message("Index")(models=self._service.repository.index(given.ready))
 
     async def _load(self, given: Any, context: Any) -> Any:
         check_control(self._service, parameters_of(given.parameters))
-        await asyncio.to_thread(self._service.repository.load, given.model_name)
+        await self._service.control("load", given.model_name)
         return message("Empty")()
 
     async def _unload(self, given: Any, context: Any) -> Any:
         parameters = parameters_of(given.parameters)
         parameters.pop("unload_dependents", None)
         check_control(self._service, parameters)
-        await asyncio.to_thread(self._service.repository.unload, given.model_name)
+        await self._service.control("unload", given.model_name)
         return message("Empty")()
 
     async def _regions(self, given: Any, context: Any) -> Any:

@@ -77,11 +77,21 @@ class HttpApp:
             data = await body.read(receive, self.service.settings.max_json)
             body.reserve(JSON_COST * len(data))
             scope["intaglio.body"] = data
-            await self._routes(scope, receive, send)
+            await self._routes(scope, receive, self._leaving(send))
         except RequestError as error:
             await _send_error(send, error)
         finally:
             body.release()
+
+    def _leaving(self, send: Send) -> Send:
+        """Sends what is given, and asks the client to connect anew where this process ends."""
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start" and self.service.is_leaving:
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await send(message)
+
+        return sent
 
     async def _infer(self, path: str, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
         service = self.service
@@ -115,7 +125,7 @@ class HttpApp:
             headers.append((b"inference-header-content-length", b"%d" % head))
         if trace_id:
             headers.append((b"traceparent", parent_of(trace_id).encode()))
-        if self.service.repository.is_draining:
+        if self.service.is_leaving or self.service.repository.is_draining:
             headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if size < LARGE:

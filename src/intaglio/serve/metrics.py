@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CONTENT_TYPE_LATEST as CONTENT_TYPE
@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from intaglio.serve.described import statistics_of
 from intaglio.serve.statistics import Histogram
 
 if TYPE_CHECKING:
@@ -20,16 +21,16 @@ __all__ = ["CONTENT_TYPE", "metrics_text"]
 _LABELS = ("model", "version")
 
 
-def metrics_text(service: Service) -> bytes:
-    """All metrics as Prometheus reads them."""
+def metrics_text(service: Service, others: Mapping[str, Any]) -> bytes:
+    """All metrics as Prometheus reads them, with the statistics of the server's other processes."""
     registry = CollectorRegistry()
-    registry.register(_Metrics(service))
+    registry.register(_Metrics(service, others))
     return generate_latest(registry)
 
 
 class _Metrics(Collector):
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, others: Mapping[str, Any]) -> None:
+        self._service, self._others = service, others
 
     def describe(self) -> Iterator[Any]:
         """Nothing: the names are those that `collect` yields."""
@@ -37,9 +38,10 @@ class _Metrics(Collector):
 
     def collect(self) -> Iterator[Any]:
         """The metrics of the server and of each model that is loaded."""
-        service = self._service
-        yield GaugeMetricFamily("intaglio_body_bytes", "Bytes of the bodies in the server.", value=service.memory)
-        yield GaugeMetricFamily("intaglio_in_flight", "Requests that are waited for.", value=service.in_flight)
+        service, others = self._service, self._others
+        memory, in_flight = service.memory + others.get("memory", 0), service.in_flight + others.get("in_flight", 0)
+        yield GaugeMetricFamily("intaglio_body_bytes", "Bytes of the bodies in the server.", value=memory)
+        yield GaugeMetricFamily("intaglio_in_flight", "Requests that are waited for.", value=in_flight)
         requests = CounterMetricFamily("intaglio_requests", "Answered requests.", labels=(*_LABELS, "outcome"))
         runs = CounterMetricFamily("intaglio_runs", "Runs of the engine.", labels=_LABELS)
         waiting = GaugeMetricFamily("intaglio_queue_length", "Requests that wait.", labels=_LABELS)
@@ -50,7 +52,8 @@ class _Metrics(Collector):
         for entry in service.repository.entries():
             if entry.lane is None:
                 continue
-            found, labels = entry.lane.statistics, [entry.name, entry.version]
+            found = statistics_of(entry, entry.lane, others.get("models", {}))
+            labels = [entry.name, entry.version]
             requests.add_metric([*labels, "success"], found.success.count)
             requests.add_metric([*labels, "failure"], found.fail.count)
             runs.add_metric(labels, found.executions)

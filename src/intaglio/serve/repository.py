@@ -212,12 +212,13 @@ class Repository:
             why_not = "the limit is one row"
         return Served(entry.name, entry.version, model, is_batched=not why_not, why_not=why_not)
 
-    def refresh(self) -> None:
-        """Load what is new or has changed since it was loaded, and let go of what is gone.
+    def refresh(self) -> bool:
+        """Load what is new or has changed since it was loaded, and let go of what is gone; returns whether any was.
 
         A file that changed is loaded when it is the same in two calls: before, somebody may still be writing it.
         """
         gone: list[Entry] = []
+        before = {id(entry.lane) for entry in self.entries()}
         with self._lock:
             if self._root is not None:
                 gone = self._scan()
@@ -229,6 +230,7 @@ class Repository:
             if stamp and stamp != entry.stamp and self._seen.get(key) == stamp:
                 self._load(entry)
             self._seen[key] = stamp
+        return before != {id(entry.lane) for entry in self.entries()}
 
     def index(self, only_ready: bool = False) -> list[dict[str, str]]:
         """The protocol's list of models."""
@@ -281,7 +283,10 @@ def open_model(path: Path, settings: Settings) -> Model:
         import torch
 
         source = torch.export.load(path)
-    return load(source, exact=settings.exact, threads=settings.threads, limits=settings.limits, progress=False)
+    limits, shares = settings.limits, settings.shared_weights and path.suffix in PLAIN
+    return load(
+        source, exact=settings.exact, threads=settings.threads, limits=limits, progress=False, shared_weights=shares
+    )
 
 
 def stamp_of(source: Path | Model) -> Stamp:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -46,7 +45,7 @@ def _server_table(service: Service) -> Table:
         return JSONResponse(service.metadata())
 
     async def metrics(request: Request) -> Response:
-        return Response(metrics_text(service), media_type=CONTENT_TYPE)
+        return Response(metrics_text(service, await service.others()), media_type=CONTENT_TYPE)
 
     async def described(request: Request) -> Response:
         return JSONResponse(openapi())
@@ -55,7 +54,7 @@ def _server_table(service: Service) -> Table:
         return HTMLResponse(page(service.metadata(), service.repository.index()))
 
     async def trace(request: Request) -> Response:
-        found = service.traces.find(request.path_params["trace"])
+        found = await service.trace(request.path_params["trace"])
         if found is None:
             raise RequestError("there is no such trace; the last ones are kept", 404)
         return JSONResponse(found)
@@ -84,7 +83,7 @@ def _model_table(service: Service) -> Table:
         return JSONResponse(model_config(service, *_named(request)))
 
     async def stats(request: Request) -> Response:
-        return JSONResponse({"model_stats": model_stats(service, *_named(request))})
+        return JSONResponse({"model_stats": await model_stats(service, *_named(request))})
 
     table: Table = [("GET", "/v2/models/stats", stats)]
     for start in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
@@ -101,12 +100,12 @@ def _repository_table(service: Service) -> Table:
 
     async def load(request: Request) -> Response:
         check_control(service, parameters_of(_fields(request), "the request"))
-        await asyncio.to_thread(repository.load, request.path_params["model"])
+        await service.control("load", request.path_params["model"])
         return JSONResponse({})
 
     async def unload(request: Request) -> Response:
         check_control(service, None)
-        await asyncio.to_thread(repository.unload, request.path_params["model"])
+        await service.control("unload", request.path_params["model"])
         return JSONResponse({})
 
     return [

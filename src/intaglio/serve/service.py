@@ -21,9 +21,11 @@ from intaglio.errors import (
 )
 from intaglio.serve.lane import Job, Lane, LaneClosedError
 from intaglio.serve.messages import InferAnswer, InferRequest, RequestError
+from intaglio.serve.peers import Peers
 from intaglio.serve.repository import Repository
 from intaglio.serve.settings import Settings
 from intaglio.serve.shared_memory import SharedMemory
+from intaglio.serve.statistics import added
 from intaglio.serve.trace import Traces
 from intaglio.version import __version__
 
@@ -46,6 +48,40 @@ class Service:
         self.memory = 0
         """Bytes of the bodies that are in the server."""
         self.in_flight = 0
+        self.peers: Peers | None = None
+        self.is_leaving = False
+        """Whether clients are asked to connect anew, since this process ends."""
+
+    def said(self, what: str) -> dict[str, Any]:
+        """What this process knows, for others: of "statistics", or of "trace ID"."""
+        if what != "statistics":
+            return {"trace": self.traces.find(what.partition(" ")[2])}
+        models = {
+            f"{entry.name}/{entry.version}": entry.lane.statistics.numbers()
+            for entry in self.repository.entries()
+            if entry.lane is not None
+        }
+        return {"statistics": {"models": models, "in_flight": self.in_flight, "memory": self.memory}}
+
+    async def others(self) -> dict[str, Any]:
+        """The statistics of all other processes of this server together."""
+        found = [] if self.peers is None else await self.peers.gather("statistics")
+        return added(*(each["statistics"] for each in found))
+
+    async def trace(self, trace_id: str) -> dict[str, Any] | None:
+        """A trace that this process or another one of this server keeps."""
+        found = self.traces.find(trace_id)
+        if found is None and self.peers is not None:
+            said = await self.peers.gather(f"trace {trace_id}")
+            found = next((each["trace"] for each in said if each.get("trace")), None)
+        return found
+
+    async def control(self, what: str, model: str) -> None:
+        """Load or unload a model, in all processes of this server; `what` is "load" or "unload"."""
+        if self.peers is not None:
+            await self.peers.control(what, model)
+        else:
+            await asyncio.to_thread(getattr(self.repository, what), model)
 
     def metadata(self) -> dict[str, Any]:
         """The protocol's description of the server."""

@@ -39,6 +39,8 @@ class Settings:
     """Keys of which a client must give one; none where there are none."""
     shared_memory: bool = False
     """Whether clients may name shared memory of this machine."""
+    shared_weights: bool = False
+    """Whether weights stay in mapped files, which several processes share."""
 
 
 @dataclass(frozen=True)
@@ -59,4 +61,6 @@ class Listen:
     reload: float | None = None
     """How often files are looked at for changes; None is never."""
     max_connections: int = 4096
-    """Connections by HTTP; further ones are refused with 503."""
+    """Connections by HTTP of one process; further ones are refused with 503."""
+    workers: int = 1
+    """Processes that answer; with several, a supervisor starts another one where one ends."""

@@ -5,10 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
+from collections.abc import Mapping
 from typing import Any
 
 SECONDS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+_COUNTS = ("inferences", "executions", "last")
+_HISTOGRAMS = ("queue_seconds", "compute_seconds", "batch_rows")
 
 
 class Histogram:
@@ -84,6 +89,36 @@ class Statistics:
         with self._lock:
             self.rejected[status] = self.rejected.get(status, 0) + 1
 
+    def numbers(self) -> dict[str, Any]:
+        """All numbers as data, which `with_numbers` takes."""
+        with self._lock:
+            found: dict[str, Any] = {name: getattr(self, name) for name in _COUNTS}
+            found |= {name: [each.count, each.ns] for name, each in self._durations().items()}
+            found["batches"] = {rows: [each.count, each.ns] for rows, each in self.batches.items()}
+            found["rejected"] = dict(self.rejected)
+            for name in _HISTOGRAMS:
+                each: Histogram = getattr(self, name)
+                found[name] = [*each.counts, each.total]
+            return found
+
+    def with_numbers(self, numbers: Mapping[str, Any]) -> Statistics:
+        """These numbers and those of another process together."""
+        ours, found = added(self.numbers(), numbers), Statistics()
+        for name in _COUNTS:
+            setattr(found, name, ours[name])
+        for name, each in found._durations().items():
+            each.count, each.ns = ours[name]
+        for rows, (count, ns) in ours["batches"].items():
+            found.batches.setdefault(rows, Duration()).add(ns, count)
+        found.rejected = ours["rejected"]
+        for name in _HISTOGRAMS:
+            histogram: Histogram = getattr(found, name)
+            *histogram.counts, histogram.total = ours[name]
+        return found
+
+    def _durations(self) -> dict[str, Duration]:
+        return {name: getattr(self, name) for name in ("success", "fail", "queue", "infer", "join", "split")}
+
     def fields(self) -> dict[str, Any]:
         """The protocol's object, without the name of the model."""
         with self._lock:
@@ -101,3 +136,18 @@ class Statistics:
                 "inference_stats": {name: each.fields() for name, each in parts.items()},
                 "batch_stats": batches,
             }
+
+
+def added(*given: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers of several processes as one: numbers are added, the last moment is the latest one."""
+    found: dict[str, Any] = {}
+    for each in given:
+        for name, value in each.items():
+            if isinstance(value, Mapping):
+                found[name] = added(found.get(name, {}), value)
+            elif isinstance(value, list):
+                before: list[Any] = found.get(name) or [0] * len(value)
+                found[name] = [a + b for a, b in zip(before, value, strict=True)]
+            else:
+                found[name] = max(found.get(name, 0), value) if name == "last" else found.get(name, 0) + value
+    return found

@@ -19,7 +19,7 @@ from intaglio.runtime.model.arrays import Typed
 if TYPE_CHECKING:
     from intaglio.runtime.engine.deadline import Deadline
     from intaglio.runtime.engine.engine import Engine
-    from intaglio.runtime.engine.segment import Into
+    from intaglio.targets.step import Into
 
 
 def donated_pairs(donate: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:

@@ -330,7 +330,7 @@ def _writes(graph: Graph, arrays: Mapping[str, Array], updates: Mapping[str, str
     outputs = {value.name: value for value in graph.outputs}
     for name, output in updates.items():
         if name not in arrays:
-            raise InputError(f"updates tells what becomes of {name!r}, which is no state; that is {_some(arrays)}")
+            raise InputError(f"updates has a new value for {name!r}, which is no state; that is {_some(arrays)}")
         if output not in outputs:
             raise InputError(f"updates: {output!r} is no output; the outputs are {_some(outputs)}")
         given = outputs[output].type
