@@ -75,8 +75,10 @@ def structure(opened: Opened, *, revision: int = 0, problems: Sequence[Problem] 
 
 def faults(document: Document, problems: Iterable[Problem]) -> list[Json]:
     """What is wrong, each with the number of the node that has it, or None; `nodes` are all that have it."""
-    paths = NodePaths(document)
-    found: list[Json] = []
+    problems = list(problems)
+    if not problems:
+        return []
+    paths, found = NodePaths(document), list[Json]()
     for problem in problems:
         unknown = _UNKNOWN.match(str(problem.error))
         numbers = paths.of_operator(unknown[1]) if unknown else paths.numbers(problem.where)
