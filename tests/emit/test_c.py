@@ -24,11 +24,7 @@ from intaglio.conformance.suite import cases
 from intaglio.emit.c.build import build
 from intaglio.emit.c.memory import _Block, place_blocks
 from intaglio.emit.c.names import CNames
-from intaglio.emit.c.tidy import tidy
 from intaglio.errors import CompileError, InputError, UnsupportedError
-from intaglio.targets.plain.expression import Helpers
-from intaglio.targets.plain.macros import without_macros
-from intaglio.targets.plain.scalars import scalar_text
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 STYLES = ("readable", "fast")
@@ -252,6 +248,12 @@ def test_defaults_of_inputs(tmp_path: Path) -> None:
     assert "as stored" in make(tmp_path, "test")
 
 
+def test_the_program_of_a_model_without_elements(tmp_path: Path) -> None:
+    model = parse("net (float[0, 2, 4, 4] x) => (float[0, 3, 3, 3] y) { y = Conv(x, w) }", w=drawn(3, 2, 2, 2))
+    intaglio.export(model, "c", tmp_path, measure=False)
+    assert "as stored" in make(tmp_path, "test")
+
+
 def test_sizes_of_an_input_that_takes_its_default(tmp_path: Path) -> None:
     model = parse(
         "net (float[n, 2] x, float[m, 2] w) => (float[k, 2] y) { y = Concat<axis=0>(x, w) }",
@@ -382,30 +384,6 @@ def test_names_of_c() -> None:
     assert given == [
         "x", "x_2", "int_2", "taken_2", "value_model_run", "NAN_2", "value_INT8_MAX", "value_n0", "value_sizes_t",
     ]  # fmt: skip
-
-
-def test_macros_and_vectors_of_one() -> None:
-    text = """\
-#define KIND f32
-#define JOINED(a, b) a##b
-#define JOIN(a, b) JOINED(a, b)
-#define LOAD JOIN(ig_load_, KIND)
-#define TWICE(x) ((x) + (x)) /* twice */
-IG_INLINE float f(const float *p, int64_t unused)
-{
-    const int64_t nobody = 3;
-    return TWICE(LOAD(p + 1)) * ig_set_f32(2);
-}
-#undef KIND
-"""
-    plain = tidy(scalar_text(text, Helpers()).replace("static inline", "static"))
-    assert plain == (
-        "static float f(const float *p, int64_t unused)\n{\n    (void)unused;\n"
-        "    return ((*(p + 1)) + (*(p + 1))) * (float)(2);\n}\n"
-    )
-    with pytest.raises(UnsupportedError, match="ig_sqrt"):
-        scalar_text("x = ig_sqrt_f32(y);", Helpers())
-    assert without_macros("#define A 1\nint x = A; /* A */\n") == "int x = 1; /* A */\n"
 
 
 def test_a_compiled_library_is_written_with_its_loader(tmp_path: Path) -> None:

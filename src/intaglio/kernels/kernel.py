@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from intaglio.kernels.language import LoopKernel
 
@@ -47,12 +46,10 @@ class SourceBuffer:
 
 @dataclass(frozen=True)
 class SourceKernel:
-    """Statements in the target's own language over named buffers and sizes, for kernels that nobody else describes.
+    """Statements of C over named buffers and sizes, for kernels that nobody else describes.
 
-    Those for C see `begin`, `end` and `scratch` too, and `fault` where they `check`; those for plain C compute all.
+    They see `begin`, `end` and `scratch` too, and `fault` where they `check`.
     """
-
-    language: Literal["c", "plain"]
 
     about: str
     buffers: tuple[SourceBuffer, ...]

@@ -13,7 +13,7 @@ from intaglio.errors import GraphError
 from intaglio.ir.dim import Dim, compare, symbols
 from intaglio.ir.resize import type_symbols
 from intaglio.kernels.in_place import Order, conflict, needs_another_plan
-from intaglio.kernels.kernel import LibraryCall, SourceKernel
+from intaglio.kernels.kernel import SourceKernel
 from intaglio.kernels.language import LoopKernel, Parameter
 from intaglio.kernels.plan import (
     Action,
@@ -111,7 +111,7 @@ class _Segment:
                 if (buffer.kind, buffer.index) != (kind, place):
                     yield f"{buffer.name!r} is {buffer.kind} {buffer.index}, expected {kind} {place}"
         if not 0 <= segment.told <= len(segment.late):
-            yield f"{segment.told} of {len(segment.late)} sizes are told"
+            yield f"{segment.told} of {len(segment.late)} sizes are given"
         bound = {name for action in walk(segment.actions) for name in _bound(action)}
         yield from self._aliases()
         yield from (f"{name!r} is never given a value" for name in segment.late if name not in bound)
@@ -131,7 +131,7 @@ class _Segment:
             made, given = segment.output_buffers[alias.output], segment.input_buffers[alias.input]
             if made.dtype != given.dtype or compare(made.size, given.size) in (-1, 1):
                 yield f"{name}: {made.dtype} {made.size} and {given.dtype} {given.size}"
-            refusal = conflict(order, given, made, needs_another_plan)
+            refusal = conflict(order, given, made, order.where(needs_another_plan))
             if refusal:
                 yield f"{name}: {refusal}"
 
@@ -216,7 +216,7 @@ def _number_problems(action: Fill | FindSizes) -> Iterator[str]:
 
 
 def _call_problems(call: Call) -> Iterator[str]:
-    """A kernel that is called with other operands or sizes than it takes; files of a target are the target's."""
+    """A kernel that is called with other operands or sizes than it takes; what a target supplies is its own matter."""
     body = call.kernel.body
     count = _operand_count(call)
     if count is not None and count != len(call.operands):
@@ -233,8 +233,6 @@ def _operand_count(call: Call) -> int | None:
             return len(loops.parameters)
         case SourceKernel() as source:
             return len(source.buffers)
-        case LibraryCall():
-            return 2
         case _:
             return None
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from intaglio.emit.c.tidy import tidy
 from intaglio.ir.dim import Dim
-from intaglio.kernels.kernel import Kernel, SourceKernel
+from intaglio.kernels.kernel import FileKernel, Kernel, SourceKernel
 from intaglio.kernels.language import LoopKernel
 from intaglio.kernels.plan import Call, Operand, Plan, Segment, walk
 from intaglio.targets.c.kernel_file import KERNEL_FOLDER
 from intaglio.targets.c.kernel_source import kernel_source
 from intaglio.targets.c.source_file import function_names, kernel_text
 from intaglio.targets.plain.expression import Helpers
-from intaglio.targets.plain.function import function_text
+from intaglio.targets.plain.one_lane import Signature, file_text, function_text, has_parameters, signature_of
 from intaglio.targets.plain.printing import memory_type, parameter_sizes, plain_function
-from intaglio.targets.plain.scalars import scalar_text
 
 _INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)
 
@@ -58,12 +56,12 @@ class KernelTexts:
 
     def is_direct(self, call: Call) -> bool:
         """Whether a kernel is a function of its own parameters."""
-        return self.is_readable and _is_plain(call.kernel)
+        return self.is_readable and has_parameters(call.kernel)
 
     def elements(self, kernel: Kernel) -> list[str]:
         """The C types of the elements of a kernel's buffers."""
-        if isinstance(kernel.body, SourceKernel):
-            return [each.element for each in kernel.body.buffers]
+        if isinstance(kernel.body, FileKernel):
+            return [each.element for each in _signature(kernel.body).buffers]
         assert isinstance(kernel.body, LoopKernel)
         return [memory_type(each.dtype) for each in kernel.body.parameters]
 
@@ -78,8 +76,8 @@ class KernelTexts:
     def open_sizes(self, kernel: Kernel) -> list[str]:
         """The sizes that are parameters of a kernel's function, in order."""
         known = self.known_sizes(kernel)
-        if isinstance(kernel.body, SourceKernel):
-            return [name for name in kernel.body.sizes if name not in known]
+        if isinstance(kernel.body, FileKernel):
+            return [name for name in _signature(kernel.body).sizes if name not in known]
         assert isinstance(kernel.body, LoopKernel)
         return parameter_sizes(kernel.body, known)
 
@@ -87,21 +85,24 @@ class KernelTexts:
         """All functions, behind the small ones that they use."""
         helpers, found = Helpers(), list[str]()
         for kernel in self.kernels:
-            if self.is_readable and _is_plain(kernel):
+            if self.is_readable and has_parameters(kernel):
                 for places in dict.fromkeys(self._places(call) for call in self._calls.get(kernel, ())):
                     found.append(self._plain(kernel, places, helpers))
             else:
-                text = _without_declarations(kernel_text(kernel, self._names[kernel]))
-                found.append(tidy(scalar_text(text, helpers)) if self.is_readable else text)
+                body = kernel.body
+                if self.is_readable and isinstance(body, (FileKernel, SourceKernel)):
+                    found.append(file_text(body, self._names[kernel], helpers))
+                else:
+                    found.append(_without_declarations(kernel_text(kernel, self._names[kernel])))
         return [*([helpers.text] if helpers.text else []), *found]
 
     def _plain(self, kernel: Kernel, places: tuple[int, ...], helpers: Helpers) -> str:
         """A function of its own parameters, of which those at some places point to the other memory."""
         name, known, spaces = self._name(kernel, places), self.known_sizes(kernel), dict.fromkeys(places, self.space)
-        if isinstance(kernel.body, SourceKernel):
+        if isinstance(kernel.body, FileKernel):
             return function_text(kernel.body, name, known, spaces)
         assert isinstance(kernel.body, LoopKernel)
-        return tidy(plain_function(kernel.body, name, helpers, known, spaces=spaces))
+        return plain_function(kernel.body, name, helpers, known, spaces=spaces)
 
     def headers(self) -> list[str]:
         """Our headers that kernels ask for beyond those that all have."""
@@ -112,6 +113,7 @@ def _without_declarations(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if line not in _DECLARED)
 
 
-def _is_plain(kernel: Kernel) -> bool:
-    body = kernel.body
-    return isinstance(body, LoopKernel) or (isinstance(body, SourceKernel) and body.language == "plain")
+def _signature(kernel: FileKernel) -> Signature:
+    found = signature_of(kernel)
+    assert found is not None, f"{kernel.name} is called by arrays"
+    return found

@@ -16,13 +16,13 @@ from intaglio.ir.substitution import substitute
 from intaglio.ir.types import TensorType
 from intaglio.kernels.elements import is_computable
 from intaglio.kernels.faults import Faults
-from intaglio.kernels.kernel import Kernel, SourceKernel
-from intaglio.kernels.language import LoopKernel
+from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.plan import Action, Branch, Call, Plan, Repeat, Segment, walk
 from intaglio.kernels.repair import lower_safely
 from intaglio.kernels.segment_sizes import segment_symbols
 from intaglio.kernels.target_rules import TargetRules
 from intaglio.targets.c.target_rules import CRules
+from intaglio.targets.plain.one_lane import has_parameters
 from intaglio.targets.plain.target_rules import PlainRules
 
 
@@ -97,7 +97,7 @@ FEW_SIZES = 2
 def _split_by_sizes(segment: Segment) -> None:
     calls: dict[Kernel, dict[tuple[tuple[str, Dim], ...], list[Call]]] = {}
     for action in walk(segment.actions):
-        if isinstance(action, Call) and (isinstance(action.kernel.body, (LoopKernel, SourceKernel))):
+        if isinstance(action, Call) and has_parameters(action.kernel):
             calls.setdefault(action.kernel, {}).setdefault(tuple(action.sizes), []).append(action)
     for kernel, by_sizes in calls.items():
         are_known = all(isinstance(size, int) for sizes in by_sizes for _, size in sizes)

@@ -69,10 +69,13 @@ def kernel(name: str, values: Mapping[str, Value] | None = None, **more: Value) 
 
 
 @functools.lru_cache(maxsize=512)
-def instance(kernel: FileKernel) -> Instance:
-    """The instance of a kernel's file, its epilogue aside."""
+def instance(kernel: FileKernel, own_folder: Path | None = None) -> Instance:
+    """The instance of a kernel's file, its epilogue aside.
+
+    Files of a target's own folder stand in the place of those of the same name.
+    """
     name, values = kernel.name, dict(kernel.parameters)
-    whole, parameters = _whole_text(name), parameters_of(name)
+    whole, parameters = _whole_text(name, own_folder), parameters_of(name, own_folder)
     for wrong in (*(values.keys() - parameters.keys()), *(parameters.keys() - values.keys())):
         problem = f"has no parameter {wrong}" if wrong in values else f"needs a value for {wrong}"
         raise KernelFileError(f"kernels/{name}.c {problem}")
@@ -86,9 +89,9 @@ def instance(kernel: FileKernel) -> Instance:
 
 
 @functools.cache
-def parameters_of(name: str) -> dict[str, str]:
+def parameters_of(name: str, own_folder: Path | None = None) -> dict[str, str]:
     """The parameters of a kernel's file and their defaults."""
-    whole = _whole_text(name)
+    whole = _whole_text(name, own_folder)
     fixed = _fixed(whole)
     return {match[1]: match[2] for match in _PARAMETER.finditer(whole) if match[1] not in fixed}
 
@@ -101,17 +104,22 @@ def _definition(macro: str, values: Mapping[str, Value], fixed: Mapping[str, Val
 
 
 @functools.cache
-def _whole_text(name: str) -> str:
-    """The text of a kernel's file with the files of the folder that it includes."""
-    return _INCLUDE.sub(_included, (KERNEL_FOLDER / f"{name}.c").read_text(encoding="ascii"))
+def _whole_text(name: str, own_folder: Path | None = None) -> str:
+    """The text of a kernel's file with the files that it includes, those of `own_folder` first."""
+    folders = [KERNEL_FOLDER] if own_folder is None else [own_folder, KERNEL_FOLDER]
 
+    def text(file: str) -> str | None:
+        path = next((path for folder in folders if (path := folder / file).exists()), None)
+        return None if path is None else _INCLUDE.sub(included, path.read_text(encoding="ascii"))
 
-def _included(match: re.Match[str]) -> str:
-    """What an `#include` stands for: the text of a file of the folder, nothing where it is there already, or itself."""
-    path = KERNEL_FOLDER / match[1]
-    if match[1] in _COMMON_HEADERS:
-        return ""
-    return _INCLUDE.sub(_included, path.read_text(encoding="ascii")) if path.exists() else match[0]
+    def included(match: re.Match[str]) -> str:
+        """What an `#include` stands for: a file, nothing where that is in front of the kernel, or itself."""
+        found = "" if match[1] in _COMMON_HEADERS else text(match[1])
+        return match[0] if found is None else found
+
+    whole = text(f"{name}.c")
+    assert whole is not None, f"there is no kernel {name}"
+    return whole
 
 
 def _fixed(whole: str) -> dict[str, Value]:

@@ -23,7 +23,7 @@ def kernel_source(kernel: Kernel) -> str:
         return loop_source(body)
     if isinstance(body, FileKernel):
         return _file_source(body)
-    return _library_source(body) if isinstance(body, LibraryCall) else _framed(body)
+    return _library_source(body) if isinstance(body, LibraryCall) else with_headers(statements_file(body))
 
 
 def _file_source(kernel: FileKernel) -> str:
@@ -50,8 +50,8 @@ def _library_source(call: LibraryCall) -> str:
     return transpose_source(**forms)
 
 
-def _framed(kernel: SourceKernel) -> str:
-    """Statements in a function that declares the buffers and sizes that they use."""
+def statements_file(kernel: SourceKernel) -> str:
+    """The kernel file that statements stand for: a function that declares the buffers and sizes that they use."""
     buffers = ", ".join(f"{each.name} ({'out' if each.is_written else 'in'})" for each in kernel.buffers)
     lines = [
         f"/* {kernel.about}",
@@ -65,4 +65,4 @@ def _framed(kernel: SourceKernel) -> str:
     if kernel.checks:
         lines.append(f"    int64_t *const fault = buffer[{len(kernel.buffers)}];")
     lines += [f"    const int64_t {name} = size[{index}];" for index, name in enumerate(kernel.sizes)]
-    return with_headers("\n".join([*lines, kernel.text.strip("\n"), "}", ""]))
+    return "\n".join([*lines, kernel.text.strip("\n"), "}", ""])

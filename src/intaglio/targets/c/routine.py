@@ -109,7 +109,7 @@ class Routine:
         if isinstance(self.body, Instance):
             return self._checked(self.body).kernel
         buffers = tuple(SourceBuffer(p.name, p.element, p.operand.is_written) for p in self.parameters)
-        return SourceKernel("c", self.hint, buffers, tuple(name for name, _ in self.sizes), self.body, self.checks)
+        return SourceKernel(self.hint, buffers, tuple(name for name, _ in self.sizes), self.body, self.checks)
 
     def _checked(self, instance: Instance) -> Instance:
         """The instance, whose arguments are found to be those that the driver hands over."""

@@ -201,6 +201,15 @@ static inline {TYPES[type]} {own}({TYPES[given]} x)
         self._texts.setdefault(f"quantize_{type}", _QUANTIZE.format(t=TYPES[type], n=type, low=low, high=high))
         return f"quantize_{type}"
 
+    def ask(self, name: str) -> None:
+        """Write down the function of a name, if it is one that kernel files know too."""
+        kind, _, type = name.partition("_")
+        if kind in ("max", "min") and type in FLOATS:
+            self.function(kind, type)
+        for format in _ROUND:
+            if name in (f"f32_from_{format}", f"{format}_from_f32"):
+                self.half(format)
+
     def half(self, format: str) -> None:
         """Write down the functions that read and write a 16-bit format."""
         self._texts.setdefault(format, _ROUND[format])

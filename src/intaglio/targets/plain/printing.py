@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import DType
@@ -23,7 +23,6 @@ from intaglio.kernels.language import (
     reads_of,
 )
 from intaglio.targets.plain.expression import TYPES, Helpers, expression
-from intaglio.targets.plain.function import wrapped
 
 INDENT = "    "
 _COMBINE = {"sum": "+", "mean": "+", "product": "*"}
@@ -44,7 +43,7 @@ def plain_function(
     places, that do not lie where all others do. The small functions that it uses are added to `helpers`. Raises
     UnsupportedError where plain C cannot say what the kernel computes.
     """
-    return _Printer(kernel, name, helpers, dict(sizes or {}), dict(names or {}), dict(spaces or {})).text()
+    return _Printer(_live(kernel), name, helpers, dict(sizes or {}), dict(names or {}), dict(spaces or {})).text()
 
 
 def parameter_sizes(kernel: LoopKernel, sizes: Mapping[str, int] | None = None) -> list[str]:
@@ -59,6 +58,20 @@ def memory_type(dtype: DType) -> str:
     return "uint16_t" if dtype.name in HALVES else TYPES[scalar_type(dtype)]
 
 
+def wrapped(head: str, width: int = 110) -> list[str]:
+    """A function's head on as many lines as it needs."""
+    if len(head) <= width:
+        return [head]
+    opening = head.index("(") + 1
+    lines, line = list[str](), head[:opening]
+    for item in head[opening:].split(", "):
+        if len(line) + len(item) > width:
+            lines.append(line.rstrip())
+            line = " " * opening
+        line += item + ("" if item.endswith((")", ");")) else ", ")
+    return [*lines, line]
+
+
 @dataclass
 class _Printer:
     kernel: LoopKernel
@@ -69,13 +82,18 @@ class _Printer:
     spaces: dict[int, str]
     lines: list[str] = field(default_factory=list[str])
     depth: int = 1
+    used: set[str] = field(default_factory=set[str])
+    """The parameters that statements use."""
 
     def text(self) -> str:
         buffers = [self._declared(place, each) for place, each in enumerate(self.kernel.parameters)]
         self._emit_loops()
-        given = [f"int64_t {self._size(name)}" for name in parameter_sizes(self.kernel, self.sizes)]
+        sizes = parameter_sizes(self.kernel, self.sizes)
+        given = [f"int64_t {_identifier(name)}" for name in sizes]
         head = f"static void {self.name}({', '.join([*buffers, *given])})"
-        return "\n".join([f"/* {self.kernel.about} */", *wrapped(head), "{", *self.lines, "}", ""])
+        names = [self._buffer(each.name) for each in self.kernel.parameters] + [_identifier(name) for name in sizes]
+        notes = [f"{INDENT}(void){name};" for name in names if name not in self.used]
+        return "\n".join([f"/* {self.kernel.about} */", *wrapped(head), "{", *notes, *self.lines, "}", ""])
 
     def _declared(self, place: int, parameter: Parameter) -> str:
         constant = "" if parameter.is_written else "const "
@@ -86,7 +104,10 @@ class _Printer:
         return self.names.get(name, name)
 
     def _size(self, name: str) -> str:
-        return str(self.sizes[name]) if name in self.sizes else re.sub(r"\W", "_", name)
+        if name in self.sizes:
+            return str(self.sizes[name])
+        self.used.add(_identifier(name))
+        return _identifier(name)
 
     def _line(self, text: str) -> None:
         self.lines.append(INDENT * self.depth + text)
@@ -221,6 +242,7 @@ class _Printer:
         for loop, step in zip(self.kernel.loops, parameter.steps, strict=True):
             if step != 0:
                 terms.append(_index(loop.name) + ("" if step == 1 else f" * {self._size(str(step))}"))
+        self.used.add(self._buffer(name))
         return f"{self._buffer(name)}[{' + '.join(terms) or '0'}]"
 
     def _format(self, name: str, type: str) -> str:
@@ -278,6 +300,20 @@ class _Printer:
             return total
         self.helpers.half(reduction.round)
         return f"f32_from_{reduction.round}({reduction.round}_from_f32({total}))"
+
+
+def _identifier(size: str) -> str:
+    return re.sub(r"\W", "_", size)
+
+
+def _live(kernel: LoopKernel) -> LoopKernel:
+    """The kernel without values that nothing is computed of."""
+    needed = {name for each in kernel.body if isinstance(each, Store) for name in reads_of(each)}
+    for each in reversed(kernel.body):
+        if isinstance(each, Scan) or _name(each) in needed:
+            needed.update(reads_of(each))
+    body = tuple(each for each in kernel.body if isinstance(each, (Store, Scan)) or each.name in needed)
+    return replace(kernel, body=body)
 
 
 def _name(statement: Statement) -> str:

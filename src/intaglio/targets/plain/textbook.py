@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,11 +23,12 @@ from intaglio.ops.convolution import Conv
 from intaglio.ops.shared.indices import resolve_axis
 from intaglio.ops.shared.operand import cast
 from intaglio.ops.shared.window import Window
+from intaglio.targets.c.kernel_file import Value as Setting
 from intaglio.targets.c.routine import three_parts
 from intaglio.targets.c.rules.linear import batch_shape, batches_are_known
 from intaglio.targets.c.rules.widen import computed, give_narrow, side_by_side, wide_result
 from intaglio.targets.plain.expression import TYPES
-from intaglio.targets.plain.function import Argument, Lines, PlainFunction, function_call
+from intaglio.targets.plain.one_lane import function_call, textbook
 
 TEXTBOOK: dict[str, Anchor] = {}
 """The operators that are written here."""
@@ -164,14 +165,6 @@ def _window_sizes(windows: Sequence[Window]) -> dict[str, Dim]:
     return sizes
 
 
-def _place(first: str, names: Sequence[str], extents: Sequence[str]) -> str:
-    """The index of an element: the planes before it, and its place in the plane."""
-    text = first
-    for name, extent in zip(names, extents, strict=True):
-        text = f"({text}) * {extent} + {name}"
-    return text
-
-
 @_rule("Conv", refuse=_refuse_convolution)
 def conv(context: Context, node: Node, epilogue: Epilogue) -> None:
     """For each place of the output: the sum over channels and the kernel's elements that lie inside of the input."""
@@ -180,10 +173,9 @@ def conv(context: Context, node: Node, epilogue: Epilogue) -> None:
     result = wide_result(context, node.output)
     views = [side_by_side(context, x), side_by_side(context, w)]
     views += [] if bias is None else [side_by_side(context, bias)]
-    function = _conv_function(
-        x.rank - 2, element, element, element, is_grouped=node.op.group > 1, has_bias=bias is not None
-    )
-    _emit_convolution(context, node, function, [*views, result])
+    types = {"X": element, "W": element, "TOTAL": element}
+    settings: dict[str, Setting] = {**types, "HAS_BIAS": bias is not None, "X_ZERO": 0, "W_ZERO": 0}
+    _emit_convolution(context, node, "conv", settings, [*views, result])
     give_narrow(context, node.output, result)
 
 
@@ -201,76 +193,25 @@ def conv_integer(context: Context, node: Node, epilogue: Epilogue) -> None:
     zeros = [node.optional(2), node.optional(3)]
     views = [context.contiguous(x), context.contiguous(w)]
     views += [context.contiguous(zero) for zero in zeros if zero is not None]
-    is_single = zeros[1] is None or zeros[1].shape in ((), (1,))
-    function = _conv_function(
-        x.rank - 2, _element(x.dtype), _element(w.dtype), "int32_t",
-        is_grouped=_operator(node).group > 1, x_zero=zeros[0] is not None,
-        w_zero="" if zeros[1] is None else "w_zero[0]" if is_single else "w_zero[o]",
-    )  # fmt: skip
-    _emit_convolution(context, node, function, [*views, context.allocate(node.output)])
+    kind = 0 if zeros[1] is None else 1 if zeros[1].shape in ((), (1,)) else 2
+    types = {"X": _element(x.dtype), "W": _element(w.dtype), "TOTAL": "int32_t"}
+    settings: dict[str, Setting] = {**types, "HAS_BIAS": 0, "X_ZERO": zeros[0] is not None, "W_ZERO": kind}
+    _emit_convolution(context, node, "conv", settings, [*views, context.allocate(node.output)])
 
 
-def _emit_convolution(context: Context, node: Node, function: PlainFunction, views: Sequence[View]) -> None:
+def _emit_convolution(
+    context: Context, node: Node, name: str, settings: Mapping[str, Setting], views: Sequence[View]
+) -> None:
     w = node.needed(1)
-    is_transposed = node.op.name == "ConvTranspose"
     channels, outputs, group = node.input.shape[1], node.output.shape[1], int(_operator(node).group)
     sizes: dict[str, Dim] = {
         "batch": node.input.shape[0], "channels": channels, "outputs": outputs, **_window_sizes(_windows(node)),
         "depth": floordiv(channels, group), "share": floordiv(outputs, group),
     }  # fmt: skip
-    work = node.input if is_transposed else node.output
+    work = node.input if name == "conv_transpose" else node.output
     flops = product(work.shape) * product(w.shape[1:]) * 2
-    context.emit(function_call(function, views, sizes, node, flops))
-
-
-def _sizes_of(axes: int, is_grouped: bool) -> tuple[str, ...]:
-    names = ("in", "out", "kernel", "stride", "dilation", "pad")
-    group = ("depth", "share") if is_grouped else ()
-    return ("batch", "channels", "outputs", *group, *(f"{name}{axis}" for axis in range(axes) for name in names))
-
-
-def _open_channels(lines: Lines, is_grouped: bool) -> None:
-    """A loop over the channels that an output reads: `from` is one of them, `c` its number in the group."""
-    if is_grouped:
-        lines.loop(("c", "depth"))
-        lines.add("const int64_t from = o / share * depth + c;")
-    else:
-        lines.loop(("c", "channels"))
-
-
-def _conv_function(
-    axes: int, x: str, w: str, total: str, *, is_grouped: bool, has_bias: bool = False, x_zero: bool = False,
-    w_zero: str = "",
-) -> PlainFunction:  # fmt: skip
-    names = [str(axis) for axis in range(axes)]
-    lines = Lines([])
-    lines.loop(("n", "batch"), ("o", "outputs"), *((f"i{a}", f"out{a}") for a in names))
-    lines.add(f"{total} sum = {'bias[o]' if has_bias else '0'};")
-    _open_channels(lines, is_grouped)
-    _open_taps(lines, names)
-    from_, depth = ("from", "depth") if is_grouped else ("c", "channels")
-    source = _place(f"n * channels + {from_}", [f"p{a}" for a in names], [f"in{a}" for a in names])
-    weight = _place(f"o * {depth} + c", [f"k{a}" for a in names], [f"kernel{a}" for a in names])
-    left = f"(x[{source}] - x_zero[0])" if x_zero else f"x[{source}]"
-    right = f"(w[{weight}] - {w_zero})" if w_zero else f"w[{weight}]"
-    lines.add(f"sum += {left} * {right};")
-    lines.close(axes + 1)
-    lines.add(f"y[{_place('n * outputs + o', [f'i{a}' for a in names], [f'out{a}' for a in names])}] = sum;")
-    buffers = [Argument("x", x), Argument("w", w)]
-    buffers += [Argument("bias", total)] if has_bias else []
-    buffers += [Argument("x_zero", x)] if x_zero else []
-    buffers += [Argument("w_zero", w)] if w_zero else []
-    about = f"Convolution over {axes} axes: the sum of kernel times input, where both are."
-    arguments = (*buffers, Argument("y", total, True))
-    return PlainFunction("conv", about, arguments, _sizes_of(axes, is_grouped), lines.text)
-
-
-def _open_taps(lines: Lines, names: Sequence[str]) -> None:
-    """Loops over the kernel's elements that lie inside of the input."""
-    for axis in names:
-        lines.loop((f"k{axis}", f"kernel{axis}"))
-        lines.add(f"const int64_t p{axis} = i{axis} * stride{axis} + k{axis} * dilation{axis} - pad{axis};")
-        lines.add(f"if (p{axis} < 0 || p{axis} >= in{axis})", "    continue;")
+    form = textbook(name, settings, AXES=node.input.rank - 2, IS_GROUPED=group > 1)
+    context.emit(function_call(name, form, views, sizes, node, flops))
 
 
 @_rule("ConvTranspose", refuse=_refuse_convolution)
@@ -281,39 +222,15 @@ def conv_transpose(context: Context, node: Node, epilogue: Epilogue) -> None:
     result = wide_result(context, node.output)
     views = [side_by_side(context, x), side_by_side(context, node.needed(1))]
     views += [] if bias is None else [side_by_side(context, bias)]
-    function = _transposed_function(x.rank - 2, element, is_grouped=node.op.group > 1, has_bias=bias is not None)
-    _emit_convolution(context, node, function, [*views, result])
+    settings = {"ELEMENT": element, "HAS_BIAS": bias is not None}
+    _emit_convolution(context, node, "conv_transpose", settings, [*views, result])
     give_narrow(context, node.output, result)
-
-
-def _transposed_function(axes: int, element: str, *, is_grouped: bool, has_bias: bool) -> PlainFunction:
-    names = [str(axis) for axis in range(axes)]
-    target = _place("n * outputs + o", [f"p{a}" for a in names], [f"out{a}" for a in names])
-    lines = Lines([])
-    lines.loop(("n", "batch"), ("o", "outputs"))
-    lines.loop(*((f"p{a}", f"out{a}") for a in names))
-    lines.add(f"y[{target}] = {'bias[o]' if has_bias else '0'};")
-    lines.close(axes)
-    _open_channels(lines, is_grouped)
-    lines.loop(*((f"i{a}", f"in{a}") for a in names))
-    for a in names:
-        lines.loop((f"k{a}", f"kernel{a}"))
-        lines.add(f"const int64_t p{a} = i{a} * stride{a} + k{a} * dilation{a} - pad{a};")
-        lines.add(f"if (p{a} < 0 || p{a} >= out{a})", "    continue;")
-    from_, first = ("from", "from * share + o % share") if is_grouped else ("c", "c * outputs + o")
-    source = _place(f"n * channels + {from_}", [f"i{a}" for a in names], [f"in{a}" for a in names])
-    weight = _place(first, [f"k{a}" for a in names], [f"kernel{a}" for a in names])
-    lines.add(f"y[{target}] += x[{source}] * w[{weight}];")
-    buffers = [Argument("x", element), Argument("w", element), *([Argument("bias", element)] if has_bias else [])]
-    about = f"Transposed convolution over {axes} axes: each input times the kernel is added to the output."
-    arguments = (*buffers, Argument("y", element, True))
-    return PlainFunction("conv_transpose", about, arguments, _sizes_of(axes, is_grouped), lines.text)
 
 
 def _refuse_pool(node: Node) -> Refusal | None:
     x = node.input
     if len(node.outputs) > 1 and (node.outputs[1].uses or node.outputs[1].is_output):
-        return Refusal(Cause.FORM, "places of maxima are told by another rule")
+        return Refusal(Cause.FORM, "places of maxima have another rule")
     if not 3 <= x.rank <= 6 or scalar_type(x.dtype) not in TYPES or x.dtype.kind == "complex":
         return Refusal(Cause.FORM, f"{node.op.name} of {x.type} is not written in plain C")
     is_known = all(isinstance(window.kernel, int) and window.kernel > 0 for window in node.op.windows(x.shape[2:]))
@@ -325,13 +242,17 @@ def pool(context: Context, node: Node, epilogue: Epilogue) -> None:
     """For each place of the output: the greatest element, or the mean of those, under a window."""
     x, windows = node.input, node.op.windows(node.input.shape[2:])
     element = _element(computed(x.dtype))
-    counts_pads = bool(getattr(node.op, "count_include_pad", 0))
-    function = _pool_function(len(windows), element, node.op.name == "MaxPool", counts_pads)
+    if node.op.name == "MaxPool":
+        name, is_float = "max_pool", element in ("float", "double")
+        form = textbook(name, AXES=len(windows), ELEMENT=element, LOWEST=_lowest(element), IS_FLOAT=is_float)
+    else:
+        name, counts_pads = "average_pool", bool(node.op.count_include_pad)
+        form = textbook(name, AXES=len(windows), ELEMENT=element, COUNTS_PADS=counts_pads)
     sizes: dict[str, Dim] = {"planes": product(x.shape[:2]), **_window_sizes(windows)}
     sizes |= {f"end{axis}": window.end for axis, window in enumerate(windows)}
     result = wide_result(context, node.outputs[0])
     work = product(node.outputs[0].shape) * product(window.kernel for window in windows)
-    context.emit(function_call(function, [side_by_side(context, x), result], sizes, node, work))
+    context.emit(function_call(name, form, [side_by_side(context, x), result], sizes, node, work))
     give_narrow(context, node.outputs[0], result)
 
 
@@ -341,42 +262,6 @@ def _lowest(element: str) -> str:
     return "0" if element[0] == "u" or element == "bool" else f"{element.removesuffix('_t').upper()}_MIN"
 
 
-def _pool_function(axes: int, element: str, is_maximum: bool, counts_pads: bool) -> PlainFunction:
-    names = [str(axis) for axis in range(axes)]
-    lines = Lines([])
-    lines.loop(("n", "planes"), *((f"i{a}", f"out{a}") for a in names))
-    is_float = element in ("float", "double")
-    lines.add(f"{element} best = {_lowest(element)};" if is_maximum else f"{element} sum = 0;")
-    if not is_maximum:
-        lines.add("int64_t count = 0;")
-    for a in names:
-        lines.loop((f"k{a}", f"kernel{a}"))
-        lines.add(f"const int64_t p{a} = i{a} * stride{a} + k{a} * dilation{a} - pad{a};")
-        if counts_pads:
-            lines.add(f"if (p{a} >= in{a} + end{a})", "    continue;")
-        else:
-            lines.add(f"if (p{a} < 0 || p{a} >= in{a})", "    continue;")
-    if counts_pads:
-        lines.add("count++;")
-        outside = " || ".join(f"p{a} < 0 || p{a} >= in{a}" for a in names)
-        lines.add(f"if ({outside})", "    continue;")
-    source = f"x[{_place('n', [f'p{a}' for a in names], [f'in{a}' for a in names])}]"
-    if is_maximum:
-        lines.add(f"const {element} value = {source};")
-        nan = " || (value != value && best == best)" if is_float else ""
-        lines.add(f"if (value > best{nan})", "    best = value;")
-    else:
-        lines.add(f"sum += {source};", *([] if counts_pads else ["count++;"]))
-    lines.close(axes)
-    target = f"y[{_place('n', [f'i{a}' for a in names], [f'out{a}' for a in names])}]"
-    lines.add(f"{target} = best;" if is_maximum else f"{target} = sum / ({element})count;")
-    arguments = (Argument("x", element), Argument("y", element, True))
-    ends = tuple(f"end{a}" for a in names) if counts_pads else ()
-    sizes = ("planes", *(f"{name}{a}" for a in names for name in ("in", "out", "kernel", "stride", "dilation", "pad")))
-    name, about = ("max_pool", "greatest") if is_maximum else ("average_pool", "mean of the")
-    return PlainFunction(name, f"The {about} element under each window.", arguments, (*sizes, *ends), lines.text)
-
-
 @_rule("ArgMax", "ArgMin", refuse=lambda node: _refuse_empty(node))
 def arg_extreme(context: Context, node: Node, epilogue: Epilogue) -> None:
     """The place of the greatest or least element along an axis; NaN is more extreme than any number."""
@@ -384,28 +269,15 @@ def arg_extreme(context: Context, node: Node, epilogue: Epilogue) -> None:
     shape = data.shape or (1,)
     outer, extent, inner = three_parts(shape, resolve_axis(node.op.axis, len(shape)))
     dtype = computed(data.dtype)
-    sign = ">" if node.op.name == "ArgMax" else "<"
-    equal = " || value == best" if node.op.select_last_index else ""
-    is_float = scalar_type(dtype) in FLOATS
-    better = f"value {sign} best{equal}"
-    if is_float:
-        last = "value != value" if node.op.select_last_index else "(value != value && best == best)"
-        better = f"{last} || (best == best && ({better}))"
-    lines = Lines([])
-    lines.loop(("o", "outer"), ("i", "inner"))
-    lines.add(f"{_element(dtype)} best = x[o * extent * inner + i];", "int64_t place = 0;")
-    lines.open("for (int64_t k = 1; k < extent; k++)")
-    lines.add(f"const {_element(dtype)} value = x[(o * extent + k) * inner + i];")
-    lines.open(f"if ({better})")
-    lines.add("best = value;", "place = k;")
-    lines.close(2)
-    lines.add("y[o * inner + i] = place;")
-    arguments = (Argument("x", _element(dtype)), Argument("y", "int64_t", True))
-    about = f"{node.op.name}: the place of the {'greatest' if sign == '>' else 'least'} element along an axis."
-    function = PlainFunction(node.op.name.lower(), about, arguments, ("outer", "extent", "inner"), lines.text)
+    name, is_greatest = node.op.name, node.op.name == "ArgMax"
+    words: dict[str, Setting] = {"OPERATOR": name, "KIND": "greatest" if is_greatest else "least"}
+    form = textbook(
+        "arg_extreme", words, ELEMENT=_element(dtype), IS_GREATEST=is_greatest,
+        IS_LAST=bool(node.op.select_last_index), IS_FLOAT=scalar_type(dtype) in FLOATS,
+    )  # fmt: skip
     sizes: dict[str, Dim] = {"outer": outer, "extent": extent, "inner": inner}
     views = [side_by_side(context, data), context.allocate(node.output)]
-    context.emit(function_call(function, views, sizes, node))
+    context.emit(function_call(name.lower(), form, views, sizes, node))
 
 
 def _refuse_empty(node: Node) -> Refusal | None:

@@ -16,7 +16,7 @@
 #define WRAP
 #endif
 #if IS_ROUNDED
-#define ROUNDED(x) JOIN(ig_round_, SUFFIX)(ig_set_f32(x))[0]
+#include "rounded.h"
 #else
 #define ROUNDED(x) x
 #endif
