@@ -248,6 +248,12 @@ def test_defaults_of_inputs(tmp_path: Path) -> None:
     assert "as stored" in make(tmp_path, "test")
 
 
+def test_the_program_of_a_model_without_elements(tmp_path: Path) -> None:
+    model = parse("net (float[0, 2, 4, 4] x) => (float[0, 3, 3, 3] y) { y = Conv(x, w) }", w=drawn(3, 2, 2, 2))
+    intaglio.export(model, "c", tmp_path, measure=False)
+    assert "as stored" in make(tmp_path, "test")
+
+
 def test_sizes_of_an_input_that_takes_its_default(tmp_path: Path) -> None:
     model = parse(
         "net (float[n, 2] x, float[m, 2] w) => (float[k, 2] y) { y = Concat<axis=0>(x, w) }",

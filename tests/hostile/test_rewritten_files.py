@@ -117,7 +117,7 @@ STAGES = {
     "walked": ("intaglio.onnx.reader", "split_model"),
     "simplified": ("intaglio.runtime.model.blueprint", "simplify"),
     "lowered": ("intaglio.runtime.engine.native", "lower_safely"),
-    "packed": ("intaglio.runtime.engine.native", "own_constants"),
+    "packed": ("intaglio.runtime.engine.lowered", "own_constants"),
 }
 
 

@@ -64,7 +64,7 @@ def pairs(text: str) -> tuple[intaglio.Model, int]:
     model = intaglio.load(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}'), engine="native")
     engine = model._main.engine  # pyright: ignore[reportPrivateUsage]
     assert isinstance(engine, NativeEngine)
-    layouts = [layout(step) for step in engine.plan.parts if isinstance(step, Segment)]
+    layouts = [layout(segment) for segment in engine.form.segments]
     return model, sum(len(each.place) - len(each.first) for each in layouts)
 
 

@@ -79,7 +79,7 @@ def test_nothing_is_assumed_of_what_is_certain() -> None:
 def test_sizes_that_must_be_equal(build: Any, shapes: Any, wrong: Any) -> None:
     engine = NativeEngine(graph_of(build, (N, K), (M, symbol("j"))), 2).load()
     check(engine, *shapes)
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     with pytest.raises(IntaglioError):
         engine.run([numbers(shape, 1) for shape in wrong])
 
@@ -180,7 +180,7 @@ def test_a_size_that_is_known_is_never_replaced_by_one_that_is_found_later(known
     with builder.active():
         graph.set_outputs(build(builder, x, size))
     engine = NativeEngine(graph, 2).load()
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     for n in (3, 8, 4, 3):
         inputs = [numbers((n, 4), n) + 0.5, np.array([size_of(n)])]
         for got, expected in zip(engine.run(inputs), evaluate(engine.graph, inputs), strict=True):
@@ -202,7 +202,7 @@ def test_a_size_told_by_a_node_that_was_merged_with_another() -> None:
 
     graph = graph_of(build, (N, 4))
     engine = NativeEngine(graph, 1).load()
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     for n in (3, 8, 0, 3):
         check(engine, (n, 4))
     model = load(write_model(graph))
@@ -257,7 +257,7 @@ def test_views_whose_sizes_are_written_in_two_ways(way: str, is_first: bool, gro
         return inner, b.Add(b.Concat(inner, second, axis=1), left)
 
     engine = NativeEngine(graph_of(build, (N, 8, M, K)), 1).load()
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     for height, width in ((16, 8), (4, 4), (12, 20)):
         inputs = [numbers((2, 8, height, width), height)]
         for got, expected in zip(engine.run(inputs), evaluate(engine.graph, inputs), strict=True):

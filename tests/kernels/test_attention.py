@@ -21,8 +21,8 @@ EXTENTS = [(1, 1, 5, 3), (2, 37, 70, 1), (1, 150, 33, 0), (1, 2, 0, 4), (0, 3, 4
 
 def run(graph: Graph, shapes: dict[str, int], tolerance: float = 1e-5) -> None:
     engine = NativeEngine(graph, 2).load()
-    assert not engine.plan.host_nodes
-    assert any("attention" in kernel.hint for kernel in engine.plan.kernels)
+    assert not engine.form.hosts
+    assert any("attention" in kernel.hint for kernel in engine.form.kernels)
     rng = np.random.default_rng(9)
     feeds: list[Any] = []
     for value in graph.inputs:

@@ -34,5 +34,5 @@ def test_a_concat_of_many_inputs(count: int, axis: int, is_open: bool) -> None:
     graph.set_outputs([builder.Concat(*turned, turned[0], axis=axis)])
     arrays = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
     engine = NativeEngine(graph, 2).load()
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     np.testing.assert_array_equal(engine.run(arrays)[0], evaluate(graph, arrays)[0])

@@ -31,6 +31,7 @@ from intaglio.ops.cast import integer_limits
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.model.batch import compile_together
+from intaglio.targets import executor_for
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.printing.register import MEMORY, float_literal, literal
@@ -253,7 +254,7 @@ def check(got: Array, expected: Array, problem: Problem) -> None:
 @pytest.mark.parametrize("title", PROBLEMS)
 def test_agrees_at_the_extremes(title: str, engines: dict[str, NativeEngine]) -> None:
     problem, engine = PROBLEMS[title], engines[title]
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     (expected,) = evaluate(problem.graph, problem.inputs)
     (got,) = engine.run(problem.inputs)
     check(got, expected, problem)
@@ -274,7 +275,7 @@ def test_agrees_on_other_targets(name: str) -> None:
     kinds = {"float32", "int64", "uint8", "float16", "float64", "bool"}
     chosen = [p for p in PROBLEMS.values() if {str(value.dtype) for value in p.graph.inputs} <= kinds]
     chosen = [p for p in chosen if not p.title.startswith(("CastLike", "Clip-", "Pow-"))]
-    made = [NativeEngine(problem.graph, 1, target) for problem in chosen]
+    made = [NativeEngine(problem.graph, 1, executor_for(target=target)) for problem in chosen]
     functions = list(dict.fromkeys(function for engine in made for function in engine.functions()))
     cache.ensure(functions, find_compiler(), target)
     for problem, engine in zip(chosen, made, strict=True):

@@ -15,7 +15,7 @@ from intaglio.ir.dtype import DTYPES
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
 from intaglio.kernels.fusion import GROUP_LIMIT
-from intaglio.kernels.plan import HostNode
+from intaglio.kernels.plan_form import HostForm
 from intaglio.onnx.reader import read_model
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.engine.native import NativeEngine
@@ -37,9 +37,9 @@ def graph_of(build: Callable[..., Value | Sequence[Value]], *shapes: tuple[Any, 
 def kernels(graph: Graph) -> list[str]:
     """The operators of each call in order; host nodes in brackets."""
     titles: list[str] = []
-    for step in NativeEngine(graph, 1).plan.parts:
-        if isinstance(step, HostNode):
-            titles.append(f"[{step.node.op.name}]")
+    for step in NativeEngine(graph, 1).form.parts:
+        if isinstance(step, HostForm):
+            titles.append(f"[{step.node.operator}]")
         else:
             titles += [action.title.split(" -> ")[0].split(" of ")[0] for action in step.actions]
     return titles
@@ -146,8 +146,8 @@ def test_a_kernel_holds_so_many_nodes() -> None:
         return x
 
     graph = graph_of(build)
-    plan = NativeEngine(graph, 1).plan
-    counts = [len(action.nodes) for step in plan.parts if not isinstance(step, HostNode) for action in step.actions]
+    form = NativeEngine(graph, 1).form
+    counts = [len(action.served) for segment in form.segments for action in segment.actions]
     assert max(counts) == GROUP_LIMIT
     assert sum(counts) == 2 * GROUP_LIMIT + 10
     check(graph)

@@ -26,6 +26,7 @@ from intaglio.ir.types import TensorType
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.model.batch import compile_together
+from intaglio.targets import executor_for
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.printing.loops import CHUNK
@@ -269,7 +270,7 @@ def reference(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
 @pytest.mark.parametrize("title", PROBLEMS)
 def test_agrees_with_the_reference(title: str, engines: dict[str, NativeEngine]) -> None:
     p, engine = PROBLEMS[title], engines[title]
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     check(engine.run(p.inputs), reference(p.graph, p.inputs), p.rtol, p.atol)
 
 
@@ -285,7 +286,7 @@ def test_agrees_on_other_targets(name: str) -> None:
 
 
 def compiled_for(target: Target, problems: Sequence[Problem]) -> list[NativeEngine]:
-    made = [NativeEngine(p.graph, 1, target) for p in problems]
+    made = [NativeEngine(p.graph, 1, executor_for(target=target)) for p in problems]
     functions = dict.fromkeys(function for engine in made for function in engine.functions())
     cache.ensure(list(functions), find_compiler(), target)
     return [engine.load() for engine in made]

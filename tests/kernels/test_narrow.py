@@ -27,6 +27,7 @@ from intaglio.ops.cast import convert, integer_limits
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.model.batch import compile_together
+from intaglio.targets import executor_for
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
 from intaglio.targets.c.printing.register import MEMORY
@@ -72,7 +73,7 @@ def bits(array: Array) -> Array:
 def both(pair: tuple[Problem, NativeEngine]) -> Iterator[tuple[Array, Array]]:
     """What each output is, natively without any host node, and by the reference."""
     given, engine = pair
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     for got, expected in zip(engine.run(given.inputs), evaluate(given.graph, given.inputs), strict=True):
         assert got.dtype == expected.dtype
         assert got.shape == expected.shape
@@ -161,7 +162,7 @@ def test_casts_on_other_targets(name: str) -> None:
     plain = {each.name for each in PLAIN}
     chosen = [each for each in casts() if set(each.title.split()[:2]) & plain <= {"float32", "float64"}]
     chosen = [each for each in chosen if set(each.title.split()[:2]) & plain]
-    engines = [NativeEngine(each.graph, 1, target) for each in chosen]
+    engines = [NativeEngine(each.graph, 1, executor_for(target=target)) for each in chosen]
     functions = list(dict.fromkeys(function for engine in engines for function in engine.functions()))
     cache.ensure(functions, find_compiler(), target)
     for pair in zip(chosen, engines, strict=True):

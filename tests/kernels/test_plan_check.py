@@ -168,7 +168,7 @@ BROKEN: dict[Callable[[PlanForm], None], str] = {
     input_is_gone: "values and 1 buffers are its inputs",
     arena_is_gone: "not declared as arena",
     output_of_another_place: "is output 3, expected output 0",
-    too_many_told: "sizes are told",
+    too_many_told: "sizes are given",
     size_is_not_late: "is given a value and is not late",
     size_without_value: "'never' is never given a value",
     size_of_nobody: "nobody knows the size 'nobody'",

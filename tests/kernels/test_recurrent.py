@@ -100,7 +100,7 @@ def test_layer(kind: str, attributes: dict[str, Any], is_constant: bool, optiona
     for hidden in (13, 8):
         graph = layer(kind, attributes, 5, hidden, is_constant=is_constant, optional=optional)
         engine = NativeEngine(graph, 2).load()
-        assert not engine.plan.host_nodes
+        assert not engine.form.hosts
         for steps, batch in ((4, 1), (3, 7), (1, 40), (0, 2), (2, 0)):
             given = feeds(graph, kind, attributes, steps, batch, hidden)
             expected, found = evaluate(graph, given), engine.run(given)
@@ -132,7 +132,7 @@ def test_inputs_that_do_not_fit_the_weights(kind: str) -> None:
     weights = [b.constant(np.ones((1, gates * hidden, depth), np.float32)) for depth in (5, hidden)]
     graph.set_outputs([getattr(b, kind)(x, *weights, None, None, state, hidden_size=hidden)])
     engine = NativeEngine(graph, 2).load()
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     assert engine.run([np.ones((2, 4, 5), np.float32), np.ones((1, 4, hidden), np.float32)])[0].shape == (2, 1, 4, 3)
     for shape, count in (((2, 4, 900), 4), ((2, 4, 4), 4), ((2, 400, 5), 4)):
         with pytest.raises(IntaglioError):
@@ -148,7 +148,7 @@ def test_layer_in_other_element_types(
 ) -> None:
     graph = layer(kind, attributes, 5, 13, is_constant=is_constant, optional=optional, dtype=dtype)
     engine = NativeEngine(graph, 2).load()
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     tolerance = {"float16": 1e-3, "bfloat16": 8e-3, "float64": 1e-12}[dtype.name]  # one unit in the last place
     for steps, batch in ((4, 1), (3, 7), (0, 2), (2, 0)):
         given = feeds(graph, kind, attributes, steps, batch, 13)

@@ -24,7 +24,7 @@ def engine_of(text: str) -> NativeEngine:
 
 
 def causes(engine: NativeEngine) -> set[Cause]:
-    return {step.refusal.cause for step in engine.plan.host_nodes}
+    return {host.refusal.cause for host in engine.form.hosts}
 
 
 @pytest.mark.parametrize("name", ["a", f"a {MISLEADING}", f"the rank of a {MISLEADING}"])
@@ -36,13 +36,13 @@ def test_names_of_values_decide_nothing(name: str, type: str, operator: str, cau
     result = "string[m]" if operator == "StringNormalizer" else "int64[]"
     engine = engine_of(f'graph "g" (%"{name}": {type}) -> (%y) {{ %y: {result} = {operator}(%"{name}") }}')
     assert causes(engine) == {cause}
-    assert not engine._depends_on_shapes
+    assert not engine.depends_on_shapes
 
 
 def test_a_rank_that_sizes_decide_has_a_plan_for_them() -> None:
     engine = engine_of('graph "g" (%x: float32[n], %s: int64[k]) -> (%y) { %y = Reshape(%x, %s) }')
     assert causes(engine) == {Cause.SHAPE}
-    assert engine._depends_on_shapes
+    assert engine.depends_on_shapes
 
 
 def test_a_body_is_refused_for_the_cause_of_its_node() -> None:

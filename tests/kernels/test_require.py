@@ -9,7 +9,8 @@ from tests.kernels.test_control import HEADER
 
 import intaglio
 from intaglio.errors import IntaglioError, ShapeError
-from intaglio.kernels.plan import REQUIREMENT, Check, Plan, Segment, walk
+from intaglio.kernels.plan import REQUIREMENT, Check, walk
+from intaglio.kernels.plan_form import PlanForm
 from intaglio.onnx.reader import read_model
 from intaglio.passes import simplify
 from intaglio.runtime.engine.native import NativeEngine
@@ -25,8 +26,8 @@ def engine_of(text: str) -> NativeEngine:
     return NativeEngine(graph_of(text), 1).load()
 
 
-def checks(plan: Plan) -> list[Check]:
-    actions = [action for step in plan.parts if isinstance(step, Segment) for action in walk(step.actions)]
+def checks(form: PlanForm) -> list[Check]:
+    actions = [action for segment in form.segments for action in walk(segment.actions)]
     return [action for action in actions if isinstance(action, Check) and action.status == REQUIREMENT]
 
 
@@ -38,14 +39,14 @@ PRODUCT = "agraph (float[a,b] x, float[c,d] y) => (float[p,q] z) { z = MatMul(x,
 
 
 def test_a_plan_says_what_must_be_equal() -> None:
-    plan = engine_of(PRODUCT).plan
+    plan = engine_of(PRODUCT).form
     assert [str(each.pairs) for each in plan.requirements] == ["((b, c),)"]
     assert not checks(plan)
 
 
 def test_sizes_that_are_numbers_or_the_same_symbol_need_no_check() -> None:
     text = "agraph (float[n,4] x, float[4,m] y, float[m] c) => (float[p,q] z) { t = MatMul(x, y) z = Add(t, c) }"
-    assert not engine_of(text).plan.requirements
+    assert not engine_of(text).form.requirements
 
 
 def test_each_set_of_sizes_is_checked_and_named() -> None:
@@ -63,8 +64,8 @@ def test_a_branch_that_is_not_taken_needs_nothing() -> None:
       z = If (s) <then_branch = t () => (float[e,f] u) { u = MatMul(x, y) },
                   else_branch = o () => (float[g,h] v) { v = Neg(x) }> }"""
     engine = engine_of(text)
-    assert not engine.plan.requirements
-    assert len(checks(engine.plan)) == 1
+    assert not engine.form.requirements
+    assert len(checks(engine.form)) == 1
     x, y = block(2, 3), block(5, 4)
     np.testing.assert_array_equal(engine.run([x, y, np.array(False)])[0], -x)
     np.testing.assert_array_equal(engine.run([x, y[:3], np.array(True)])[0], x @ y[:3])
@@ -79,7 +80,7 @@ def test_sizes_that_data_decides_are_checked_by_the_driver() -> None:
       mask = Cast<to=9>(w) kept = Compress(w, mask) row = Unsqueeze(kept, one)
       z = MatMul(part, row) }"""
     engine = engine_of(text)
-    assert len(checks(engine.plan)) == 1
+    assert len(checks(engine.form)) == 1
     weights = np.array([1, 0, 2, 3], np.float32)
     (result,) = engine.run([block(2, 5), weights, np.array([3])])
     np.testing.assert_array_equal(result, block(2, 5)[:, :3] @ weights[weights != 0][:, None])

@@ -290,8 +290,8 @@ def host_nodes(engine: NativeEngine) -> list[tuple[str, str]]:
     waiting, found = [engine], []
     while waiting:
         engine = waiting.pop()
-        found += [(step.node.op.name, step.refusal.text) for step in engine.plan.host_nodes]
-        waiting += [inner for bodies in engine.bodies.values() for inner in bodies.engines]
+        found += [(host.form.node.operator, host.form.refusal.text) for host in engine.hosts]
+        waiting += engine.body_engines()
     return found
 
 
@@ -303,8 +303,8 @@ def numeric_host_nodes(engine: NativeEngine) -> list[tuple[str, str]]:
     waiting, found = [engine], []
     while waiting:
         engine = waiting.pop()
-        found += [(step.node.op.name, step.refusal.text) for step in engine.plan.host_nodes if _is_numeric(step.node)]
-        waiting += [inner for bodies in engine.bodies.values() for inner in bodies.engines]
+        found += [(host.node.op.name, host.form.refusal.text) for host in engine.hosts if _is_numeric(host.node)]
+        waiting += engine.body_engines()
     return found
 
 

@@ -18,11 +18,12 @@ from intaglio.ir import dim as dims
 from intaglio.ir.dtype import DTYPES
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import MapType, SequenceType, TensorType
+from intaglio.kernels.frame import Frame, Result, Room
 from intaglio.memory.arena import Layout
-from intaglio.runtime.artifact.program_data import program_data, program_from_data
 from intaglio.runtime.artifact.reading import MAGIC, InFile, read_compiled
-from intaglio.runtime.engine.program import Part, Port, Program
-from intaglio.runtime.engine.segment import Frame, Result, Room
+from intaglio.runtime.artifact.stored_data import stored_data, stored_from_data
+from intaglio.runtime.engine.outline import Outline, Port
+from intaglio.runtime.engine.stored import StoredPlan
 from intaglio.targets.c import target as targets
 
 RNG = np.random.default_rng(3)
@@ -209,7 +210,7 @@ def test_code_of_another_version(saved):
 def test_the_header_tells_without_running(saved):
     _, path = saved
     found = read_compiled(path)
-    assert found.target.name == targets.host_target().name
+    assert found.executor.target.name == targets.host_target().name
     assert found.version == intaglio.__version__
     assert any(functions for _, functions in found.libraries)
 
@@ -237,7 +238,7 @@ def test_the_command(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_programs_come_back_as_they_were_written(seed):
+def test_stored_plans_come_back_as_they_were_written(seed):
     """Sizes are sums of products, divisions and choices, which are there once however often they are used."""
     pick = random.Random(seed)
     sizes = [dims.symbol(name) for name in ("N", "a b", "%x.0", "ß")] + [1, 7]
@@ -252,20 +253,20 @@ def test_programs_come_back_as_they_were_written(seed):
     shape = tuple(sizes[-4:])
     results = Result("y", DTYPES["float32"], shape, shape[0] * 4), Result("z", DTYPES["int64"], None, None)
     frame = Frame(
-        inputs=1, results=results,
-        late=(False, True), symbols=("N",), arena=(Room("r", sizes[-1]),), layout=Layout([0], [0], [1]), work=shape,
-        is_narrow=False, safe=9,
+        inputs=("x",), outputs=("y", "z"), results=results, late=(False, True, False), symbols=("N",), finds=("M",),
+        told=1, arena=(Room("r", sizes[-1]),), layout=Layout([0], [0], [1]), work=shape, is_narrow=False, safe=9,
     )  # fmt: skip
     maps = SequenceType(MapType(DTYPES["string"], TensorType(DTYPES["float32"], ())))
-    program = Program(
-        name="p", inputs=(Port("x", TensorType(DTYPES["float32"], shape), True),),
-        outputs=(Port("y", TensorType(DTYPES["float32"], None)), Port("z", maps)),
-        segments=(Part(frame, "d", ("N",)),), kernels=("k",), assumptions=((sizes[-1], sizes[-2]),),
-        requirements=(Requirement(((sizes[-3], 1),), "told"),), weight_bytes=3, parameters=(0,), is_for_sizes=True,
+    port = Port("x", TensorType(DTYPES["float32"], shape), True)
+    outline = Outline(
+        inputs=(port,), outputs=("y", "z"), frames=(frame,), assumptions=((sizes[-1], sizes[-2]),),
+        requirements=(Requirement(((sizes[-3], 1),), "told"),), parameters=(0,), is_for_sizes=True,
     )  # fmt: skip
-    text = json.dumps(program_data(program))
-    assert program_from_data(json.loads(text)) == program
-    assert str(program_from_data(json.loads(text)).segments[0].frame.work) == str(shape)
+    outputs = Port("y", TensorType(DTYPES["float32"], None)), Port("z", maps)
+    stored = StoredPlan("p", (port,), outputs, outline, ("k", "d"), weight_bytes=3)
+    text = json.dumps(stored_data(stored))
+    assert stored_from_data(json.loads(text)) == stored
+    assert str(stored_from_data(json.loads(text)).outline.frames[0].work) == str(shape)
 
 
 def test_a_file_is_closed_without_python_code_in_which_an_interrupt_would_be_lost(tmp_path):

@@ -152,14 +152,14 @@ def test_deadlines_end_bound_runs(engine: EngineName) -> None:
 
 
 def test_the_first_call_prepares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from intaglio.runtime.engine.segment import LoadedSegment
+    from intaglio.targets.step import Step
 
     bound = affine().bind((2, 3))
 
     def fail(*_: Any) -> Any:
         raise AssertionError("it was prepared when it was bound")
 
-    monkeypatch.setattr(LoadedSegment, "_prepare", fail)
+    monkeypatch.setattr(Step, "_prepare", fail)
     check(bound(X))
     check(bound(X, timeout=10))
 

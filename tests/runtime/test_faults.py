@@ -22,16 +22,16 @@ from intaglio.kernels.context import Context
 from intaglio.kernels.epilogue import Epilogue
 from intaglio.kernels.faults import FaultWarning
 from intaglio.kernels.kernel import SourceKernel
-from intaglio.kernels.plan import Call
+from intaglio.kernels.plan import Call, Segment
 from intaglio.kernels.views import VIEWS
 from intaglio.ops.control import Loop
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.engine import native
-from intaglio.runtime.engine.segment import LoadedSegment
 from intaglio.runtime.model.implementations import IMPLEMENTATIONS
 from intaglio.runtime.model.model import Model
 from intaglio.targets.c import target_rules
 from intaglio.targets.c.rules import ANCHORS
+from intaglio.targets.step import Step
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -97,7 +97,7 @@ def breaks_rule(name: str, is_broken: Callable[[Epilogue], bool], how: Callable[
     return apply
 
 
-WRONG = SourceKernel("c", "wrong", (), (), "    return False + missing;")
+WRONG = SourceKernel("wrong", (), (), "    return False + missing;")
 """A kernel that no compiler takes."""
 
 
@@ -272,15 +272,15 @@ def test_an_error_of_a_users_operator_is_the_users(monkeypatch: pytest.MonkeyPat
 def test_a_size_that_nobody_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a plan for just these sizes, then by the reference engine."""
     model = intaglio.load(mixed_graph())
-    prepare, failures = LoadedSegment._prepare, list[int]()
+    prepare, failures = Step._prepare, list[int]()
 
-    def failing(self: LoadedSegment, bindings: dict[str, int]) -> Any:
+    def failing(self: Step, bindings: dict[str, int]) -> Any:
         if len(failures) < most:
             failures.append(0)
             raise GraphError("the dimension 8*n needs a value for n")
         return prepare(self, bindings)
 
-    monkeypatch.setattr(LoadedSegment, "_prepare", failing)
+    monkeypatch.setattr(Step, "_prepare", failing)
     for most, is_hosted in ((1, False), (3, True)):
         data = X[:most]
         with pytest.warns(FaultWarning, match="needs a value for n"):
@@ -313,7 +313,7 @@ def test_a_size_that_a_driver_uses_too_early_is_a_fault(monkeypatch: pytest.Monk
     def moved(*arguments: Any, **options: Any) -> Any:
         plan = real(*arguments, **options)
         for step in plan.parts:
-            if isinstance(step, native.Segment) and len(options["faults"].met) == 0:
+            if isinstance(step, Segment) and len(options["faults"].met) == 0:
                 step.actions.reverse()
         return plan
 

@@ -1,4 +1,4 @@
-"""A plan of memory and what the C runtime is asked for: scratch of kernels, and tensors whose sizes data tells."""
+"""A plan of memory and what the C runtime is asked for: scratch of kernels, and tensors whose sizes depend on data."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_the_least_job_that_threads_share_is_that_of_the_runtime() -> None:
 
 
 def late(text: str, **sizes: int) -> dict[str, tuple[str, str | None]]:
-    """The tensors whose sizes data tells: their bytes, and what these are at most."""
+    """The tensors whose sizes depend on data: their bytes, and what these are at most."""
     plan = intaglio.load(model(text), engine="native").memory_plan(sizes)
     return {t.name: (str(t.bytes), None if t.most is None else str(t.most)) for t in plan.tensors}
 
@@ -203,7 +203,7 @@ def test_sizes_that_data_tells_can_be_given() -> None:
     assert plan.total == plan.most
     assert loaded(x).nbytes == 160_000
     text = str(loaded.memory_plan(n=300, m=1000))
-    assert "sizes that data tells  16*'y.0' bytes" in text
+    assert "sizes found in data    16*'y.0' bytes" in text
     assert "output y: 16*'y.0' bytes, at most 4,800,000 bytes (4.6 MiB)" in text
     data = json.loads(loaded.memory_plan().to_json())
     assert data["tensors"] == [{"name": "y", "bytes": "16*'y.0'", "most": "16*m*n", "is_output": True}]

@@ -61,7 +61,7 @@ for count in (1, 2, 3):
         assert list(found) == list(names)
         for name in names:
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
-heavy = {"onnx", "intaglio.kernels", "intaglio.ir.graph", "intaglio.targets.c.compiler"} & set(sys.modules)
+heavy = {"onnx", "intaglio.kernels.plan", "intaglio.ir.graph", "intaglio.targets.c.compiler"} & set(sys.modules)
 assert not heavy or sys.argv[2] == "cold", heavy
 """
 

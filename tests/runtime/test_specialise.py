@@ -42,7 +42,7 @@ def deciding_graph() -> Graph:
 
 def test_an_input_that_decides_a_rank_is_a_parameter() -> None:
     engine = NativeEngine(deciding_graph(), 1).load()
-    assert [step.node.op.name for step in engine.plan.host_nodes] == ["If"]
+    assert [host.node.operator for host in engine.form.hosts] == ["If"]
     x: Any = np.arange(6, dtype=np.float32).reshape(2, 3) / 6
     for mode in (2, 1, 2, 0):
         (found,) = engine.run([x, np.array(mode)])

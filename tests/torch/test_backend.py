@@ -270,7 +270,7 @@ def test_the_compiler_is_quick_unless_it_shall_not(given: dict[str, Any], monkey
     net, x = mlp(), torch.randn(3, 6)
     close(compiled(net, options=given)(x), net(x))
     assert models
-    assert all(model.options.is_quick == (not given) for model in models)
+    assert all(model.options.quick == (not given) for model in models)
 
 
 def test_unknown_options_are_refused() -> None:

@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import intaglio  # noqa: E402
 import intaglio.torch  # noqa: E402
 from intaglio import ops  # noqa: E402
-from intaglio.torch import model_instruction  # noqa: E402
+from intaglio.targets import executor_for  # noqa: E402
+from intaglio.targets.c.executor import CExecutor  # noqa: E402
 from intaglio.torch.model_instruction import CarriedSize, DirectCall, ModelInstruction, Operand, Result  # noqa: E402
 
 
@@ -128,13 +129,13 @@ def test_sizes_that_no_tensor_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_memory_is_that_of_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[int, ...]] = []
-    invoke = model_instruction.invoke_at_function()
+    invoke = executor_for().direct_call()
 
     def noted(handle: Any, time: int, *addresses: int) -> int:
         given.append(addresses)
         return invoke(handle, time, *addresses)
 
-    monkeypatch.setattr(model_instruction, "invoke_at_function", lambda: noted)
+    monkeypatch.setattr(CExecutor, "direct_call", lambda self: noted)
     net = torch.nn.Linear(4, 3)
     fast = torch.compile(net, backend=intaglio.torch.backend)
     with torch.no_grad():
@@ -150,7 +151,7 @@ def test_a_run_out_of_memory_is_done_in_the_usual_way(monkeypatch: pytest.Monkey
     def refuse(*arguments: Any) -> int:
         raise MemoryError
 
-    monkeypatch.setattr(model_instruction, "invoke_at_function", lambda: refuse)
+    monkeypatch.setattr(CExecutor, "direct_call", lambda self: refuse)
     step = Counted(monkeypatch)
     for _ in range(3):
         step(torch.randn(2, 3, 4), torch.randn(4))

@@ -9,7 +9,6 @@ from intaglio.onnx.reader import check_model, read_model
 from intaglio.onnx.scope import Problem
 from intaglio.runtime.artifact.reading import is_compiled, read_compiled
 from intaglio.runtime.engine.guard import guard_files
-from intaglio.targets.c.target import missing_features
 from intaglio.version import __version__
 
 
@@ -46,9 +45,9 @@ def _check_compiled(source: str | bytes) -> tuple[list[Problem], list[str]]:
         warnings.append(
             f"it was compiled by Intaglio {found.version} and this is {__version__}: a C compiler may be needed"
         )
-    missing = missing_features(found.target)
+    missing = found.executor.lacks()
     if missing:
-        text = f"it was compiled for {found.target.name} and this processor lacks {', '.join(missing)}"
+        text = f"it was compiled for {found.executor.target.name} and this processor lacks {', '.join(missing)}"
         warnings.append(f"{text}: it will be compiled anew")
     return [], warnings
 

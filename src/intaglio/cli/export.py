@@ -107,10 +107,12 @@ def export_model(
             "--heap",
             metavar="BYTES",
             parse=parse_bytes,
-            help="Memory of C for tensors whose sizes data tells; default: enough, or 1M where that is not known.",
+            help="Memory of C for tensors whose sizes depend on data; default: enough, or 1M where that is not known.",
         ),
     ] = None,
-    measure: Annotated[bool, Option("--measure/--no-measure", help="Compile C to tell the size of its code.")] = True,
+    measure: Annotated[
+        bool, Option("--measure/--no-measure", help="Compile C to measure the size of its code.")
+    ] = True,
     program_memory: Annotated[
         bool, Option("--program-memory", help="Constants of readable C lie where AVR has its code, and not in its RAM.")
     ] = False,

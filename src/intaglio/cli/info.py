@@ -57,13 +57,13 @@ def _compiled(compiled: Compiled) -> dict[str, Any]:
     libraries = [library for library, _ in compiled.libraries if not isinstance(library, str)]
     return {
         "version": compiled.version,
-        "target": compiled.target.name,
-        "extensions": sorted(compiled.target.features),
+        "target": compiled.executor.target.name,
+        "extensions": sorted(compiled.executor.target.features),
         "exact": compiled.exact,
         "donate": dict(compiled.donate),
         "functions": sum(len(functions) for _, functions in compiled.libraries),
         "code_bytes": sum(library.nbytes for library in libraries),
-        "needs_graph": compiled.program is None,
+        "needs_graph": compiled.stored is None,
     }
 
 

@@ -112,7 +112,7 @@ def run(
         "model": model,
         "engine": loaded.options.engine,
         "threads": loaded.options.threads,
-        "quick": loaded.options.is_quick,
+        "quick": loaded.options.quick,
         "inputs": [entry | {"is_random": entry["name"] not in given} for entry in results.summaries(feeds)],
         "outputs": results.reports(found) if as_json else results.summaries(found),
         "load_seconds": load_seconds,

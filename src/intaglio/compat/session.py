@@ -237,9 +237,9 @@ class InferenceSession:
                 stack.enter_context(self._span("model_run"))
                 stack.enter_context(stoppable(options._stop, is_native=is_native))
                 if is_native and not (self._keeps_memory and SHRINKAGE not in options._entries):
-                    from intaglio.targets.c.native import keeping_no_memory
+                    from intaglio.targets import executor_for
 
-                    stack.enter_context(keeping_no_memory())
+                    stack.enter_context(executor_for().keeping_no_memory())
                 yield
         except RunTimeoutError as error:
             if options.terminate:

@@ -52,7 +52,7 @@ that its results change in steps, or not at all, the gradient is zero; other ope
 
 What is compiled for numbers runs on the host where an element type has no C (strings, complex numbers, and floats and
 integers of eight bits and fewer that C does not know), where a rank, a shape, axes or the like are known only during
-the run, or where a rule refuses a case. `intaglio explain MODEL` tells how each node of a model runs and why.
+the run, or where a rule refuses a case. `intaglio explain MODEL` shows how each node of a model runs and why.
 """
 
 

@@ -106,7 +106,7 @@ class Rows(Enum):
 
     MIXED = "it may mix them"
     FIRST = "it keeps them apart along the first axis, which it takes for a batch"
-    RECURRENT = "it keeps them apart along the axis of the batch, which its layout tells"
+    RECURRENT = "it keeps them apart along the axis of the batch, which its layout names"
     BY_AXES = "it keeps them apart along axes that it does not compute along"
 
 

@@ -109,7 +109,7 @@ class FusedNodes:
         return Loops(extents, tuple((*front, *step, *back) for front, step, back in parts))
 
     def _scanned_loop(self) -> str:
-        assert self.scanned is not None, "a fused with scans tells their axis"
+        assert self.scanned is not None, "a fused with scans names their axis"
         return f"n{self._loops(range(self.scanned)).rank}"
 
     def _loops(self, axes: Sequence[int]) -> Loops:

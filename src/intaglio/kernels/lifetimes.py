@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from intaglio.kernels.plan import Action, Branch, Repeat, Segment, operands_of
+from intaglio.kernels.plan import Action, Branch, Repeat, SegmentBody, operands_of
 from intaglio.kernels.view import Buffer
 
 
-def lifetimes(segment: Segment, buffers: Sequence[Buffer] | None = None) -> tuple[list[int], list[int]]:
+def lifetimes(segment: SegmentBody, buffers: Sequence[Buffer] | None = None) -> tuple[list[int], list[int]]:
     """The first and last action, in the order of `walk`, for which each of some buffers is needed: those of the arena.
 
     What is used both in a loop and outside of it lives as long as the loop: another round may read it.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from intaglio.ir.dim import THREADS, Atom, Dim, Expr, Symbol, ceildiv, floordiv, has_choice, maximum, minimum, symbols
 from intaglio.ir.substitution import substitute
 from intaglio.kernels.lifetimes import lifetimes
-from intaglio.kernels.plan import Action, Assign, Call, FindSizes, Repeat, Segment, walk
+from intaglio.kernels.plan import Action, Assign, Call, FindSizes, Repeat, SegmentBody, walk
 from intaglio.kernels.segment_sizes import late_buffers
 from intaglio.kernels.view import Buffer
 
@@ -27,7 +27,7 @@ class Scratch:
     is_shared: bool
 
 
-def scratch_of(segment: Segment, sizes: Mapping[str, Dim], threads: int) -> list[Scratch]:
+def scratch_of(segment: SegmentBody, sizes: Mapping[str, Dim], threads: int) -> list[Scratch]:
     """The scratch memory of each call that needs some; None where open sizes decide how much."""
     found = [_scratch(action, sizes, threads) for action in walk(segment.actions) if isinstance(action, Call)]
     return [each for each in found if each.bytes != 0]
@@ -52,19 +52,19 @@ def _is_shared(tasks: Dim, cost: Dim) -> bool:
     return tasks > 1 and (not isinstance(cost, int) or tasks * max(1, cost) >= LEAST_SHARED_JOB)
 
 
-def buffers_of_run(segment: Segment) -> list[Buffer]:
+def buffers_of_run(segment: SegmentBody) -> list[Buffer]:
     """The buffers that are allocated in the run, outputs included."""
     found = dict.fromkeys([*late_buffers(segment.actions), *(b for b in segment.output_buffers if b.is_late)])
     return list(found)
 
 
-def own_outputs(segment: Segment) -> list[Buffer]:
+def own_outputs(segment: SegmentBody) -> list[Buffer]:
     """The outputs whose sizes are known before the run and that have memory of their own, not that of an input."""
     shared = {alias.output for alias in segment.aliases}
     return [buffer for n, buffer in enumerate(segment.output_buffers) if not buffer.is_late and n not in shared]
 
 
-def spans_of_run(segment: Segment, buffers: Sequence[Buffer]) -> tuple[list[int], list[int]]:
+def spans_of_run(segment: SegmentBody, buffers: Sequence[Buffer]) -> tuple[list[int], list[int]]:
     """The first and last action for which each of these buffers is needed; outputs are needed to the end."""
     first, last = lifetimes(segment, buffers)
     end = sum(1 for _ in walk(segment.actions))
@@ -74,7 +74,7 @@ def spans_of_run(segment: Segment, buffers: Sequence[Buffer]) -> tuple[list[int]
 class Bounds:
     """What the sizes that a segment finds out are at most, as far as that is known before it runs."""
 
-    def __init__(self, segment: Segment, sizes: Mapping[str, int]) -> None:
+    def __init__(self, segment: SegmentBody, sizes: Mapping[str, int]) -> None:
         self.late = set(segment.late) - set(sizes)
         self.sizes = sizes
         self.products: dict[Dim, Dim] = {}

@@ -43,6 +43,9 @@ class NodeForm:
     operator: str
     path: str
 
+    def __str__(self) -> str:
+        return f"{self.operator} at {self.path}" if self.path else self.operator
+
 
 @dataclass(kw_only=True)
 class Described:

@@ -111,7 +111,7 @@ class _Segment:
                 if (buffer.kind, buffer.index) != (kind, place):
                     yield f"{buffer.name!r} is {buffer.kind} {buffer.index}, expected {kind} {place}"
         if not 0 <= segment.told <= len(segment.late):
-            yield f"{segment.told} of {len(segment.late)} sizes are told"
+            yield f"{segment.told} of {len(segment.late)} sizes are given"
         bound = {name for action in walk(segment.actions) for name in _bound(action)}
         yield from self._aliases()
         yield from (f"{name!r} is never given a value" for name in segment.late if name not in bound)
@@ -131,7 +131,7 @@ class _Segment:
             made, given = segment.output_buffers[alias.output], segment.input_buffers[alias.input]
             if made.dtype != given.dtype or compare(made.size, given.size) in (-1, 1):
                 yield f"{name}: {made.dtype} {made.size} and {given.dtype} {given.size}"
-            refusal = conflict(order, given, made, needs_another_plan)
+            refusal = conflict(order, given, made, order.where(needs_another_plan))
             if refusal:
                 yield f"{name}: {refusal}"
 

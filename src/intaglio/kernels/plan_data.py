@@ -106,7 +106,7 @@ class PlanWriter(DimWriter):
         """All of a plan."""
         found: Data = {
             "format": FORMAT,
-            "values": [[value.id, self.type(value.type), int(value.is_constant)] for value in form.values],
+            "values": [self.value(value) for value in form.values],
             "constants": [[each.dtype, list(each.shape)] for each in form.constants],
             "inputs": list(form.inputs),
             "outputs": list(form.outputs),
@@ -117,6 +117,11 @@ class PlanWriter(DimWriter):
             "parts": [self.segment(part) if isinstance(part, SegmentForm) else self.host(part) for part in form.parts],
         }
         return found | self._rows | {"atoms": self.atoms}
+
+    def value(self, value: ValueForm) -> list[Any]:
+        """A value with its type."""
+        made_by = [] if value.made_by is None else self.nodes([value.made_by])
+        return [value.id, self.type(value.type), int(value.is_constant), *made_by]
 
     def segment(self, segment: SegmentForm) -> Data:
         """A segment with its actions."""
@@ -274,7 +279,7 @@ class PlanReader(DimReader):
     def plan(self, data: Data) -> PlanForm:
         """All of a plan."""
         return PlanForm(
-            values=[ValueForm(name, self.type(*type), bool(is_constant)) for name, type, is_constant in data["values"]],
+            values=[self.value(*row) for row in data["values"]],
             parts=[self.host(part) if "host" in part else self.segment(part) for part in data["parts"]],
             constants=[ConstantForm(dtype, tuple(shape)) for dtype, shape in data["constants"]],
             inputs=data["inputs"],
@@ -284,6 +289,11 @@ class PlanReader(DimReader):
             apart=[(made, given, reason) for made, given, reason in data["apart"]],
             faults=[Fault(tuple(nodes), error, remedy) for nodes, error, remedy in data["faults"]],
         )
+
+    def value(self, name: str, type: Any, is_constant: int, made_by: int | None = None) -> ValueForm:
+        """The inverse of `PlanWriter.value`."""
+        maker = None if made_by is None else self._nodes[made_by]
+        return ValueForm(name, self.type(*type), bool(is_constant), maker)
 
     def segment(self, data: Data) -> SegmentForm:
         """The inverse of `PlanWriter.segment`."""

@@ -22,11 +22,12 @@ from intaglio.kernels.refusal import Refusal
 
 @dataclass(frozen=True)
 class ValueForm:
-    """A value that goes in or out of parts of a plan: its id in the graph, and its type; constants are known so."""
+    """A value that goes in or out of parts of a plan: its id in the graph, its type, and the node that makes it."""
 
     id: str
     type: Type
     is_constant: bool = False
+    made_by: NodeForm | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ class HostForm:
     refusal: Refusal
     inferred: dict[str, tuple[Dim, ...]] = field(default_factory=dict[str, tuple[Dim, ...]])
 
+    def __str__(self) -> str:
+        return f"{self.node.path}: {self.refusal}"
+
 
 @dataclass
 class PlanForm:
@@ -74,17 +78,28 @@ class PlanForm:
     @property
     def kernels(self) -> list[Kernel]:
         """Every kernel once, in order of first call."""
-        segments = [part for part in self.parts if isinstance(part, SegmentForm)]
-        calls = [action for part in segments for action in walk(part.actions) if isinstance(action, Call)]
+        calls = [action for part in self.segments for action in walk(part.actions) if isinstance(action, Call)]
         return list(dict.fromkeys(call.kernel for call in calls))
+
+    @property
+    def segments(self) -> list[SegmentForm]:
+        """The segments, in order."""
+        return [part for part in self.parts if isinstance(part, SegmentForm)]
+
+    @property
+    def hosts(self) -> list[HostForm]:
+        """The nodes that are not compiled, in order."""
+        return [part for part in self.parts if isinstance(part, HostForm)]
+
+    def value(self, name: str) -> ValueForm:
+        """The value with an id."""
+        return next(value for value in self.values if value.id == name)
 
 
 def form_of(plan: Plan) -> PlanForm:
     """A plan as data; its graph may go."""
     return PlanForm(
-        values=list(
-            dict.fromkeys(ValueForm(value.id, value.type, value.constant is not None) for value in _values(plan))
-        ),
+        values=list(dict.fromkeys(map(_value, dict.fromkeys(_values(plan))))),
         parts=[_segment(part) if isinstance(part, Segment) else _host(part) for part in plan.parts],
         constants=[ConstantForm(str(array.dtype), tuple(array.shape)) for array in plan.constants],
         inputs=[value.id for value in plan.inputs],
@@ -104,7 +119,13 @@ def _values(plan: Plan) -> Iterable[Value]:
     yield from plan.outputs
 
 
-def _node(node: Node) -> NodeForm:
+def _value(value: Value) -> ValueForm:
+    made_by = None if value.producer is None else node_form(value.producer)
+    return ValueForm(value.id, value.type, value.constant is not None, made_by)
+
+
+def node_form(node: Node) -> NodeForm:
+    """A node as forms know it."""
     return NodeForm(node.id, node.op.domain, node.op.name, str(node.origin))
 
 
@@ -123,7 +144,7 @@ def _segment(segment: Segment) -> SegmentForm:
 
 
 def _action(action: Action) -> Action:
-    served = (*action.served, *map(_node, action.nodes))
+    served = (*action.served, *map(node_form, action.nodes))
     if isinstance(action, Branch):
         then, otherwise = ([_action(each) for each in block] for block in action.blocks)
         return replace(action, nodes=(), served=served, then=then, otherwise=otherwise)
@@ -135,7 +156,7 @@ def _action(action: Action) -> Action:
 def _host(part: HostNode) -> HostForm:
     node = part.node
     return HostForm(
-        node=_node(node),
+        node=node_form(node),
         inputs=[None if value is None else value.id for value in node.inputs],
         outputs=[value.id for value in node.outputs],
         refusal=part.refusal,

@@ -1,16 +1,14 @@
-"""Lowering that does not fail by faults of our own, and which nodes C belongs to that the compiler refuses."""
+"""Lowering that does not fail by faults of our own."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 
 from intaglio.errors import GraphError, ShapeError
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.kernels.faults import Faults, LoweringError, is_fault
-from intaglio.kernels.kernel import Kernel
 from intaglio.kernels.lower import lower
-from intaglio.kernels.plan import NOTHING, Call, Donation, HostNode, Plan, Segment, walk
+from intaglio.kernels.plan import NOTHING, Donation, HostNode, Plan, Segment
 from intaglio.kernels.refusal import Cause, Refusal
 from intaglio.kernels.segment_sizes import unbound_uses
 from intaglio.kernels.target_rules import TargetRules
@@ -81,21 +79,3 @@ def _hosted_plan(graph: Graph, faults: Faults) -> Plan:
     refusal = Refusal(Cause.FAULT, f"a bug in Intaglio: {faults.met[-1].error}")
     parts = [HostNode(node, refusal) for node in graph.nodes]
     return Plan([*parts], [], list(graph.inputs), list(graph.outputs), faults=faults.met)
-
-
-def nodes_of_kernels(plan: Plan, refused: Sequence[Kernel]) -> list[tuple[Node, ...]]:
-    """The nodes that calls of these kernels serve, call by call."""
-    wanted = set(refused)
-    calls = [call for part in _native(plan) for call in walk(part.actions) if isinstance(call, Call)]
-    return [call.nodes for call in calls if call.kernel in wanted]
-
-
-def nodes_of_driver(part: Segment, messages: str) -> list[tuple[Node, ...]]:
-    """The nodes of the actions that a compiler complains of, where the driver's text tells it the place of each."""
-    actions = list(walk(part.actions))
-    found = sorted({int(place) for place in re.findall(r"\baction(\d+):", messages)})
-    return [actions[place].nodes for place in found if place < len(actions) and actions[place].nodes]
-
-
-def _native(plan: Plan) -> Iterator[Segment]:
-    return (part for part in plan.parts if isinstance(part, Segment))

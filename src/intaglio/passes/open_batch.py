@@ -180,7 +180,7 @@ class _Opening(RowWalk):
         axis = self.axis(data)
         assert axis is not None
         if shape.contents is None:
-            raise Hindrance(node, "has a shape that only data tells")
+            raise Hindrance(node, "has a shape that depends on data")
         lead = dims.product(self._old[data][:axis]) * self.lead.get(data, 1)
         found = row_places(after, lead, self._size)
         if not found:

@@ -112,7 +112,7 @@ def _along(node: Node) -> int | None:
     if node.op.name in ("CumSum", "CumProd"):
         contents = node.needed(1).contents
         if contents is None:
-            raise Hindrance(node, "computes along an axis that only data tells")
+            raise Hindrance(node, "computes along an axis that depends on data")
         return int(contents.item())
     along = getattr(node.op, "axis", None)
     return along if isinstance(along, int) and node.op.name not in _ANY_AXIS else None

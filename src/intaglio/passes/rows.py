@@ -37,7 +37,7 @@ def separate_rows(graph: Graph, symbol: str) -> dict[Value, int]:
     for value in graph.outputs:
         axis = walk.axis(value)
         if value in counted or (axis is None and symbol in own_symbols(value)):
-            raise Hindrance(value.producer, f"tells how many rows there are: {value!r}")
+            raise Hindrance(value.producer, f"computes how many rows there are: {value!r}")
         if axis is not None:
             walk.check_whole(value, axis)
             found[value] = axis

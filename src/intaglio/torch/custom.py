@@ -105,7 +105,7 @@ def _size(dim: Dim, sizes: Mapping[str, Any]) -> Any:
 def _atom(atom: Symbol | DimFunction, sizes: Mapping[str, Any]) -> Any:
     if isinstance(atom, Symbol):
         if atom.name not in sizes:
-            raise UnsupportedError(f"the size {atom.name} of an output, which only a run tells")
+            raise UnsupportedError(f"the size {atom.name} of an output, which only a run finds out")
         return sizes[atom.name]
     left, right = _size(atom.left, sizes), _size(atom.right, sizes)
     if atom.function == "floordiv":

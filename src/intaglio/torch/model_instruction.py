@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from intaglio.record import Record
-from intaglio.runtime.engine.segment import PREPARED_LIMIT, Direct
 from intaglio.runtime.model.model import Model
 from intaglio.runtime.model.tensors import array_of, tensor_of
-from intaglio.targets.c.native import invoke_at_function
+from intaglio.targets import executor_for
+from intaglio.targets.step import PREPARED_LIMIT, Direct
 
 empty_strided: Callable[..., torch.Tensor] = torch._C._dynamo.guards._empty_strided_cpu  # pyright: ignore
 """`torch.empty_strided` for the CPU in a third of the time."""
@@ -148,7 +148,7 @@ class DirectCall:
     ) -> None:
         count = len(step.operands)
         self._direct = direct
-        self._invoke = invoke_at_function()
+        self._invoke = executor_for().direct_call()
         self._operands = [_Form(operand.slot, slots[operand.slot]) for operand in step.operands]
         self._results = [_Form(result.slot, slots[result.slot]) for result in step.results]
         self._sizes = [shape[0] for shape in shapes[count:]]

@@ -15,7 +15,7 @@ from intaglio.ir.graph import Graph, Value
 from intaglio.ir.origin import Origin
 from intaglio.runtime.engine.binding import lone_symbol
 from intaglio.runtime.model.model import Model
-from intaglio.targets.c.native import using_threads
+from intaglio.targets import executor_for
 from intaglio.torch.instructions import (
     BindInstruction,
     EagerInstruction,
@@ -61,7 +61,7 @@ class RunnableGraph:
             slots[slot] = tensor
         bindings: dict[str, int] = {}
         if self.threads is not None and torch.get_num_threads() != self.threads:
-            with using_threads(torch.get_num_threads()):
+            with executor_for().using_threads(torch.get_num_threads()):
                 self._run(slots, bindings)
         else:
             self._run(slots, bindings)

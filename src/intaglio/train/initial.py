@@ -49,7 +49,7 @@ def initial_value(graph: Graph, value: Value, generator: Generator) -> Array:
     sizes = [int(dim) for dim in shape]  # pyright: ignore[reportArgumentType]
     node, place = next(((n, i) for n in graph.nodes for i, v in enumerate(n.inputs) if v is value), (None, 0))
     if node is None:
-        raise InputError(f"the weight {value.name!r} is read by no node of the graph, so nothing tells how it begins")
+        raise InputError(f"the weight {value.name!r} is read by no node of the graph, so nothing says how it begins")
     if place in _ONES.get(node.op.name, ()):
         return np.ones(sizes, value.dtype.numpy)
     if place in _ZEROS.get(node.op.name, ()):

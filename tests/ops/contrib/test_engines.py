@@ -93,7 +93,7 @@ def test_compiled(case):
     feeds = [array for array in arrays if array is not None]
     expected = evaluate(graph, feeds)
     engine = NativeEngine(graph, 2).load()
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     for found, wanted in zip(engine.run(feeds), expected, strict=True):
         assert found.dtype == wanted.dtype
         assert found.shape == wanted.shape

@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 
 from intaglio.ir.dim import symbols
-from intaglio.ir.graph import Graph, Value
+from intaglio.ir.graph import Graph
 from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.kernels.arena import layout
-from intaglio.kernels.plan import HostNode, Segment
+from intaglio.kernels.plan_form import SegmentForm
 from intaglio.kernels.segment_sizes import segment_symbols
 from intaglio.processor import usable_cores
 from intaglio.runtime.engine.binding import bind
-from intaglio.runtime.engine.native import NativeEngine, exportable
+from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.engine.specialise import with_parameters, with_sizes
+from intaglio.targets import executor_for
+from intaglio.targets.arrays import exportable
 from intaglio.targets.c.compiler import RUNTIME_FOLDER, Compiler
 from intaglio.targets.c.native import planned
 from intaglio.targets.c.target import Target
@@ -49,26 +51,24 @@ class SegmentRun:
     bindings: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
-        plan = self.engine.plan
-        if len(plan.parts) != 1 or isinstance(plan.parts[0], HostNode):
-            raise NotAlone(
-                ", ".join(f"{host.node.op.name}: {host.refusal}" for host in plan.host_nodes) or "no segment"
-            )
-        for value, array in zip(plan.inputs, self.inputs, strict=True):
-            if value in self.step.inputs:
-                assert isinstance(value.type, TensorType)
-                bind(value.type.shape, array.shape, self.bindings, value.name)
+        form = self.engine.form
+        if len(form.parts) != 1 or form.hosts:
+            raise NotAlone(", ".join(f"{host.node.operator}: {host.refusal}" for host in form.hosts) or "no segment")
+        for name, array in zip(form.inputs, self.inputs, strict=True):
+            if name in self.step.inputs:
+                type = form.value(name).type
+                assert isinstance(type, TensorType)
+                bind(type.shape, array.shape, self.bindings, name)
 
     @property
-    def step(self) -> Segment:
-        (step,) = self.engine.plan.parts
-        assert isinstance(step, Segment)
+    def step(self) -> SegmentForm:
+        (step,) = self.engine.form.segments
         return step
 
     def is_as_assumed(self) -> bool:
         return all(
             evaluate(left, self.bindings) == evaluate(right, self.bindings)
-            for left, right in self.engine.plan.assumptions
+            for left, right in self.engine.form.assumptions
             if symbols(left) | symbols(right) <= self.bindings.keys()
         )
 
@@ -86,33 +86,40 @@ class SegmentRun:
             parts += [np.int64(len(content)).tobytes(), content]
         return b"".join(parts)
 
-    def _known(self) -> dict[Value, Any]:
-        return dict(zip(self.engine.plan.inputs, self.inputs, strict=True))
+    def _known(self) -> dict[str, Any]:
+        return dict(zip(self.engine.form.inputs, self.inputs, strict=True))
 
     def _output_sizes(self) -> list[tuple[int, int]]:
         """Of each output its bytes, below 0 where only the run tells, and those of an element."""
         found: list[tuple[int, int]] = []
-        for value, buffer in zip(self.step.outputs, self.step.output_buffers, strict=True):
-            item = value.dtype.numpy.itemsize
-            elements = 0 if buffer.is_late else int(np.prod(self._shape(value), dtype=np.int64))
+        for name, buffer in zip(self.step.outputs, self.step.output_buffers, strict=True):
+            type = self._type(name)
+            item = type.dtype.numpy.itemsize
+            elements = 0 if buffer.is_late else int(np.prod(self._shape(type), dtype=np.int64))
             found.append((-1 if buffer.is_late else elements * item, item))
         return [*found, (8 * self.step.told, 8)] if self.step.told else found
 
-    def _shape(self, value: Value) -> tuple[int, ...]:
-        return tuple(evaluate(dim, self.bindings) for dim in value.shape)
+    def _type(self, name: str) -> TensorType:
+        type = self.engine.form.value(name).type
+        assert isinstance(type, TensorType)
+        return type
+
+    def _shape(self, type: TensorType) -> tuple[int, ...]:
+        return tuple(evaluate(dim, self.bindings) for dim in type.shape or ())
 
     def response(self, stream: io.BytesIO) -> list[Any] | int:
         """The model's outputs as the program wrote them, or the status of a run that failed."""
         if status := _integer(stream):
             return status
         known = self._known()
-        for value, (bytes, item) in zip(self.step.outputs, self._output_sizes(), strict=False):
-            shape = self._shape(value) if bytes >= 0 else tuple(_integer(stream) for _ in range(_integer(stream)))
+        for name, (bytes, item) in zip(self.step.outputs, self._output_sizes(), strict=False):
+            type = self._type(name)
+            shape = self._shape(type) if bytes >= 0 else tuple(_integer(stream) for _ in range(_integer(stream)))
             content = stream.read(bytes if bytes >= 0 else item * int(np.prod(shape, dtype=np.int64)))
-            known[value] = np.frombuffer(content, value.dtype.numpy).reshape(shape)
+            known[name] = np.frombuffer(content, type.dtype.numpy).reshape(shape)
         stream.read(8 * self.step.told)
-        outputs = self.engine.plan.outputs
-        return [value.constant if value.constant is not None else known[value] for value in outputs]
+        known |= self.engine.lowered.given
+        return [known[name] for name in self.engine.form.outputs]
 
 
 def _integer(stream: io.BytesIO) -> int:
@@ -124,15 +131,15 @@ def _integer(stream: io.BytesIO) -> int:
 
 def segment(graph: Graph, inputs: Sequence[Any], target: Target) -> SegmentRun:
     """The model as one segment for these inputs, by the plans that the native engine would make for them."""
-    engine = NativeEngine(graph, 1, target)
-    if engine._parameters:
-        kept = [array for place, array in enumerate(inputs) if place not in engine._parameters]
-        return segment(with_parameters(engine.graph, engine._parameters, inputs), kept, target)
-    if not engine._depends_on_shapes:
+    engine = NativeEngine(graph, 1, executor_for(target=target))
+    if engine.parameters:
+        kept = [array for place, array in enumerate(inputs) if place not in engine.parameters]
+        return segment(with_parameters(engine.graph, engine.parameters, inputs), kept, target)
+    if not engine.depends_on_shapes:
         found = SegmentRun(engine, inputs)
         if found.is_as_assumed():
             return found
-    return SegmentRun(NativeEngine(with_sizes(engine.graph, inputs), 1, target, is_special=True), inputs)
+    return SegmentRun(NativeEngine(with_sizes(engine.graph, inputs), 1, engine.executor, is_special=True), inputs)
 
 
 @dataclass(frozen=True)

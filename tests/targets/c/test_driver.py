@@ -36,7 +36,7 @@ from intaglio.ir.dtype import BOOL, FLOAT32, INT32, INT64, UINT8
 from intaglio.ir.graph import Graph
 from intaglio.ir.substitution import evaluate, substitute
 from intaglio.ir.types import TensorType
-from intaglio.kernels.plan import Call, Segment, walk
+from intaglio.kernels.plan import Call, walk
 from intaglio.ops.evaluate import evaluate as evaluate_graph
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.lines import comment
@@ -201,13 +201,12 @@ def test_a_driver_reads_like_the_model() -> None:
     (driver,) = [function.source for function in engine.functions() if function.symbol_hint == "driver"]
     assert max(map(len, driver.splitlines())) <= 120
     texts = [text for text in driver.split("\n    }\n") if "call->parallel(" in text]
-    (step,) = engine.plan.parts
-    assert isinstance(step, Segment)
+    (step,) = engine.form.segments
     calls = [action for action in walk(step.actions) if isinstance(action, Call)]
-    assert sum(bool(call.nodes) for call in calls) >= 6
+    assert sum(bool(call.served) for call in calls) >= 6
     for text, action in zip(texts, calls, strict=True):
         heading, call = text[text.rindex("    /* ", 0, text.index("    {\n")) :].split("    {\n", 1)
-        assert all(str(node.origin) in heading for node in action.nodes)
+        assert all(node.path in heading for node in action.served)
         names, _, values = call[call.index("const struct { int64_t ") + len("const struct { int64_t ") :].partition(";")
         assert re.findall(r"\w+", names) == re.findall(r"\.(\w+) =", values)
 
@@ -239,7 +238,7 @@ def test_numbers_and_truth_values_made_of_shapes(shape: tuple[Dim, ...]) -> None
     results += [builder.Where(is_equal, sizes, other), builder.Mul(sizes, other), builder.Neg(sizes)]
     graph.set_outputs(results)
     engine = NativeEngine(graph, 1).load()
-    assert not engine.plan.host_nodes
+    assert not engine.form.hosts
     data = np.zeros((3, 4), np.float32)
     for got, expected in zip(engine.run([data]), evaluate_graph(graph, [data]), strict=True):
         assert got.dtype == expected.dtype

@@ -20,6 +20,7 @@ from intaglio.ir.types import TensorType
 from intaglio.ops.control import Loop
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.compiler import find_compiler
+from intaglio.targets.executor import PlanSource
 
 ALONE = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
 RNG = np.random.default_rng(7)
@@ -151,14 +152,16 @@ def check_alone(engine: NativeEngine, name: str, inputs: list[Any], folder: Path
     source.write_text(engine.source_file(name))
     subprocess.run([*compiler.command, *ALONE, "-c", str(source), "-o", str(folder / "model.o")], check=True)
     library = folder / "model.so"
-    flags = [flag for flag in compiler.flags(engine.target) if not flag.startswith("-fvisibility")]
+    flags = [flag for flag in compiler.flags(engine.executor.target) if not flag.startswith("-fvisibility")]
     flags = [flag for flag in flags if not flag.startswith("-DIG_LANES")]
     subprocess.run([*compiler.command, *flags, str(source), "-o", str(library), "-lm"], check=True)
     address = ctypes.cast(ctypes.CDLL(str(library)).run, ctypes.c_void_p).value
     assert address is not None
-    loaded = [0] * len(engine.plan.kernels) + [address]
-    engine.parts = list(engine.executor.parts(engine.plan, loaded, engine.constants, engine.threads))
+    loaded = [0] * len(engine.form.kernels) + [address]
+    source_of_plan = PlanSource(engine.outline.frames, lambda: engine.form)
+    steps = engine.executor.load(source_of_plan, loaded, engine.constants, engine.threads)
     engine.forget_sizes()
+    engine.parts[:] = engine._steps[:] = steps  # pyright: ignore[reportPrivateUsage]
     again = engine.run(inputs)
     assert engine.host_runs == 0
     for first, second in zip(expected, again, strict=True):

@@ -12,6 +12,7 @@ import pytest
 from tests.targets.c.test_source_file import MODELS, graph_of
 
 from intaglio.runtime.engine.native import NativeEngine
+from intaglio.targets import executor_for
 from intaglio.targets.c.target import named_target
 from intaglio.targets.c.toolchain import RUNTIME_FOLDER
 
@@ -23,7 +24,7 @@ _OF_A_FILE = re.compile(r"/\* A size or a buffer by its name in .*?\n((#undef \w
 
 def shown(name: str) -> str:
     """The file without the text of headers and of kernels that are files."""
-    text = NativeEngine(graph_of(name), threads=1, target=named_target(TARGET)).source_file(name)
+    text = NativeEngine(graph_of(name), threads=1, executor=executor_for(target=named_target(TARGET))).source_file(name)
     for header in RUNTIME_FOLDER.glob("*.h"):
         lines = [line for line in header.read_text().splitlines() if not line.startswith('#include "')]
         text = text.replace("\n".join(lines).strip("\n"), f"/* {header.name} */")

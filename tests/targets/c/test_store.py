@@ -21,7 +21,8 @@ from intaglio.targets.c.cache import Cache, CFunction, Loaded
 from intaglio.targets.c.compiler import Compiler, find_compiler
 from intaglio.targets.c.store import Store
 from intaglio.targets.c.target import TARGETS
-from intaglio.targets.c.toolchain import NoCompilerError, StorageError
+from intaglio.targets.c.toolchain import StorageError
+from intaglio.targets.errors import NoCompilerError
 
 SOURCE_ROOT = str(Path(__file__).parents[3] / "src")
 PLAIN = TARGETS["c"]

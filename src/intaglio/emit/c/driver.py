@@ -49,7 +49,7 @@ STATUSES = {
     REQUIREMENT: ("BAD_SIZES", "sizes do not fit each other"),
     OVERFLOW: ("OVERFLOW", "sizes are negative or too large"),
     NO_ROOM: ("NO_ROOM", "an output is larger than the room for it"),
-    NO_MEMORY: ("NO_MEMORY", "the heap is too small for tensors whose sizes data tells"),
+    NO_MEMORY: ("NO_MEMORY", "the heap is too small for tensors whose sizes depend on data"),
 }
 """What statuses are called, and mean."""
 

@@ -104,7 +104,7 @@ class Interface:
             for axis, dim in enumerate(port.shape):
                 if lone_atom(dim) == Symbol(size) and (are_all_given or port.default is None):
                     return index, axis
-        raise UnsupportedError(f"the size {comment(size)} is told by no input alone: fix it with --dim")
+        raise UnsupportedError(f"the size {comment(size)} is an axis of no input by itself: fix it with --dim")
 
     def parameters(self) -> list[tuple[str, str]]:
         """The parameters with what is to be said of each."""
@@ -112,7 +112,7 @@ class Interface:
         for port in self.ports:
             first, *rest = port.parameters()
             found.append((first, port.about + (" (NULL: as the model says)" if port.default is not None else "")))
-            found += zip(rest, ("how many numbers there is room for", "is told"), strict=False)
+            found += zip(rest, ("how many numbers there is room for", "its sizes are written here"), strict=False)
         if self.takes_arena:
             found.append(("void *arena", f"{self.macro}_ARENA_BYTES bytes" if not self.sizes else "memory"))
         if self.takes_weights:

@@ -60,11 +60,11 @@ def program(interface: Interface, example: Example | None, alignment: int) -> st
     lines += [f'#include "{prefix}.h"', '#include "test_data.h"' if example else "", ""]
     if example is None:
         return "\n".join([*lines, "int main(void)", "{", f'    printf("{_NO_TEST}\\n");', "    return 0;", "}", ""])
-    answers = example.outputs is not None
-    if answers and any(_is_compared(port) for port in interface.outputs):
+    body = _body(interface, example, alignment)
+    if any("differs(" in line for line in body):
         lines.append(_COMPARE)
     lines += ["int main(void)", "{"]
-    lines += [f"    {line}" for line in _body(interface, example, alignment)]
+    lines += [f"    {line}" for line in body]
     return "\n".join([*lines, "}", ""])
 
 

@@ -53,7 +53,7 @@ def readme(
     taken = "\n".join(f"- `{text}`: {about.replace('`', '?')}" for text, about in interface.parameters())
     code = code_bytes(files, options) if options.measure else None
     memory = lowered.memory
-    ram = f"{memory.total} + {memory.heap} for tensors whose sizes data tells" if memory.heap else str(memory.total)
+    ram = f"{memory.total} + {memory.heap} for tensors whose sizes depend on data" if memory.heap else str(memory.total)
     optimised = "" if options.is_fast else ", optimised for size"
     where = f"{_flash_bytes(constants)} of them in program memory" if options.program_memory else _where(weights)
     code_line = "not measured" if code is None else f"{code} bytes{optimised}, for the machine that wrote this"

@@ -17,7 +17,7 @@ from intaglio.targets.c.size_text import helper_text
 from intaglio.targets.plain.printing import wrapped
 
 HEAP = """\
-/* Memory for tensors whose sizes data tells: pieces of one array, one behind the other. */
+/* Memory for tensors whose sizes depend on data: pieces of one array, one behind the other. */
 typedef struct heap_piece heap_piece;
 struct heap_piece {
     heap_piece *next;
@@ -111,8 +111,8 @@ def header(lowered: Lowered, interface: Interface, options: COptions, weights: C
     lines += [f"#ifndef {macro}_H", f"#define {macro}_H", "", "#include <stdbool.h>", "#include <stdint.h>", ""]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
     if memory.heap:
-        known = "enough for this model" if memory.has_bounded_heap else "more where the status tells that it is full"
-        lines += [f"/* Bytes for tensors whose sizes data tells: {known}. */", f"#ifndef {macro}_HEAP_BYTES"]
+        known = "enough for this model" if memory.has_bounded_heap else "more where the status says that it is full"
+        lines += [f"/* Bytes for tensors whose sizes depend on data: {known}. */", f"#ifndef {macro}_HEAP_BYTES"]
         lines += [f"#define {macro}_HEAP_BYTES {memory.heap}", "#endif", ""]
     if not symbols(memory.total):
         heap = f" + {macro}_HEAP_BYTES" if memory.heap else ""

@@ -14,7 +14,7 @@ from intaglio.emit.c.types import array_type, literals
 from intaglio.emit.export import CWeights
 from intaglio.emit.names import comment
 from intaglio.ir.op import Array
-from intaglio.runtime.engine.segment import exportable
+from intaglio.targets.arrays import exportable
 
 TEXT_BYTES = 4 << 20
 """Weights of up to so many bytes are text unless something else is asked for."""

@@ -112,7 +112,7 @@ class Writer:
     def _atom(self, atom: Symbol | DimFunction) -> str:
         if isinstance(atom, Symbol):
             if atom.name not in self.symbols:
-                raise UnprintableError(f"nothing tells the size {atom.name}")
+                raise UnprintableError(f"no input has the size {atom.name}")
             text, value = self.symbols[atom.name]
             self.reads.add(value)
             return text

@@ -52,7 +52,7 @@ def _plain_slice(site: Site) -> str:
     """x[:, 1:-1], where all of it is known and means the same in Python."""
     starts, ends = site.dims(1), site.dims(2)
     if starts is None or ends is None:
-        raise UnprintableError("a slice that only the run tells")
+        raise UnprintableError("a slice whose bounds only the run finds out")
     rank = site.rank()
     axes = resolve_axes(site.ints(3) if site.has(3) else range(len(starts)), rank)
     steps = site.ints(4) if site.has(4) else [1] * len(starts)

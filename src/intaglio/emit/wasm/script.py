@@ -49,7 +49,7 @@ def model_text(interface: Interface, weight_bytes: int, threads: int) -> str:
         f"    hasWeights: {_flag(interface.takes_weights)},",
         f"    weightBytes: {weight_bytes},",
         f"    threads: {threads}, // at most",
-        f"    sizes: {{ {', '.join(_places(interface))} }}, // where each is told: the input and its axis",
+        f"    sizes: {{ {', '.join(_places(interface))} }}, // where each is found: the input and its axis",
         "    inputs: [",
         *(f"        {_port(port, variables)}," for port in interface.inputs),
         "    ],",

@@ -6,9 +6,9 @@
     header                        JSON: see `Header`
     sections                      each at a multiple of 4096, with its SHA-256 in the header
 
-A model that needs little else than its code is also there as a program: it runs without the graph, which is read when
-somebody asks for it. A compiled model is code: whoever loads it runs it. Hashes find damage, they do not make it
-trustworthy.
+A model that needs little else than its code is also there as a plan: it runs without the graph, which is read when
+somebody asks for it. What the engine needs of the plan at once is in the header, the plan itself in a section. A
+compiled model is code: whoever loads it runs it. Hashes find damage, they do not make it trustworthy.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from intaglio.errors import CompileError, IntaglioError, LoadError
+from intaglio.errors import IntaglioError, LoadError
 from intaglio.ir.dtype import DTYPES
 from intaglio.memory.constants import allocated, share
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.record import Record
-from intaglio.runtime.artifact.program_data import program_from_data
-from intaglio.runtime.engine.program import Program
-from intaglio.targets.c.cache import default_cache
-from intaglio.targets.c.library import has_adopted_runtime
-from intaglio.targets.c.target import TARGETS, Target, missing_features
+from intaglio.runtime.artifact.stored_data import form_from_bytes, stored_from_data
+from intaglio.runtime.engine.stored import StoredPlan
+from intaglio.targets import executor_from_data
+from intaglio.targets.executor import Host, PlanSource
+from intaglio.targets.step import Step
 from intaglio.version import __version__
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Graph
+    from intaglio.kernels.plan_form import PlanForm
 
 Array: TypeAlias = NDArray[Any]
 
 MAGIC = b"intaglio compiled model\n"
-FORMAT = 7
+FORMAT = 8
 ALIGNMENT = 4096
 CHUNK = 1 << 20
 PREFIX = len(MAGIC) + 8 + 32
@@ -91,8 +92,9 @@ class Header(Record):
     """The section with the graph's text; None where the model is kept in the cache, which has no graph."""
     arrays: list[dict[str, Any]]
     libraries: list[dict[str, Any]]
-    program: dict[str, Any] | None = None
-    """What runs without the graph, see `intaglio.runtime.engine.program`, and the numbers of its constants."""
+    plan: dict[str, Any] | None = None
+    """What runs without the graph, see `intaglio.runtime.engine.stored`, with the numbers of its constants and of the
+    section that has the plan."""
     sections: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     files: list[list[Any]] = field(default_factory=list[list[Any]])
     """The other files that weights were read from, each as its path and look; a change in one makes this file old."""
@@ -105,13 +107,15 @@ class Compiled(Record):
 
     info: ModelInfo
     version: str
-    target: Target
+    executor: Host
     exact: bool
-    program: Program | None
+    stored: StoredPlan | None
     constants: Sequence[Array]
-    """What the program's code reads."""
+    """What the plan's code reads."""
     libraries: Sequence[tuple[Array | str, dict[str, str]]]
     read_graph: Callable[[], Graph]
+    read_plan: Callable[[], PlanForm]
+    """Reads the plan; raises LoadError where it is broken."""
     files: tuple[Path, ...] = ()
     """The other files that weights were read from."""
     donate: tuple[tuple[str, str], ...] = ()
@@ -123,31 +127,15 @@ class Compiled(Record):
 
     def adopt(self) -> None:
         """Load the code into this process. Raises CompileError where this processor cannot run it."""
-        missing = missing_features(self.target)
-        if missing:
-            raise CompileError(
-                f"it was compiled for {self.target.name} and this processor lacks {', '.join(missing)}; "
-                "compile the model on a machine like this one, or install a C compiler here"
-            )
-        for library, functions in self.libraries:
-            try:
-                if isinstance(library, str):
-                    default_cache().adopt_unit(library, functions)
-                else:
-                    default_cache().adopt(library.tobytes(), functions)
-            except OSError as error:
-                raise CompileError(f"its code cannot be loaded: {error}") from error
+        self.executor.adopt(self.libraries)
 
-    def addresses(self) -> list[int] | None:
-        """Where the program's adopted code is: its kernels, then its drivers.
-
-        None where there is no program that fits this version.
-        """
-        if self.program is None or self.version != __version__ or not has_adopted_runtime():
+    def steps(self, threads: int) -> Sequence[Step] | None:
+        """The segments of the plan, of which the code was adopted; None where there is no plan for this version."""
+        if self.stored is None or self.version != __version__:
             return None
-        wanted = [*self.program.kernels, *(part.driver for part in self.program.segments)]
-        found = [default_cache().adopted(source) for source in wanted]
-        return [each for each in found if each is not None] if None not in found else None
+        code = self.executor.stored_code(self.stored.keys)
+        source = PlanSource(self.stored.outline.frames, self.read_plan)
+        return None if code is None else self.executor.load(source, code, self.constants, threads)
 
 
 def is_compiled(source: Any) -> bool:
@@ -164,13 +152,13 @@ def is_compiled(source: Any) -> bool:
 
 
 def read_compiled(source: Any) -> Compiled:
-    """Read a compiled model, with its graph only where there is no program. Raises LoadError where it is damaged."""
+    """Read a compiled model, with its graph only where there is no plan. Raises LoadError where it is damaged."""
     name = "the compiled model" if isinstance(source, (bytes, bytearray, memoryview)) else repr(os.fspath(source))
     with _told_of(name):
         content = _open(source)
         header = _header(content)
         found = read_sections(content, header, lambda: _read_graph(content, header, name))
-    if found.program is not None:
+    if found.stored is not None:
         return found
     graph = found.read_graph()
     return replace(found, read_graph=lambda: graph)
@@ -190,11 +178,11 @@ def _told_of(name: str) -> Generator[None]:
 
 
 def read_stored(content: InFile, read_graph: Callable[[], Graph], *, is_mapped: bool = False) -> Compiled:
-    """A program that was kept without its graph; with `is_mapped`, its constants stay in the mapped file.
+    """A plan that was kept without its graph; with `is_mapped`, its constants stay in the mapped file.
 
     Raises LoadError where it is damaged.
     """
-    with _told_of("a program in the cache"):
+    with _told_of("a plan in the cache"):
         header = _header(content)
         for name, *look in header.files:
             if look != file_look(Path(name)):
@@ -358,27 +346,35 @@ def _header(content: Content) -> Header:
 def read_sections(content: Content, header: Header, read_graph: Callable[[], Graph]) -> Compiled:
     """A compiled model without its graph; every section is checked."""
     libraries = [StoredLibrary(**entry) for entry in header.libraries]
-    stored = [StoredArray(**entry) for entry in header.arrays]
-    program = None if header.program is None else program_from_data(header.program)
-    constants = [stored[number] for number in header.program["constants"]] if header.program is not None else []
-    wanted = {entry.section for entry in (*libraries, *constants) if entry.section is not None}
+    arrays = [StoredArray(**entry) for entry in header.arrays]
+    stored = None if header.plan is None else stored_from_data(header.plan)
+    constants = [arrays[number] for number in header.plan["constants"]] if header.plan is not None else []
+    place = None if header.plan is None else header.plan["section"]
+    wanted = {entry.section for entry in (*libraries, *constants)} | {place}
     sections = [Section(**section) for section in header.sections]
     parts = {number: content.part(section.offset, section.length) for number, section in enumerate(sections)
              if number in wanted}  # fmt: skip
     for number, section in enumerate(sections):
         _check(content, number, section, parts.get(number))
+    packed = b"" if place is None else parts[place].tobytes()
     return Compiled(
         ModelInfo(**header.info),
         header.version,
-        _target(header.target),
+        executor_from_data(header.target),
         header.exact,
-        program,
+        stored,
         [_constant(content, entry, parts[entry.section]) for entry in constants],
         [(entry.unit if entry.section is None else parts[entry.section], entry.functions) for entry in libraries],
         read_graph,
+        lambda: _read_plan(packed),
         tuple([Path(name) for name, *_ in header.files]),
         tuple([(given, made) for given, made in header.donate]),
     )
+
+
+def _read_plan(packed: bytes) -> PlanForm:
+    with _told_of("a stored plan"):
+        return form_from_bytes(packed)
 
 
 def _constant(content: Content, entry: StoredArray, part: Array) -> Array:
@@ -416,10 +412,3 @@ def _read_graph(content: Content, header: Header, name: str) -> Graph:
 
 def _array(stored: StoredArray, part: Array) -> Array:
     return part.view(DTYPES[stored.dtype].numpy).reshape(stored.shape)
-
-
-def _target(data: dict[str, Any]) -> Target:
-    if data["name"] not in TARGETS:
-        raise ValueError(f"there is no target {data['name']!r}")
-    own: dict[str, Any] = {"flags": tuple(data["flags"]), "features": frozenset(data["features"])}
-    return Target(**(data | own))

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,8 @@ from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array
 from intaglio.ir.text import format_graph
 from intaglio.ir.types import TensorType
-from intaglio.kernels.plan import Plan, Segment
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.onnx.mapped import check_files
-from intaglio.runtime.artifact.program_data import is_known, program_data
 from intaglio.runtime.artifact.reading import (
     ALIGNMENT,
     FORMAT,
@@ -34,24 +32,21 @@ from intaglio.runtime.artifact.reading import (
     StoredLibrary,
     file_look,
 )
-from intaglio.runtime.engine.compiled import frame_of
+from intaglio.runtime.artifact.stored_data import form_bytes, is_known, stored_data
 from intaglio.runtime.engine.hosted_plans import host_graph
 from intaglio.runtime.engine.hosted_runs import HostedRun
 from intaglio.runtime.engine.limits import weight_bytes
 from intaglio.runtime.engine.native import NativeEngine
-from intaglio.runtime.engine.program import Hosts, Part, Port, Program
-from intaglio.targets.c.cache import default_cache
-from intaglio.targets.c.compiler import find_compiler
-from intaglio.targets.c.library import runtime_function
-from intaglio.targets.c.target import TARGETS, Target
-from intaglio.targets.c.units import function_key
+from intaglio.runtime.engine.outline import Outline, Port
+from intaglio.runtime.engine.stored import StoredHosts, StoredPlan
+from intaglio.targets.executor import Host
 from intaglio.version import __version__
 
 CONSTANTS_LIMIT = 1 << 30
-"""A program is stored where its code reads at most so many bytes of constants: half of what the cache may hold."""
+"""A plan is stored where its code reads at most so many bytes of constants: half of what the cache may hold."""
 
 
-def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
+def stored_plan(graph: Graph, engine: NativeEngine) -> StoredPlan | None:
     """What an engine needs to run without its graph; None where it needs more than code, constants, sizes and a few
     host nodes.
 
@@ -59,42 +54,32 @@ def program_of(graph: Graph, engine: NativeEngine) -> Program | None:
     """
     hosted = engine.hosted
     is_typed = all(isinstance(value.type, TensorType) for value in graph.inputs)
-    if not is_typed or not all(is_known(value.type) for value in graph.outputs) or engine.plan.faults:
+    if not is_typed or not all(is_known(value.type) for value in graph.outputs) or engine.form.faults:
         return None
     if engine.parameters or engine.depends_on_shapes:
         return _chooser(graph, engine)
     if not (engine.is_plain or hosted) or sum(array.nbytes for array in engine.constants) > CONSTANTS_LIMIT:
         return None
-    sources = [function_key(function, None, engine.target).source for function in engine.functions()]
-    segments = [part for part in engine.plan.parts if isinstance(part, Segment)]
-    kernels, drivers = sources[: len(sources) - len(segments)], sources[len(sources) - len(segments) :]
-    return Program(
-        name=graph.name,
-        inputs=tuple(map(_port, graph.inputs)),
-        outputs=tuple(map(_port, graph.outputs)),
-        segments=tuple([Part(frame_of(s), driver, tuple(s.late)) for s, driver in zip(segments, drivers, strict=True)]),
-        kernels=tuple(kernels),
-        assumptions=tuple(engine.plan.assumptions),
-        requirements=tuple(engine.plan.requirements),
-        weight_bytes=weight_bytes(graph),
-        hosts=None if hosted is None else _hosts(engine.plan, hosted),
-    )
+    keys = engine.executor.keys(engine.form)
+    return _stored(graph, engine.outline, keys, None if hosted is None else _hosts(engine, hosted))
 
 
-def _chooser(graph: Graph, engine: NativeEngine) -> Program | None:
-    """The program of a model that is another for values or sizes of its inputs; those are kept when they are met."""
-    if any(value.default is not None for value in graph.inputs) or len(graph.inputs) != len(engine.plan.inputs):
+def _chooser(graph: Graph, engine: NativeEngine) -> StoredPlan | None:
+    """What is stored of a model that has other plans for values or sizes; those are kept when they are met."""
+    if any(value.default is not None for value in graph.inputs) or len(graph.inputs) != len(engine.form.inputs):
         return None
+    return _stored(graph, replace(engine.outline, frames=(), assumptions=(), requirements=()), ())
+
+
+def _stored(graph: Graph, outline: Outline, keys: Sequence[str], hosts: StoredHosts | None = None) -> StoredPlan:
     ports = tuple(map(_port, graph.inputs)), tuple(map(_port, graph.outputs))
-    is_for_sizes = not engine.parameters
-    return Program(graph.name, *ports, (), (), (), (), weight_bytes(graph), None, engine.parameters, is_for_sizes)
+    return StoredPlan(graph.name, *ports, outline, tuple(keys), weight_bytes(graph), hosts)
 
 
-def _hosts(plan: Plan, hosted: HostedRun) -> Hosts:
-    nodes = [host.node for host in plan.host_nodes]
+def _hosts(engine: NativeEngine, hosted: HostedRun) -> StoredHosts:
+    nodes = [host.node for host in engine.hosts]
     modules = tuple(sorted({type(node.op).__module__ for node in nodes}))
-    reasons = tuple(str(host) for host in plan.host_nodes)
-    return Hosts(hosted.hosted, format_graph(host_graph(nodes)), modules, reasons)
+    return StoredHosts(hosted.hosted, format_graph(host_graph(nodes)), modules)
 
 
 def _port(value: Value) -> Port:
@@ -131,14 +116,16 @@ class _Writer:
             self.arrays.append(StoredArray(from_numpy(whole.dtype).name, list(array.shape), section))
         return self._numbers[id(array)]
 
-    def program(self, program: Program | None, engine: NativeEngine) -> dict[str, Any] | None:
-        """A program with the numbers of its constants; None where there is none, or one of them has no element type."""
+    def plan(self, stored: StoredPlan | None, engine: NativeEngine) -> dict[str, Any] | None:
+        """A stored plan with the numbers of its section and of its constants; None where there is none, or a constant
+        has no element type."""
+        if stored is None:
+            return None
         try:
-            is_run = program is not None and bool(program.segments)
-            numbers = [self.keep(array) for array in engine.constants] if is_run else []
+            numbers = [self.keep(array) for array in engine.constants] if stored.outline.frames else []
         except GraphError:
             return None
-        return None if program is None else program_data(program) | {"constants": numbers}
+        return stored_data(stored) | {"constants": numbers, "section": self.add(form_bytes(engine.form))}
 
 
 def save_compiled(
@@ -153,48 +140,43 @@ def save_compiled(
     """Write a compiled model in one step, so that nobody sees half of it; returns its size in bytes."""
     writer = _Writer()
     text = writer.add(format_graph(graph, writer.keep).encode())
-    functions = [function for each in engine.all_engines() for function in each.functions()]
-    compiler = find_compiler()
-    code = default_cache().machine_code(functions, engine.target, compiler)
-    code += default_cache().machine_code([runtime_function()], TARGETS["c"], compiler)
-    program = writer.program(program_of(graph, engine), engine)
+    code = engine.executor.machine_code([form for each in engine.all_engines() for form in each.forms()])
+    plan = writer.plan(stored_plan(graph, engine), engine)
     libraries = [StoredLibrary(writer.add(library), symbols) for library, symbols in code]
-    header = _header(writer, info, engine.target, exact, text, libraries, program)
+    header = _header(writer, info, engine.executor, exact, text, libraries, plan)
     header = replace(header, donate=[list(pair) for pair in donate])
     return write_file(Path(path), header, writer, lambda: check_files(graph))
 
 
-def save_program(
-    path: Path, imported: Imported, engine: NativeEngine, units: Mapping[str, dict[str, str]]
-) -> int | None:
-    """Write what runs without the graph, with code that is in units of the cache; None where there is no program."""
+def save_plan(path: Path, imported: Imported, engine: NativeEngine) -> int | None:
+    """Write what runs without the graph, with code that is in the cache; None where nothing is to be kept."""
     writer, graph = _Writer(), imported.graph
-    program = writer.program(program_of(graph, engine), engine)
-    if program is None:
+    plan = writer.plan(stored_plan(graph, engine), engine)
+    if plan is None:
         return None
+    units = engine.executor.cached_code(engine.forms())
     libraries = [StoredLibrary(None, symbols, unit) for unit, symbols in units.items()]
     files = [[str(file), *file_look(file)] for file in imported.external_files]
-    header = _header(writer, imported.info, engine.target, engine.exact, None, libraries, program)
+    header = _header(writer, imported.info, engine.executor, engine.exact, None, libraries, plan)
     return write_file(path, replace(header, files=files), writer, lambda: check_files(graph))
 
 
 def _header(
     writer: _Writer,
     info: ModelInfo,
-    target: Target,
+    executor: Host,
     exact: bool,
     graph: int | None,
     libraries: Sequence[StoredLibrary],
-    program: dict[str, Any] | None,
+    plan: dict[str, Any] | None,
 ) -> Header:
     about = {name: value for name, value in asdict(info).items() if name != "path"}
     about |= {"opset_imports": dict(info.opset_imports), "metadata_props": dict(info.metadata_props)}
     about |= {"warnings": list(info.warnings), "newer": list(info.newer)} if graph is None else {"warnings": []}
     if graph is not None:
         del about["newer"]  # it was told of when the model was compiled
-    wanted = asdict(target) | {"flags": list(target.flags), "features": sorted(target.features)}
     arrays, stored = [asdict(array) for array in writer.arrays], [asdict(library) for library in libraries]
-    return Header(FORMAT, __version__, wanted, exact, about, graph, arrays, stored, program)
+    return Header(FORMAT, __version__, executor.description_data(), exact, about, graph, arrays, stored, plan)
 
 
 def write_file(path: Path, header: Header, writer: _Writer, check: Callable[[], None]) -> int:

@@ -1,7 +1,7 @@
-"""Starts of models that some process has compiled before: their programs are kept in the cache.
+"""Starts of models that some process has compiled before: their plans are kept in the cache.
 
-A program is addressed by everything that it depends on: the bytes of the model, the options, the processor, and the
-files of Intaglio itself. So a model is not even parsed where its program is found. Of weights in other files it is
+A plan is addressed by everything that it depends on: the bytes of the model, the options, the processor, and the
+files of Intaglio itself. So a model is not even parsed where its plan is found. Of weights in other files it is
 known how those files looked. A graph that was built in the process (by a builder, a trainer, torch.compile, or a
 derivative) is addressed by its digest. Models whose host nodes need more than their operands are not kept.
 """
@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -27,9 +27,7 @@ from intaglio.ir.op import OPERATORS
 from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.record import Record
 from intaglio.runtime.artifact.reading import Compiled, InFile, read_stored
-from intaglio.targets.c.cache import default_cache
-from intaglio.targets.c.target import host_target
-from intaglio.targets.c.toolchain import compiler_identity, is_sanitized
+from intaglio.targets import executor_for
 
 if TYPE_CHECKING:
     from intaglio.runtime.engine.engine import Engine, Options
@@ -43,7 +41,7 @@ _SOURCES = (".py", ".c", ".h")
 
 
 class WarmStart(Record):
-    """The place of one model's program in the cache, and the model itself, which may have to be read after all."""
+    """The place of one model's plan in the cache, and the model itself, which may have to be read after all."""
 
     name: str
     path: Path | None
@@ -52,11 +50,11 @@ class WarmStart(Record):
     is_graph: bool = False
 
     def find(self, *, is_mapped: bool = False) -> Compiled | None:
-        """The program with its code, which is in this process then; None where it must be made.
+        """The plan with its code, which is in this process then; None where it must be made.
 
         With `is_mapped`, its constants stay in the mapped file of the cache.
         """
-        path = default_cache().find_program(self.name)
+        path = executor_for().find_plan(self.name)
         if path is None:
             return None
         try:
@@ -80,11 +78,11 @@ class WarmStart(Record):
         return read_model(self.read(), base_folder=folder).graph
 
     def for_special(self, name: str) -> WarmStart:
-        """The place of the program for values or sizes of a name."""
+        """The place of the plan for values or sizes of a name."""
         return WarmStart(_name(self.name, name), self.path, self.read, self.is_graph)
 
     def keep(self, imported: Imported, engine: Engine) -> None:
-        """Leave the program of an engine that was made in this process for later ones, if it has one.
+        """Leave the plan of an engine that was made in this process for later ones, if it has one.
 
         So are those of engines that its runs add.
         """
@@ -94,7 +92,7 @@ class WarmStart(Record):
             self.keep_added(imported.info, imported.external_files, engine)
 
     def keep_added(self, info: ModelInfo, files: Sequence[Path], engine: Engine) -> None:
-        """Keep the programs of engines that runs of this one will add, and of theirs."""
+        """Keep the plans of engines that runs of this one will add, and of theirs."""
         if _is_native(engine) and _is_all_our_own():
             _keep_added(self.name, info, tuple(files), engine)
 
@@ -117,26 +115,24 @@ def _keep_added(name: str, info: ModelInfo, files: tuple[Path, ...], engine: Nat
 
 
 def _keep(name: str, imported: Imported, engine: NativeEngine) -> None:
-    """Write the program of an engine, if it has one."""
-    from intaglio.runtime.artifact.saving import save_program
-    from intaglio.targets.c.compiler import find_compiler
-    from intaglio.targets.c.library import runtime_function
-    from intaglio.targets.c.target import TARGETS
+    """Write the plan of an engine, if that is all that it needs."""
+    from intaglio.runtime.artifact.saving import save_plan
 
-    functions = [(function, engine.target) for function in engine.functions()]
     with suppress(CompileError, GraphError, InputError, LoadError):  # what cannot be written is not kept
-        units = default_cache().units([*functions, (runtime_function(), TARGETS["c"])], find_compiler())
-        default_cache().keep_program(name, lambda path: save_program(path, imported, engine, units))
+        engine.executor.keep_plan(name, lambda path: save_plan(path, imported, engine))
 
 
 def warm_start(source: Any, options: Options) -> WarmStart | None:
-    """Where the program of a model would be; None where none is ever kept."""
-    if options.engine != "native" or options.implementations or is_sanitized() or not _is_all_our_own():
+    """Where the plan of a model would be; None where none is ever kept."""
+    if options.engine != "native" or options.implementations or not _is_all_our_own():
+        return None
+    executor = options.executor
+    if not executor.keeps_plans:
         return None
     ours = _package_state()
     if ours is None:
         return None
-    described = "\0".join((ours, compiler_identity(), *_described(options)))
+    described = "\0".join((ours, executor.identity, *_described(options)))
     if isinstance(source, (bytes, bytearray, memoryview)):
         if len(source) > SIZE_LIMIT:
             return None
@@ -182,13 +178,17 @@ def _name(digest: str, described: str) -> str:
 
 
 def _described(options: Options) -> Iterator[str]:
-    """What a program depends on beside the model and Intaglio."""
+    """What a plan depends on beside the model and Intaglio."""
     yield repr(
-        (options.simplify, sorted(options.disable), options.exact, options.donate, replace(options.limits, time=None))
+        (
+            options.simplify,
+            sorted(options.disable),
+            options.exact,
+            options.donate,
+            options.is_state,
+            replace(options.limits, time=None),
+        )
     )
-    target = options.target or host_target()
-    yield repr(sorted(asdict(replace(target, features=frozenset())).items()))
-    yield repr(sorted(target.features))
     yield f"{sys.version} {np.__version__}"
 
 

@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from intaglio.kernels.plan import Action, HostNode, walk
+from intaglio.kernels.plan import Action, walk
+from intaglio.kernels.plan_form import SegmentForm
 from intaglio.record import Record
-from intaglio.targets.c.native import Counters, read_clocks
+from intaglio.runtime.engine.host_steps import HostStep
+from intaglio.targets.counters import Counters
+from intaglio.targets.step import Step
 
 if TYPE_CHECKING:
-    from intaglio.runtime.engine.compiled import CompiledSegment
     from intaglio.runtime.engine.native import NativeEngine
 
 
@@ -33,7 +35,7 @@ class Timed(Record):
     """
 
     action: Action | None
-    host: HostNode | None
+    host: HostStep | None
     count: int
     seconds: float
     waited: float = 0.0
@@ -49,7 +51,7 @@ class HostTimes:
         self.spans: list[tuple[int, int, int]] = []
         self._most_events = most_events
 
-    def note(self, part: HostNode, begin: int) -> None:
+    def note(self, part: HostStep, begin: int) -> None:
         """Add the time since `begin` to that of a host node."""
         end = time.monotonic_ns()
         count, total, best = self.total.get(id(part), (0, 0, end - begin))
@@ -69,21 +71,23 @@ class Counting:
         self._engines = engine.all_engines()
         inner = {id(body) for each in self._engines for body in each.body_engines()}
         self._inside = {id(each) for each in self._engines if id(each) in inner}
-        self._segments: list[tuple[NativeEngine, CompiledSegment, Counters]] = []
-        self._clocks = [read_clocks()]
+        self._read_clocks = engine.executor.read_clocks
+        self._segments: list[tuple[NativeEngine, Step, Counters]] = []
+        self._forms: dict[int, SegmentForm] = {}
+        self._clocks = [self._read_clocks()]
         for each in self._engines:
-            for part in each.parts:
-                if not isinstance(part, HostNode):
-                    actions = sum(1 for _ in walk(part.segment.actions))
-                    self._segments.append((each, part, part.code.count(actions, most_events)))
+            for step, form in each.segments():
+                actions = sum(1 for _ in walk(form.actions))
+                self._forms[id(step)] = form
+                self._segments.append((each, step, step.count(actions, most_events)))
             each.count_hosts(HostTimes(most_events))
 
     def end(self) -> None:
         """Take no more times."""
-        for _, part, _ in self._segments:
-            part.code.stop_counting()
+        for _, step, _ in self._segments:
+            step.stop_counting()
         self._hosts = [(each, each.count_hosts(None)) for each in self._engines]
-        self._clocks.append(read_clocks())
+        self._clocks.append(self._read_clocks())
 
     @property
     def _seconds_per_tick(self) -> float:
@@ -121,18 +125,16 @@ class Counting:
         for each in self._engines:
             is_inside = id(each) in self._inside
             for part in each.parts:
-                if isinstance(part, HostNode):
+                if isinstance(part, HostStep):
                     count, total, best = _times(hosts[id(each)], part)
                     seconds = max(0.0, total / 1e9 - self._body_seconds(each, part))
                     yield (id(part), 0), Timed(None, part, count, seconds, 0.0, min(best / 1e9, seconds), is_inside)
                 else:
                     yield from self._segment_rows(part, counters[id(part)], is_inside)
 
-    def _segment_rows(
-        self, part: CompiledSegment, counters: Counters, is_inside: bool
-    ) -> Iterator[tuple[tuple[int, int], Timed]]:
+    def _segment_rows(self, part: Step, counters: Counters, is_inside: bool) -> Iterator[tuple[tuple[int, int], Timed]]:
         scale, rest = self._seconds_per_tick, counters.whole().ticks
-        for place, action in enumerate(walk(part.segment.actions)):
+        for place, action in enumerate(walk(self._forms[id(part)].actions)):
             count, ticks, waited, best = counters.action(place)
             rest -= ticks
             if count:
@@ -142,13 +144,13 @@ class Counting:
         if whole.count:
             yield (id(part), -1), Timed(None, None, whole.count, rest * scale, is_inside=is_inside)
 
-    def _body_seconds(self, engine: NativeEngine, part: HostNode) -> float:
+    def _body_seconds(self, engine: NativeEngine, part: HostStep) -> float:
         """What the compiled bodies of a host node took."""
-        bodies = engine.bodies.get(part.node)
+        bodies = part.bodies
         inner = {id(each) for body in (bodies.engines if bodies else ()) for each in body.all_engines()}
         ticks = sum(item.whole().ticks for each, _, item in self._segments if id(each) in inner)
         return ticks * self._seconds_per_tick
 
 
-def _times(times: HostTimes | None, part: HostNode) -> tuple[int, int, int]:
+def _times(times: HostTimes | None, part: HostStep) -> tuple[int, int, int]:
     return (0, 0, 0) if times is None else times.total.get(id(part), (0, 0, 0))

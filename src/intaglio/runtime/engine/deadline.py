@@ -42,11 +42,11 @@ _stop: ContextVar[Stop | None] = ContextVar("intaglio_stop", default=None)
 @contextmanager
 def stoppable(stop: Stop, *, is_native: bool) -> Generator[None]:
     """Let a flag end the runs in this block, which raise RunTimeoutError then; `is_native` where code is compiled."""
-    from intaglio.targets.c.native import watching
+    from intaglio.targets import executor_for
 
     token = _stop.set(stop)
     try:
-        with watching(stop.address) if is_native else nullcontext():
+        with executor_for().watching(stop.address) if is_native else nullcontext():
             yield
     finally:
         _stop.reset(token)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from intaglio.ir.limits import Limits
 from intaglio.record import Record
 from intaglio.runtime.engine.limits import settled
-from intaglio.targets.c.target import Target
+from intaglio.targets import executor_for
 
 if TYPE_CHECKING:
     from intaglio.runtime.engine.deadline import Deadline
     from intaglio.runtime.engine.repeated_runs import Shapes
-    from intaglio.runtime.engine.segment import Direct, Into
+    from intaglio.targets.executor import Host
+    from intaglio.targets.step import Direct, Into
 
 EngineName = Literal["native", "reference"]
 Progress = Callable[[int, int], None]
@@ -92,17 +93,20 @@ class Options(Record):
     limits: Limits = field(default_factory=lambda: settled(None))
     donate: tuple[tuple[str, str], ...] = ()
     """Inputs whose memory outputs take: pairs of names. A model's copies have it, its derivatives do not."""
-    target: Target | None = None
-    """What the code is generated for; None is this machine."""
+    is_state: bool = False
+    """Whether these inputs are a state that must be changed as a whole or not at all."""
+    quick: bool = False
+    device: str = "cpu"
+    target: Any = None
+    """What the code of a compiled model is for, in the words of its executor; None is this machine."""
     shared_weights: bool = False
     """Whether the weights are those of a mapped file, which other processes map too."""
 
     def keywords(self) -> dict[str, Any]:
         """The options as `load` takes them, by the names in `LOAD_OPTIONS`."""
-        special = {"quick": self.is_quick, "implementations": dict(self.implementations)}
-        return {name: special[name] if name in special else getattr(self, name) for name in LOAD_OPTIONS}
+        return {name: getattr(self, name) for name in LOAD_OPTIONS} | {"implementations": dict(self.implementations)}
 
     @property
-    def is_quick(self) -> bool:
-        """Whether the C compiler shall leave out what takes it long."""
-        return self.target is not None and self.target.is_quick
+    def executor(self) -> Host:
+        """What runs the model."""
+        return executor_for(self.device, self.target, is_quick=self.quick)

@@ -17,7 +17,7 @@ from intaglio.record import Record
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Node
-    from intaglio.runtime.engine.segment import LoadedSegment, Ready
+    from intaglio.targets.step import Ready, Step
 
 _TEXT = frozenset({str})
 
@@ -54,7 +54,7 @@ class Hosted(Record):
 class Prepared(NamedTuple):
     """The segments as they are prepared for the sizes of inputs, open ones aside, and those sizes."""
 
-    segments: Sequence[tuple[LoadedSegment, Ready | None]]
+    segments: Sequence[tuple[Step, Ready | None]]
     bindings: Mapping[str, int]
 
 
@@ -69,7 +69,7 @@ class HostedRun:
             (_ready(part, next(rest), limit) if isinstance(part, HostPart) else None, part) for part in hosted.parts
         ]
 
-    def prepare(self, segments: Sequence[LoadedSegment], bindings: Mapping[str, int]) -> Prepared:
+    def prepare(self, segments: Sequence[Step], bindings: Mapping[str, int]) -> Prepared:
         """What runs with these sizes of inputs have in common."""
         parts = [part for part in self.hosted.parts if isinstance(part, NativePart)]
         given = dict(bindings)
@@ -97,7 +97,7 @@ class HostedRun:
     def _run_steps(
         self,
         values: list[Any],
-        segments: Iterator[tuple[LoadedSegment, Ready | None]],
+        segments: Iterator[tuple[Step, Ready | None]],
         bindings: dict[str, int],
         time: int,
     ) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,42 +58,6 @@ def weight_bytes(graph: Graph) -> int:
     """The bytes of a graph's constants and defaults, each array once."""
     arrays = [value.constant for value in graph.constants()] + [value.default for value in graph.inputs]
     return sum({id(array): array.nbytes for array in arrays if array is not None}.values())
-
-
-MOST_ADDRESSES = 2**56
-"""Bytes that no process can have."""
-
-
-def check_addressable(buffers: Sequence[tuple[str, int]]) -> None:
-    """Raise LimitError where tensors need more bytes than there are addresses."""
-    total = sum(size for _, size in buffers)
-    if total > MOST_ADDRESSES:
-        name, size = max(buffers, key=lambda item: item[1])
-        raise LimitError(f"the run needs {total} bytes, more than there can be; {name!r} alone has {size}")
-
-
-def check_shape(name: str, shape: Sequence[int], itemsize: int) -> None:
-    """Raise LimitError where no array can have a shape, not even one that is empty because one of its sizes is 0."""
-    if math.prod(size for size in shape if size) * itemsize >= 2**63:
-        raise LimitError(f"{name!r} has the shape {list(shape)}, which no array can have")
-
-
-def check_plan(
-    buffers: Sequence[tuple[str, int]], outputs: Sequence[tuple[str, int]], arena: int, weights: int, limits: Limits
-) -> None:
-    """Raise LimitError where a segment with these buffers, its outputs and the weights are over the limit."""
-    if limits.memory is None:
-        return
-    returned = sum(max(0, size) for _, size in outputs)
-    total = arena + returned + weights
-    if total <= limits.memory:
-        return
-    largest, size = max([*buffers, *outputs], key=lambda item: item[1])
-    parts = f"{arena} between nodes, {returned} of outputs, {weights} of weights"
-    raise LimitError(
-        f"the run needs {total} bytes ({parts});"
-        f" the limit on memory is {limits.memory}; the largest tensor is {largest!r} with {size} bytes"
-    )
 
 
 class Watcher:

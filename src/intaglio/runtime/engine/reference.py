@@ -13,7 +13,7 @@ from intaglio.runtime.engine.deadline import Deadline
 from intaglio.runtime.engine.limits import Watcher
 from intaglio.runtime.engine.repeated_runs import Shapes
 from intaglio.runtime.engine.results import constant_ids, owned
-from intaglio.runtime.engine.segment import Into
+from intaglio.targets.step import Into
 
 
 class ReferenceEngine:

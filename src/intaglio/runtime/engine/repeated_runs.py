@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from intaglio.runtime.engine.segment import PREPARED_LIMIT, Into
+from intaglio.targets.step import PREPARED_LIMIT, Into
 
 Shapes = tuple[tuple[int, ...], ...]
 Kept = TypeVar("Kept")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from intaglio.targets.arrays import is_adopted
+
 if TYPE_CHECKING:
     from intaglio.ir.graph import Value
 
@@ -24,27 +26,6 @@ def owned(outputs: Sequence[Any], inputs: Sequence[Any], constants: frozenset[in
     return [_own(output, taken) for output in outputs]
 
 
-class _Adopted:
-    """Memory of a run that has become an array's; the owner frees it."""
-
-    def __init__(self, owner: object, address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
-        self.owner = owner
-        kind = f"|V{dtype.itemsize}" if dtype.num >= 256 else dtype.str
-        self.__array_interface__ = {"version": 3, "data": (address, False), "shape": tuple(shape), "typestr": kind}
-
-
-def adopted(owner: object, address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array in memory that was allocated for it, and that goes with it."""
-    return np.asarray(_Adopted(owner, address, shape, dtype)).view(dtype)
-
-
-def _is_adopted(array: np.ndarray[Any, Any]) -> bool:
-    base: Any = array.base
-    while isinstance(base, np.ndarray):
-        base = cast("Any", base).base
-    return isinstance(base, _Adopted)
-
-
 def _note(item: Any, taken: set[int]) -> None:
     taken.add(id(item))
     if isinstance(item, list):
@@ -58,7 +39,7 @@ def _own(output: Any, taken: set[int]) -> Any:
     if not isinstance(output, np.ndarray):
         return output
     array = cast("np.ndarray[Any, Any]", output)
-    is_view = array.base is not None and not _is_adopted(array)
+    is_view = array.base is not None and not is_adopted(array)
     if is_view or not array.flags.writeable or id(array) in taken:
         return array.copy()
     taken.add(id(array))

@@ -21,11 +21,11 @@ from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
 from intaglio.kernels.lower import CLEANUP
-from intaglio.kernels.plan import Plan
 from intaglio.ops.evaluate import describe
 from intaglio.ops.shared.indices import check_size
 from intaglio.passes import PIPELINE, simplify
-from intaglio.runtime.engine.program import name_of_shapes, name_of_values
+from intaglio.runtime.engine.lowered import Lowered
+from intaglio.runtime.engine.stored import name_of_shapes, name_of_values
 
 Engine = TypeVar("Engine")
 
@@ -152,9 +152,10 @@ def _check_sizes(node: Node) -> None:
             check_size(sizes, value.dtype.numpy)
 
 
-def parameter_positions(graph: Graph, plan: Plan) -> list[int]:
+def parameter_positions(graph: Graph, lowered: Lowered) -> list[int]:
     """The places of the graph's inputs that host nodes read as parameters."""
-    wanted = {value.name for step in plan.host_nodes for value in [*_parameters(step.node), *_decisive(step.node)]}
+    nodes = [lowered.node(host.node.id) for host in lowered.form.hosts]
+    wanted = {value.name for node in nodes for value in [*_parameters(node), *_decisive(node)]}
     return [place for place, value in enumerate(graph.inputs) if value.name in wanted and _is_small(value)]
 
 

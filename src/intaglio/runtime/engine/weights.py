@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from intaglio.ir.graph import Graph, Node, Value
+from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Array
-from intaglio.kernels.plan import HostNode, Plan, Segment, walk
 from intaglio.memory.constants import copied, drop_pages, share
 from intaglio.onnx.mapped import files_of, model_file
 
@@ -38,14 +37,15 @@ class HeldGraph:
         """Hold the graph no longer, and free its constants at once, where they are large; nobody else may hold it."""
         if self._make is None or self._graph is None:
             return
-        large = [value for value in self._graph.constants() if _is_large(value)]
+        large = [value for value in self._graph.constants() if is_large(value)]
         if large:
             self._graph = None
         for value in large:
             value.constant = None
 
 
-def _is_large(value: Value) -> bool:
+def is_large(value: Value) -> bool:
+    """Whether a value has a constant that is let go where nobody reads it any more."""
     return value.constant is not None and value.constant.nbytes >= LARGE
 
 
@@ -76,35 +76,6 @@ def in_memory(array: Array) -> Array:
     copy = copied(array)
     copy.flags.writeable = False
     return copy
-
-
-def own_host_constants(plan: Plan) -> None:
-    """Take what host nodes and outputs read out of the model's file, so that a run does not depend on it."""
-    for value in constants_read_by_host(plan):
-        if isinstance(value.constant, np.ndarray):
-            value.constant = in_memory(value.constant)
-
-
-def release_plan(plan: Plan) -> None:
-    """Let go of the constants that a plan's nodes still hold although kernels read packed ones instead."""
-    needed = set(constants_read_by_host(plan))
-    for part in plan.parts:
-        actions = walk(part.actions) if isinstance(part, Segment) else ()
-        for value in (value for action in actions for value in _constants_of(action.nodes)):
-            if value not in needed and _is_large(value):
-                value.constant = None
-
-
-def _constants_of(nodes: Sequence[Node]) -> list[Value]:
-    return [value for node in nodes for value in node.inputs if value is not None and value.constant is not None]
-
-
-def constants_read_by_host(plan: Plan) -> list[Value]:
-    """The constants that the reference engine reads in a run, those inside of subgraphs included, or that come out."""
-    nodes = [part.node for part in plan.parts if isinstance(part, HostNode)]
-    read = [value for node in nodes for value in (*node.inputs, *node.captures()) if value is not None]
-    inner = [value for node in nodes for _, body in node.op.subgraphs() for value in body.constants()]
-    return [value for value in (*read, *inner, *plan.outputs) if value.constant is not None]
 
 
 def drop_files(graph: Graph) -> None:

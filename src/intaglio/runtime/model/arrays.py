@@ -15,7 +15,7 @@ from intaglio.runtime.model.tensors import array_of
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Value
-    from intaglio.runtime.engine.program import Port
+    from intaglio.runtime.engine.outline import Port
 
     Input: TypeAlias = Value | Port
 

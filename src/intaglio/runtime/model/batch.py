@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 
+from intaglio.kernels.plan_form import PlanForm
 from intaglio.runtime.engine.engine import Progress
 from intaglio.runtime.engine.native import NativeEngine
-from intaglio.targets.c import cache
-from intaglio.targets.c.cache import CFunction
-from intaglio.targets.c.compiler import find_compiler
-from intaglio.targets.c.target import host_target
-from intaglio.targets.c.toolchain import RefusedError
+from intaglio.targets import executor_for
 
 
 def compile_together(engines: Iterable[NativeEngine], progress: Progress | None = None) -> int:
-    """Put the functions of engines that are not loaded yet into the cache; returns how many different ones they have.
+    """Compile the code of engines that are not loaded yet; returns how many different functions they have.
 
-    Engines are taken one at a time, so a generator of them needs the memory of one.
+    Engines are taken one at a time, so a generator of them needs the memory of one, and of all plans.
     """
-    functions: dict[CFunction, None] = {}
+    forms: list[PlanForm] = []
     for engine in engines:
-        functions.update(dict.fromkeys(engine.functions()))
-    with contextlib.suppress(RefusedError):  # engines that load deal with what the compiler refuses
-        cache.ensure(list(functions), find_compiler(), host_target(), progress)
-    return len(functions)
+        forms += engine.forms()
+    return executor_for().compile_together(forms, progress)

@@ -58,7 +58,8 @@ class Blueprint:
         drop_files(self.graph)
         trim()
         fed = [value.name for value in inputs]
-        return Variant(engine, inputs, fed, held, report, choices, donation_of(self.options.donate, fed, names))
+        given = None if self.options.is_state else donation_of(self.options.donate, fed, names)
+        return Variant(engine, inputs, fed, held, report, choices, given)
 
     def _simplify(
         self, names: Sequence[str], overridden: frozenset[str]
@@ -92,13 +93,13 @@ class Blueprint:
     def _places(self, inputs: Sequence[Value], names: Sequence[str]) -> plan.Donation:
         """The inputs that are given away, by their places."""
         found = donation_of(self.options.donate, [value.name for value in inputs], names)
-        return plan.NOTHING if found is None else plan.Donation(found.pairs)
+        return plan.NOTHING if found is None else plan.Donation(found.pairs, self.options.is_state)
 
     def _make_engine(self, held: HeldGraph, progress: Progress | None, donation: plan.Donation) -> Engine:
         if self.options.engine == "reference":
             return ReferenceEngine(held.get())
         engine = NativeEngine(
-            held, self.options.threads, self.options.target, exact=self.options.exact, donation=donation
+            held, self.options.threads, self.options.executor, exact=self.options.exact, donation=donation
         )
         self._refuse_host(engine)
         engine.load(_watched(progress))
@@ -106,18 +107,17 @@ class Blueprint:
         return engine
 
     def _refuse_host(self, engine: NativeEngine) -> None:
-        if self.options.strict and engine.plan.host_nodes:
-            reasons = "\n".join(
-                f"  {step.node.op.name} at {step.node.origin}: {step.refusal}" for step in engine.plan.host_nodes
-            )
+        if self.options.strict and engine.form.hosts:
+            reasons = "\n".join(f"  {host.node.operator} at {host}" for host in engine.form.hosts)
             raise UnsupportedError(f"strict=True, and these nodes cannot be compiled:\n{reasons}")
 
     def explain(self, main: Variant, dims: Mapping[str, int]) -> Explanation:
         """What a variant runs, and why, with numbers for the dimensions that are given."""
         memory = self.memory_plan(main, dims)
         if isinstance(main.engine, NativeEngine):
-            sizes = sizes_of_plan(main.engine.plan, dims)
-            found = explain_plan(main.engine.plan, main.engine.target, self.options.threads, main.report, sizes)
+            sizes = sizes_of_plan(main.engine.lowered, dims)
+            device = main.engine.device
+            found = explain_plan(main.engine.lowered, device, self.options.threads, main.report, sizes)
         else:
             sizes = sizes_of_graph(graph_of(main), dims)
             found = explain_reference(graph_of(main), main.report, sizes)
@@ -134,7 +134,7 @@ class Blueprint:
         """What a run of a variant holds in memory."""
         engine = main.engine
         if isinstance(engine, NativeEngine):
-            return memory_of_plan(self.graph, engine.plan, dict(sizes), engine.threads)
+            return memory_of_plan(self.graph, engine, dict(sizes))
         return memory_of_graph(self.graph, graph_of(main), dict(sizes))
 
     def c_source(self, main: Variant) -> str:
@@ -147,7 +147,7 @@ class Blueprint:
         """What became of each node of the file in a variant's code."""
         source = self.c_source(main)
         assert isinstance(main.engine, NativeEngine)
-        return lineage_of(main.engine.plan, source)
+        return lineage_of(main.engine, source)
 
     def save_compiled(self, main: Variant, info: ModelInfo, path: str | os.PathLike[str]) -> int:
         """Write a variant with its machine code to a file; returns its size."""

@@ -13,8 +13,8 @@ from intaglio.runtime.engine.binding import bind
 from intaglio.runtime.model.arrays import Typed, as_input
 
 if TYPE_CHECKING:
-    from intaglio.runtime.engine.segment import Into
     from intaglio.runtime.model.model import Model
+    from intaglio.targets.step import Into
 
 _SHORTEST, _LONGEST = 1e-4, 1e9
 """Seconds; a timeout beyond these is left to the way with all checks."""

@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 
 from intaglio.errors import GraphError, UnsupportedError
 from intaglio.ir.dim import Dim
-from intaglio.ir.graph import Node
 from intaglio.ir.substitution import evaluate
 from intaglio.ir.types import TensorType
-from intaglio.kernels.plan import Action, Call, Fill, FindSizes, operands_of, walk
-from intaglio.ops.evaluate import describe
+from intaglio.kernels.plan import Action, Call, Fill, FindSizes, NodeForm, operands_of, walk
 from intaglio.runtime.engine.binding import bind
-from intaglio.runtime.engine.compiled import CompiledSegment
 from intaglio.runtime.engine.counting import Counting, Span, Timed
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.model.variant import Variant
@@ -93,30 +90,31 @@ def _sizes(main: Variant, feeds: Mapping[str, Any]) -> dict[str, int]:
 
 def _row(timed: Timed, sizes: Mapping[str, int], memory: Mapping[int, _Memory]) -> CountedRow:
     if timed.host is not None:
-        return _described("host", _title([timed.host.node]), [timed.host.node], timed)
+        node = timed.host.form.node
+        return _described("host", str(node), [node], timed)
     action = timed.action
     if action is None:
         return CountedRow("driver", BETWEEN, timed.count, timed.seconds, is_inside=timed.is_inside)
     kind = "kernel" if isinstance(action, Call) else "shape" if isinstance(action, Fill) else "size"
-    title = action.title or _title(action.nodes)
+    title = action.title or _title(action.served)
     around = memory.get(id(action))
     live = None if around is None else around.live
     if not isinstance(action, Call):
-        return _described(kind, title, action.nodes, timed, live=live)
+        return _described(kind, title, action.served, timed, live=live)
     flops, moved = _known(action.flops, sizes), None if around is None else around.moved
-    return _described(kind, title, action.nodes, timed, kernel=action.kernel.hint, flops=flops, bytes=moved, live=live)
+    return _described(kind, title, action.served, timed, kernel=action.kernel.hint, flops=flops, bytes=moved, live=live)
 
 
-def _described(kind: str, title: str, nodes: Sequence[Node], timed: Timed, **more: Any) -> CountedRow:
+def _described(kind: str, title: str, nodes: Sequence[NodeForm], timed: Timed, **more: Any) -> CountedRow:
     return CountedRow(
         kind, title, timed.count, timed.seconds, timed.waited, timed.best,
-        nodes=tuple(dict.fromkeys(describe(node) for node in nodes)),
-        operators=tuple(dict.fromkeys(node.op.name for node in nodes)), is_inside=timed.is_inside, **more,
+        nodes=tuple(dict.fromkeys(map(str, nodes))),
+        operators=tuple(dict.fromkeys(node.operator for node in nodes)), is_inside=timed.is_inside, **more,
     )  # fmt: skip
 
 
-def _title(nodes: Sequence[Node]) -> str:
-    return " + ".join(describe(node) for node in nodes) or BETWEEN
+def _title(nodes: Sequence[NodeForm]) -> str:
+    return " + ".join(map(str, nodes)) or BETWEEN
 
 
 def _known(size: Dim, sizes: Mapping[str, int]) -> int | None:
@@ -137,13 +135,11 @@ def _memory(engine: NativeEngine, sizes: dict[str, int]) -> dict[int, _Memory]:
     """The memory around each action that is timed, by the action's identity."""
     found: dict[int, _Memory] = {}
     for each in engine.all_engines():
-        for part in each.parts:
-            if not isinstance(part, CompiledSegment):
-                continue
-            layout = part.frame.layout
-            rooms = [_known(room.bytes, sizes) or 0 for room in part.frame.arena]
+        for step, form in each.segments():
+            layout = step.frame.layout
+            rooms = [_known(room.bytes, sizes) or 0 for room in step.frame.arena]
             blocks = [(layout.first[i], layout.last[i], rooms[holder]) for i, holder in enumerate(layout.holders)]
-            for moment, action in enumerate(walk(part.segment.actions)):
+            for moment, action in enumerate(walk(form.actions)):
                 if isinstance(action, (Call, Fill, FindSizes)):
                     live = sum(size for first, last, size in blocks if first <= moment <= last)
                     found[id(action)] = _Memory(live, _moved(action, each, sizes))

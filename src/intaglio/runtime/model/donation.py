@@ -19,7 +19,15 @@ from intaglio.runtime.model.arrays import Typed
 if TYPE_CHECKING:
     from intaglio.runtime.engine.deadline import Deadline
     from intaglio.runtime.engine.engine import Engine
-    from intaglio.runtime.engine.segment import Into
+    from intaglio.targets.step import Into
+
+
+class StateUpdates(dict[str, str]):
+    """For `donate`: inputs that are a state, and the outputs that it becomes, in the same memory.
+
+    A run changes all of the state or nothing. Nothing is checked or copied for it: where an output cannot take the
+    memory of its input, no output does, and all are new arrays.
+    """
 
 
 def donated_pairs(donate: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:

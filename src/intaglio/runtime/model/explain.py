@@ -23,20 +23,18 @@ from intaglio.kernels.plan import (
     Fill,
     FindSizes,
     Grow,
-    HostNode,
     Move,
     Pair,
-    Plan,
     Repeat,
-    Segment,
     Settle,
     Swap,
 )
+from intaglio.kernels.plan_form import HostForm, PlanForm
 from intaglio.kernels.view import Buffer
 from intaglio.ops.evaluate import describe
 from intaglio.passes import Report
+from intaglio.runtime.engine.lowered import Lowered
 from intaglio.runtime.model.naming import Sizes, name_sizes
-from intaglio.targets.c.target import Target
 
 WIDTH = 160
 """The columns that a line of text has at most."""
@@ -151,48 +149,32 @@ class Explanation:
         return titled(self._title(), calls, sizes, *notes)
 
 
-def explain_plan(plan: Plan, target: Target, threads: int, report: Report | None, sizes: Sizes) -> Explanation:
+def explain_plan(lowered: Lowered, device: str, threads: int, report: Report | None, sizes: Sizes) -> Explanation:
     """The explanation of a native plan, with numbers and names for sizes."""
+    form, block = lowered.form, _Block(lowered, sizes)
     calls: list[ExplainedCall] = []
-    for part in plan.parts:
-        if isinstance(part, HostNode):
-            node = part.node
-            calls.append(
-                ExplainedCall("host", _node_title(node, sizes), nodes=(describe(node),), reason=part.refusal.text)
-            )
+    for part in form.parts:
+        if isinstance(part, HostForm):
+            title = _node_title(lowered.node(part.node.id), sizes)
+            calls.append(ExplainedCall("host", title, nodes=(str(part.node),), reason=part.refusal.text))
         else:
-            calls += _explain_block(part.actions, 0, sizes)
-    segments = len(plan.parts) - len(plan.host_nodes)
-    notes = (*map(str, plan.faults), *_memory_notes(plan), *_notes(report))
-    return Explanation("native", target.description, threads, tuple(calls), len(plan.kernels), segments, notes)
+            calls += block.explained(part.actions, 0)
+    notes = (*map(str, form.faults), *_memory_notes(form), *_notes(report))
+    return Explanation("native", device, threads, tuple(calls), len(form.kernels), len(form.segments), notes)
 
 
-def _memory_notes(plan: Plan) -> Iterator[str]:
+def _memory_notes(form: PlanForm) -> Iterator[str]:
     """Which outputs take the memory of inputs, and which are copied there, and why."""
-    for part in (part for part in plan.parts if isinstance(part, Segment)):
-        for alias in part.aliases:
-            given, made = part.inputs[alias.input].name, part.outputs[alias.output].name
-            yield f"in place: {made} takes the memory of {given}"
-    for made, given, reason in plan.apart:
-        to = plan.inputs[given].name
-        yield f"copied at the end: {plan.outputs[made].name} to the memory of {to}, because {reason}"
+    for segment in form.segments:
+        for alias in segment.aliases:
+            yield f"in place: {segment.outputs[alias.output]} takes the memory of {segment.inputs[alias.input]}"
+    for made, given, reason in form.apart:
+        yield f"copied at the end: {form.outputs[made]} to the memory of {form.inputs[given]}, because {reason}"
 
 
-def sizes_of_plan(plan: Plan, dims: Mapping[str, int]) -> Sizes:
+def sizes_of_plan(lowered: Lowered, dims: Mapping[str, int]) -> Sizes:
     """Numbers for named dimensions, and names for the sizes of a plan's tensors that occur several times."""
-    nodes = [node for part in plan.parts for node in _nodes_of(part)]
-    return name_sizes([size for node in nodes for size in _sizes_of(node.outputs)], dims)
-
-
-def _nodes_of(part: HostNode | Segment) -> Iterator[Node]:
-    if isinstance(part, HostNode):
-        yield part.node
-        return
-    waiting = list(part.actions)
-    for action in waiting:
-        yield from action.nodes
-        if isinstance(action, (Branch, Repeat)):
-            waiting += [inner for block in action.blocks for inner in block]
+    return name_sizes([size for node in lowered.all_nodes() for size in _sizes_of(node.outputs)], dims)
 
 
 def sizes_of_graph(graph: Graph, dims: Mapping[str, int]) -> Sizes:
@@ -211,24 +193,6 @@ def _sizes_of(values: Sequence[Value | None]) -> Iterator[Dim]:
             yield from value.type.shape or ()
 
 
-def _explain_block(actions: Sequence[Action], depth: int, sizes: Sizes) -> list[ExplainedCall]:
-    found: list[ExplainedCall] = []
-    for action in actions:
-        if isinstance(action, (Branch, Repeat)):
-            kind, words = ("branch", ("then", "else")) if isinstance(action, Branch) else ("loop", ("each round",))
-            nodes = tuple(describe(node) for node in action.nodes)
-            for word, block in zip(words, action.blocks, strict=True):
-                found.append(ExplainedCall(kind, f"{action.title}: {word}", nodes=nodes, depth=depth))
-                found += _explain_block(block, depth + 1, sizes)
-        elif isinstance(action, Call):
-            found.append(_explain_call(action, depth, sizes))
-        elif action.title:
-            nodes = tuple(describe(node) for node in action.nodes)
-            title = sizes.put_into_text(action.title, _sizes_of_action(action))
-            found.append(ExplainedCall(_KINDS[type(action)], title, nodes=nodes, depth=depth))
-    return found
-
-
 _KINDS = {
     Fill: "shape",
     FindSizes: "size",
@@ -244,37 +208,58 @@ _KINDS = {
 }
 
 
-def _sizes_of_action(action: Action) -> Iterator[Dim]:
-    """The sizes that may stand in an action's title."""
-    for node in action.nodes:
-        yield from _sizes_of([*node.inputs, *node.outputs])
-    if isinstance(action, Call):
-        yield from (size for _, size in action.sizes if not has_choice(size))
-    if isinstance(action, Check):
-        yield from (size for pair in action.pairs for size in pair)
+class _Block:
+    """Explains actions; what is known of their nodes is in the side table of the plan."""
 
+    def __init__(self, lowered: Lowered, sizes: Sizes) -> None:
+        self._lowered, self._sizes = lowered, sizes
 
-def _explain_call(call: Call, depth: int, sizes: Sizes) -> ExplainedCall:
-    buffers = list(dict.fromkeys(operand.buffer for operand in call.operands))
-    written = {operand.buffer for operand in call.operands if operand.is_written}
-    moved: Dim = 0
-    for buffer in buffers:
-        moved = moved + sizes.put(buffer.bytes)
-    return ExplainedCall(
-        "kernel",
-        sizes.put_into_text(call.title, _sizes_of_action(call)),
-        call.kernel.hint,
-        tuple(describe(node) for node in call.nodes),
-        _flops_text(sizes.put(call.flops)),
-        call.not_fused,
-        str(sizes.put_into_type(call.nodes[-1].outputs[0].type)) if call.nodes else "",
-        "channels last" if any(node.op.name == "ChannelsLast" for node in call.nodes) else "",
-        call.tile,
-        _flops_text(moved) if moved != 0 else "",
-        tuple(_buffer_text(buffer, sizes) for buffer in buffers if buffer not in written),
-        tuple(_buffer_text(buffer, sizes) for buffer in buffers if buffer in written),
-        depth,
-    )
+    def explained(self, actions: Sequence[Action], depth: int) -> list[ExplainedCall]:
+        """Some actions and those inside of them."""
+        return [each for action in actions for each in self._action(action, depth)]
+
+    def _action(self, action: Action, depth: int) -> Iterator[ExplainedCall]:
+        nodes = tuple(map(str, action.served))
+        if isinstance(action, (Branch, Repeat)):
+            kind, words = ("branch", ("then", "else")) if isinstance(action, Branch) else ("loop", ("each round",))
+            for word, block in zip(words, action.blocks, strict=True):
+                yield ExplainedCall(kind, f"{action.title}: {word}", nodes=nodes, depth=depth)
+                yield from self.explained(block, depth + 1)
+        elif isinstance(action, Call):
+            yield self._call(action, depth)
+        elif action.title:
+            title = self._sizes.put_into_text(action.title, self._sizes_of_action(action))
+            yield ExplainedCall(_KINDS[type(action)], title, nodes=nodes, depth=depth)
+
+    def _sizes_of_action(self, action: Action) -> Iterator[Dim]:
+        """The sizes that may stand in an action's title."""
+        for node in self._lowered.nodes(action):
+            yield from _sizes_of([*node.inputs, *node.outputs])
+        if isinstance(action, Call):
+            yield from (size for _, size in action.sizes if not has_choice(size))
+        if isinstance(action, Check):
+            yield from (size for pair in action.pairs for size in pair)
+
+    def _call(self, call: Call, depth: int) -> ExplainedCall:
+        buffers = list(dict.fromkeys(operand.buffer for operand in call.operands))
+        written = {operand.buffer for operand in call.operands if operand.is_written}
+        sizes, moved = self._sizes, sum((self._sizes.put(buffer.bytes) for buffer in buffers), 0)
+        nodes = self._lowered.nodes(call)
+        return ExplainedCall(
+            "kernel",
+            sizes.put_into_text(call.title, self._sizes_of_action(call)),
+            call.kernel.hint,
+            tuple(map(str, call.served)),
+            _flops_text(sizes.put(call.flops)),
+            call.not_fused,
+            str(sizes.put_into_type(nodes[-1].outputs[0].type)) if nodes else "",
+            "channels last" if any(node.operator == "ChannelsLast" for node in call.served) else "",
+            call.tile,
+            _flops_text(moved) if moved != 0 else "",
+            tuple(_buffer_text(buffer, sizes) for buffer in buffers if buffer not in written),
+            tuple(_buffer_text(buffer, sizes) for buffer in buffers if buffer in written),
+            depth,
+        )
 
 
 def _buffer_text(buffer: Buffer, sizes: Sizes) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from intaglio.ir.graph import Node
 from intaglio.kernels.kernel import Kernel
-from intaglio.kernels.plan import Call, HostNode, Plan, walk
+from intaglio.kernels.plan import Call, NodeForm, walk
+from intaglio.kernels.plan_form import HostForm, PlanForm
 from intaglio.record import Record
-from intaglio.targets.c.source_file import function_lines, function_names
+from intaglio.runtime.engine.native import NativeEngine
 
 
 class CodePlace(Record):
@@ -32,24 +33,22 @@ class Lineage(Record):
     """Whether the reference engine runs one of the nodes."""
 
 
-def lineage_of(plan: Plan, source: str) -> list[Lineage]:
+def lineage_of(engine: NativeEngine, source: str) -> list[Lineage]:
     """The lineage of each node of the file that something is left of, in the order in which the plan runs them.
 
     `source` is the C of the plan as one file.
     """
-    names = dict(zip(plan.kernels, function_names(plan.kernels), strict=True))
-    lines = dict(function_lines(source))
+    lines = engine.executor.function_lines(source, engine.form.kernels)
     nodes: dict[tuple[str, int], dict[Node, None]] = {}
     code: dict[tuple[str, int], dict[CodePlace, None]] = {}
-    hosted = {host.node for host in plan.host_nodes}
-    for number, (served, function) in enumerate(_actions(plan, names)):
-        for node in served:
+    hosted = {host.node.id for host in engine.form.hosts}
+    for number, (served, kernel) in enumerate(_actions(engine.form)):
+        for node in (engine.lowered.node(each.id) for each in served):
             nodes.setdefault(node.origin.place, {})[node] = None
-            if function in lines:
-                place = CodePlace(number, function, *lines[function])
-                code.setdefault(node.origin.place, {})[place] = None
+            if kernel is not None and kernel in lines:
+                code.setdefault(node.origin.place, {})[CodePlace(number, *lines[kernel])] = None
     return [
-        _lineage(list(found), tuple(code.get(key, ())), any(node in hosted for node in found))
+        _lineage(list(found), tuple(code.get(key, ())), any(node.id in hosted for node in found))
         for key, found in nodes.items()
     ]
 
@@ -59,11 +58,11 @@ def _lineage(nodes: Sequence[Node], code: tuple[CodePlace, ...], is_hosted: bool
     return Lineage(origin.path, origin.operator, tuple(node.id for node in nodes), code, is_hosted)
 
 
-def _actions(plan: Plan, names: Mapping[Kernel, str]) -> Iterator[tuple[Sequence[Node], str]]:
-    """The nodes that each action of a plan serves, and the function that it calls; a host node is an action too."""
-    for part in plan.parts:
-        if isinstance(part, HostNode):
-            yield (part.node,), ""
+def _actions(form: PlanForm) -> Iterator[tuple[Sequence[NodeForm], Kernel | None]]:
+    """The nodes that each action of a plan serves, and the kernel that it calls; a host node is an action too."""
+    for part in form.parts:
+        if isinstance(part, HostForm):
+            yield (part.node,), None
             continue
         for action in walk(part.actions):
-            yield action.nodes, names[action.kernel] if isinstance(action, Call) else ""
+            yield action.served, action.kernel if isinstance(action, Call) else None

@@ -1,4 +1,4 @@
-"""`load`: the way in for users. What is given becomes a graph, or the program of one that was compiled before."""
+"""`load`: the way in for users. What is given becomes a graph, or the plan of one that was compiled before."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from intaglio import garbage
@@ -18,14 +19,14 @@ from intaglio.runtime.artifact.reading import Compiled, is_compiled, read_compil
 from intaglio.runtime.artifact.warm import WarmStart, warm_start
 from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.limits import check_weight_bytes, settled
-from intaglio.runtime.engine.program import ProgramEngine, hosted_run_of
-from intaglio.runtime.model.donation import donated_pairs, donation_of
-from intaglio.runtime.model.model import Model, face_of_program, graph_model
+from intaglio.runtime.engine.plan_engine import PlanEngine
+from intaglio.runtime.engine.stored import stored_engine
+from intaglio.runtime.model.donation import StateUpdates, donated_pairs, donation_of
+from intaglio.runtime.model.model import Model, face_of_plan, graph_model
 from intaglio.runtime.model.progress import told
 from intaglio.runtime.model.sources import as_source
 from intaglio.runtime.model.variant import Variant
-from intaglio.targets.c.target import host_target
-from intaglio.targets.c.toolchain import NoCompilerError
+from intaglio.targets.errors import NoCompilerError
 from intaglio.version import __version__
 
 if TYPE_CHECKING:
@@ -86,9 +87,9 @@ def load(
         own = tuple((implementations or {}).items())
         left_out = (disable,) if isinstance(disable, str) else tuple(disable)
         used = granted_threads(threads or usable_cores())
-        target = replace(host_target(), is_quick=True) if quick else None
-        given = donated_pairs(donate)
-        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, given, target, shared_weights)
+        given, is_state = donated_pairs(donate), isinstance(donate, StateUpdates)
+        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, given, is_state, quick)
+        options = replace(options, shared_weights=shared_weights)
         if is_compiled(source):
             return _load_compiled(source, options, watcher)
         start = warm_start(source, options)
@@ -116,19 +117,19 @@ def _check_versions(info: ModelInfo, options: Options) -> None:
 
 
 def _load_warm(start: WarmStart, options: Options) -> Model | None:
-    """A model from its program in the cache; None where there is none."""
+    """A model from its plan in the cache; None where there is none."""
     compiled = start.find(is_mapped=options.shared_weights)
-    return None if compiled is None else _from_program(compiled, options, start)
+    return None if compiled is None else _from_plan(compiled, options, start)
 
 
-def _from_program(compiled: Compiled, options: Options, start: WarmStart | None = None) -> Model | None:
-    """A model that runs without its graph; None where it has no program that this version can run."""
-    program = compiled.program
+def _from_plan(compiled: Compiled, options: Options, start: WarmStart | None = None) -> Model | None:
+    """A model that runs without its graph; None where it has no plan that this version can run."""
+    stored = compiled.stored
     make = _engine_maker(compiled, options, start)
-    if program is None or make is None or (options.strict and (program.hosts or not program.segments)):
+    if stored is None or make is None or (options.strict and (stored.hosts or not stored.outline.frames)):
         return None  # where that is strict, the graph tells which nodes are run by the host
     _check_versions(compiled.info, options)
-    check_weight_bytes(program.weight_bytes, options.limits)
+    check_weight_bytes(stored.weight_bytes, options.limits)
 
     def begin(whole: Callable[[], Engine]) -> Variant:
         def watched() -> Engine:
@@ -137,33 +138,34 @@ def _from_program(compiled: Compiled, options: Options, start: WarmStart | None 
                 start.keep_added(compiled.info, compiled.files, engine)
             return engine
 
-        fed, made = [port.name for port in program.fed], [port.name for port in program.outputs]
-        return Variant(make(watched), program.fed, fed, donation=donation_of(options.donate, fed, made))
+        inputs = stored.outline.inputs
+        fed, made = [port.name for port in inputs], [port.name for port in stored.outputs]
+        given = None if options.is_state else donation_of(options.donate, fed, made)
+        return Variant(make(watched), inputs, fed, donation=given)
 
-    return Model(face_of_program(program, compiled.info), options, compiled.imported, begin)
+    return Model(face_of_plan(stored, compiled.info), options, compiled.imported, begin)
 
 
 def _engine_maker(
     compiled: Compiled, options: Options, start: WarmStart | None
-) -> Callable[[Callable[[], Engine]], ProgramEngine] | None:
-    """What makes the engine of a program, given that of the whole model; None where this version cannot run it."""
-    program, addresses = compiled.program, compiled.addresses()
-    if program is None or addresses is None:
-        return None
-    try:
-        hosted = None if program.hosts is None else hosted_run_of(program.hosts)
-    except GraphError:
+) -> Callable[[Callable[[], Engine] | None], PlanEngine] | None:
+    """What makes the engine of a stored plan, given that of the whole model; None where this version cannot run it."""
+    stored, steps = compiled.stored, compiled.steps(options.threads)
+    if stored is None or steps is None:
         return None
 
-    def find(name: str, whole: Callable[[], Engine]) -> ProgramEngine | None:
+    def find(name: str) -> PlanEngine | None:
         place = None if start is None else start.for_special(name)
         special = None if place is None else place.find(is_mapped=options.shared_weights)
         make = None if special is None else _engine_maker(special, options, place)
-        return None if make is None else make(whole)
+        return None if make is None else make(None)
 
-    return lambda whole: ProgramEngine(
-        program, addresses, compiled.constants, options.threads, whole, hosted, lambda name: find(name, whole)
-    )
+    try:
+        make = partial(stored_engine, stored, steps, compiled.read_plan, find)
+        make(None)  # so that broken host nodes are found now
+    except GraphError:
+        return None
+    return make
 
 
 def _load_graph(
@@ -174,7 +176,7 @@ def _load_graph(
     is_wanted: bool,
     start: WarmStart | None,
 ) -> Model:
-    """A model by way of its graph; its program is kept for later starts."""
+    """A model by way of its graph; its plan is kept for later starts."""
     imported = import_source(source, options.limits, base_folder)
     _check_versions(imported.info, options)
     if start is None and options.shared_weights:
@@ -186,10 +188,10 @@ def _load_graph(
 
 
 def _with_shared_weights(model: Model, options: Options, start: WarmStart | None) -> Model:
-    """The model again, from the program that was just kept, whose weights are mapped; itself where there is none."""
+    """The model again, from the plan that was just kept, whose weights are mapped; itself where there is none."""
     shared = None if start is None else _load_warm(start, options)
     if shared is None:
-        reason = "the reference engine runs it" if options.engine == "reference" else "the cache keeps no program of it"
+        reason = "the reference engine runs it" if options.engine == "reference" else "the cache keeps no plan of it"
         text = f"the weights of the model are memory of this process and not shared with others: {reason}"
         warnings.warn(f"{text} (docs/design.md, Starts, says of which models it does)", UserWarning, stacklevel=4)
     return shared or model
@@ -200,23 +202,21 @@ def _load_compiled(source: Any, options: Options, progress: Progress | None) -> 
     compiled = read_compiled(source)
     _check_settled(compiled, options)
     anew = replace(options, simplify=False, exact=compiled.exact, donate=compiled.donate)
-    options = replace(anew, target=compiled.target)
+    options = replace(anew, target=compiled.executor.target, quick=compiled.executor.is_quick)
     if options.shared_weights:
         raise InputError("shared_weights: a compiled model is read whole; load the ONNX model instead")
     if options.engine == "reference":
         return graph_model(compiled.imported(), anew, progress)
     try:
         compiled.adopt()
-        return _from_program(compiled, options) or graph_model(compiled.imported(), options, progress)
+        return _from_plan(compiled, options) or graph_model(compiled.imported(), options, progress)
     except NoCompilerError as error:
         raise CompileError(
             f"the model was compiled by Intaglio {compiled.version} and its code does not fit version {__version__} of "
             f"it, which is installed here; compile the model again, or install a C compiler. {error}"
         ) from error
     except CompileError as error:
-        from intaglio.targets.c.compiler import find_compiler
-
-        if find_compiler() is None:
+        if not options.executor.can_compile:
             raise
         print(f"intaglio: the model is compiled anew: {error}", file=sys.stderr)
         return graph_model(compiled.imported(), anew, progress)

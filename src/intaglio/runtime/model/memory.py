@@ -17,9 +17,11 @@ from intaglio.ir.substitution import evaluate, substitute
 from intaglio.ir.types import TensorType
 from intaglio.kernels.arena import layout
 from intaglio.kernels.memory_demand import Bounds, buffers_of_run, own_outputs, scratch_of, spans_of_run
-from intaglio.kernels.plan import Plan, Segment
+from intaglio.kernels.plan_form import SegmentForm
 from intaglio.runtime.engine.limits import weight_bytes
-from intaglio.targets.c.native import planned
+from intaglio.runtime.engine.native import NativeEngine
+from intaglio.runtime.engine.outline import Port
+from intaglio.targets.executor import Host
 
 PROBES = (16, 64, 1000, 100_000)
 """What open dimensions are taken to be where sizes are compared: the first with which all of a size can be computed."""
@@ -140,7 +142,7 @@ class MemoryPlan:
         rows: list[tuple[str, Dim]] = [("weights in the file", self.weights), ("constants of the code", self.constants)]
         rows += [(f"arena of segment {place}", arena) for place, arena in enumerate(self.arenas)]
         rows += [("outputs", self.outputs), ("scratch of all threads", self.scratch)]
-        rows += [("sizes that data tells", self.late)] if self.tensors else []
+        rows += [("sizes found in data", self.late)] if self.tensors else []
         return [*rows, ("total of a run", self.total)]
 
     def _repr_html_(self) -> str:
@@ -174,24 +176,26 @@ def _readable(size: Dim) -> str:
     return f"{size:,} bytes ({size / 2**20:.1f} MiB)"
 
 
-def memory_of_plan(graph: Graph, plan: Plan, sizes: Mapping[str, int], threads: int) -> MemoryPlan:
-    """The memory of a native plan on so many threads, `graph` being the model as it was read."""
-    segments = [part for part in plan.parts if isinstance(part, Segment)]
-    sizes = _shared_names(graph, plan.inputs, sizes, [name for segment in segments for name in segment.late])
+def memory_of_plan(graph: Graph, engine: NativeEngine, sizes: Mapping[str, int]) -> MemoryPlan:
+    """The memory of an engine's plan, `graph` being the model as it was read."""
+    form, threads = engine.form, engine.threads
+    segments = form.segments
+    inputs = [Port(name, form.value(name).type) for name in form.inputs]
+    sizes = _shared_names(graph, inputs, sizes, [name for segment in segments for name in segment.late])
     outputs = [substitute(b.bytes, sizes) for segment in segments for b in own_outputs(segment)]
     scratch, undecided = _scratch(segments, sizes, threads)
     late = [_late(segment, sizes) for segment in segments]
     notes: list[str] = []
     if undecided:
         notes.append(f"scratch memory of {undecided} kernels, which depends on open sizes, is not counted")
-    if plan.host_nodes:
-        notes.append(f"what {len(plan.host_nodes)} host nodes make is not counted")
+    if form.hosts:
+        notes.append(f"what {len(form.hosts)} host nodes make is not counted")
     bounds = [each.most for each in late]
     return MemoryPlan(
         dict(sizes),
         weight_bytes(graph),
-        sum(array.nbytes for array in plan.constants),
-        tuple(_arena(segment, sizes) for segment in segments),
+        sum(array.nbytes for array in engine.constants),
+        tuple(_arena(segment, sizes, engine.executor) for segment in segments),
         sum(outputs, 0),
         tuple(notes),
         scratch,
@@ -201,7 +205,7 @@ def memory_of_plan(graph: Graph, plan: Plan, sizes: Mapping[str, int], threads: 
     )
 
 
-def _scratch(segments: Sequence[Segment], sizes: Mapping[str, int], threads: int) -> tuple[Dim, int]:
+def _scratch(segments: Sequence[SegmentForm], sizes: Mapping[str, int], threads: int) -> tuple[Dim, int]:
     """What kernels ask for on all threads together, and for how many of them open sizes decide that."""
     known = [Bounds(segment, sizes).symbols | dict[str, Dim](sizes) for segment in segments]
     found = [
@@ -226,7 +230,7 @@ class _Late:
     most: Dim | None
 
 
-def _late(segment: Segment, sizes: Mapping[str, int]) -> _Late:
+def _late(segment: SegmentForm, sizes: Mapping[str, int]) -> _Late:
     buffers, bounds = buffers_of_run(segment), Bounds(segment, sizes)
     first, last = spans_of_run(segment, buffers)
     bytes = [substitute(buffer.bytes, sizes) for buffer in buffers]
@@ -240,13 +244,13 @@ def _late(segment: Segment, sizes: Mapping[str, int]) -> _Late:
     return _Late(tensors, _fullest(bytes, first, last), most)
 
 
-def _arena(segment: Segment, sizes: Mapping[str, int]) -> Dim:
+def _arena(segment: SegmentForm, sizes: Mapping[str, int], executor: Host) -> Dim:
     """What the planner needs; where sizes are open, the sum of the buffers at the fullest moment."""
     bytes = [substitute(buffer.bytes, sizes) for buffer in segment.arena]
     blocks = layout(segment)
     numbers = [max(0, size) for size in bytes if isinstance(size, int)]
     if len(numbers) == len(bytes):
-        return planned(blocks, numbers)[1]
+        return executor.arena_size(blocks, numbers)
     return _fullest([bytes[holder] for holder in blocks.holders], blocks.first, blocks.last)
 
 
@@ -286,7 +290,7 @@ def _is_sized(value: Value) -> bool:
 
 
 def _shared_names(
-    graph: Graph, inputs: Sequence[Value], sizes: Mapping[str, int], late: Sequence[str] = ()
+    graph: Graph, inputs: Sequence[Value | Port], sizes: Mapping[str, int], late: Sequence[str] = ()
 ) -> dict[str, int]:
     """The sizes, also under the names that the plan's inputs have: sizes that the model makes equal share one there."""
     _check_names([*graph.inputs, *inputs], sizes, late)
@@ -299,14 +303,14 @@ def _shared_names(
     return found
 
 
-def _open_sizes(value: Value) -> list[str]:
+def _open_sizes(value: Value | Port) -> list[str]:
     """The name of each size of a tensor that is nothing but a name, an empty text for each other one."""
     shape = (value.type.shape or ()) if isinstance(value.type, TensorType) else ()
     names = [next(iter(symbols(size)), "") for size in shape]
     return [name if name and size == symbol(name) else "" for name, size in zip(names, shape, strict=True)]
 
 
-def _check_names(inputs: Sequence[Value], sizes: Mapping[str, int], late: Sequence[str] = ()) -> None:
+def _check_names(inputs: Sequence[Value | Port], sizes: Mapping[str, int], late: Sequence[str] = ()) -> None:
     shapes = [value.type.shape or () for value in inputs if isinstance(value.type, TensorType)]
     known = sorted({name for shape in shapes for dim in shape for name in symbols(dim)})
     for name in sizes:

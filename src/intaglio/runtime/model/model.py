@@ -16,27 +16,27 @@ from intaglio.onnx.info import Imported, ModelInfo
 from intaglio.record import Record
 from intaglio.runtime.engine.deadline import Deadline, is_stoppable, sooner
 from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
-from intaglio.runtime.engine.program import Program
+from intaglio.runtime.engine.stored import StoredPlan
 from intaglio.runtime.model.arrays import all_arrays, as_input, order_feeds
 from intaglio.runtime.model.bound import Bound, free_targets, nanoseconds, shape_of
 from intaglio.runtime.model.donation import check_pairs
 from intaglio.runtime.model.outputs import check_targets, not_overlapping, written
 from intaglio.runtime.model.tensors import has_tensor, tensors_of
 from intaglio.runtime.model.variant import Variant
-from intaglio.targets.c.native import using_threads
+from intaglio.targets import executor_for
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Graph
     from intaglio.onnx.reader import ModelProto
     from intaglio.passes import Report
     from intaglio.runtime.engine.repeated_runs import Shapes
-    from intaglio.runtime.engine.segment import Direct, Into
     from intaglio.runtime.model.blueprint import Blueprint
     from intaglio.runtime.model.counting import Counts
     from intaglio.runtime.model.explain import Explanation
     from intaglio.runtime.model.implementations import Choice
     from intaglio.runtime.model.lineage import Lineage
     from intaglio.runtime.model.memory import MemoryPlan
+    from intaglio.targets.step import Direct, Into
 
 VARIANT_LIMIT = 8
 """How many sets of outputs and overridden inputs a model keeps compiled."""
@@ -59,10 +59,10 @@ class Face(Record):
     info: ModelInfo
 
 
-def face_of_program(program: Program, info: ModelInfo) -> Face:
+def face_of_plan(stored: StoredPlan, info: ModelInfo) -> Face:
     """The face of a model that was compiled before."""
-    inputs = tuple(Signature(port.name, port.type, port.is_optional) for port in program.inputs)
-    return Face(program.name, inputs, tuple(Signature(port.name, port.type) for port in program.outputs), info)
+    inputs = tuple([Signature(port.name, port.type, port.is_optional) for port in stored.inputs])
+    return Face(stored.name, inputs, tuple([Signature(port.name, port.type) for port in stored.outputs]), info)
 
 
 def graph_model(imported: Imported, options: Options, progress: Progress | None = None) -> Model:
@@ -106,7 +106,7 @@ class Model:
 
     @property
     def _blueprint(self) -> Blueprint:
-        """What the model is built from; read now where it came from a program."""
+        """What the model is built from; read now where it came from a stored plan."""
         with self._lock:
             if self._plans is None:
                 from intaglio.runtime.model.blueprint import Blueprint
@@ -115,7 +115,7 @@ class Model:
             return self._plans
 
     def _whole(self) -> Variant:
-        """The main variant with its graph, made now where it came from a program."""
+        """The main variant with its graph, made now where it came from a stored plan."""
         if self._main.held is None:
             with self._lock, within(self.options.limits):
                 if self._main.held is None:
@@ -124,7 +124,7 @@ class Model:
         return self._main
 
     def whole_engine(self) -> Engine:
-        """The engine of the model's graph, made now where the model came from a program."""
+        """The engine of the model's graph, made now where the model came from a stored plan."""
         return self._whole().engine
 
     @property
@@ -504,7 +504,7 @@ def _using(threads: int, engine: EngineName) -> AbstractContextManager[None]:
     """So many threads for what is run inside; the reference engine has but one."""
     if threads < 1:
         raise InputError(f"threads is {threads}, expected at least 1")
-    return using_threads(threads) if engine == "native" else nullcontext()
+    return executor_for().using_threads(threads) if engine == "native" else nullcontext()
 
 
 def _restore(state: dict[str, Any], info: ModelInfo, options: Options) -> Model:

@@ -14,7 +14,7 @@ from intaglio.runtime.engine.binding import format_shape
 from intaglio.runtime.model.arrays import Typed
 
 if TYPE_CHECKING:
-    from intaglio.runtime.engine.segment import Into
+    from intaglio.targets.step import Into
 
 Array = np.ndarray[Any, Any]
 

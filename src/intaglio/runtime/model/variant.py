@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from intaglio.passes import Report
     from intaglio.runtime.engine.deadline import Deadline
     from intaglio.runtime.engine.engine import Engine
-    from intaglio.runtime.engine.program import Port
-    from intaglio.runtime.engine.segment import Into
+    from intaglio.runtime.engine.outline import Port
     from intaglio.runtime.engine.weights import HeldGraph
     from intaglio.runtime.model.implementations import Choice
+    from intaglio.targets.step import Into
 
 
 class Runs(Protocol):
@@ -33,7 +33,7 @@ class Runs(Protocol):
 
 
 class Variant(Record):
-    """An engine for one choice of outputs and fed inputs; `held` is its graph, unless it came from a program."""
+    """An engine for one choice of outputs and fed inputs; `held` is its graph, unless it came from a stored plan."""
 
     engine: Engine
     inputs: Sequence[Value | Port]

@@ -23,8 +23,9 @@ from intaglio.processor import usable_cores
 from intaglio.record import Record
 from intaglio.targets.c.store import Store, temporary_store
 from intaglio.targets.c.target import Target
-from intaglio.targets.c.toolchain import NoCompilerError, RefusedError, StorageError
+from intaglio.targets.c.toolchain import REMEDY, RefusedError, StorageError
 from intaglio.targets.c.units import CFunction, Key, function_key, partition, symbol_of, unit_source
+from intaglio.targets.errors import NoCompilerError
 from intaglio.workers import Job, Workers
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Cache:
         missing = {key: f for key, f in zip(keys, functions, strict=True) if key not in self._loaded}
         absent = self._load_all(missing)
         if absent and compiler is None:
-            raise NoCompilerError(self._what_is_absent(absent, len(functions)))
+            raise NoCompilerError(f"{REMEDY} {self._what_is_absent(absent, len(functions))}")
         if absent and compiler is not None:
             self._compile_somewhere(absent, compiler, target, progress)
         return [self._loaded[key] for key in keys]

@@ -11,6 +11,7 @@ from intaglio.memory.arena import Layout
 from intaglio.processor import granted_threads
 from intaglio.record import Record
 from intaglio.targets.c.library import runtime
+from intaglio.targets.counters import Count
 
 
 class Prepared(Record):
@@ -99,16 +100,6 @@ class SegmentCode:
     def stop_counting(self) -> None:
         """Take no times of runs that begin from now on."""
         runtime().count_segment(self._handle, 0)
-
-
-class Count(NamedTuple):
-    """How often something was done, the ticks that it took, those that the calling thread waited for others, and the
-    ticks of the shortest time."""
-
-    count: int
-    ticks: int
-    waited: int
-    least: int
 
 
 class Counters:

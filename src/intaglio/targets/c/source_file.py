@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from intaglio.kernels.kernel import Kernel
-from intaglio.kernels.plan import Call, Plan, Segment, walk
+from intaglio.kernels.plan import Call, walk
+from intaglio.kernels.plan_form import PlanForm, SegmentForm
 from intaglio.targets.c.driver import Driver
 from intaglio.targets.c.kernel_source import kernel_source
 from intaglio.targets.c.lines import comment, narrowed
@@ -24,11 +25,11 @@ _QUIET = ("unused-parameter", "unused-variable", "unused-but-set-variable", "unu
 """Warnings that mean nothing here: all kernels have the same parameters, and not every one needs them all."""
 
 
-def source_file(title: str, plans: Sequence[Plan], target: Target) -> str:
+def source_file(title: str, plans: Sequence[PlanForm], target: Target) -> str:
     """The C of some plans: what it is, contents, the headers' text, the kernels, and the driver of each segment."""
     kernels = list(dict.fromkeys(kernel for plan in plans for kernel in plan.kernels))
     names = dict(zip(kernels, function_names(kernels), strict=True))
-    segments = [segment for plan in plans for segment in plan.parts if isinstance(segment, Segment)]
+    segments = [segment for plan in plans for segment in plan.segments]
     drivers = [f"run_segment_{place}" if len(segments) > 1 else "run" for place in range(len(segments))]
     parts = [
         _head(title, plans, names, drivers),
@@ -52,13 +53,13 @@ def function_names(kernels: Sequence[Kernel]) -> Iterator[str]:
         yield f"kernel_{name}"
 
 
-def _head(title: str, plans: Sequence[Plan], names: dict[Kernel, str], drivers: Sequence[str]) -> str:
+def _head(title: str, plans: Sequence[PlanForm], names: dict[Kernel, str], drivers: Sequence[str]) -> str:
     served: dict[Kernel, list[str]] = {}
     for plan in plans:
-        for segment in plan.parts:
-            for call in walk(segment.actions) if isinstance(segment, Segment) else ():
+        for segment in plan.segments:
+            for call in walk(segment.actions):
                 if isinstance(call, Call):
-                    paths = dict.fromkeys(node.origin.path for node in call.nodes if node.origin)
+                    paths = dict.fromkeys(node.path for node in call.served if node.path)
                     served.setdefault(call.kernel, []).append(", ".join(paths) or call.title)
     lines = [f"{title} as C: {', '.join(drivers)} runs it.", "", "Contents:"]
     for kernel, name in names.items():
@@ -110,7 +111,7 @@ def kernel_text(kernel: Kernel, name: str) -> str:
 class _NamedDriver(Driver):
     """The driver of a segment as a function of a file, which calls kernels by their names there."""
 
-    def __init__(self, segment: Segment, names: Mapping[Kernel, str], function: str) -> None:
+    def __init__(self, segment: SegmentForm, names: Mapping[Kernel, str], function: str) -> None:
         self.words = Words(prefix=f"{function}_")
         super().__init__(segment, names, function)
 

@@ -40,17 +40,10 @@ COMMON_FLAGS = (
 NAMES = ("gcc", "clang", "cc")
 """The commands that are looked for."""
 
-_REMEDY = (
+REMEDY = (
     "Intaglio compiles models to native code and found no C compiler. Install gcc or clang (on Debian and Ubuntu: "
     "`apt install gcc`), or run `pip install ziglang`, or set CC to the command of one."
 )
-
-
-class NoCompilerError(CompileError):
-    """There is no C compiler, and the cache lacks something."""
-
-    def __init__(self, what: str = "") -> None:
-        super().__init__(f"{_REMEDY} {what}".rstrip())
 
 
 class StorageError(CompileError):

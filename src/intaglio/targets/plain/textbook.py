@@ -230,7 +230,7 @@ def conv_transpose(context: Context, node: Node, epilogue: Epilogue) -> None:
 def _refuse_pool(node: Node) -> Refusal | None:
     x = node.input
     if len(node.outputs) > 1 and (node.outputs[1].uses or node.outputs[1].is_output):
-        return Refusal(Cause.FORM, "places of maxima are told by another rule")
+        return Refusal(Cause.FORM, "places of maxima have another rule")
     if not 3 <= x.rank <= 6 or scalar_type(x.dtype) not in TYPES or x.dtype.kind == "complex":
         return Refusal(Cause.FORM, f"{node.op.name} of {x.type} is not written in plain C")
     is_known = all(isinstance(window.kernel, int) and window.kernel > 0 for window in node.op.windows(x.shape[2:]))

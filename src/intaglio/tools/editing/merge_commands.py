@@ -81,7 +81,7 @@ class MergeCommands(OpsetCommands):
         clashes = [name for name in names if name not in read and names[name] in defined(graph)]
         if clashes:
             shown = ", ".join(map(repr, clashes[:SHOWN])) + (", ..." if len(clashes) > SHOWN else "")
-            raise InputError(f"both models have {shown}: give a prefix that tells them apart")
+            raise InputError(f"both models have {shown}: give a prefix for one of them")
         constants = [name for name in constants_of(added.graph) if name not in read]
         foreign = Foreign(self, added, prefix)
         foreign.bring_constants(constants, names)

@@ -10,8 +10,8 @@ from intaglio.tools.linting.subject import Subject
 def host_nodes(subject: Subject) -> Found:
     """Nodes that are not compiled: the slow reference runs them."""
     if subject.engine is not None:
-        for step in subject.engine.plan.host_nodes:
-            yield str(step.node.origin) or step.node.op.name, str(step.refusal)
+        for host in subject.engine.form.hosts:
+            yield host.node.path or host.node.operator, str(host.refusal)
 
 
 @rule("compile-per-size", "warning", "give shapes of known length, or fix the input")
@@ -30,5 +30,5 @@ def compile_per_size(subject: Subject) -> Found:
 def sizes_assumed(subject: Subject) -> Found:
     """Sizes that are taken to be equal; others get code of their own."""
     if subject.engine is not None:
-        for left, right in dict.fromkeys(subject.engine.plan.assumptions):
+        for left, right in dict.fromkeys(subject.engine.form.assumptions):
             yield "", f"{left} = {right}"

@@ -15,7 +15,6 @@ from intaglio.runtime.model.model import Model
 from intaglio.runtime.model.random_inputs import make_feeds
 from intaglio.runtime.model.trace import trace_events
 from intaglio.targets.c.limits import MachineLimits, machine_limits
-from intaglio.targets.c.target import host_target
 from intaglio.tools.profiling.record import Profile, ProfileRow
 
 __all__ = ["Profile", "ProfileRow", "profile", "read_profile"]
@@ -72,7 +71,7 @@ def _timed(model: Model, feeds: Mapping[str, Any]) -> float:
 
 def _limits(model: Model) -> MachineLimits | None:
     try:
-        return machine_limits(model.options.target or host_target(), model.options.threads)
+        return machine_limits(model.options.executor.target, model.options.threads)
     except CompileError:
         return None  # a compiled model runs without a compiler, and the kernels that measure need one
 
@@ -86,7 +85,7 @@ def _profile(
     begin: int,
 ) -> Profile:
     rows = tuple(_row(row, len(times), limits) for row in counts.rows)
-    target = model.options.target or host_target()
+    target = model.options.executor.target
     return Profile(
         name=model.graph.name,
         target=target.description,

@@ -123,7 +123,7 @@ def _row(node: Node, owned: set[Value], notes: list[str]) -> Row:
     """What a node costs; a weight is that of the first node which reads it."""
     work = amount(node)
     if not work.is_known:
-        notes.append(f"{node.origin}: data tells how much work it is; what is known is counted")
+        notes.append(f"{node.origin}: how much work it is depends on data; what is known is counted")
     weights = [value for value in node.inputs if value is not None and value.constant is not None]
     new = [value for value in dict.fromkeys(weights) if value not in owned and not value.is_literal]
     owned.update(new)

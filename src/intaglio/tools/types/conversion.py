@@ -92,7 +92,7 @@ class Conversion:
         if node.op.name in self.operators:
             return f"{node.op.name} needs the range"
         if node.op.name in ATTRIBUTED:
-            return "an attribute tells its type"
+            return "an attribute has its type"
         named = {node.origin.path, node.origin.path.partition(" (")[0], *(value.name for value in node.outputs)}
         return "it is named to stay" if named & set(self.names) else None
 

@@ -1,0 +1,36 @@
+"""What the engine needs of a plan to run it: it follows from the plan, and takes a tenth of the time to read."""
+
+from __future__ import annotations
+
+from intaglio.ir.dim import Dim
+from intaglio.ir.requirements import Requirement
+from intaglio.ir.types import Type
+from intaglio.kernels.frame import Frame
+from intaglio.record import Record
+
+
+class Port(Record):
+    """An input or output of a model; an optional one has a default."""
+
+    name: str
+    type: Type
+    is_optional: bool = False
+    default: None = None
+    """Always None: a default is in the graph."""
+
+
+class Outline(Record):
+    """A plan without its actions."""
+
+    inputs: tuple[Port, ...]
+    """What a run is given."""
+    outputs: tuple[str, ...]
+    """The ids of what it gives."""
+    frames: tuple[Frame, ...] = ()
+    """The segments; there is one, and no more where there are no host nodes."""
+    assumptions: tuple[tuple[Dim, Dim], ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    parameters: tuple[int, ...] = ()
+    """The inputs whose values decide what is run: there is a plan for each."""
+    is_for_sizes: bool = False
+    """Whether the sizes of inputs decide what is run."""
