@@ -48,7 +48,7 @@ class GrowingModel(StatefulModel):
         }
         super().__init__(model, State(held), {name: name for name in arrays}, writes)
         self._sizes = set(growth.inputs.values())
-        self._names -= self._sizes
+        self._names.difference_update(self._sizes)
         self._results = [name for name in self._results if name not in growth.outputs.values()]
 
     @property
