@@ -67,10 +67,6 @@ FOLD = """() => new Promise((done) => {
   watch.observe(graph, { attributes: true });
   document.querySelector('[role=treeitem][aria-expanded] .twist').click();
 })"""
-NETRON = "() => document.querySelectorAll('#canvas .node, #canvas .graph-node, svg .node').length > 0"
-
-
-EXPLORER = "() => document.querySelectorAll('canvas').length > 0 && !document.querySelector('.loading-message')"
 
 
 def chain(count: int, scopes: int) -> onnx.ModelProto:
