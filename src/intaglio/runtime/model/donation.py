@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from intaglio.targets.step import Into
 
 
+class StateUpdates(dict[str, str]):
+    """For `donate`: inputs that are a state, and the outputs that it becomes, in the same memory.
+
+    A run changes all of the state or nothing. Nothing is checked or copied for it: where an output cannot take the
+    memory of its input, no output does, and all are new arrays.
+    """
+
+
 def donated_pairs(donate: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
     """The pairs of input and output in the option `donate`; raises InputError for anything but a dict of names."""
     if donate is None:
