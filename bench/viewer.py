@@ -96,6 +96,24 @@ def server(command: Sequence[str]) -> Generator[subprocess.Popen[str]]:
         process.communicate()
 
 
+def processor_seconds() -> float:
+    """What all processes below this one have used: the server, and the browser with its parts."""
+    parents, used = dict[int, int](), dict[int, float]()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        parents[int(entry.name)] = int(fields[1])
+        used[int(entry.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    own, below = os.getpid(), {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in below} - below:
+        below |= more
+    return sum(used.get(pid, 0.0) for pid in below - {own})
+
+
 def is_ours_drawn(tab: Any) -> bool:
     """Whether our canvas shows boxes."""
     return tab.evaluate(DRAWN)
@@ -120,25 +138,32 @@ def until(tab: Any, is_drawn: Callable[[Any], bool], limit: float) -> bool:
                 return True
         except Exception:  # the page is on its way to another address
             time.sleep(0.05)
-        tab.wait_for_timeout(10)
+        tab.wait_for_timeout(50)
     return False
 
 
 def first_picture(
     browser: Any, address: str, is_drawn: Callable[[Any], bool], limit: float
-) -> tuple[Any, float | None]:
-    """A tab with a page, and the seconds until its graph is there; None where it does not come in time."""
+) -> tuple[Any, tuple[float, float] | None]:
+    """A tab with a page; the seconds until its graph is there, by the clock and of processors; None where not."""
     tab = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
     tab.set_default_timeout(limit * 1000)
     tab.add_init_script(FRAMES)
-    begin = time.monotonic()
+    begin, used = time.monotonic(), processor_seconds()
     try:
         tab.goto(address, wait_until="commit")
         came = until(tab, is_drawn, limit)
     except Exception as error:
         print(f"  {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
         return tab, None
-    return tab, time.monotonic() - begin if came else None
+    if not came:
+        return tab, None
+    return tab, (time.monotonic() - begin, processor_seconds() - used)
+
+
+def seconds_of(found: tuple[float, float] | None) -> dict[str, Any]:
+    """The seconds of a first picture by name."""
+    return {"picture": None} if found is None else {"picture": found[0], "processors": found[1]}
 
 
 def dragged(tab: Any, steps: int = 60) -> list[float]:
@@ -166,7 +191,7 @@ def measure_ours(browser: Any, path: Path, limit: float) -> dict[str, Any]:
         address = process.stdout.readline().strip()
         started = time.monotonic() - begin
         tab, seconds = first_picture(browser, address, is_ours_drawn, limit)
-        found: dict[str, Any] = {"start": started, "picture": seconds}
+        found: dict[str, Any] = {"start": started, **seconds_of(seconds)}
         if seconds is None:
             return found
         layout = marks(tab, "layout")
@@ -214,11 +239,11 @@ def measure_netron(browser: Any, path: Path, programs: Path, limit: float) -> di
         tab = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.get_by_text("Accept").click(timeout=60_000)  # it asks before it opens anything
-        begin = time.monotonic()
+        begin, used = time.monotonic(), processor_seconds()
         came = until(tab, is_netron_drawn, limit)
-        found = {"picture": time.monotonic() - begin if came else None}
+        seconds = (time.monotonic() - begin, processor_seconds() - used) if came else None
         tab.context.close()
-        return found
+        return seconds_of(seconds)
 
 
 def measure_explorer(browser: Any, path: Path, programs: Path, limit: float) -> dict[str, Any]:
@@ -243,7 +268,7 @@ def measure_explorer(browser: Any, path: Path, programs: Path, limit: float) -> 
             return {"picture": None}
         tab, seconds = first_picture(browser, address, is_explorer_drawn, limit)
         tab.context.close()
-        return {"picture": seconds}
+        return seconds_of(seconds)
 
 
 def show(title: str, found: dict[str, Any]) -> None:
@@ -273,7 +298,7 @@ def main() -> int:
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         for size in given.sizes:
-            for scopes in (0, max(2, size // 200)):
+            for scopes in (0, max(2, size // 200)) if given.peers is None else (0,):
                 path = Path(folder) / f"{size}-{'nested' if scopes else 'flat'}.onnx"
                 onnx.save(chain(size, scopes), path)
                 todo = [("intaglio", lambda path=path: measure_ours(browser, path, given.limit))]
