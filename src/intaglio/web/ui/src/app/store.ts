@@ -79,7 +79,9 @@ export class Store {
     this.search = computed(() => (this.model.value ? new Search(this.model.value) : null));
     this.found = computed(() => {
       const query = this.query.value.trim();
-      return query && this.search.value ? this.search.value.find(query, { cost: this.overlays.time.value }) : NOTHING;
+      const found = query && this.search.value ? this.search.value.find(query, { cost: this.overlays.time.value }) : NOTHING;
+      if (query) measured("search", found.milliseconds);
+      return found;
     });
     this.entry = computed(() => this.models.value?.models.find((each) => each.id === this.modelId.value) ?? null);
     let shows = this.showsWeights.peek();
@@ -188,6 +190,8 @@ export class Store {
     if (number !== this.layoutNumber) return;
     this.layoutTime.value = performance.now() - begin;
     this.scene.value = sceneOf(answer.picture);
+    measured("layout", answer.milliseconds);
+    if (!isNew) measured("fold", this.layoutTime.value);
     (globalThis as Record<string, unknown>).intaglioTimes = { layout: answer.milliseconds, total: this.layoutTime.value };
   }
 
@@ -412,6 +416,12 @@ export class Store {
   fail(error: unknown): void {
     this.say(describe(error), true, error instanceof SourceError ? error.remedy : undefined);
   }
+}
+
+/** Leave a time where the browser's own tools show it. */
+function measured(what: string, milliseconds: number): void {
+  const end = performance.now();
+  performance.measure(`intaglio:${what}`, { start: Math.max(0, end - milliseconds), end });
 }
 
 /** The text of an error for a person. */

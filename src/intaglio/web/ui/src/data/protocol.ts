@@ -156,6 +156,8 @@ export interface DiffJson {
 export interface ParameterJson {
   name: string;
   kind: string;
+  /** The type in Python. */
+  type?: string;
   required: boolean;
   default?: unknown;
   doc?: string;

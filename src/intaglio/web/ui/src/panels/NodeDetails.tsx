@@ -1,5 +1,6 @@
 /** The panel of a node: attributes with the operator's documentation, inputs, outputs, origin, cost. */
 
+import { useSignal } from "@preact/signals";
 import type { Page } from "../app/actions.ts";
 import { entries, type Graph, type Model, nodeTitle, portName, schemaOf, text } from "../data/model.ts";
 import type { AttributeJson, NodeJson } from "../data/protocol.ts";
@@ -118,12 +119,21 @@ function Attributes({ attributes }: { attributes: readonly AttributeJson[] }) {
 }
 
 function Attribute({ attribute }: { attribute: AttributeJson }) {
+  const isOpen = useSignal(false);
   const shown = attribute.value ?? (attribute.default ? `${attribute.default} (default)` : "—");
   return (
     <div class="entry">
-      <dt title={attribute.kind}>{attribute.name}</dt>
+      <dt>
+        {attribute.doc ? (
+          <button class="about" aria-expanded={isOpen.value} title={`${attribute.kind} · what it means`} onClick={() => (isOpen.value = !isOpen.value)}>
+            {attribute.name}
+          </button>
+        ) : (
+          attribute.name
+        )}
+      </dt>
       <dd>
-        {attribute.full && attribute.full.length > shown.length ? (
+        {attribute.full ? (
           <details>
             <summary class="value">{shown}</summary>
             <pre>{attribute.full}</pre>
@@ -131,13 +141,8 @@ function Attribute({ attribute }: { attribute: AttributeJson }) {
         ) : (
           <span class={attribute.value === null ? "quiet value" : "value"}>{shown}</span>
         )}
-        {attribute.doc && (
-          <details class="about">
-            <summary>about</summary>
-            <p class="prose">{attribute.doc}</p>
-          </details>
-        )}
       </dd>
+      {isOpen.value && <dd class="doc prose">{attribute.doc}</dd>}
     </div>
   );
 }
