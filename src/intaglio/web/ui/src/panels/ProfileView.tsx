@@ -20,7 +20,7 @@ export function ProfileView({ page }: { page: Page }) {
         {hottest.map((row, place) => (
           <li key={place}>
             <meter min={0} max={hottest[0]!.us || 1} value={row.us} aria-label={`${row.name}: ${microseconds(row.us)}`} />
-            <button class="link" onClick={() => select(row.id)}>
+            <button class="link one-line" title={row.name} onClick={() => select(row.id)}>
               {row.name}
             </button>
             <span class="quiet">
