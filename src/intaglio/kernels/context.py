@@ -356,16 +356,17 @@ class Context:
     def _share_memory(self) -> None:
         """Let outputs take the memory of inputs that the caller gives away, where that can be."""
         segment = self.segment
-        sharing = Sharing(segment, self._copies, is_atomic=self.is_atomic)
-        for given, made in self.donated:
-            if given in segment.inputs and made in segment.outputs:
-                buffers = (
-                    segment.input_buffers[segment.inputs.index(given)],
-                    segment.output_buffers[segment.outputs.index(made)],
-                )
-                refusal = sharing.take(*buffers)
-                if refusal:
-                    self.apart[made] = refusal
+        inputs = dict(zip(segment.inputs, segment.input_buffers, strict=True))
+        outputs = dict(zip(segment.outputs, segment.output_buffers, strict=True))
+        pairs = [(given, made) for given, made in self.donated if given in inputs and made in outputs]
+        if not pairs:
+            return
+        buffers = [(inputs[given], outputs[made]) for given, made in pairs]
+        sharing = Sharing(segment, self._copies, buffers, is_atomic=self.is_atomic)
+        for given, made in pairs:
+            refusal = sharing.take(inputs[given], outputs[made])
+            if refusal:
+                self.apart[made] = refusal
         sharing.finish()
 
     def _can_copy(self, value: Value) -> bool:

@@ -7,7 +7,7 @@ is the same memory, and the copy goes. So what is written is what changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from intaglio.kernels.plan import (
@@ -30,9 +30,6 @@ from intaglio.kernels.view import Buffer
 
 Donated = tuple[Buffer, Buffer]
 """The buffer of an input that is given away, and that of the output which is to take its memory."""
-
-CanStop = Callable[[Action], bool]
-"""Whether an action may stop the run in a way that must not happen once an input is written over."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +75,19 @@ class Order:
         is_other_block = any(there.get(branch, block) != block for branch, block in here.items())
         return first < second and not is_other_block
 
+    def where(self, holds: Callable[[Action], bool]) -> list[int]:
+        """The places of actions for which something holds."""
+        return [number for number, place in enumerate(self.places) if holds(place.action)]
+
     def action(self, place: int) -> Action:
         """The action at a place."""
         return self.places[place].action
 
 
-def conflict(order: Order, given: Buffer, made: Buffer, can_stop: CanStop, ignored: Iterable[int] = ()) -> str:
+def conflict(order: Order, given: Buffer, made: Buffer, stops: Sequence[int], ignored: Iterable[int] = ()) -> str:
     """Why the output `made` cannot have the memory of the input `given`; an empty text where it can.
 
-    The places that are `ignored` are copies of the one to the other.
+    `stops` are the places that must not come behind the first write. What is `ignored` copies the one to the other.
     """
     left_out = set(ignored)
     writes = [place for place in order.writes.get(made, ()) if place not in left_out]
@@ -99,9 +100,7 @@ def conflict(order: Order, given: Buffer, made: Buffer, can_stop: CanStop, ignor
             is_same = read == write and not _writes_over(order.action(write), made, given)
             if is_same or order.may_follow(write, read):
                 return f"{_named(order.action(read))} reads the input when parts of the output are written"
-        late = next(
-            (x for x, at in enumerate(order.places) if can_stop(at.action) and order.may_follow(write, x)), None
-        )
+        late = next((place for place in stops if order.may_follow(write, place)), None)
         if late is not None:
             return f"{_named(order.action(late))} may stop the run behind the first write"
     return ""
@@ -133,33 +132,92 @@ def may_fail(action: Action) -> bool:
     return needs_another_plan(action) or isinstance(action, Repeat)
 
 
+def put_off(actions: list[Action], donated: Mapping[Buffer, Collection[Buffer]]) -> None:
+    """Let kernels that may write over inputs come behind the last kernel of their block that reads these.
+
+    So `m + g` may take the place of `m` where another kernel reads `m` too. `donated` has, for each input, the buffers
+    that its output is made in.
+    """
+    for action in actions:
+        for block in action.blocks if isinstance(action, (Branch, Repeat)) else ():
+            put_off(block, donated)
+    readers: dict[Buffer, Action] = {}
+    for action in actions:
+        readers.update((buffer, action) for buffer in _touched([action], donated))
+    for action in list(actions):
+        pairs = action.replaces if isinstance(action, Call) else ()
+        own = {read.home for written, read in pairs if written.home in donated.get(read.home, ())}
+        last = max((_index(actions, readers[buffer]) for buffer in own), default=-1)
+        place = _index(actions, action)
+        if last > place and _may_pass(action, actions[place + 1 : last + 1]):
+            actions.insert(last, actions.pop(place))
+
+
+def _makers(pairs: Sequence[Donated], copies: Sequence[Call]) -> dict[Buffer, set[Buffer]]:
+    """For each input that is given away, the output that is to take its memory, and what is copied to that."""
+    sources: dict[Buffer, set[Buffer]] = {}
+    for call in copies:
+        sources.setdefault(call.operands[1].buffer.home, set()).add(call.operands[0].buffer.home)
+    return {given: {made, *sources.get(made, ())} for given, made in pairs}
+
+
+def _index(actions: Sequence[Action], action: Action) -> int:
+    return next(place for place, each in enumerate(actions) if each is action)
+
+
+def _touched(actions: Sequence[Action], wanted: Collection[Buffer]) -> set[Buffer]:
+    found = (operand.buffer.home for action in walk(actions) for operand in operands_of(action))
+    return {buffer for buffer in found if buffer in wanted}
+
+
+def _may_pass(action: Action, others: Sequence[Action]) -> bool:
+    """Whether an action gives the same behind others that now come behind it."""
+    written = {operand.buffer.home for operand in operands_of(action) if operand.is_written}
+    read = {operand.buffer.home for operand in operands_of(action)}
+    for other in walk(others):
+        if not isinstance(other, (Call, Fill, Branch, Repeat)):
+            return False
+        for operand in operands_of(other):
+            home = operand.buffer.home
+            if home in written or (operand.is_written and home in read):
+                return False
+    return True
+
+
 class Sharing:
     """Finds the outputs that take the memory of inputs, and removes the copies that this makes needless.
 
-    `copies` are the calls that copy all of one buffer to all of another one.
+    `copies` are the calls that copy all of one buffer to all of another one, `pairs` what is to be shared.
     """
 
-    def __init__(self, segment: SegmentBody, copies: Iterable[Call], *, is_atomic: bool = False) -> None:
+    def __init__(
+        self, segment: SegmentBody, copies: Sequence[Call], pairs: Sequence[Donated], *, is_atomic: bool = False
+    ) -> None:
         self.segment = segment
+        put_off(segment.actions, _makers(pairs, copies))
         self.order = Order(segment)
         self._copies = {id(call) for call in copies}
-        self._can_stop = may_fail if is_atomic else needs_another_plan
+        self._stops = self.order.where(may_fail if is_atomic else needs_another_plan)
         self._needless: set[int] = set()
+        """Copies to memory that another buffer has taken over: they go in any case."""
+        self._between: set[int] = set()
+        """Copies of an input to the output that takes its memory."""
+        self._is_refused = False
         self.is_atomic = is_atomic
 
     def take(self, given: Buffer, made: Buffer) -> str:
         """Give the output `made` the memory of the input `given`; returns why that cannot be, or an empty text."""
         if made.is_late or made.home is not made or made.kind != "output":
             return "its size is known only in the run"
-        while (place := self._mergeable(given, made)) is not None:
+        while self._merges_more(given, made):
             pass
         copies = [place for place in self._copies_between(given, made) if not self._is_stale(place, made)]
-        refusal = conflict(self.order, given, made, self._can_stop, copies)
+        refusal = conflict(self.order, given, made, self._stops, copies)
         if not refusal:
-            for place in copies:
-                self._drop(place)
+            self._between |= {id(self.order.action(place)) for place in copies}
             outputs, inputs = self.segment.output_buffers, self.segment.input_buffers
             self.segment.aliases.append(Alias(outputs.index(made), inputs.index(given)))
+        self._is_refused |= bool(refusal)
         return refusal
 
     def _copies_between(self, source: Buffer, target: Buffer) -> list[int]:
@@ -177,18 +235,37 @@ class Sharing:
             if id(self.order.action(place)) not in self._copies or self.order.may_follow(copy, copy)
         )
 
-    def _mergeable(self, given: Buffer, made: Buffer) -> int | None:
-        """Merge one more buffer into `made`, of which this begins as a copy, or over which it may be written."""
+    def _merges_more(self, given: Buffer, made: Buffer) -> bool:
+        """Merge one more buffer into `made`, of which this begins as a copy, or over which it may be written.
+
+        The latter only where that buffer in its turn takes the place of `given`; others had better be apart.
+        """
         order = self.order
         for place in sorted(order.writes.get(made, ())):
-            for source in self._sources(order.action(place)):
-                if source is given or not self._can_merge(source, made, place):
+            action = order.action(place)
+            is_copy = id(action) in self._copies
+            if not is_copy and _writes_over(action, made, given):
+                continue
+            for source in self._sources(action):
+                is_wanted = is_copy or self._leads_to(source, given, {made})
+                if source is given or not is_wanted or not self._can_merge(source, made, place):
                     continue
-                if id(order.action(place)) in self._copies:
+                if is_copy:
                     self._drop(place)
                 self._merge(source, made)
-                return place
-        return None
+                return True
+        return False
+
+    def _leads_to(self, buffer: Buffer, given: Buffer, seen: set[Buffer]) -> bool:
+        """Whether a buffer begins as a copy of an input, or may be written over it, or over one of which that holds."""
+        for place in self.order.writes.get(buffer, ()):
+            action = self.order.action(place)
+            if self._copies_between(given, buffer) or _writes_over(action, buffer, given):
+                return True
+            further = [source for source in self._sources(action) if source not in seen]
+            if any(self._leads_to(source, given, seen | {buffer, source}) for source in further):
+                return True
+        return False
 
     def _sources(self, action: Action) -> list[Buffer]:
         """The buffers of the arena whose memory what a call writes may take."""
@@ -226,9 +303,16 @@ class Sharing:
             uses[operand.buffer.home].remove(place)
 
     def finish(self) -> None:
-        """Take the needless copies out; where runs are to change all or nothing, mark from where nothing stops them."""
-        if self._needless:
-            _keep(self.segment.actions, lambda action: id(action) not in self._needless)
+        """Take the needless copies out; where runs are to change all or nothing, mark from where nothing stops them.
+
+        In that case, one output that cannot take the memory of its input leaves all outputs in memory of their own.
+        """
+        if self.is_atomic and self._is_refused:
+            self.segment.aliases.clear()
+            self._between.clear()
+        needless = self._needless | self._between
+        if needless:
+            _keep(self.segment.actions, lambda action: id(action) not in needless)
         if self.is_atomic and self.segment.aliases:
             self.segment.actions.insert(_first_change(self.segment), Commit(title="from here on nothing stops the run"))
 

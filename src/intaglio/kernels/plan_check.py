@@ -131,7 +131,7 @@ class _Segment:
             made, given = segment.output_buffers[alias.output], segment.input_buffers[alias.input]
             if made.dtype != given.dtype or compare(made.size, given.size) in (-1, 1):
                 yield f"{name}: {made.dtype} {made.size} and {given.dtype} {given.size}"
-            refusal = conflict(order, given, made, needs_another_plan)
+            refusal = conflict(order, given, made, order.where(needs_another_plan))
             if refusal:
                 yield f"{name}: {refusal}"
 

@@ -1,4 +1,4 @@
-"""Numbers that are not finite: which tensors of a step get some, and where they come from."""
+"""Numbers that are not finite: where those of a step come from."""
 
 from __future__ import annotations
 
@@ -9,23 +9,6 @@ import numpy as np
 
 from intaglio.ir.graph import Graph, Node, Value
 from intaglio.ops.evaluate import describe, run_node
-from intaglio.runtime.model.state import State
-
-
-def broken_tensors(state: State, names: Sequence[str]) -> list[str]:
-    """The tensors of a state that are about to get a NaN or an infinity where they have none."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspects = [name for name in names if not _has_finite_sum(state.spare(name))]
-    return [name for name in suspects if _breaks(state.held(name), state.spare(name))]
-
-
-def _has_finite_sum(array: Any) -> bool:
-    """Whether a sum in one pass is finite: then all elements are. The sum of finite elements may overflow."""
-    return bool(np.isfinite(np.add.reduce(array, axis=None)))
-
-
-def _breaks(old: Any, new: Any) -> bool:
-    return bool((np.isfinite(old) & ~np.isfinite(new)).any())
 
 
 def first_nonfinite(graph: Graph, inputs: Sequence[Any]) -> str:

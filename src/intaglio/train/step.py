@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from intaglio.autodiff.recompute import Recompute, check_recompute, recompute_values
 from intaglio.autodiff.reverse import pull_back, remove_unread
 from intaglio.errors import InputError
 from intaglio.ir.build import Builder
-from intaglio.ir.dtype import FLOAT64
+from intaglio.ir.dtype import BOOL, FLOAT32, FLOAT64
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.op import Tensor
+from intaglio.ir.origin import Origin
 from intaglio.ir.types import TensorType
 from intaglio.ir.verify import verify
+from intaglio.ops.control import If
 from intaglio.ops.shared.operand import cast
 from intaglio.record import Record
 from intaglio.runtime.model.state import matching
@@ -28,6 +31,19 @@ LOSS = "loss@value"
 
 SHARE = "batches@share"
 """The input of an update by which gradients that were added up are multiplied: 1 by the number of batches."""
+
+GUARD_OFF = "guard@off"
+"""The input that is true where the state changes whatever numbers it gets."""
+
+BROKEN = "broken@state"
+"""The output that has a number for each watched tensor, above 0 where it would get its first number not finite."""
+
+UPDATE = Origin("update", is_recomputed=True)
+"""Where the nodes of the branch that changes the state come from. They compute once more what is looked at before: as
+the same nodes they would need memory of their own for all of the new state."""
+
+Change = Callable[[Builder], Mapping[str, Value]]
+"""Adds what tensors of the state become to the graph of a builder."""
 
 CustomLoss = Callable[..., Value]
 
@@ -89,6 +105,8 @@ class Step(Record):
     writes: Mapping[str, str]
     numbers: Mapping[str, tuple[int, str]]
     """Of inputs that are numbers of the optimizer: the group, and the number's name."""
+    watched: tuple[str, ...] = ()
+    """The tensors of the state that BROKEN tells of, in order."""
 
 
 class StepBuilder:
@@ -101,6 +119,8 @@ class StepBuilder:
         self.writes: dict[str, str] = {}
         self.numbers: dict[str, tuple[int, str]] = {}
         self._outputs: list[Value] = []
+        self._changes: list[Change] = []
+        self.watched: tuple[str, ...] = ()
         self._border: Value | None = None
 
     def input(self, name: str, type: TensorType) -> Value:
@@ -130,24 +150,63 @@ class StepBuilder:
         made.name = self.graph.unique_name(name)
         self._outputs.append(made)
 
-    def change(self, state: str, value: Value) -> None:
-        """Make a value what a tensor of the state becomes."""
-        self.give(value, f"{state}@next")
-        self.writes[self._outputs[-1].name] = state
+    def change(self, make: Change) -> None:
+        """Let tensors of the state become what `make` adds to a graph, and returns by their names.
+
+        It is called twice: for what decides whether the step is taken, and for the branch in which it is.
+        """
+        self._changes.append(make)
 
     def mark_backward(self) -> None:
         """The forward pass ends here."""
         if self.settings.recompute != "none":
             self._border = self.builder.Identity(self.builder.constant(0))
 
-    def finish(self) -> Step:
-        """The step, with all that nobody reads taken out."""
+    def finish(self, watched: Sequence[str] = ()) -> Step:
+        """The step, with all that nobody reads taken out.
+
+        The state changes only where the loss is finite and no `watched` tensor gets its first number that is not, or
+        where the input GUARD_OFF is true. The output BROKEN says of each watched tensor whether it gets one.
+        """
+        if self._changes:
+            self._guard(watched)
         self.graph.set_outputs(self._outputs)
         if self._border is not None and self._border.producer is not None:
             recompute_values(self.graph, self._border.producer, self.settings.recompute)
         remove_unread(self.graph, self._outputs)
         verify(self.graph)
-        return Step(self.graph, self.reads, self.writes, self.numbers)
+        return Step(self.graph, self.reads, self.writes, self.numbers, self.watched)
+
+    def _guard(self, watched: Sequence[str]) -> None:
+        """Add what decides whether the state changes, and the branches in which it does or does not."""
+        b, state = self.builder, {value.name: value for value in self.graph.inputs if value.name in self.reads}
+        with b.active():
+            made = self._made(b)
+            broken = [_breaks(b, state[name], made[name]) for name in watched if name in made]
+            flags = b.Concat(*broken, axis=0) if len(broken) > 1 else broken[0] if broken else b.constant(np.zeros(1))
+            is_whole = b.Equal(b.ReduceMax(flags, keepdims=0), b.constant(0, flags.dtype))
+            losses = [value for value in self._outputs if value.name == LOSS]
+            is_taken = b.And(is_whole, _is_finite(b, losses[0])) if losses else is_whole
+            is_taken = b.Or(is_taken, self.input(GUARD_OFF, TensorType(BOOL, ())))
+            then, otherwise = Graph("taken", outer=self.graph), Graph("left_out", outer=self.graph)
+            inner = Builder(then, origin=UPDATE)
+            with inner.active():
+                changed = self._made(inner)
+                then.set_outputs([_own(inner, changed[name], then) for name in changed])
+            otherwise.set_outputs([Builder(otherwise).Identity(state[name]) for name in changed])
+            choice = If(then_branch=then, else_branch=otherwise, output_count=len(changed))
+            results = b.add(choice, [is_taken], len(changed))
+        if broken:
+            self.give(flags, BROKEN)
+        for name, value in zip(changed, results, strict=True):
+            value.name = self.graph.unique_name(f"{name}@next")
+            self._outputs.append(value)
+            self.writes[value.name] = name
+        self.watched = tuple(name for name in watched if name in made)
+
+    def _made(self, b: Builder) -> dict[str, Value]:
+        """What the tensors of the state become."""
+        return {name: value for change in self._changes for name, value in change(b).items()}
 
     def clipped(self, gradients: Mapping[str, Value]) -> dict[str, Value]:
         """The gradients within the limits on their elements, and then on their norm."""
@@ -170,12 +229,9 @@ class StepBuilder:
             weight, group = weights[name], groups[name]
             slots = {slot: self.hold(f"{name}@{slot}", weight.tensor) for slot in optimizer.slots()}
             numbers = {each: cast(self.builder, self._number(group, each), weight.dtype) for each in self._names()}
-            made = optimizer.update(self.builder, weight, gradient, slots, numbers, self.settings.decay(group))
-            for slot, value in made.items():
-                self.change(f"{name}@{slot}" if slot else name, value)
-            if self.settings.ema is not None:
-                average = self.hold(f"{name}@ema", weight.tensor)
-                self.change(f"{name}@ema", average + (made[""] - average) * (1 - self.settings.ema))
+            average = None if self.settings.ema is None else self.hold(f"{name}@ema", weight.tensor)
+            given = _Updated(name, weight, gradient, slots, numbers, average, self.settings.decay(group))
+            self.change(lambda b, given=given: given.made(b, optimizer, self.settings.ema))
 
     def _names(self) -> list[str]:
         return list(self.settings.optimizer.numbers(1, 1.0))
@@ -186,6 +242,44 @@ class StepBuilder:
             self.numbers[input_name] = (group, name)
             return self.input(input_name, TensorType(FLOAT64, ()))
         return next(value for value in self.graph.inputs if value.name == input_name)
+
+
+class _Updated(Record):
+    """A weight, and all that its update needs."""
+
+    name: str
+    weight: Value
+    gradient: Value
+    slots: Mapping[str, Value]
+    numbers: Mapping[str, Value]
+    average: Value | None
+    decay: float
+
+    def made(self, b: Builder, optimizer: Optimizer, ema: float | None) -> dict[str, Value]:
+        """What the weight, its slots and its average become, by their names in the state."""
+        made = optimizer.update(b, self.weight, self.gradient, self.slots, self.numbers, self.decay)
+        found = {f"{self.name}@{slot}" if slot else self.name: value for slot, value in made.items()}
+        if self.average is not None and ema is not None:
+            found[f"{self.name}@ema"] = self.average + (made[""] - self.average) * (1 - ema)
+        return found
+
+
+def _is_finite(b: Builder, x: Value) -> Value:
+    """Whether each element is a number; NaN is not below anything."""
+    return b.LessOrEqual(b.Abs(x), b.constant(ml_dtypes.finfo(x.dtype.numpy).max, x.dtype))
+
+
+def _breaks(b: Builder, old: Value, new: Value) -> Value:
+    """One number, above 0 where an element stops being finite; rows are looked at side by side."""
+    broken = cast(b, b.And(_is_finite(b, old), b.Not(_is_finite(b, new))), FLOAT32)
+    if new.rank > 1:
+        broken = b.ReduceMax(broken, b.constant(np.array([-1])), keepdims=0)
+    return b.Reshape(b.ReduceMax(broken, keepdims=0), b.constant(np.array([1])))
+
+
+def _own(b: Builder, value: Value, graph: Graph) -> Value:
+    """The value as one that the graph itself computes."""
+    return value if value.producer is not None and value.producer.graph is graph else b.Identity(value)
 
 
 def backward(

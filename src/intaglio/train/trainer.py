@@ -23,6 +23,7 @@ from intaglio.passes import recognise
 from intaglio.passes.open_batch import has_other_batch, open_batch
 from intaglio.runtime.engine.limits import settled
 from intaglio.runtime.model.arrays import to_array
+from intaglio.runtime.model.donation import StateUpdates
 from intaglio.runtime.model.loading import import_source, load
 from intaglio.runtime.model.model import Model
 from intaglio.runtime.model.sources import is_module
@@ -42,13 +43,24 @@ from intaglio.train.forward import (
 from intaglio.train.history import History
 from intaglio.train.losses import Loss
 from intaglio.train.modules import copy_to_module, module_source
-from intaglio.train.nonfinite import broken_tensors, first_nonfinite
+from intaglio.train.nonfinite import first_nonfinite
 from intaglio.train.optimizers import Optimizer, as_optimizer
 from intaglio.train.outputs import resolve_loss, with_outputs
 from intaglio.train.precision import in_precision
 from intaglio.train.report import trainer_html, trainer_text
 from intaglio.train.schedules import Schedule, constant
-from intaglio.train.step import LOSS, SHARE, Group, Settings, Step, StepBuilder, add_loss, backward
+from intaglio.train.step import (
+    BROKEN,
+    GUARD_OFF,
+    LOSS,
+    SHARE,
+    Group,
+    Settings,
+    Step,
+    StepBuilder,
+    add_loss,
+    backward,
+)
 
 if TYPE_CHECKING:
     from intaglio.onnx.reader import ModelProto, Source
@@ -174,7 +186,7 @@ class Trainer:
         self._counts = normalized_counts(self._sized, self._statistics)
         step.give(loss, LOSS)
         for name, value in forward.changed.items():
-            step.change(name, value)
+            step.change(lambda b, name=name, value=value: {name: value})
         if not is_split:
             with step.builder.active():
                 step.update({name: forward.trained[name] for name in gradients}, gradients)
@@ -184,9 +196,10 @@ class Trainer:
             self._update = self._stateful(self._update_step(gradients))
         if self.processes is not None and state is None:
             self.processes.share([self.state.held(name) for name in self.state])
-        made = step.finish()
+        made = step.finish(self._watched_by(is_split))
         self._feeds = [v.name for v in made.graph.inputs if v.name not in made.reads and v.name not in made.numbers]
-        self._feeds = [name for name in self._feeds if name != SEED]
+        self._feeds = [name for name in self._feeds if name not in (SEED, GUARD_OFF)]
+        self._watched = made.watched
         self._has_seed = forward.has_seed
         self._numbers = dict(made.numbers)
         self._step = self._stateful(made)
@@ -220,7 +233,8 @@ class Trainer:
         """The gradients are added to those of the batches before."""
         with step.builder.active():
             for name, gradient in gradients.items():
-                step.change(f"{name}@gradient", step.hold(f"{name}@gradient", gradient.tensor) + gradient)
+                total = step.hold(f"{name}@gradient", gradient.tensor)
+                step.change(lambda b, total=total, gradient=gradient: {total.name: b.Add(total, gradient)})
 
     def _update_step(self, gradients: Mapping[str, Value]) -> Step:
         """A graph that updates the weights by the gradients that were added up."""
@@ -231,10 +245,12 @@ class Trainer:
         with b.active():
             share = step.input(SHARE, TensorType(FLOAT64, ()))
             step.update(weights, {name: total * cast(b, share, total.dtype) for name, total in totals.items()})
-        return step.finish()
+        return step.finish(self._updated)
 
     def _stateful(self, step: Step) -> StatefulModel:
-        return StatefulModel(load(step.graph, **self._options), self.state, step.reads, step.writes)
+        """The step, compiled so that it writes over the state."""
+        updates = StateUpdates({name: output for output, name in step.writes.items()})
+        return StatefulModel(load(step.graph, **self._options, donate=updates), self.state, step.reads, step.writes)
 
     @property
     def lr(self) -> float:
@@ -308,10 +324,10 @@ class Trainer:
         return {**feeds, value.name: target}
 
     def _run(self, feeds: dict[str, Any]) -> float:
-        given = feeds | self._step_numbers(self._numbers) | self._seeds()
-        broken: list[str] = []
-        results = self._step.run(given, accept=lambda found: self._is_accepted(found[LOSS], self._watched, broken))
+        given = feeds | self._step_numbers(self._numbers) | self._seeds() | self._guard_off()
+        results = self._step.run(given)
         loss = float(results[LOSS])
+        broken = self._broken(results, self._watched) if np.isfinite(loss) else []
         self.batches += 1
         is_refused = self.nonfinite != "ignore" and bool(broken or not np.isfinite(loss))
         self.normalized += not is_refused
@@ -325,10 +341,9 @@ class Trainer:
                 self._apply()
         return loss
 
-    @cached_property
-    def _watched(self) -> tuple[str, ...]:
+    def _watched_by(self, is_split: bool) -> tuple[str, ...]:
         """The tensors that a step changes and that must stay finite; infinite gradients may still be clipped."""
-        if self._update is None:
+        if not is_split:
             return (*self._updated, *self._statistics)
         return (*(self._totals if self.settings.clip_value is None else ()), *self._statistics)
 
@@ -336,13 +351,15 @@ class Trainer:
     def _totals(self) -> tuple[str, ...]:
         return tuple(f"{name}@gradient" for name in self.trained)
 
-    def _is_accepted(self, loss: Any, changed: Sequence[str], broken: list[str]) -> bool:
-        """Whether a step is taken; `broken` gets the tensors that it would make not finite."""
-        if self.nonfinite == "ignore":
-            return True
-        if np.isfinite(loss):
-            broken += broken_tensors(self.state, changed)
-        return bool(np.isfinite(loss)) and not broken
+    def _guard_off(self) -> dict[str, Array]:
+        """Whether steps are taken whatever numbers they give."""
+        return {GUARD_OFF: np.array(self.nonfinite == "ignore")}
+
+    def _broken(self, results: dict[str, Any], watched: Sequence[str]) -> list[str]:
+        """The tensors that a step would make not finite, where it was not taken for that."""
+        if self.nonfinite == "ignore" or not watched:
+            return []
+        return [name for name, number in zip(watched, results[BROKEN].tolist(), strict=True) if number]
 
     def finish_update(self) -> None:
         """Update the weights by the mean gradient of batches that wait for others (`accumulate`), if there are any.
@@ -359,9 +376,9 @@ class Trainer:
         if self.processes is not None:
             names = [*self._totals, *self._statistics]
             self.processes.average([self.state.held(name) for name in names])
-        given, broken = self._step_numbers(self._update_numbers), list[str]()
+        given = self._step_numbers(self._update_numbers) | self._guard_off()
         given[SHARE] = np.array(1 / self._pending)
-        self._update.run(given, accept=lambda _: self._is_accepted(0.0, self._updated, broken))
+        broken = self._broken(self._update.run(given), self._updated)
         try:
             if broken:
                 self._refuse("gradients of the last batches are too large or not finite", broken, self._update, given)
@@ -375,7 +392,7 @@ class Trainer:
     @cached_property
     def _update_numbers(self) -> dict[str, tuple[int, str]]:
         assert self._update is not None
-        names = [item.name for item in self._update.inputs if item.name != SHARE]
+        names = [item.name for item in self._update.inputs if item.name not in (SHARE, GUARD_OFF)]
         return {name: (int(name.rpartition("@")[2]), name.rpartition("@")[0]) for name in names}
 
     def _step_numbers(self, wanted: Mapping[str, tuple[int, str]]) -> dict[str, Array]:

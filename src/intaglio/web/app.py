@@ -269,9 +269,8 @@ class Api:
         tag = f'"{model.id}-{model.revision}"'
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers={"etag": tag})
-        found = await run_in_threadpool(lambda: answer(model.structure()))
-        found.headers["etag"] = tag
-        return found
+        text = await run_in_threadpool(model.structure_text)
+        return Response(text, 200, {"etag": tag}, media_type="application/json")
 
     async def faults(self, request: Request) -> Response:
         """What is wrong with the model."""

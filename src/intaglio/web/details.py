@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -79,7 +80,7 @@ def _default(value: Default) -> Any:
 
 
 def _full(attribute: AttributeProto, shown: str) -> Json:
-    """The whole value as JSON, where it is a number, a text or a list of them that is not too long."""
+    """The whole value as JSON and as text, where it is a number, a text or a list of them that is not too long."""
     kinds = AttributeProto.AttributeType
     value: Any = None
     match attribute.type:
@@ -97,8 +98,10 @@ def _full(attribute: AttributeProto, shown: str) -> Json:
             value = [each.decode(errors="replace")[:200] for each in attribute.strings[:1000]]
         case _:
             pass
-    del shown
-    return {} if value is None else {"full": value}
+    if value is None:
+        return {}
+    text = value if isinstance(value, str) else json.dumps(value)
+    return {"json": value, **({"full": text} if len(text) > len(shown) else {})}
 
 
 def _number(value: float) -> float | str:

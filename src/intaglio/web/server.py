@@ -36,6 +36,7 @@ def serve_page(session: Session, *, port: int = 0, browser: bool = True) -> None
     The address, with the token that the page needs, is printed, and opened in a browser where that is wished.
     """
     token = new_token()
+    session.prepare()
     try:
         made = socket.create_server((HOST, port), backlog=128)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import io
 import itertools
 import os
@@ -23,6 +24,7 @@ from intaglio.web.arguments import give
 from intaglio.web.jobs import Jobs
 from intaglio.web.opening import MOST_NODES, Opened, open_model
 from intaglio.web.recovery import Recovery, fingerprint, is_same_file
+from intaglio.web.standalone import script_safe
 from intaglio.web.structure import faults, structure
 
 MOST_CHECKED = 3_000
@@ -54,6 +56,7 @@ class OpenModel:
         self._steps: list[int] = []
         self._undone: list[int] = []
         self._problems: tuple[int, list[Problem]] | None = None
+        self._structure: tuple[int, str] | None = None
         self._types: tuple[int, dict[str, ValueInfoProto]] | None = None
         path = opened.path
         is_file = path is not None and opened.format == "ONNX"
@@ -72,10 +75,20 @@ class OpenModel:
         """A row of the list of models."""
         opened = self.opened
         found: Json = {
-            "id": self.id, "name": self.document.graph.shell.name[:1000], "file": opened.name, "format": opened.format,
-            "size": opened.size, "editable": self.editable, "role": self.role, "revision": self.revision,
-            "saved": self.is_saved, "changed_on_disk": self.is_changed_on_disk(), "notices": self.notices,
-        }  # fmt: skip
+            "id": self.id,
+            "name": self.document.graph.shell.name[:1000],
+            "file": opened.name,
+            "format": opened.format,
+            "size": opened.size,
+            "editable": self.editable,
+            "role": self.role,
+            "revision": self.revision,
+            "undo": self.undo_title,
+            "redo": self.redo_title,
+            "saved": self.is_saved,
+            "changed_on_disk": self.is_changed_on_disk(),
+            "notices": self.notices,
+        }
         if self.recovery is not None and self.recovery.error:
             found["notices"] = [*self.notices, self.recovery.error]
         return found
@@ -84,6 +97,13 @@ class OpenModel:
         """The structure of the model as it is now."""
         with self.lock:
             return structure(self.opened, revision=self.revision, problems=self._checked())
+
+    def structure_text(self) -> str:
+        """The structure as JSON that is safe in scripts; made once for each revision."""
+        with self.lock:
+            if self._structure is None or self._structure[0] != self.revision:
+                self._structure = self.revision, script_safe(self.structure())
+            return self._structure[1]
 
     def types(self) -> dict[str, ValueInfoProto]:
         """The types of the values of the model's graph, stated or inferred."""
@@ -162,12 +182,21 @@ class OpenModel:
     def state(self, made: Sequence[int] = ()) -> Json:
         """What the page is told after a step."""
         found = self.structure()
-        done, undone = self.editor.journal.done, self.editor.journal.undone
         return {
             "revision": self.revision, "faults": found["faults"], "checked": found["checked"], "changed": True,
-            "structure": found, "undo": _title(done, self._steps), "redo": _title(undone, self._undone),
+            "structure": found, "undo": self.undo_title, "redo": self.redo_title,
             "selection": list(made),
         }  # fmt: skip
+
+    @property
+    def undo_title(self) -> str | None:
+        """What undo would take back; None where there is nothing."""
+        return _title(self.editor.journal.done, self._steps)
+
+    @property
+    def redo_title(self) -> str | None:
+        """What redo would make again; None where there is nothing."""
+        return _title(self.editor.journal.undone, self._undone)
 
     def restore(self, session: Session) -> None:
         """Make the steps of a journal that an earlier server left beside the file."""
@@ -300,6 +329,16 @@ class Session:
         if model.role == "main":
             raise InputError("the model that the page was opened for stays open")
         del self.models[id]
+
+    def prepare(self) -> None:
+        """Make what the page asks for first, in a thread, while the browser starts.
+
+        What is there already is not looked through for garbage any more: a collection would take longer than the work.
+        """
+        gc.collect()
+        gc.freeze()
+        models = list(self.models.values())
+        threading.Thread(target=lambda: [each.structure_text() for each in models], name="prepare", daemon=True).start()
 
     def close(self) -> None:
         """End all jobs."""

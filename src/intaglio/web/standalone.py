@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from intaglio import garbage
 from intaglio.errors import InputError, IntaglioError
 from intaglio.onnx.writer import temporary_file
 from intaglio.runtime.model.loading import load
@@ -62,10 +63,16 @@ def standalone_page(
     Statistics and elements of weights are in it only with `weights`. The page is written to `path` where one is given.
     Files that cannot be run are shown too, but have no profile: that raises the error of `intaglio.load`.
     """
-    opened = model if isinstance(model, Opened) else open_model(model)
+    with garbage.paused():
+        return _page(model if isinstance(model, Opened) else open_model(model), path, weights, profiled, dims or {})
+
+
+def _page(
+    opened: Opened, path: str | os.PathLike[str] | None, weights: bool, profiled: bool, dims: Mapping[str, int]
+) -> str:
     document = opened.document
     data: Json = {"structure": structure(opened, problems=Editor(document).faults()), "details": _details(document)}
-    data["stats"] = _costs(document, dims or {})
+    data["stats"] = _costs(document, dims)
     if profiled:
         loaded = load(document.message(), base_folder=document.folder)
         data["profile"] = profile_json(document, loaded, profile(loaded, dims=dims))

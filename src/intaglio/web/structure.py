@@ -57,6 +57,7 @@ def structure(opened: Opened, *, revision: int = 0, problems: Sequence[Problem] 
     document = opened.document
     builder = _Builder(document)
     builder.add_document()
+    scopes = builder.scope_columns()
     return {
         "format": FORMAT,
         "revision": revision,
@@ -67,15 +68,17 @@ def structure(opened: Opened, *, revision: int = 0, problems: Sequence[Problem] 
         "checked": problems is not None,
         "strings": builder.strings.listed(),
         "graphs": builder.graphs,
-        "scopes": builder.scope_columns(),
+        "scopes": scopes,
         "schema": builder.schemas(),
     }
 
 
 def faults(document: Document, problems: Iterable[Problem]) -> list[Json]:
     """What is wrong, each with the number of the node that has it, or None; `nodes` are all that have it."""
-    paths = NodePaths(document)
-    found: list[Json] = []
+    problems = list(problems)
+    if not problems:
+        return []
+    paths, found = NodePaths(document), list[Json]()
     for problem in problems:
         unknown = _UNKNOWN.match(str(problem.error))
         numbers = paths.of_operator(unknown[1]) if unknown else paths.numbers(problem.where)

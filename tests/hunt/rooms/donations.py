@@ -203,7 +203,8 @@ def _chosen(part: Part) -> Value:
 def _guarded(part: Part) -> Value:
     """A square that a branch changes, or leaves as it is."""
     cache, other = part.any(), part.any()
-    then, otherwise = Graph("then"), Graph("otherwise")
+    graph = part.b.graph
+    then, otherwise = Graph("then", outer=graph), Graph("otherwise", outer=graph)
     then.set_outputs([Builder(then).Add(cache, other)])
     otherwise.set_outputs([Builder(otherwise).Identity(cache)])
     return part.b.If(part.flag, then_branch=then, else_branch=otherwise)

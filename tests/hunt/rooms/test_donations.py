@@ -49,18 +49,22 @@ def without_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_place.Order, "may_follow", lambda self, first, second: False)
 
 
-def without_views(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reads of an input are forgotten."""
-    note = in_place.Order._note
+def with_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first read of an input counts."""
+    conflict = in_place.conflict
 
-    def forgetful(self: Any, actions: Any, blocks: Any) -> None:
-        note(self, actions, blocks)
-        self.reads = {buffer: places[:1] for buffer, places in self.reads.items()}
+    def forgetful(order: Any, given: Any, *others: Any) -> str:
+        reads = order.reads.get(given, [])
+        order.reads[given] = reads[:1]
+        try:
+            return conflict(order, given, *others)
+        finally:
+            order.reads[given] = reads
 
-    monkeypatch.setattr(in_place.Order, "_note", forgetful)
+    monkeypatch.setattr(in_place, "conflict", forgetful)
 
 
-@pytest.mark.parametrize("fault", [in_another_order, without_order, without_views])
+@pytest.mark.parametrize("fault", [in_another_order, without_order, with_one_read])
 def test_planted_faults_are_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("intaglio.runtime.model.loading.warm_start", lambda source, options: None)
     fault(monkeypatch)

@@ -180,7 +180,14 @@ def _name(digest: str, described: str) -> str:
 def _described(options: Options) -> Iterator[str]:
     """What a plan depends on beside the model and Intaglio."""
     yield repr(
-        (options.simplify, sorted(options.disable), options.exact, options.donate, replace(options.limits, time=None))
+        (
+            options.simplify,
+            sorted(options.disable),
+            options.exact,
+            options.donate,
+            options.is_state,
+            replace(options.limits, time=None),
+        )
     )
     yield f"{sys.version} {np.__version__}"
 

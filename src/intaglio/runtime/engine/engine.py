@@ -93,6 +93,8 @@ class Options(Record):
     limits: Limits = field(default_factory=lambda: settled(None))
     donate: tuple[tuple[str, str], ...] = ()
     """Inputs whose memory outputs take: pairs of names. A model's copies have it, its derivatives do not."""
+    is_state: bool = False
+    """Whether these inputs are a state that must be changed as a whole or not at all."""
     quick: bool = False
     device: str = "cpu"
     target: Any = None

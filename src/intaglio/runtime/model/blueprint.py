@@ -58,7 +58,8 @@ class Blueprint:
         drop_files(self.graph)
         trim()
         fed = [value.name for value in inputs]
-        return Variant(engine, inputs, fed, held, report, choices, donation_of(self.options.donate, fed, names))
+        given = None if self.options.is_state else donation_of(self.options.donate, fed, names)
+        return Variant(engine, inputs, fed, held, report, choices, given)
 
     def _simplify(
         self, names: Sequence[str], overridden: frozenset[str]
@@ -92,7 +93,7 @@ class Blueprint:
     def _places(self, inputs: Sequence[Value], names: Sequence[str]) -> plan.Donation:
         """The inputs that are given away, by their places."""
         found = donation_of(self.options.donate, [value.name for value in inputs], names)
-        return plan.NOTHING if found is None else plan.Donation(found.pairs)
+        return plan.NOTHING if found is None else plan.Donation(found.pairs, self.options.is_state)
 
     def _make_engine(self, held: HeldGraph, progress: Progress | None, donation: plan.Donation) -> Engine:
         if self.options.engine == "reference":

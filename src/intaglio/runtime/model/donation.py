@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from intaglio.targets.step import Into
 
 
+class StateUpdates(dict[str, str]):
+    """For `donate`: inputs that are a state, and the outputs that it becomes, in the same memory.
+
+    A run changes all of the state or nothing. Nothing is checked or copied for it: where an output cannot take the
+    memory of its input, no output does, and all are new arrays.
+    """
+
+
 def donated_pairs(donate: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
     """The pairs of input and output in the option `donate`; raises InputError for anything but a dict of names."""
     if donate is None:
@@ -44,7 +52,8 @@ def check_pairs(pairs: Sequence[tuple[str, str]], inputs: Sequence[Typed], outpu
         if kind != result or kind.shape is None:
             raise InputError(
                 f"donate: the output {output!r} is {result}, and the input {name!r} is {kind}; an output takes the "
-                "memory of an input of its own type and shape, so a cache that grows cannot be given away"
+                "memory of an input of its own type and shape. A cache that grows is state with a capacity: "
+                f"intaglio.stateful(model, state={{{name!r}: array}}, updates={{{name!r}: {output!r}}}, capacity=...)"
             )
     twice = [output for _, output in pairs if sum(output == other for _, other in pairs) > 1]
     if twice:

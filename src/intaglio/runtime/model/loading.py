@@ -21,7 +21,7 @@ from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.limits import check_weight_bytes, settled
 from intaglio.runtime.engine.plan_engine import PlanEngine
 from intaglio.runtime.engine.stored import hosted_run_of, stored_engine
-from intaglio.runtime.model.donation import donated_pairs, donation_of
+from intaglio.runtime.model.donation import StateUpdates, donated_pairs, donation_of
 from intaglio.runtime.model.model import Model, face_of_plan, graph_model
 from intaglio.runtime.model.progress import told
 from intaglio.runtime.model.sources import as_source
@@ -87,8 +87,8 @@ def load(
         own = tuple((implementations or {}).items())
         left_out = (disable,) if isinstance(disable, str) else tuple(disable)
         used = granted_threads(threads or usable_cores())
-        given = donated_pairs(donate)
-        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, given, quick)
+        given, is_state = donated_pairs(donate), isinstance(donate, StateUpdates)
+        options = Options(chosen, used, simplify, left_out, exact, strict, own, bounds, given, is_state, quick)
         options = replace(options, shared_weights=shared_weights)
         if is_compiled(source):
             return _load_compiled(source, options, watcher)
@@ -140,7 +140,8 @@ def _from_plan(compiled: Compiled, options: Options, start: WarmStart | None = N
 
         inputs = stored.outline.inputs
         fed, made = [port.name for port in inputs], [port.name for port in stored.outputs]
-        return Variant(make(watched), inputs, fed, donation=donation_of(options.donate, fed, made))
+        given = None if options.is_state else donation_of(options.donate, fed, made)
+        return Variant(make(watched), inputs, fed, donation=given)
 
     return Model(face_of_plan(stored, compiled.info), options, compiled.imported, begin)
 

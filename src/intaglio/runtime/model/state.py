@@ -1,8 +1,9 @@
 """State: tensors that a model holds between runs.
 
 A step is an ordinary graph: some inputs are the state as it was, some outputs what it becomes. `StatefulModel` binds
-them, so that users feed and get the rest. Each tensor that changes has two buffers: a run reads one and writes the
-other, and then they change places. So nothing is copied, and a run that fails changes nothing.
+them, so that users feed and get the rest. A run that fails changes nothing. A model that was loaded with
+`StateUpdates` writes over the state, at its end and where nothing stops it. Elsewhere each tensor that changes has two
+buffers: a run reads one and writes the other, and then they change places.
 """
 
 from __future__ import annotations
@@ -95,6 +96,15 @@ class State(Mapping[str, Array]):
         if found is None:
             found = self._back[name] = np.empty_like(self.held(name))
         return found
+
+    def replace(self, arrays: Mapping[str, Array]) -> None:
+        """Let these arrays be the state, all at once."""
+        self._front = {**self._front, **arrays}
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that are held."""
+        return sum(array.nbytes for array in (*self._front.values(), *self._back.values()))
 
     def turn(self, names: Sequence[str]) -> None:
         """Make what was written to the spare arrays the state."""
@@ -191,6 +201,8 @@ class StatefulModel:
         state = self.state
         with state.lock:
             values = [feeds[item.name] if source is None else state.held(source) for item, source in self._fed]
+            if self.options.is_state:
+                return self._run_in_place(values, accept)
             into = [None if name is None else state.spare(name) for name in self._into]
             found = self.model.run_into(values, into)
             results = {
@@ -199,6 +211,17 @@ class StatefulModel:
             if accept is None or accept(results):
                 state.turn(self._turned)
         return results
+
+    def _run_in_place(self, values: list[Any], accept: Callable[[dict[str, Any]], bool] | None) -> dict[str, Any]:
+        """A run that changes the state itself; where that could not be, its results become the state."""
+        if accept is not None:
+            raise InputError("a run in place cannot be refused when it is over: let the graph decide what it changes")
+        found = dict(zip(self._results, self.model.run_into(values, [None] * len(self._results)), strict=True))
+        made = {self._writes[name]: array for name, array in found.items() if name in self._writes}
+        fresh = {name: array for name, array in made.items() if array is not self.state.held(name)}
+        if fresh:
+            self.state.replace(fresh)
+        return {name: array for name, array in found.items() if name not in self._writes}
 
     def _check_feeds(self, feeds: Mapping[str, Any]) -> None:
         names = [item.name for item in self.inputs]
@@ -263,6 +286,7 @@ def stateful(
     model: Model | Source | Graph,
     state: str | Sequence[str] | Mapping[str, Any] = "*",
     updates: Mapping[str, str] | None = None,
+    capacity: Mapping[str, int] | None = None,
     **options: Any,
 ) -> StatefulModel:
     """A model whose weights are state: read, written, and changed by runs.
@@ -270,12 +294,21 @@ def stateful(
     `state` names weights (patterns such as `"conv*.weight"`), by default all: constants of floating-point numbers that
     are no scalars. Or it is a dict of values for weights and inputs by name. `updates` tells which output becomes which
     of them in every run: `{"w": "w_next"}`. `options` are those of `load`.
+
+    `capacity` is for caches that grow, where an output is `Concat(past, new)`: the most elements that a dimension of
+    their inputs may have, by its symbol. Runs then write what is new behind the past and copy nothing; the result is a
+    `GrowingModel`, whose `cache(name)` is a view of what there is by now.
     """
     source = model.graph if isinstance(model, Model) else import_source(model, settled(options.get("limits"))).graph
     graph, _ = clone_with_values(source)
     arrays = _open(graph, state)
+    given = (model.options.keywords() if isinstance(model, Model) else {}) | options
+    if capacity:
+        from intaglio.runtime.model.growing import growing
+
+        return growing(graph, arrays, updates or {}, capacity, given)
     writes = _writes(graph, arrays, updates or {})
-    loaded = load(graph, **(model.options.keywords() if isinstance(model, Model) else {}) | options)
+    loaded = load(graph, **given)
     return StatefulModel(loaded, State(arrays), {name: name for name in arrays}, writes)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from intaglio.ir.origin import Origin
 from intaglio.tools.document import Node
@@ -160,15 +162,17 @@ def cycles(after: Sequence[set[int]]) -> set[int]:
             before[other].add(vertex)
     left = set(range(len(after)))
     for near, far in ((after, before), (before, after)):
-        degree = [len(near[vertex] & left) for vertex in range(len(after))]
+        is_whole = len(left) == len(after)
+        degree = {vertex: len(near[vertex] if is_whole else near[vertex] & left) for vertex in left}
         free = [vertex for vertex in left if degree[vertex] == 0]
         while free:
             vertex = free.pop()
             left.discard(vertex)
             for other in far[vertex]:
-                degree[other] -= 1
-                if degree[other] == 0 and other in left:
-                    free.append(other)
+                if other in left:
+                    degree[other] -= 1
+                    if degree[other] == 0:
+                        free.append(other)
     return left
 
 
@@ -217,13 +221,14 @@ class _Rows:
             tuple([place - places.get(name, FAR) for name in node.shell.input]) for place, node in enumerate(nodes)
         ]
         self._left = MOST_COMPARED
+        self._places: dict[tuple[int, int], list[int]] = {}
+        for place, pair in enumerate(pairwise(self._kinds)):
+            self._places.setdefault(pair, []).append(place)
 
     def tandem(self, start: int) -> tuple[int, int]:
         """The length of a block that begins here and follows itself, and how often it is there; (0, 0) for none."""
         kinds = self._kinds
-        for period in range(LEAST_BLOCK, min(LONGEST_BLOCK, (len(kinds) - start) // 2) + 1):
-            if kinds[start] != kinds[start + period] or kinds[start + 1] != kinds[start + period + 1]:
-                continue
+        for period in self._periods(start):
             times, block = 1, kinds[start : start + period]
             while block == kinds[start + times * period : start + (times + 1) * period]:
                 if not self._is_wired_alike(start, start + times * period, period):
@@ -232,6 +237,17 @@ class _Rows:
             if times > 1:
                 return period, times
         return 0, 0
+
+    def _periods(self, start: int) -> Iterator[int]:
+        """How far behind a place the same two kinds stand again, as far as a block may be long."""
+        if start + 2 * LEAST_BLOCK > len(self._kinds):
+            return
+        places = self._places[self._kinds[start], self._kinds[start + 1]]
+        last = start + min(LONGEST_BLOCK, (len(self._kinds) - start) // 2)
+        for at in range(bisect_left(places, start + LEAST_BLOCK), len(places)):
+            if places[at] > last:
+                return
+            yield places[at] - start
 
     def _is_wired_alike(self, one: int, other: int, period: int) -> bool:
         """Whether nodes of two blocks read from one another in the same way; what comes from outside is one kind."""

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { orderLayers } from "../src/layout/layered.ts";
+import { orderLayers, SPACING } from "../src/layout/layered.ts";
 import { placeLayers } from "../src/layout/placing.ts";
 
 interface Vector {
@@ -27,7 +27,7 @@ function layoutOf(vector: Vector) {
   const bundle = vector.bundles.length ? Int32Array.from(vector.bundles) : undefined;
   const ordering = orderLayers(count, edges, { bundle, first: flags(vector.first), last: flags(vector.last) });
   const shift = vector.shifts.length ? Float64Array.from(vector.shifts.flat()) : undefined;
-  return placeLayers(ordering, { width: Float64Array.from(vector.sizes, (s) => s[0]), height: Float64Array.from(vector.sizes, (s) => s[1]), shift });
+  return placeLayers(ordering, { width: Float64Array.from(vector.sizes, (s) => s[0]), height: Float64Array.from(vector.sizes, (s) => s[1]), shift }, { ...SPACING, straightens: false });
 }
 
 describe("the layout places boxes where Python's drawing does", () => {

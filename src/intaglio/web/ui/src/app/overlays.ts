@@ -1,7 +1,8 @@
 /** Numbers by node, shown as heat on the canvas: time, work, memory, or any that a person brings. */
 
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import type { DiffJson, ProfileJson, StatsJson } from "../data/protocol.ts";
+import type { Compared } from "../panels/comparing.ts";
+import type { ProfileJson, StatsJson } from "../data/protocol.ts";
 import { isGroup, NODE } from "../graph/tree.ts";
 import { ADDED, CHANGED, REMOVED } from "../canvas/painter.ts";
 import type { Store } from "./store.ts";
@@ -29,7 +30,7 @@ export class Overlays {
   readonly profile: Signal<ProfileJson | null> = signal(null);
   readonly stats: Signal<StatsJson | null> = signal(null);
   readonly custom: Signal<ReadonlyMap<number, number> | null> = signal(null);
-  readonly diff: Signal<DiffJson | null> = signal(null);
+  readonly compared: Signal<Compared | null> = signal(null);
   readonly time: ReadonlySignal<ReadonlyMap<number, number> | null>;
   readonly numbers: ReadonlySignal<ReadonlyMap<number, number> | null>;
   readonly heat: ReadonlySignal<Heat | null>;
@@ -89,10 +90,12 @@ export class Overlays {
   }
 
   private changes(): Uint8Array | null {
-    const diff = this.diff.value;
+    const compared = this.compared.value;
     const tree = this.store.tree.value;
-    if (!diff || !tree) return null;
-    const isFirst = this.store.models.value?.models[0]?.id === this.store.modelId.value;
+    const shown = this.store.modelId.value;
+    if (!compared || !tree || (shown !== compared.a && shown !== compared.b)) return null;
+    const { diff } = compared;
+    const isFirst = shown === compared.a;
     const marks = new Uint8Array(tree.count);
     const mark = (id: number, kind: number) => {
       const box = tree.boxOfNode.get(id);

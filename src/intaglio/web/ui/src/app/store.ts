@@ -79,7 +79,9 @@ export class Store {
     this.search = computed(() => (this.model.value ? new Search(this.model.value) : null));
     this.found = computed(() => {
       const query = this.query.value.trim();
-      return query && this.search.value ? this.search.value.find(query, { cost: this.overlays.time.value }) : NOTHING;
+      const found = query && this.search.value ? this.search.value.find(query, { cost: this.overlays.time.value }) : NOTHING;
+      if (query) measured("search", found.milliseconds);
+      return found;
     });
     this.entry = computed(() => this.models.value?.models.find((each) => each.id === this.modelId.value) ?? null);
     let shows = this.showsWeights.peek();
@@ -113,8 +115,10 @@ export class Store {
       this.modelId.value = id;
       this.overlays.clear();
       this.typed.value = {};
-      this.undoText.value = this.redoText.value = null;
-      this.isDirty.value = false;
+      const entry = this.models.value?.models.find((each) => each.id === id);
+      this.undoText.value = entry?.undo ?? null;
+      this.redoText.value = entry?.redo ?? null;
+      this.isDirty.value = entry?.saved === false;
     });
     this.use(json);
     const graph = this.model.value!.graphs[where.graph] ? where.graph : 0;
@@ -123,6 +127,16 @@ export class Store {
     this.resetView();
     this.busy.value = null;
     await this.goTo(where, "centre");
+    const notices = this.entry.value?.notices ?? [];
+    if (notices.length) this.say(notices.join("\n"));
+    if (json.checked === false && this.source.kind === "server") void this.lookForFaults();
+  }
+
+  /** Large models are shown before anybody looked for faults. */
+  private async lookForFaults(): Promise<void> {
+    const { faults, revision } = await this.source.faults(this.modelId.value).catch(() => ({ faults: [], revision: -1 }));
+    const model = this.model.value;
+    if (model && faults.length && revision === this.revision.value) this.model.value = { ...model, faults };
   }
 
   private use(json: StructureJson): void {
@@ -176,6 +190,8 @@ export class Store {
     if (number !== this.layoutNumber) return;
     this.layoutTime.value = performance.now() - begin;
     this.scene.value = sceneOf(answer.picture);
+    measured("layout", answer.milliseconds);
+    if (!isNew) measured("fold", this.layoutTime.value);
     (globalThis as Record<string, unknown>).intaglioTimes = { layout: answer.milliseconds, total: this.layoutTime.value };
   }
 
@@ -400,6 +416,12 @@ export class Store {
   fail(error: unknown): void {
     this.say(describe(error), true, error instanceof SourceError ? error.remedy : undefined);
   }
+}
+
+/** Leave a time where the browser's own tools show it. */
+function measured(what: string, milliseconds: number): void {
+  const end = performance.now();
+  performance.measure(`intaglio:${what}`, { start: Math.max(0, end - milliseconds), end });
 }
 
 /** The text of an error for a person. */

@@ -60,7 +60,12 @@ export interface ModelEntry {
   format: string;
   size: number;
   editable: boolean;
-  role: "main" | "other" | "result";
+  role: string;
+  undo?: string | null;
+  redo?: string | null;
+  saved?: boolean;
+  changed_on_disk?: boolean;
+  notices?: string[];
 }
 
 export interface ModelsJson {
@@ -136,7 +141,14 @@ export interface ProfileJson {
 }
 
 export interface DiffJson {
-  nodes: { added: number[]; removed: number[]; changed: { a: number; b: number; what: string[] }[] };
+  nodes: {
+    added: number[];
+    removed: number[];
+    changed: { a: number; b: number; what: string[] }[];
+    /** Nodes that are the same, and removed ones with the nodes that stand for them. */
+    pairs?: [number, number][];
+    became?: [number, number][];
+  };
   weights: unknown[];
   interface: unknown[];
 }
@@ -144,6 +156,8 @@ export interface DiffJson {
 export interface ParameterJson {
   name: string;
   kind: string;
+  /** The type in Python. */
+  type?: string;
   required: boolean;
   default?: unknown;
   doc?: string;
@@ -154,6 +168,22 @@ export interface CommandJson {
   name: string;
   doc: string;
   parameters: ParameterJson[];
+}
+
+/** Edits as a Python script, with long arrays as an .npz file in base64. */
+export interface ScriptJson {
+  name: string;
+  text: string;
+  arrays: string | null;
+}
+
+/** The schema of an operator. */
+export interface OperatorJson {
+  name: string;
+  doc?: string;
+  inputs: { name: string; doc?: string; description?: string; option?: unknown }[];
+  outputs: { name: string; doc?: string; description?: string; option?: unknown }[];
+  attributes: { name: string; kind?: unknown; type?: unknown; doc?: string; description?: string; required?: boolean; default?: unknown }[] | Record<string, unknown>;
 }
 
 export interface EditCommand {

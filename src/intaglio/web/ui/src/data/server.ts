@@ -1,7 +1,7 @@
 /** Asks the server that sent the page. A server that is away is waited for; nothing that was typed is lost. */
 
 import { type Signal, signal } from "@preact/signals";
-import type { CommandJson, DiffJson, EditCommand, EditResult, ErrorJson, JobJson, ModelsJson, NodeJson, ProfileJson, StatsJson, StructureJson, TensorJson, ValueJson } from "./protocol.ts";
+import type { CommandJson, DiffJson, EditCommand, EditResult, ErrorJson, Fault, JobJson, ModelsJson, NodeJson, OperatorJson, ProfileJson, ScriptJson, StatsJson, StructureJson, TensorJson, ValueJson } from "./protocol.ts";
 import { type ModelId, type Progress, type Source, SourceError } from "./source.ts";
 
 export type Connection = "fine" | "lost" | "refused";
@@ -61,13 +61,25 @@ export class ServerSource implements Source {
     return this.job(`${at(model)}/run`, request, progress, stop);
   }
 
-  diff(): Promise<DiffJson> {
-    return this.get("/diff");
+  diff(a: ModelId, b: ModelId): Promise<DiffJson> {
+    return this.get(`/diff?a=${encodeURIComponent(String(a))}&b=${encodeURIComponent(String(b))}`);
   }
 
   async commands(model: ModelId): Promise<CommandJson[]> {
     const found = await this.get<CommandJson[] | { commands: CommandJson[] }>(`${at(model)}/commands`);
     return Array.isArray(found) ? found : found.commands;
+  }
+
+  operators(domain: string): Promise<string[]> {
+    return this.get(`/operators?domain=${encodeURIComponent(domain)}`);
+  }
+
+  operator(domain: string, name: string): Promise<OperatorJson> {
+    return this.get(`/operators?name=${encodeURIComponent(name)}&domain=${encodeURIComponent(domain)}`);
+  }
+
+  faults(model: ModelId): Promise<{ revision: number; faults: Fault[] }> {
+    return this.get(`${at(model)}/faults`);
   }
 
   edit(model: ModelId, revision: number, commands: EditCommand[]): Promise<EditResult> {
@@ -78,12 +90,8 @@ export class ServerSource implements Source {
     return this.post(`${at(model)}/${isRedo ? "redo" : "undo"}`, {});
   }
 
-  async script(model: ModelId): Promise<string> {
-    const response = await this.fetch("GET", `${at(model)}/script`);
-    const text = await response.text();
-    if (!response.headers.get("content-type")?.includes("json")) return text;
-    const json = JSON.parse(text) as string | { script?: string; text?: string };
-    return typeof json === "string" ? json : (json.script ?? json.text ?? "");
+  script(model: ModelId): Promise<ScriptJson> {
+    return this.get(`${at(model)}/script`);
   }
 
   save(model: ModelId, path: string | null, overwrite: boolean): Promise<{ path: string }> {

@@ -7,9 +7,12 @@ import type {
   EditCommand,
   EditResult,
   EmbeddedJson,
+  Fault,
+  OperatorJson,
   ModelsJson,
   NodeJson,
   ProfileJson,
+  ScriptJson,
   StatsJson,
   StructureJson,
   TensorJson,
@@ -33,11 +36,14 @@ export interface Source {
   types(model: ModelId, dims: Record<string, number>): Promise<Record<string, string>>;
   profile(model: ModelId, options: Record<string, unknown>, progress: Progress, stop?: AbortSignal): Promise<ProfileJson>;
   run(model: ModelId, request: Record<string, unknown>, progress: Progress, stop?: AbortSignal): Promise<unknown>;
-  diff(): Promise<DiffJson>;
+  diff(a: ModelId, b: ModelId): Promise<DiffJson>;
   commands(model: ModelId): Promise<CommandJson[]>;
+  operators(domain: string): Promise<string[]>;
+  operator(domain: string, name: string): Promise<OperatorJson>;
+  faults(model: ModelId): Promise<{ revision: number; faults: Fault[] }>;
   edit(model: ModelId, revision: number, commands: EditCommand[]): Promise<EditResult>;
   undo(model: ModelId, isRedo: boolean): Promise<EditResult>;
-  script(model: ModelId): Promise<string>;
+  script(model: ModelId): Promise<ScriptJson>;
   save(model: ModelId, path: string | null, overwrite: boolean): Promise<{ path: string }>;
   download(model: ModelId): Promise<Blob>;
   tool(model: ModelId, tool: string, options: Record<string, unknown>, progress: Progress, stop?: AbortSignal): Promise<unknown>;
@@ -116,6 +122,9 @@ export class EmbeddedSource implements Source {
   run = noServer;
   diff = noServer;
   commands = noServer;
+  operators = noServer;
+  operator = noServer;
+  faults = noServer;
   edit = noServer;
   undo = noServer;
   script = noServer;

@@ -25,9 +25,11 @@ export interface Spacing {
   readonly point: number;
   readonly orderSweeps: number;
   readonly placeSweeps: number;
+  /** Whether chains of boxes with one neighbour on each side become upright where there is room. */
+  readonly straightens: boolean;
 }
 
-export const SPACING: Spacing = { beside: 20, between: 34, point: 10, orderSweeps: 8, placeSweeps: 8 };
+export const SPACING: Spacing = { beside: 20, between: 34, point: 10, orderSweeps: 8, placeSweeps: 8, straightens: true };
 
 /** Lists of numbers by number, in one array. */
 export interface Lists {

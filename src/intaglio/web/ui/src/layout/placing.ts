@@ -1,5 +1,6 @@
 /** The second half of the layered layout: where the vertices of an ordering are, for given sizes. */
 
+import { straighten } from "./straight.ts";
 import { type Layout, type Lists, LONGEST_CHAIN, type Ordering, SPACING, type Spacing } from "./layered.ts";
 
 export interface Sizes {
@@ -12,6 +13,7 @@ export interface Sizes {
 /** Place the boxes of an ordering, the upper left corner at 0. */
 export function placeLayers(ordering: Ordering, sizes: Sizes, spacing: Spacing = SPACING): Layout {
   const x = places(ordering, sizes, spacing);
+  if (spacing.straightens) straighten(ordering, sizes, spacing, x);
   const tops = layerTops(ordering, sizes, spacing);
   return finish(ordering, x, tops, sizes);
 }
@@ -85,7 +87,7 @@ function places(ordering: Ordering, sizes: Sizes, spacing: Spacing): Float64Arra
 }
 
 /** The least distance of each member's centre from that of the first of its layer, by its place in `members`. */
-function memberOffsets(ordering: Ordering, sizes: Sizes, spacing: Spacing): Float64Array {
+export function memberOffsets(ordering: Ordering, sizes: Sizes, spacing: Spacing): Float64Array {
   const { members, boxes } = ordering;
   const offsets = new Float64Array(members.items.length);
   for (let layer = 0; layer + 1 < members.start.length; layer++)

@@ -46,7 +46,7 @@ function SearchBox({ page }: { page: Page }) {
         <input
           id="search"
           type="search"
-          placeholder="Search nodes, names, types"
+          placeholder="Search the model"
           aria-label="Search nodes and values"
           spellcheck={false}
           autocomplete="off"

@@ -1,9 +1,11 @@
 /** The panel of a node: attributes with the operator's documentation, inputs, outputs, origin, cost. */
 
+import { useSignal } from "@preact/signals";
 import type { Page } from "../app/actions.ts";
 import { entries, type Graph, type Model, nodeTitle, portName, schemaOf, text } from "../data/model.ts";
 import type { AttributeJson, NodeJson } from "../data/protocol.ts";
 import { CATEGORIES } from "../data/model.ts";
+import { NodeEdits } from "../edit/NodeEdits.tsx";
 import { useRemote } from "./remote.ts";
 import { ValueLink } from "./ValueLink.tsx";
 
@@ -20,6 +22,7 @@ export function NodeDetails({ page, id }: { page: Page; id: number }) {
       <Heading model={model} graph={graph} node={place.index} details={details} />
       <Faults page={page} id={id} />
       <Cost page={page} id={id} />
+      {store.entry.value?.editable && <NodeEdits page={page} id={id} />}
       {details && <Attributes attributes={details.attributes} />}
       {remote.state === "failed" && <p class="quiet">{remote.reason}</p>}
       <Ports page={page} graph={graph} node={place.index} isInputs />
@@ -116,12 +119,21 @@ function Attributes({ attributes }: { attributes: readonly AttributeJson[] }) {
 }
 
 function Attribute({ attribute }: { attribute: AttributeJson }) {
+  const isOpen = useSignal(false);
   const shown = attribute.value ?? (attribute.default ? `${attribute.default} (default)` : "—");
   return (
     <div class="entry">
-      <dt title={attribute.kind}>{attribute.name}</dt>
+      <dt>
+        {attribute.doc ? (
+          <button class="about" aria-expanded={isOpen.value} title={`${attribute.kind} · what it means`} onClick={() => (isOpen.value = !isOpen.value)}>
+            {attribute.name}
+          </button>
+        ) : (
+          attribute.name
+        )}
+      </dt>
       <dd>
-        {attribute.full && attribute.full.length > shown.length ? (
+        {attribute.full ? (
           <details>
             <summary class="value">{shown}</summary>
             <pre>{attribute.full}</pre>
@@ -129,13 +141,8 @@ function Attribute({ attribute }: { attribute: AttributeJson }) {
         ) : (
           <span class={attribute.value === null ? "quiet value" : "value"}>{shown}</span>
         )}
-        {attribute.doc && (
-          <details class="about">
-            <summary>about</summary>
-            <p class="prose">{attribute.doc}</p>
-          </details>
-        )}
       </dd>
+      {isOpen.value && <dd class="doc prose">{attribute.doc}</dd>}
     </div>
   );
 }

@@ -2,8 +2,13 @@
 
 import type { Page } from "../app/actions.ts";
 import type { PanelName } from "../app/store.ts";
+import { EditPanel } from "../edit/EditPanel.tsx";
 import { Details } from "./Details.tsx";
+import { DiffPanel } from "./DiffPanel.tsx";
 import { Icon } from "./Icon.tsx";
+import { RunPanel } from "./RunPanel.tsx";
+import { SourcePanel } from "./SourcePanel.tsx";
+import { ToolsPanel } from "./ToolsPanel.tsx";
 
 const TITLES: Record<PanelName, string> = { details: "Details", tools: "Tools", run: "Run", diff: "Compare", source: "Source", edit: "Edit" };
 
@@ -20,7 +25,14 @@ export function Right({ page }: { page: Page }) {
           </button>
         </div>
       )}
-      <div class="panel-body">{panel === "details" && <Details page={page} />}</div>
+      <div class="panel-body" tabIndex={-1}>
+        {panel === "details" && <Details page={page} />}
+        {panel === "run" && <RunPanel page={page} />}
+        {panel === "tools" && <ToolsPanel page={page} />}
+        {panel === "diff" && <DiffPanel page={page} />}
+        {panel === "source" && <SourcePanel page={page} />}
+        {panel === "edit" && <EditPanel page={page} />}
+      </div>
     </aside>
   );
 }

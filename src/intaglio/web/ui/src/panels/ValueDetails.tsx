@@ -3,6 +3,7 @@
 import type { Page } from "../app/actions.ts";
 import { bytes } from "../app/overlays.ts";
 import { CONSTANT, entries, INITIALIZER, text } from "../data/model.ts";
+import { ValueEdits } from "../edit/ValueEdits.tsx";
 import { useRemote } from "./remote.ts";
 import { TensorView } from "./TensorView.tsx";
 
@@ -46,6 +47,7 @@ export function ValueDetails({ page, graph: graphIndex, index }: { page: Page; g
             </div>
           ))}
       </dl>
+      {store.entry.value?.editable && <ValueEdits page={page} name={name} kind={kind} graph={graphIndex} />}
       <Ends page={page} graph={graphIndex} index={index} />
       {isStored && <TensorView page={page} name={name} />}
     </article>
