@@ -5,7 +5,7 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: check-cuda setup check ui check-ui check-web shots lint types imports test test-fast libraries check-libraries check-onnx check-ray check-long check-targets sanitize sanitize-quick hunt conformance format bench clean
+.PHONY: setup check lint types imports test test-fast libraries check-libraries check-onnx check-ray check-long check-targets check-cuda sanitize sanitize-quick hunt conformance format bench bench-serving clean ui check-ui check-web shots
 
 setup: $(INSTALLED)
 
@@ -163,6 +163,17 @@ format: setup
 bench: setup
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	$(BIN)/python -m bench
+
+# Servers that are compared with ours, each in an environment of its own: their pins collide with ours and each other's.
+RIVALS := mlserver litserve bentoml ray
+
+bench-serving: setup $(RIVALS:%=build/rival-%/.installed)
+	$(BIN)/python -m bench.serving
+
+build/rival-%/.installed:
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet $(if $(filter ray,$*),"ray[serve]",$*) numpy onnxruntime
+	touch $@
 
 clean:
 	rm -rf .sanitized build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -16,6 +16,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+LAST_CHUNK = b"0\r\n\r\n"
+
 
 @dataclass
 class Load:
@@ -66,8 +68,7 @@ class Client(asyncio.Protocol):
         if self.needed < 0 and (end := self.received.find(b"\r\n\r\n")) >= 0:
             head = bytes(self.received[:end]).lower()
             self.status = head[9:12].decode("ascii", "replace")
-            length = head.find(b"content-length:")
-            self.needed = end + 4 + int(head[length + 15 :].split(b"\r\n", 1)[0])
+            self.needed = end + 4 + length_of(head)
         if 0 <= self.needed <= len(self.received):
             self.run.note(self.name, self.status, (time.perf_counter() - self.at) * 1e6)
             self.received.clear()
@@ -155,14 +156,22 @@ def run_alone(load: Load) -> Findings:
     return findings
 
 
+def length_of(head: bytes) -> int:
+    """The bytes of a body whose headers say so."""
+    return int(head[head.index(b"\r\ncontent-length:") + 17 :].split(b"\r\n", 1)[0])
+
+
 def receive(connection: socket.socket) -> str:
     """Read one answer; returns its status."""
     found = connection.recv(1 << 20)
     while (end := found.find(b"\r\n\r\n")) < 0:
         found += connection.recv(1 << 20)
     head = found[:end].lower()
-    length = int(head[head.find(b"content-length:") + 15 :].split(b"\r\n", 1)[0])
-    left = end + 4 + length - len(found)
+    if b"chunked" in head:
+        while not found.endswith(LAST_CHUNK):
+            found += connection.recv(1 << 20)
+        return head[9:12].decode("ascii", "replace")
+    left = end + 4 + length_of(head) - len(found)
     while left > 0:
         left -= len(connection.recv(1 << 20))
     return head[9:12].decode("ascii", "replace")

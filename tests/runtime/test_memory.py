@@ -27,6 +27,8 @@ from intaglio.runtime.model.memory import _probed
 Make = Callable[..., onnx.ModelProto]
 MIB = 2**20
 
+# Pages of files, libraries among them, are the system's to take back at any time: what is compared from both sides
+# counts a process's own pages alone.
 PRELUDE = """
 import json, os, sys
 import numpy as np
@@ -36,6 +38,8 @@ def status(name):
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 def resident(): return status("VmRSS:")
 def peak(): return status("VmHWM:")
+def own(): return status("RssAnon:") + status("RssShmem:")
+def own_peak(): return peak() - status("RssFile:")
 def forget_peak(): open("/proc/self/clear_refs", "w").write("5")
 path = sys.argv[1]
 tiny = intaglio.load(sys.argv[2])  # all modules and the runtime, before anything is measured
@@ -95,11 +99,11 @@ def compiled(saved: Path) -> Path:
 PLAN = """
 size = int(sys.argv[3])
 x = np.ones((size, 480, 20, 20), np.float32)
-before = resident()
+before = own()
 model = intaglio.load(path, engine="native", threads=2)
 forget_peak()
 y = model(x)
-used = peak() - before
+used = own_peak() - before
 plan = model.memory_plan(batch=size, height=20, width=20)
 print(json.dumps({"used": used, "planned": plan.total, "json": json.loads(plan.to_json())}))
 """
@@ -304,13 +308,13 @@ STACK = """
 model = intaglio.load(path, engine="native", threads=2)
 x = np.ones(250000, np.float32)
 model(x, np.array(2))
-before = resident()
+before = own()
 forget_peak()
 y = model(x, np.array(100))
 held = y.nbytes
-grown = peak() - before
+grown = own_peak() - before
 del y
-print(json.dumps({"grown": grown, "held": held, "kept": resident() - before}))
+print(json.dumps({"grown": grown, "held": held, "kept": own() - before}))
 """
 
 

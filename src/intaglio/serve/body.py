@@ -38,7 +38,7 @@ def parse_json(data: bytes | memoryview, limit: int) -> dict[str, Any]:
             f"the JSON has {len(data)} bytes, and the limit is {limit}; send tensors as binary data", 413
         )
     try:
-        found = json.loads(bytes(data), parse_constant=_refuse_constant)
+        found = _DECODER.decode(str(data, "utf-8"))
     except RecursionError:
         raise RequestError("the JSON is nested too deep") from None
     except ValueError as error:  # broken text, and text that is not UTF-8
@@ -50,6 +50,10 @@ def parse_json(data: bytes | memoryview, limit: int) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON; send it as binary data")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def read_request(
@@ -204,7 +208,7 @@ def write_answer(answer: InferAnswer, regions: Regions | None = None) -> tuple[l
         head["id"] = answer.id
     if answer.parameters:
         head["parameters"] = dict(answer.parameters)
-    text = json.dumps(head, separators=(",", ":")).encode()
+    text = _ENCODER.encode(head).encode()
     return [text, *binary], len(text) if binary else None
 
 

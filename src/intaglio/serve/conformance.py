@@ -186,6 +186,7 @@ def need_tensor_metadata(found: Any) -> None:
 
 @check("Model metadata", "versions are a list of texts, each of which has metadata of its own")
 def _versions(subject: Subject) -> None:
+    need(bool(subject.metadata), "there is no metadata of the model")
     for version in subject.metadata.get("versions") or []:
         need(isinstance(version, str), f"{version!r} is no text")
         need_status(subject.ask("GET", f"{subject.path}/versions/{quote(version)}"), 200)
@@ -277,6 +278,7 @@ def nested(data: list[Any], shape: list[int]) -> list[Any]:
 
 @check("Inference", "an inference of a version is that of the model")
 def _version_infer(subject: Subject) -> None:
+    need(bool(subject.metadata), "there is no metadata of the model")
     for version in subject.metadata.get("versions") or []:
         answer = subject.ask("POST", f"{subject.path}/versions/{quote(version)}/infer", {"inputs": subject.inputs()})
         need_status(answer, 200)

@@ -57,6 +57,7 @@ def structure(opened: Opened, *, revision: int = 0, problems: Sequence[Problem] 
     document = opened.document
     builder = _Builder(document)
     builder.add_document()
+    scopes = builder.scope_columns()
     return {
         "format": FORMAT,
         "revision": revision,
@@ -67,7 +68,7 @@ def structure(opened: Opened, *, revision: int = 0, problems: Sequence[Problem] 
         "checked": problems is not None,
         "strings": builder.strings.listed(),
         "graphs": builder.graphs,
-        "scopes": builder.scope_columns(),
+        "scopes": scopes,
         "schema": builder.schemas(),
     }
 

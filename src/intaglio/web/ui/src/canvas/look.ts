@@ -2,7 +2,8 @@
 
 import type { Store } from "../app/store.ts";
 import { entries, resolve, text } from "../data/model.ts";
-import { shownBox, } from "../graph/folding.ts";
+import { categoryOf } from "../graph/faces.ts";
+import { shownBox } from "../graph/folding.ts";
 import { isGroup, NODE } from "../graph/tree.ts";
 import type { Look } from "./painter.ts";
 
@@ -23,9 +24,10 @@ export function lookOf(store: Store): Look {
     heat: heat?.share ?? null,
     heatText: heat ? (box) => (Number.isNaN(heat.amount[box]!) || !heat.amount[box] ? "" : store.overlays.describe(heat.amount[box]!, heat.total)) : null,
     marks: store.overlays.marks.value,
-    faulty: store.boxesOf(model.faults.flatMap((fault) => (fault.node === null ? [] : [fault.node]))),
+    faulty: faulty(store),
     isFolder: (box) => isGroup(tree, box),
     face: store.face,
+    category: (box) => categoryOf(model, tree, box),
     edgeLabel: (value) => edgeLabel(store, value),
   };
 }
@@ -49,6 +51,17 @@ function selectedBoxes(store: Store): ReadonlySet<number> {
   if (selected?.kind === "value" && selected.graph === tree.root.index)
     for (let box = 1; box < tree.count; box++)
       if (tree.kind[box]! >= 4 && tree.graph[box] === selected.graph && tree.item[box] === selected.index) boxes.add(shownBox(tree, store.open.value, box));
+  return boxes;
+}
+
+let lastFaulty: { faults: unknown; open: unknown; boxes: ReadonlySet<number> } | null = null;
+
+function faulty(store: Store): ReadonlySet<number> {
+  const { faults } = store.model.value!;
+  const open = store.open.value;
+  if (lastFaulty?.faults === faults && lastFaulty.open === open) return lastFaulty.boxes;
+  const boxes = store.boxesOf(faults.flatMap((fault) => (fault.node === null ? [] : [fault.node])));
+  lastFaulty = { faults, open, boxes };
   return boxes;
 }
 

@@ -9,6 +9,9 @@ import type { Scene } from "./scene.ts";
 export const TEXT_ZOOM = 0.38;
 const ROUND_ZOOM = 0.22;
 const LABEL_ZOOM = 0.75;
+/** Boxes with fewer pixels on a side are drawn as spots. */
+const COARSE = 4;
+const MOST_FAR = 1000;
 
 export const ADDED = 1;
 export const REMOVED = 2;
@@ -30,6 +33,7 @@ export interface Look {
   readonly faulty: ReadonlySet<number>;
   readonly isFolder: (box: number) => boolean;
   readonly face: (box: number) => Face;
+  readonly category: (box: number) => Face["category"];
   readonly edgeLabel: (value: number) => string;
 }
 
@@ -97,7 +101,7 @@ export class Painter {
       context.roundRect(x, y, width, height, 10);
       context.fill();
       context.stroke();
-      this.halo(box, x, y, width, height, 10);
+      if (this.look.selected.has(box)) this.halo(box, x, y, width, height, 10);
       if (width * camera.zoom > 40) this.groupTitle(box, x, y, window);
     }
   }
@@ -115,58 +119,81 @@ export class Painter {
   }
 
   private leaves(): void {
-    const { scene, camera } = this;
+    const { scene, camera, look } = this;
     const { picture } = scene;
     const window = this.window();
-    const byCategory = new Map<Face["category"], number[]>();
-    const coarse: [number, number, number, number, number][] = [];
+    const near = new Map<Face["category"], number[]>();
+    const far = new Map<Face["category"], number[]>();
+    const bounds: number[] = [];
     scene.leaves.search(
       window.left,
       window.top,
       window.right,
       window.bottom,
-      (leaf) => {
-        const place = scene.leafPlaces[leaf]!;
-        const category = this.look.face(picture.box[place]!).category;
-        const list = byCategory.get(category);
-        if (list) list.push(place);
-        else byCategory.set(category, [place]);
+      (leaf) => listed(near, look.category(picture.box[scene.leafPlaces[leaf]!]!), scene.leafPlaces[leaf]!),
+      COARSE / camera.zoom,
+      (leaf, left, top, right, bottom) => {
+        listed(far, look.category(picture.box[scene.leafPlaces[leaf]!]!), bounds.length);
+        bounds.push(left, top, right, bottom);
       },
-      2.5 / camera.zoom,
-      (leaf, left, top, right, bottom) => coarse.push([leaf, left, top, right, bottom]),
     );
-    this.clusters(coarse);
-    if (camera.zoom < ROUND_ZOOM) for (const [category, places] of byCategory) this.flat(category, places);
-    else for (const [category, places] of byCategory) this.cards(category, places);
+    this.clusters(far, bounds);
+    if (camera.zoom < ROUND_ZOOM) {
+      for (const [category, places] of near) this.flat(category, places);
+      this.farHalos();
+    } else for (const [category, places] of near) this.cards(category, places);
   }
 
-  private clusters(clusters: [number, number, number, number, number][]): void {
-    const { context, palette, scene } = this;
+  /** What is too small to be told apart, as spots in the colour of one of it. */
+  private clusters(far: ReadonlyMap<Face["category"], number[]>, bounds: readonly number[]): void {
+    const { context, palette } = this;
     const pixel = 1 / this.camera.zoom;
-    for (const [leaf, left, top, right, bottom] of clusters) {
-      context.fillStyle = palette.tints[this.look.face(scene.picture.box[scene.leafPlaces[leaf]!]!).category].line;
-      context.fillRect(left, top, Math.max(right - left, pixel), Math.max(bottom - top, pixel));
+    for (const [category, starts] of far) {
+      context.fillStyle = palette.tints[category].line;
+      context.beginPath();
+      for (const at of starts) {
+        const [left, top] = [bounds[at]!, bounds[at + 1]!];
+        context.rect(left, top, Math.max(bounds[at + 2]! - left, pixel), Math.max(bounds[at + 3]! - top, pixel));
+      }
+      context.fill();
     }
   }
 
-  /** Boxes of one category from far away: rectangles in its colour. */
-  private flat(category: Face["category"], places: number[]): void {
-    const { context, palette, camera, look } = this;
+  /** Boxes of one category from far away: rectangles in its colour, or in that of what is shown of them. */
+  private flat(category: Face["category"], places: readonly number[]): void {
+    const { palette, look } = this;
     const { picture } = this.scene;
-    const least = 1 / camera.zoom;
-    const fill = (wanted: number[], colour: string) => {
-      context.fillStyle = colour;
-      context.beginPath();
-      for (const place of wanted)
-        context.rect(picture.x[place]!, picture.y[place]!, Math.max(picture.width[place]!, least), Math.max(picture.height[place]!, least));
-      context.fill();
-    };
-    if (look.heat) for (const place of places) fill([place], this.heat(picture.box[place]!) ?? palette.tints.other.face);
-    else if (look.matches) {
-      fill(places.filter((place) => !look.matches!.has(picture.box[place]!)), palette.tints.other.face);
-      fill(places.filter((place) => look.matches!.has(picture.box[place]!)), palette.match);
-    } else fill(places, palette.isDark || category === "input" ? palette.tints[category].line : palette.tints[category].line);
-    for (const place of places) this.halo(picture.box[place]!, picture.x[place]!, picture.y[place]!, picture.width[place]!, picture.height[place]!, 4);
+    const { heat, marks, matches } = look;
+    if (!heat && !marks && !matches) return this.rectangles(places, palette.tints[category].line);
+    const byColour = new Map<string, number[]>();
+    const marked = ["", palette.added, palette.removed, palette.changed];
+    for (const place of places) {
+      const box = picture.box[place]!;
+      const quiet = palette.tints.other.face;
+      const colour = matches ? (matches.has(box) ? palette.match : quiet) : marks ? marked[marks[box]!] || quiet : (this.heat(box) ?? quiet);
+      listed(byColour, colour, place);
+    }
+    for (const [colour, own] of byColour) this.rectangles(own, colour);
+  }
+
+  private rectangles(places: readonly number[], colour: string): void {
+    const { context } = this;
+    const { picture } = this.scene;
+    const least = 1 / this.camera.zoom;
+    context.fillStyle = colour;
+    context.beginPath();
+    for (const place of places) context.rect(picture.x[place]!, picture.y[place]!, Math.max(picture.width[place]!, least), Math.max(picture.height[place]!, least));
+    context.fill();
+  }
+
+  /** Rings that are seen from far away: around what is selected, hovered or faulty. */
+  private farHalos(): void {
+    const { look, scene } = this;
+    const { picture } = scene;
+    for (const box of new Set([...look.selected, look.hovered, ...[...look.faulty].slice(0, MOST_FAR)])) {
+      const place = scene.placeOfBox.get(box);
+      if (place !== undefined && !picture.isOpen[place]) this.halo(box, picture.x[place]!, picture.y[place]!, picture.width[place]!, picture.height[place]!, 4);
+    }
   }
 
   private heat(box: number): string | null {
@@ -346,4 +373,10 @@ export class Painter {
     context.fillRect(x - 2.9, y - 1.4, 1.8, 4);
     context.fillRect(x - 2.9, y + 3.6, 1.8, 1.8);
   }
+}
+
+function listed<K>(map: Map<K, number[]>, key: K, item: number): void {
+  const list = map.get(key);
+  if (list) list.push(item);
+  else map.set(key, [item]);
 }

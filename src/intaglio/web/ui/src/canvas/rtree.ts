@@ -29,8 +29,8 @@ export class RectangleTree {
   }
 
   /**
-   * Call `item` for each rectangle that meets a window. Where a node of the tree is smaller than `least` in both directions,
-   * `cluster` gets its first item and its bounds instead of all that is in it.
+   * Call `item` for each rectangle that meets a window. Where a node of the tree, or an item, is smaller than `least`
+   * in both directions, `cluster` gets its first item and its bounds instead of all that is in it.
    */
   search(
     left: number,
@@ -45,7 +45,10 @@ export class RectangleTree {
     const visit = (level: number, node: number): void => {
       if (level < 0) {
         const number = order[node]!;
-        if (bounds.left[number]! <= right && bounds.right[number]! >= left && bounds.top[number]! <= bottom && bounds.bottom[number]! >= top) item(number);
+        const [x, y, toX, toY] = [bounds.left[number]!, bounds.top[number]!, bounds.right[number]!, bounds.bottom[number]!];
+        if (x > right || toX < left || y > bottom || toY < top) return;
+        if (cluster && toX - x < least && toY - y < least) cluster(number, x, y, toX, toY);
+        else item(number);
         return;
       }
       const box = levels[level]!;

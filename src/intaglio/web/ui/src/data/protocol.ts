@@ -136,7 +136,7 @@ export interface StatsJson {
 }
 
 export interface ProfileJson {
-  rows: { id: number | number[] | null; name: string; us: number; share: number; flops?: number; bytes?: number; limit?: string | number }[];
+  rows: { id: number | number[] | null; name: string; us: number; share: number; flops?: number; bytes?: number; limit?: string | number | null; live?: number | null }[];
   total_us: number;
 }
 
@@ -156,6 +156,8 @@ export interface DiffJson {
 export interface ParameterJson {
   name: string;
   kind: string;
+  /** The type in Python. */
+  type?: string;
   required: boolean;
   default?: unknown;
   doc?: string;

@@ -30,7 +30,7 @@ export function argumentOf(parameter: ParameterJson, value: FieldValue, dtype = 
     case "texts":
       return list(text);
     case "names":
-      return text.includes("=") || parameter.name !== "names" ? Object.fromEntries(pairs(parameter.name, text)) : list(text);
+      return text.includes("=") || parameter.type?.includes("Mapping") ? Object.fromEntries(pairs(parameter.name, text)) : list(text);
     case "flag":
       return text === "yes";
     case "array":

@@ -58,6 +58,13 @@ export function short(text: string, most = LONGEST): string {
   return clean.length <= most ? clean : `${clean.slice(0, most - 12)}…${clean.slice(-11)}`;
 }
 
+/** What colours a box, without what is written on it. */
+export function categoryOf(model: Model, tree: Tree, box: number): Face["category"] {
+  const kind = tree.kind[box];
+  if (kind === NODE) return CATEGORIES[model.graphs[tree.graph[box]!]!.nodes.category[tree.item[box]!]!] ?? "other";
+  return kind === ENTRY ? "input" : kind === EXIT ? "output" : "fold";
+}
+
 /** What is written on a box. */
 export function faceOf(model: Model, tree: Tree, box: number, shows: { weights: boolean } = { weights: true }): Face {
   const graph = model.graphs[tree.graph[box]!]!;

@@ -9,6 +9,8 @@ import { placeLayers } from "./placing.ts";
 
 export const MARGIN = 16;
 export const HEADER = 26;
+/** Between the ports of a group and its first and last boxes there is less room than between boxes. */
+const PORT_GAP = 12;
 
 /** The sizes of boxes while they are closed; `title` is the least width of an open group. */
 export interface ClosedSizes {
@@ -161,9 +163,11 @@ export class Nest {
     const isRoot = group === 0;
     const header = isRoot ? 0 : HEADER;
     const whole = Math.max(layout.width + 2 * MARGIN, isRoot ? 0 : this.sizes.title[group]!);
-    const tall = layout.height + 2 * MARGIN + header;
+    const above = entries.length ? this.spacing.between - PORT_GAP : 0;
+    const below = exits.length ? Math.min(this.spacing.between - PORT_GAP, MARGIN) : 0;
+    const tall = layout.height + 2 * MARGIN + header - above - below;
     const left = (whole - layout.width) / 2;
-    const top = MARGIN + header;
+    const top = MARGIN + header - above;
     const port = (place: number) => layout.x[place]! + left - whole / 2;
     const corners = members.map((_, place) => place);
     return {

@@ -60,7 +60,7 @@ function ModelChoice({ page }: { page: Page }) {
     <select class="file" aria-label="Model" value={String(store.modelId.value)} onChange={(event) => choose(event.currentTarget.value)}>
       {models.map((each) => (
         <option key={each.id} value={String(each.id)}>
-          {each.name || each.file}
+          {each.file || each.name}
         </option>
       ))}
     </select>

@@ -1,5 +1,6 @@
 /** The panel of a node: attributes with the operator's documentation, inputs, outputs, origin, cost. */
 
+import { useSignal } from "@preact/signals";
 import type { Page } from "../app/actions.ts";
 import { entries, type Graph, type Model, nodeTitle, portName, schemaOf, text } from "../data/model.ts";
 import type { AttributeJson, NodeJson } from "../data/protocol.ts";
@@ -82,7 +83,7 @@ function Cost({ page, id }: { page: Page; id: number }) {
       {rows.map((row) => (
         <p key={row.name} class="quiet">
           kernel {row.name}
-          {row.limit !== undefined ? ` · ${typeof row.limit === "number" ? `${(100 * row.limit).toFixed(0)} % of the machine's limit` : row.limit}` : ""}
+          {row.limit !== undefined && row.limit !== null ? ` · ${typeof row.limit === "number" ? `${(100 * row.limit).toFixed(0)} % of the machine's limit` : row.limit}` : ""}
         </p>
       ))}
     </section>
@@ -118,12 +119,21 @@ function Attributes({ attributes }: { attributes: readonly AttributeJson[] }) {
 }
 
 function Attribute({ attribute }: { attribute: AttributeJson }) {
+  const isOpen = useSignal(false);
   const shown = attribute.value ?? (attribute.default ? `${attribute.default} (default)` : "—");
   return (
     <div class="entry">
-      <dt title={attribute.kind}>{attribute.name}</dt>
+      <dt>
+        {attribute.doc ? (
+          <button class="about" aria-expanded={isOpen.value} title={`${attribute.kind} · what it means`} onClick={() => (isOpen.value = !isOpen.value)}>
+            {attribute.name}
+          </button>
+        ) : (
+          attribute.name
+        )}
+      </dt>
       <dd>
-        {attribute.full && attribute.full.length > shown.length ? (
+        {attribute.full ? (
           <details>
             <summary class="value">{shown}</summary>
             <pre>{attribute.full}</pre>
@@ -131,13 +141,8 @@ function Attribute({ attribute }: { attribute: AttributeJson }) {
         ) : (
           <span class={attribute.value === null ? "quiet value" : "value"}>{shown}</span>
         )}
-        {attribute.doc && (
-          <details class="about">
-            <summary>about</summary>
-            <p class="prose">{attribute.doc}</p>
-          </details>
-        )}
       </dd>
+      {isOpen.value && <dd class="doc prose">{attribute.doc}</dd>}
     </div>
   );
 }
