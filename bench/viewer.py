@@ -1,7 +1,8 @@
 """`intaglio view` in a real browser on large graphs: first picture, layout, search, panning, folding; others beside it.
 
     python -m bench.viewer                            # our page
-    python -m bench.viewer --peers build/viewers/bin  # and netron and model-explorer, where pip put them
+    python -m bench.viewer --peers build/viewers/bin  # and others, where pip put them: netron,
+                                                      # ai-edge-model-explorer, model-explorer-onnx
 
 Needs Chromium and playwright. Times are from the page's address to the first picture with boxes. Script time of a frame
 is what callbacks of `requestAnimationFrame` take while the graph is dragged.
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,10 +68,6 @@ FOLD = """() => new Promise((done) => {
   watch.observe(graph, { attributes: true });
   document.querySelector('[role=treeitem][aria-expanded] .twist').click();
 })"""
-NETRON = "() => document.querySelectorAll('#canvas .node, #canvas .graph-node, svg .node').length > 0"
-
-
-EXPLORER = "() => document.querySelectorAll('canvas').length > 0 && !document.querySelector('.loading-message')"
 
 
 def chain(count: int, scopes: int) -> onnx.ModelProto:
@@ -99,32 +96,74 @@ def server(command: Sequence[str]) -> Generator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def until(tab: Any, code: str, limit: float) -> bool:
-    """Whether a function of the page became true in so many seconds."""
+def processor_seconds() -> float:
+    """What all processes below this one have used: the server, and the browser with its parts."""
+    parents, used = dict[int, int](), dict[int, float]()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        parents[int(entry.name)] = int(fields[1])
+        used[int(entry.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    own, below = os.getpid(), {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in below} - below:
+        below |= more
+    return sum(used.get(pid, 0.0) for pid in below - {own})
+
+
+def is_ours_drawn(tab: Any) -> bool:
+    """Whether our canvas shows boxes."""
+    return tab.evaluate(DRAWN)
+
+
+def is_netron_drawn(tab: Any) -> bool:
+    """Whether the nodes of Netron's SVG have places."""
+    return tab.locator("body.default").count() > 0 and tab.locator("svg .node[transform]").count() > 0
+
+
+def is_explorer_drawn(tab: Any) -> bool:
+    """Whether Model Explorer has its renderer, and waits for nothing."""
+    return tab.locator("webgl-renderer canvas").count() > 0 and tab.locator("mat-spinner").count() == 0
+
+
+def until(tab: Any, is_drawn: Callable[[Any], bool], limit: float) -> bool:
+    """Whether a page showed its graph in so many seconds."""
     end = time.monotonic() + limit
     while time.monotonic() < end:
         try:
-            if tab.evaluate(code):
+            if is_drawn(tab):
                 return True
         except Exception:  # the page is on its way to another address
             time.sleep(0.05)
-        tab.wait_for_timeout(10)
+        tab.wait_for_timeout(50)
     return False
 
 
-def first_picture(browser: Any, address: str, drawn: str, limit: float) -> tuple[Any, float | None]:
-    """A tab with a page, and the seconds until its graph is there; None where it does not come in time."""
+def first_picture(
+    browser: Any, address: str, is_drawn: Callable[[Any], bool], limit: float
+) -> tuple[Any, tuple[float, float] | None]:
+    """A tab with a page; the seconds until its graph is there, by the clock and of processors; None where not."""
     tab = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
     tab.set_default_timeout(limit * 1000)
     tab.add_init_script(FRAMES)
-    begin = time.monotonic()
+    begin, used = time.monotonic(), processor_seconds()
     try:
         tab.goto(address, wait_until="commit")
-        came = until(tab, drawn, limit)
+        came = until(tab, is_drawn, limit)
     except Exception as error:
         print(f"  {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
         return tab, None
-    return tab, time.monotonic() - begin if came else None
+    if not came:
+        return tab, None
+    return tab, (time.monotonic() - begin, processor_seconds() - used)
+
+
+def seconds_of(found: tuple[float, float] | None) -> dict[str, Any]:
+    """The seconds of a first picture by name."""
+    return {"picture": None} if found is None else {"picture": found[0], "processors": found[1]}
 
 
 def dragged(tab: Any, steps: int = 60) -> list[float]:
@@ -151,8 +190,8 @@ def measure_ours(browser: Any, path: Path, limit: float) -> dict[str, Any]:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         started = time.monotonic() - begin
-        tab, seconds = first_picture(browser, address, DRAWN, limit)
-        found: dict[str, Any] = {"start": started, "picture": seconds}
+        tab, seconds = first_picture(browser, address, is_ours_drawn, limit)
+        found: dict[str, Any] = {"start": started, **seconds_of(seconds)}
         if seconds is None:
             return found
         layout = marks(tab, "layout")
@@ -197,12 +236,14 @@ def measure_netron(browser: Any, path: Path, programs: Path, limit: float) -> di
     command = [str(programs / "netron"), str(path), "--port", str(port), "--host", "127.0.0.1"]
     with server(command):
         wait_for_port(port)
-        tab, seconds = first_picture(browser, f"http://127.0.0.1:{port}/", NETRON, limit)
-        found: dict[str, Any] = {"picture": seconds}
-        if seconds is not None:
-            found["nodes"] = tab.evaluate("() => document.querySelectorAll('svg .node').length")
+        tab = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.get_by_text("Accept").click(timeout=60_000)  # it asks before it opens anything
+        begin, used = time.monotonic(), processor_seconds()
+        came = until(tab, is_netron_drawn, limit)
+        seconds = (time.monotonic() - begin, processor_seconds() - used) if came else None
         tab.context.close()
-        return found
+        return seconds_of(seconds)
 
 
 def measure_explorer(browser: Any, path: Path, programs: Path, limit: float) -> dict[str, Any]:
@@ -214,6 +255,7 @@ def measure_explorer(browser: Any, path: Path, programs: Path, limit: float) -> 
         "--host=127.0.0.1",
         f"--port={port}",
         "--no_open_in_browser",
+        "--extensions=model_explorer_onnx",
     ]
     with server(command) as process:
         assert process.stdout is not None
@@ -224,9 +266,9 @@ def measure_explorer(browser: Any, path: Path, programs: Path, limit: float) -> 
                 break
         if not address:
             return {"picture": None}
-        tab, seconds = first_picture(browser, address, EXPLORER, limit)
+        tab, seconds = first_picture(browser, address, is_explorer_drawn, limit)
         tab.context.close()
-        return {"picture": seconds}
+        return seconds_of(seconds)
 
 
 def show(title: str, found: dict[str, Any]) -> None:
@@ -256,7 +298,7 @@ def main() -> int:
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         for size in given.sizes:
-            for scopes in (0, max(2, size // 200)):
+            for scopes in (0, max(2, size // 200)) if given.peers is None else (0,):
                 path = Path(folder) / f"{size}-{'nested' if scopes else 'flat'}.onnx"
                 onnx.save(chain(size, scopes), path)
                 todo = [("intaglio", lambda path=path: measure_ours(browser, path, given.limit))]

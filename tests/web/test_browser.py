@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
+import onnx.numpy_helper
 import pytest
 from onnx import helper
 from tests.web.chromium import Tab, browser
-from tests.web.pages import HEADER, Page, page, write
+from tests.web.pages import HEADER, SMALL, Page, page, write
 from tests.web.test_standalone import HOSTILE
 
 import intaglio
@@ -184,4 +187,113 @@ def test_axe_finds_nothing_serious(chromium: Any, demo: Page, dark: bool) -> Non
         tab.page.keyboard.press("Control+k")
         tab.page.get_by_role("dialog").wait_for()
     tab.shot("palette-dark" if dark else "palette")
+    tab.close()
+
+
+@pytest.mark.slow
+def test_a_run_compared_with_onnx_runtime(chromium: Any, demo: Page) -> None:
+    tab = Tab(chromium)
+    tab.open(demo.address)
+    search(tab, "block2.conv1")
+    tab.page.get_by_role("button", name="Run", exact=True).click()
+    panel = tab.page.get_by_role("complementary", name="Run")
+    panel.get_by_label("Compare with").select_option("ort")
+    panel.get_by_role("button", name="Run", exact=True).click()
+    panel.get_by_text("The answers agree.").wait_for(timeout=120_000)
+    panel.get_by_text("probabilities").first.wait_for()
+    panel.get_by_text("block2.conv1").first.wait_for()
+    tab.shot("run")
+    tab.close()
+
+
+@pytest.mark.slow
+def test_simplify_and_compare(chromium: Any, tmp_path: Path) -> None:
+    with page(
+        write(tmp_path / "m.onnx", SMALL.replace("[relu] r = Relu (m)", "i = Identity (m) [relu] r = Relu (i)"))
+    ) as found:
+        tab = Tab(chromium)
+        tab.open(found.address)
+        tab.page.get_by_role("button", name="Tools", exact=True).click()
+        panel = tab.page.get_by_role("complementary", name="Tools")
+        panel.get_by_role("button", name="Simplify", exact=True).click()
+        panel.get_by_text("Simplify: done").wait_for()
+        panel.get_by_role("button", name="Open the result").click()
+        tab.until("() => document.title.includes('simplify')")
+        tab.page.get_by_label("Model", exact=True).wait_for()
+        tab.close()
+
+
+@pytest.mark.slow
+def test_two_models_in_colour(chromium: Any, tmp_path: Path) -> None:
+    with page(*two_models(tmp_path)) as found:
+        tab = Tab(chromium)
+        tab.open(found.address)
+        before = tab.picture()
+        tab.page.get_by_role("button", name="Compare", exact=True).click()
+        panel = tab.page.get_by_role("complementary", name="Compare")
+        panel.get_by_role("button", name="Compare", exact=True).click()
+        panel.get_by_text("Missing").wait_for()
+        tab.changed(before)
+        tab.shot("diff")
+        tab.close()
+
+
+def two_models(folder: Path) -> tuple[Path, Path]:
+    """The demo, and the same with another operator, another name and another weight."""
+    new = demo_model()
+    new.graph.node[1].op_type = "Sigmoid"
+    new.graph.node[7].name = "renamed"
+    del new.graph.initializer[0].float_data[:]
+    shape = list(new.graph.initializer[0].dims)
+    new.graph.initializer[0].CopyFrom(
+        onnx.numpy_helper.from_array(np.ones(shape, np.float32), new.graph.initializer[0].name)
+    )
+    onnx.save(demo_model(), folder / "old.onnx")
+    onnx.save(new, folder / "new.onnx")
+    return folder / "old.onnx", folder / "new.onnx"
+
+
+@pytest.mark.slow
+def test_the_c_of_a_node(chromium: Any, demo: Page) -> None:
+    tab = Tab(chromium)
+    tab.open(demo.address)
+    search(tab, "block2.conv1")
+    tab.page.get_by_role("button", name="Source", exact=True).click()
+    tab.page.locator(".hit").first.wait_for(timeout=120_000)
+    tab.shot("source")
+    tab.close()
+
+
+@pytest.mark.slow
+def test_edit_undo_save_and_a_killed_server(chromium: Any, tmp_path: Path) -> None:
+    path = tmp_path / "demo.onnx"
+    onnx.save(demo_model(), path)
+    tab = Tab(chromium)
+    with page(path, "--edit") as found:
+        tab.open(found.address)
+        search(tab, "block2.relu1")
+        details(tab).get_by_role("button", name="Delete", exact=True).click()
+        tab.page.get_by_role("button", name="faults").or_(tab.page.get_by_role("button", name="fault")).first.wait_for()
+        tab.shot("edit")
+        tab.page.get_by_role("button", name="Undo").click()
+        tab.page.locator("button.faults").wait_for(state="detached")
+        search(tab, "block2.conv1")
+        details(tab).get_by_role("button", name="Rename", exact=True).click()
+        details(tab).get_by_label("new name").fill("renamed")
+        details(tab).locator("form").get_by_role("button", name="Rename").click()
+        details(tab).get_by_text("renamed").first.wait_for()
+        tab.page.get_by_role("button", name="Save", exact=True).first.click()
+        tab.page.get_by_text("Saved as").wait_for()
+        assert "renamed" in [node.name for node in onnx.load_model(tmp_path / "demo.edited.onnx").graph.node]
+        search(tab, "stem")
+        details(tab).get_by_label("new name").fill("kept")
+        details(tab).locator("form").get_by_role("button", name="Rename").click()
+        details(tab).get_by_text("kept").first.wait_for()
+        found.end(signal.SIGKILL)
+        tab.page.get_by_role("alert").filter(has_text="does not answer").wait_for(timeout=60_000)
+    with page(path, "--edit") as found:
+        tab.open(found.address)
+        tab.page.get_by_role("button", name="Undo").and_(tab.page.locator(":enabled")).wait_for()
+        search(tab, "kept")
+        details(tab).get_by_role("heading", name="Conv", exact=True).wait_for()
     tab.close()

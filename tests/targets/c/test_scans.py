@@ -13,8 +13,10 @@ from tests.present import compiler
 from intaglio.ir.substitution import evaluate
 from intaglio.kernels.language_check import check_kernel
 from intaglio.kernels.language_text import parse_kernel
+from intaglio.kernels.schedule import schedule
 from intaglio.targets.c.kernel_source import kernel_source
-from intaglio.targets.c.printing.scans import scan_call
+from intaglio.targets.c.printing.loops import FACTS
+from intaglio.targets.c.printing.scans import Scans
 from intaglio.targets.c.target import TARGETS
 
 COLUMNS = """\
@@ -49,7 +51,7 @@ def run(text: str, sizes: dict[str, int], arrays: list[Any], folder: Path) -> No
     """Print a kernel, compile it and run all of its tasks."""
     kernel = parse_kernel(text)
     check_kernel(kernel)
-    call = scan_call(kernel, sizes)
+    call = Scans(kernel, sizes, schedule(kernel, FACTS)).call()
     library = folder / "kernel.so"
     source = '#include "ig.h"\n#include "ig_math.h"\n#include "ig_loop.h"\n'
     body = kernel_source(call.kernel).replace("IG_FUNCTION", "kernel_of_scans")

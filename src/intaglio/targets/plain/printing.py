@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from intaglio.errors import UnsupportedError
 from intaglio.ir.dtype import DType
 from intaglio.kernels.elements import HALVES, scalar_type
-from intaglio.kernels.language import (
-    Expr,
-    Let,
-    Load,
-    LoopKernel,
-    Parameter,
-    Reduce,
-    Scan,
-    Statement,
-    Store,
-    names_in,
-    reads_of,
-)
+from intaglio.kernels.language import Definition, Expr, Let, Load, LoopKernel, Parameter, Reduce, Scan
+from intaglio.kernels.schedule import Facts, Pass, Schedule, Step, schedule
 from intaglio.targets.plain.expression import TYPES, Helpers, expression
 
 INDENT = "    "
+FACTS = Facts(has_vectors=False)
+"""Loops in plain C are walked one by one, and nothing is cut or kept."""
+
 _COMBINE = {"sum": "+", "mean": "+", "product": "*"}
 
 
@@ -43,7 +35,9 @@ def plain_function(
     places, that do not lie where all others do. The small functions that it uses are added to `helpers`. Raises
     UnsupportedError where plain C cannot say what the kernel computes.
     """
-    return _Printer(_live(kernel), name, helpers, dict(sizes or {}), dict(names or {}), dict(spaces or {})).text()
+    return _Printer(
+        kernel, schedule(kernel, FACTS), name, helpers, dict(sizes or {}), dict(names or {}), dict(spaces or {})
+    ).text()
 
 
 def parameter_sizes(kernel: LoopKernel, sizes: Mapping[str, int] | None = None) -> list[str]:
@@ -75,6 +69,7 @@ def wrapped(head: str, width: int = 110) -> list[str]:
 @dataclass
 class _Printer:
     kernel: LoopKernel
+    plan: Schedule
     name: str
     helpers: Helpers
     sizes: dict[str, int]
@@ -113,18 +108,17 @@ class _Printer:
         self.lines.append(INDENT * self.depth + text)
 
     def _emit_loops(self) -> None:
-        kept = self.kernel.kept
-        if self.kernel.scans:
-            self._emit_scans(self.kernel.scans)
-            return
-        self._open([loop.name for loop in kept])
-        if self.kernel.has_reduction:
-            self._emit_row()
-        else:
-            self._emit_statements(self.kernel.body)
-        self._close(len(kept))
+        """The loops of tasks around everything, and the walks in them."""
+        depth = len(self.plan.tasks)
+        self._open(self.plan.tasks)
+        for each in self.plan.body:
+            if isinstance(each, Pass):
+                self._emit_pass(each, is_alone=len(self.plan.body) == 1)
+            else:
+                self._emit_step(each)
+        self._close(depth)
 
-    def _open(self, names: list[str], *, is_reversed: bool = False) -> None:
+    def _open(self, names: Sequence[str], *, is_reversed: bool = False) -> None:
         for name in names:
             index, extent = _index(name), self._size(name)
             if is_reversed:
@@ -138,91 +132,52 @@ class _Printer:
             self.depth -= 1
             self._line("}")
 
-    def _emit_scans(self, scans: tuple[Scan, ...]) -> None:
-        """The scanned loop inside of all others, with the totals before it."""
-        walked = scans[0].loop
-        others = [loop.name for loop in self.kernel.kept if loop.name != walked]
-        self._open(others)
-        if not others:
+    def _emit_pass(self, walk: Pass, *, is_alone: bool) -> None:
+        """A walk along the loops that are no tasks, with the totals before it."""
+        definitions = self.kernel.definitions
+        scans = [each for name in walk.names("scan") if isinstance(each := definitions[name], Scan)]
+        has_block = bool(scans) and not self.plan.tasks
+        if has_block:
             self._line("{")
             self.depth += 1
-        for each in scans:
-            self._line(f"{TYPES[each.type]} {each.name}_total = {1 if each.function == 'product' else 0};")
-        self._open([walked], is_reversed=scans[0].is_reversed)
-        self._emit_statements(self.kernel.body)
+        for name in walk.names("add", "scan"):
+            self._line(self._total(definitions[name]))
+        self._open(self.plan.walk, is_reversed=self.plan.is_reversed)
+        is_bare = not self.plan.walk and not is_alone
+        if is_bare:
+            self._line("{")
+            self.depth += 1
+        for step in walk.steps:
+            self._emit_step(step)
         for each in scans:
             self._line(f"{each.name}_total = {each.name}_next;")
-        self._close(1 + max(1, len(others)))
+        self._close(len(self.plan.walk) + is_bare + has_block)
 
-    def _emit_row(self) -> None:
-        """Values of the row alone once, and a loop over its elements for each level of reductions and for stores."""
-        rows, levels = self.kernel.row_values(), self.kernel.levels()
-        done: set[str] = set()
-        self._emit_statements([each for each in self.kernel.body if _name(each) in rows and isinstance(each, Load)])
-        done |= {each.name for each in self.kernel.body if isinstance(each, Load) and each.name in rows}
-        for level in range(max(levels.values(), default=0) + 1):
-            for each in self.kernel.body:
-                if isinstance(each, Let) and each.name in rows and levels[each.name] == level:
-                    self._emit_statements([each])
-                    done.add(each.name)
-            reductions = [
-                each for each in self.kernel.body if isinstance(each, Reduce) and levels[each.name] == level + 1
-            ]
-            if reductions:
-                self._emit_reductions(reductions, done)
-        stores = [each for each in self.kernel.body if isinstance(each, Store)]
-        once = self.kernel.row_stores()
-        inner = [each for each in stores if each.parameter not in once]
-        self._emit_statements([each for each in stores if each.parameter in once])
-        if inner:
-            self._emit_elements(inner, [each.value for each in inner], done)
+    def _emit_step(self, step: Step) -> None:
+        if step.action == "store":
+            self._line(self._store(step.name))
+            return
+        each = self.kernel.definitions[step.name]
+        name, kind = each.name, f"const {TYPES[each.type]}"
+        match each:
+            case Load():
+                self._line(f"{kind} {name} = {self._load(each)};")
+            case Let():
+                self._line(f"{kind} {name} = {self._text(each.value)};")
+            case Reduce() if step.action == "add":
+                self._line(f"{name}_total = {self._combined(each)};")
+            case Reduce():
+                self._line(f"{kind} {name} = {self._finished(each)};")
+            case Scan():
+                self._line(f"{kind} {name}_next = {self._next(each)};")
+                self._line(f"{kind} {name} = {name}_{'total' if each.is_exclusive else 'next'};")
 
-    def _emit_reductions(self, reductions: list[Reduce], done: set[str]) -> None:
-        for each in reductions:
-            self._line(f"{TYPES[each.total]} {each.name}_total = {self._nothing(each)};")
-        self._emit_elements(reductions, [each.value for each in reductions], done)
-        for each in reductions:
-            self._line(f"const {TYPES[each.type]} {each.name} = {self._finished(each)};")
-            done.add(each.name)
-
-    def _emit_elements(self, last: list[Reduce] | list[Store], values: list[Expr], done: set[str]) -> None:
-        """A loop over the elements of the row in which some statements come last, behind all that they need."""
-        loops = [loop.name for loop in self.kernel.reduced]
-        needed = set(self._needed(values, done))
-        self._open(loops)
-        if not loops:
-            self._line("{")
-            self.depth += 1
-        self._emit_statements([each for each in self.kernel.body if _name(each) in needed])
-        for each in last:
-            if isinstance(each, Reduce):
-                self._line(f"{each.name}_total = {self._combined(each)};")
-            else:
-                self._emit_statements([each])
-        self._close(max(1, len(loops)))
-
-    def _needed(self, values: list[Expr], done: set[str]) -> Iterator[str]:
-        waiting = [name for value in values for name in names_in(value)]
-        definitions, seen = self.kernel.definitions, set(done)
-        while waiting:
-            name = waiting.pop()
-            if name not in seen:
-                seen.add(name)
-                yield name
-                waiting += reads_of(definitions[name])
-
-    def _emit_statements(self, statements: tuple[Statement, ...] | list[Statement]) -> None:
-        for each in statements:
-            if isinstance(each, Load):
-                self._line(f"const {TYPES[each.type]} {each.name} = {self._load(each)};")
-            elif isinstance(each, Let):
-                self._line(f"const {TYPES[each.type]} {each.name} = {self._text(each.value)};")
-            elif isinstance(each, Store):
-                self._line(self._store(each))
-            elif isinstance(each, Scan):
-                kept = f"{each.name}_{'total' if each.is_exclusive else 'next'}"
-                self._line(f"const {TYPES[each.type]} {each.name}_next = {self._next(each)};")
-                self._line(f"const {TYPES[each.type]} {each.name} = {kept};")
+    def _total(self, each: Definition) -> str:
+        """The declaration of what a reduction or scan has so far."""
+        if isinstance(each, Reduce):
+            return f"{TYPES[each.total]} {each.name}_total = {self._nothing(each)};"
+        assert isinstance(each, Scan)
+        return f"{TYPES[each.type]} {each.name}_total = {1 if each.function == 'product' else 0};"
 
     def _next(self, scan: Scan) -> str:
         """The total of a scan behind this step."""
@@ -256,11 +211,12 @@ class _Printer:
             self.helpers.half(format)
         return f"f32_from_{format}({element})" if format else element
 
-    def _store(self, store: Store) -> str:
-        text, format = self._text(store.value), self._format(store.parameter, store.value.type)
+    def _store(self, parameter: str) -> str:
+        value = self.kernel.stores[parameter]
+        text, format = self._text(value), self._format(parameter, value.type)
         if format:
             self.helpers.half(format)
-        return f"{self._element(store.parameter)} = " + (f"{format}_from_f32({text});" if format else f"{text};")
+        return f"{self._element(parameter)} = " + (f"{format}_from_f32({text});" if format else f"{text};")
 
     def _nothing(self, reduction: Reduce) -> str:
         """What a reduction of nothing gives."""
@@ -304,20 +260,6 @@ class _Printer:
 
 def _identifier(size: str) -> str:
     return re.sub(r"\W", "_", size)
-
-
-def _live(kernel: LoopKernel) -> LoopKernel:
-    """The kernel without values that nothing is computed of."""
-    needed = {name for each in kernel.body if isinstance(each, Store) for name in reads_of(each)}
-    for each in reversed(kernel.body):
-        if isinstance(each, Scan) or _name(each) in needed:
-            needed.update(reads_of(each))
-    body = tuple(each for each in kernel.body if isinstance(each, (Store, Scan)) or each.name in needed)
-    return replace(kernel, body=body)
-
-
-def _name(statement: Statement) -> str:
-    return "" if isinstance(statement, Store) else statement.name
 
 
 def _index(loop: str) -> str:

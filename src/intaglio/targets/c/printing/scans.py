@@ -11,53 +11,41 @@ from collections.abc import Mapping
 from intaglio.ir.dim import Dim, floordiv, minimum, pieces, product
 from intaglio.kernels.elements import FLOATS, scalar_type
 from intaglio.kernels.kernel import Kernel
-from intaglio.kernels.language import Let, Load, LoopKernel, Reduce, Scan, Statement, Store, Stride
+from intaglio.kernels.language import Let, Load, LoopKernel, Reduce, Scan, Stride
 from intaglio.kernels.plan import Call, Size
+from intaglio.kernels.schedule import Schedule, Step
 from intaglio.targets.c.printing.register import MEMORY, combine, kind_of, literal, with_headers
 from intaglio.targets.c.printing.variables import COMBINE, Variables
-
-STRIP = 64
-"""Columns of one task: a whole number of vectors of every target."""
-
-PARTS = 4
-"""Vectors that walk side by side, so that they share the lines of the cache."""
 
 _SIGNS = {"sum": "+", "product": "*"}
 _IDENTITIES = {"sum": 0, "product": 1}
 
 
-def scan_call(kernel: LoopKernel, sizes: Mapping[str, Dim]) -> Call:
-    """A kernel with scans and its call; operands and nodes are for the caller to tell."""
-    return _Scans(kernel, sizes).call()
+class Scans:
+    """Prints kernels with running sums or products."""
 
-
-def scan_source(kernel: LoopKernel, sizes: Mapping[str, Dim]) -> str:
-    """The C of a kernel with scans."""
-    return _Scans(kernel, sizes).source()
-
-
-class _Scans:
-    """The state of printing one kernel."""
-
-    def __init__(self, kernel: LoopKernel, given: Mapping[str, Dim]) -> None:
-        self.kernel, self.given = kernel, given
+    def __init__(self, kernel: LoopKernel, given: Mapping[str, Dim], plan: Schedule) -> None:
+        self.kernel, self.given, self.plan = kernel, given, plan
         self.sizes: list[tuple[str, Size]] = []
         self.variables = Variables({name: f"v{place}" for place, name in enumerate(kernel.definitions)})
         self.place = {parameter.name: place for place, parameter in enumerate(kernel.parameters)}
         names = [loop.name for loop in kernel.loops]
-        self.walked = names.index(kernel.scans[0].loop)
-        self.lanes = len(names) - 1 if self.walked + 1 < len(names) else None
-        self.rows = [place for place in range(len(names)) if place not in (self.walked, self.lanes)]
+        self.walked = names.index(plan.walk[0])
+        self.lanes = None if plan.lanes is None else names.index(plan.lanes)
+        self.rows = [names.index(name) for name in plan.tasks]
+        (self.walk,) = plan.passes
 
     def call(self) -> Call:
+        """Describe the call; the caller adds operands and nodes."""
         self._declare_sizes()
         rows, steps = product(self._extent(place) for place in self.rows), self._extent(self.walked)
-        columns = 1 if self.lanes is None else self._extent(self.lanes)
-        cost = 8 + steps * (1 + floordiv(minimum(columns, STRIP), 8))
-        tasks = rows if self.lanes is None else rows * pieces(columns, STRIP)
+        columns, strip = 1 if self.lanes is None else self._extent(self.lanes), self.plan.strip or 1
+        cost = 8 + steps * (1 + floordiv(minimum(columns, strip), 8))
+        tasks = rows if self.lanes is None else rows * pieces(columns, strip)
         return Call(Kernel(self.kernel.name, self.kernel), [], self.sizes, tasks, cost)
 
     def source(self) -> str:
+        """The C of the kernel."""
         self._declare_sizes()
         return with_headers("\n".join([*self._header(), "{", *self._prologue(), *self._task(), "}", ""]))
 
@@ -108,15 +96,16 @@ class _Scans:
         lines = ["    for (int64_t task = begin; task < end; task++) {"]
         if self.lanes is None:
             return [*lines, *self._row_pointers("task"), *self._walk("        "), "    }"]
+        strip, parts = self.plan.strip or 1, self.walk.parts
         return [
-            f"    const int64_t strips = (columns + {STRIP - 1}) / {STRIP};",
+            f"    const int64_t strips = (columns + {strip - 1}) / {strip};",
             *lines,
-            f"        const int64_t from = task % strips * {STRIP};",
-            f"        const int64_t to = columns - from < {STRIP} ? columns : from + {STRIP};",
+            f"        const int64_t from = task % strips * {strip};",
+            f"        const int64_t to = columns - from < {strip} ? columns : from + {strip};",
             *self._row_pointers("task / strips"),
             "        int64_t j = from;",
-            f"        for (; j + {PARTS} * IG_LANES <= to; j += {PARTS} * IG_LANES) {{",
-            *self._walk("            ", PARTS),
+            f"        for (; j + {parts} * IG_LANES <= to; j += {parts} * IG_LANES) {{",
+            *self._walk("            ", parts),
             "        }",
             "        for (; j + IG_LANES <= to; j += IG_LANES) {",
             *self._walk("            "),
@@ -147,7 +136,7 @@ class _Scans:
         scans, inner = self.kernel.scans, indent + "    "
         upwards, downwards = "k = 0; k < steps; k++", "k = steps - 1; k >= 0; k--"
         lines = [indent + self._total(each, part) for each in scans for part in range(parts)]
-        lines.append(f"{indent}for (int64_t {downwards if scans[0].is_reversed else upwards}) {{")
+        lines.append(f"{indent}for (int64_t {downwards if self.plan.is_reversed else upwards}) {{")
         for part in range(parts):
             body = self._step(part, left)
             lines += [inner + line for line in (body if parts == 1 else ["{", *(f"    {line}" for line in body), "}"])]
@@ -157,22 +146,22 @@ class _Scans:
         """One step of the walk of one vector."""
         offset = f" + {part} * IG_LANES" if part else ""
         lines = [] if self.lanes is None else [f"const int64_t c = j{offset};"]
-        for each in self.kernel.body:
+        for each in self.walk.steps:
             lines += self._statement(each, part, left)
         for each in self.kernel.scans:
             lines.append(f"{self._total_name(each, part)} = next_{self.variables.name(each.name)};")
         return lines
 
-    def _statement(self, statement: Statement, part: int, left: str | None) -> list[str]:
-        match statement:
-            case Load():
-                return [self._load(statement, left)]
-            case Let():
-                return [self.variables.assign(statement)]
-            case Scan():
-                return self._scan(statement, part)
-            case Store():
-                return [self._store(statement, left)]
+    def _statement(self, step: Step, part: int, left: str | None) -> list[str]:
+        if step.action == "store":
+            return [self._store(step.name, left)]
+        match self.kernel.definitions[step.name]:
+            case Load() as load:
+                return [self._load(load, left)]
+            case Let() as let:
+                return [self.variables.assign(let)]
+            case Scan() as scan:
+                return self._scan(scan, part)
             case Reduce():
                 raise AssertionError("a kernel has scans or reductions")
 
@@ -222,9 +211,10 @@ class _Scans:
             text = f"ig_gather_{suffix}({pointer}, {step}, {left or 'IG_LANES'})"
         return self.variables.declare(load.name, kind_of(load.type), text)
 
-    def _store(self, store: Store, left: str | None) -> str:
-        index, suffix = self._access(store.parameter, store.value.type)
-        pointer, value = self._pointer(index), self.variables.register(store.value).text
+    def _store(self, parameter: str, left: str | None) -> str:
+        stored = self.kernel.stores[parameter]
+        index, suffix = self._access(parameter, stored.type)
+        pointer, value = self._pointer(index), self.variables.register(stored).text
         if self.lanes is None:
             return f"ig_scatter_{suffix}({pointer}, 0, {value}, 1);"
         step = self._step_text(index, f"column_stride{index}", self.lanes)
