@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import types
 import zlib
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, cast
 
 import numpy as np
@@ -21,22 +20,6 @@ SLOWEST = 1 << 20
 """Bytes a second that a client must send of a large body."""
 JSON_COST = 24
 """Most bytes that Python's objects take for one byte of JSON."""
-
-
-@types.coroutine
-def _resumed(step: Any, waits_for: Any) -> Generator[Any, Any, Message]:
-    """Go on with a coroutine that has begun and waits for something: a body that is there needs no timer."""
-    while True:
-        try:
-            sent = yield waits_for
-        except BaseException as error:
-            go, given = step.throw, error
-        else:
-            go, given = step.send, sent
-        try:
-            waits_for = go(given)
-        except StopIteration as end:
-            return end.value
 
 
 class Body:
@@ -89,25 +72,14 @@ class Body:
 
     async def _next(self, receive: Receive, seconds: float) -> Message:
         """The next part of the body; most often it is there already."""
-        step: Any = receive()
         try:
-            waits_for = step.send(None)
-        except StopIteration as end:
-            message: Message = end.value
-        except AttributeError:  # no coroutine of Python
-            message = await self._in_time(step, seconds)
-        else:
-            message = await self._in_time(_resumed(step, waits_for), seconds)
+            async with asyncio.timeout(seconds):
+                message = await receive()
+        except TimeoutError:
+            raise RequestError("the body did not come in time", 408) from None
         if message["type"] == "http.disconnect":
             raise RequestError("the client left", 499)
         return message
-
-    async def _in_time(self, message: Awaitable[Message], seconds: float) -> Message:
-        try:
-            async with asyncio.timeout(seconds):
-                return await message
-        except TimeoutError:
-            raise RequestError("the body did not come in time", 408) from None
 
     async def _rest(self, receive: Receive, first: bytes, size: int | None, limit: int) -> memoryview:
         """The first part and all that come; a size that is announced has its memory at once, which nobody touches."""
