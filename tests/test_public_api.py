@@ -96,7 +96,7 @@ PARAMETERS = {
     "implementation": ["operator", "name", "domain", "applies", "expand"],
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian_vector_product"), DERIVATIVE),
     "pullback": ["operator", "domain", "applies"],
-    "stateful": ["model", "state", "updates", "options"],
+    "stateful": ["model", "state", "updates", "capacity", "options"],
     "build": ["name", "inputs", "doc"],
     "extend": ["model", "options"],
     "ModelBuilder.input": ["self", "name", "type", "default"],

@@ -143,7 +143,7 @@ def test_two_inputs_of_one_array() -> None:
     [
         ({"cash": "new"}, "no input 'cash'; did you mean 'cache'"),
         ({"cache": "news"}, "no output 'news'; did you mean 'new'"),
-        ({"row": "new"}, "own type and shape"),
+        ({"row": "new"}, "own type and shape.*capacity="),
         ({"cache": "new", "row": "new"}, "own type and shape"),
         ({"cache": "sum"}, "own type and shape"),
         (["cache"], "expected a dict"),

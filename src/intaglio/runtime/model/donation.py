@@ -52,7 +52,8 @@ def check_pairs(pairs: Sequence[tuple[str, str]], inputs: Sequence[Typed], outpu
         if kind != result or kind.shape is None:
             raise InputError(
                 f"donate: the output {output!r} is {result}, and the input {name!r} is {kind}; an output takes the "
-                "memory of an input of its own type and shape, so a cache that grows cannot be given away"
+                "memory of an input of its own type and shape. A cache that grows is state with a capacity: "
+                f"intaglio.stateful(model, state={{{name!r}: array}}, updates={{{name!r}: {output!r}}}, capacity=...)"
             )
     twice = [output for _, output in pairs if sum(output == other for _, other in pairs) > 1]
     if twice:

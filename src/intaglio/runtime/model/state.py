@@ -286,6 +286,7 @@ def stateful(
     model: Model | Source | Graph,
     state: str | Sequence[str] | Mapping[str, Any] = "*",
     updates: Mapping[str, str] | None = None,
+    capacity: Mapping[str, int] | None = None,
     **options: Any,
 ) -> StatefulModel:
     """A model whose weights are state: read, written, and changed by runs.
@@ -293,12 +294,21 @@ def stateful(
     `state` names weights (patterns such as `"conv*.weight"`), by default all: constants of floating-point numbers that
     are no scalars. Or it is a dict of values for weights and inputs by name. `updates` tells which output becomes which
     of them in every run: `{"w": "w_next"}`. `options` are those of `load`.
+
+    `capacity` is for caches that grow, where an output is `Concat(past, new)`: the most elements that a dimension of
+    their inputs may have, by its symbol. Runs then write what is new behind the past and copy nothing; the result is a
+    `GrowingModel`, whose `cache(name)` is a view of what there is by now.
     """
     source = model.graph if isinstance(model, Model) else import_source(model, settled(options.get("limits"))).graph
     graph, _ = clone_with_values(source)
     arrays = _open(graph, state)
+    given = (model.options.keywords() if isinstance(model, Model) else {}) | options
+    if capacity:
+        from intaglio.runtime.model.growing import growing
+
+        return growing(graph, arrays, updates or {}, capacity, given)
     writes = _writes(graph, arrays, updates or {})
-    loaded = load(graph, **(model.options.keywords() if isinstance(model, Model) else {}) | options)
+    loaded = load(graph, **given)
     return StatefulModel(loaded, State(arrays), {name: name for name in arrays}, writes)
 
 
