@@ -13,7 +13,8 @@ import pytest
 
 import intaglio
 from intaglio import build, ops
-from intaglio.kernels.plan import Call, Commit, Segment, walk
+from intaglio.kernels.plan import Call, Commit, walk
+from intaglio.kernels.plan_form import SegmentForm
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.driver import Driver
 from intaglio.train import Trainer
@@ -78,11 +79,10 @@ def test_a_step_that_is_left_out_changes_nothing(engine: Any, optimizer: str) ->
     assert not np.isfinite(made.state["w0"]).all()
 
 
-def segment_of(made: Trainer) -> Segment:
+def segment_of(made: Trainer) -> SegmentForm:
     engine = made.model.model.whole_engine()
     assert isinstance(engine, NativeEngine)
-    (segment,) = engine.plan.parts
-    assert isinstance(segment, Segment)
+    (segment,) = engine.form.segments
     return segment
 
 

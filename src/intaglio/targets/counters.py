@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class Count(NamedTuple):
@@ -13,19 +13,3 @@ class Count(NamedTuple):
     ticks: int
     waited: int
     least: int
-
-
-class Counters(Protocol):
-    """The times of a segment's runs, added up."""
-
-    def whole(self) -> Count:
-        """All runs, from beginning to end."""
-        ...
-
-    def action(self, place: int) -> Count:
-        """One action of the segment, in the order of `walk`."""
-        ...
-
-    def events(self) -> list[tuple[int, int, int]]:
-        """The number of an action, -1 for a whole run, and the ticks at which it began and ended, one by one."""
-        ...

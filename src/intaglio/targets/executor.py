@@ -7,25 +7,32 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from intaglio.record import Record
-
 if TYPE_CHECKING:
-    from intaglio.kernels.frame import Frame
     from intaglio.kernels.kernel import Kernel
     from intaglio.kernels.plan_form import PlanForm
     from intaglio.kernels.target_rules import TargetRules
     from intaglio.memory.arena import Layout
     from intaglio.onnx.mapped import Guard
-    from intaglio.targets.step import Step
+    from intaglio.targets.counters import Count
+    from intaglio.targets.step import PlanSource, Step
 
 Progress = Callable[[int, int], None]
 
 
-class PlanSource(Record):
-    """A plan to load: the frame of each segment, and what reads all of the plan, which takes longer."""
+class Counters(Protocol):
+    """The times of a segment's runs, added up."""
 
-    frames: Sequence[Frame]
-    read: Callable[[], PlanForm]
+    def whole(self) -> Count:
+        """All runs, from beginning to end."""
+        ...
+
+    def action(self, place: int) -> Count:
+        """One action of the segment, in the order of `walk`."""
+        ...
+
+    def events(self) -> list[tuple[int, int, int]]:
+        """The number of an action, -1 for a whole run, and the ticks at which it began and ended, one by one."""
+        ...
 
 
 class Executor(Protocol):

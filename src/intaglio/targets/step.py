@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from intaglio.errors import ShapeError
 from intaglio.ir.limits import current
 from intaglio.kernels.frame import Frame
 from intaglio.record import Record
-from intaglio.targets.counters import Counters
+
+if TYPE_CHECKING:
+    from intaglio.kernels.plan_form import PlanForm
+    from intaglio.targets.executor import Counters
 
 PREPARED_LIMIT = 64
 """How many bindings of sizes a segment keeps ready."""
@@ -28,6 +31,13 @@ class SizeOverflowError(Exception):
     def __init__(self, *, is_late: bool = False) -> None:
         super().__init__("sizes do not fit 64 bits")
         self.is_late = is_late
+
+
+class PlanSource(Record):
+    """A plan to load: the frame of each segment, and what reads all of the plan, which takes longer."""
+
+    frames: Sequence[Frame]
+    read: Callable[[], PlanForm]
 
 
 class Ready(Record):

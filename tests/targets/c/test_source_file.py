@@ -20,7 +20,7 @@ from intaglio.ir.types import TensorType
 from intaglio.ops.control import Loop
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.targets.c.compiler import find_compiler
-from intaglio.targets.executor import PlanSource
+from intaglio.targets.step import PlanSource
 
 ALONE = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
 RNG = np.random.default_rng(7)

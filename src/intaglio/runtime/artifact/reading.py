@@ -36,13 +36,13 @@ from intaglio.record import Record
 from intaglio.runtime.artifact.stored_data import form_from_bytes, stored_from_data
 from intaglio.runtime.engine.stored import StoredPlan
 from intaglio.targets import executor_from_data
-from intaglio.targets.executor import Host, PlanSource
-from intaglio.targets.step import Step
+from intaglio.targets.step import PlanSource, Step
 from intaglio.version import __version__
 
 if TYPE_CHECKING:
     from intaglio.ir.graph import Graph
     from intaglio.kernels.plan_form import PlanForm
+    from intaglio.targets.executor import Host
 
 Array: TypeAlias = NDArray[Any]
 

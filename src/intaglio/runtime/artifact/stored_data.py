@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,8 @@ PLAN_BYTES_LIMIT = 1 << 28
 
 def form_bytes(form: PlanForm) -> bytes:
     """A plan as packed JSON."""
+    import zlib
+
     from intaglio.kernels.plan_data import plan_data
 
     return zlib.compress(json.dumps(plan_data(form), separators=(",", ":")).encode())
@@ -35,6 +36,8 @@ def form_bytes(form: PlanForm) -> bytes:
 
 def form_from_bytes(content: bytes) -> PlanForm:
     """The inverse of `form_bytes`. Raises GraphError for a plan that is broken, and for what is none."""
+    import zlib
+
     from intaglio.errors import GraphError
     from intaglio.kernels.plan_check import check_plan
     from intaglio.kernels.plan_data import plan_from_data

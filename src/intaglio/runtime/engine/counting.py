@@ -10,7 +10,7 @@ from intaglio.kernels.plan import Action, walk
 from intaglio.kernels.plan_form import SegmentForm
 from intaglio.record import Record
 from intaglio.runtime.engine.host_steps import HostStep
-from intaglio.targets.counters import Counters
+from intaglio.targets.executor import Counters
 from intaglio.targets.step import Step
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from intaglio.errors import OperatorError, ShapeError
@@ -12,7 +13,6 @@ from intaglio.ir.limits import check_time, current
 from intaglio.kernels.faults import Fault, Faults, is_raising, tell
 from intaglio.kernels.plan import NOTHING, Donation
 from intaglio.kernels.plan_form import HostForm, PlanForm, SegmentForm
-from intaglio.kernels.plan_frames import frames_of
 from intaglio.kernels.refusal import Cause
 from intaglio.kernels.repair import lower_safely
 from intaglio.onnx.mapped import check_files
@@ -24,15 +24,15 @@ from intaglio.runtime.engine.host_steps import HostStep
 from intaglio.runtime.engine.hosted_plans import hosted_run
 from intaglio.runtime.engine.hosted_runs import HostedRun
 from intaglio.runtime.engine.lowered import Lowered
-from intaglio.runtime.engine.outline import Outline, Port
+from intaglio.runtime.engine.outline import Outline, Port, outline_of
 from intaglio.runtime.engine.plan_engine import AssumptionError, PlanEngine, spoiled
 from intaglio.runtime.engine.repeated_runs import never_again
 from intaglio.runtime.engine.specialise import SpecialEngines, parameter_positions
 from intaglio.runtime.engine.weights import HeldGraph, signature
 from intaglio.targets import executor_for
 from intaglio.targets.errors import RefusedPlanError
-from intaglio.targets.executor import Host, PlanSource
-from intaglio.targets.step import Into, Step
+from intaglio.targets.executor import Host
+from intaglio.targets.step import Into, PlanSource, Step
 
 
 class NativeEngine(PlanEngine):
@@ -97,14 +97,10 @@ class NativeEngine(PlanEngine):
         return NativeEngine(body, self.threads, self.executor, self.exact)
 
     def _outline(self) -> Outline:
-        form = self.form
-        is_open = any(host.refusal.cause is Cause.SHAPE for host in form.hosts)
-        return Outline(
+        is_open = any(host.refusal.cause is Cause.SHAPE for host in self.form.hosts)
+        return replace(
+            outline_of(self.form),
             inputs=self._inputs,
-            outputs=tuple(form.outputs),
-            frames=tuple(frames_of(form)),
-            assumptions=tuple(form.assumptions),
-            requirements=tuple(form.requirements),
             parameters=self._parameter_places,
             is_for_sizes=is_open and not self.is_special,
         )

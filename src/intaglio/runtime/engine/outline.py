@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from intaglio.ir.dim import Dim
 from intaglio.ir.requirements import Requirement
 from intaglio.ir.types import Type
 from intaglio.kernels.frame import Frame
 from intaglio.record import Record
+
+if TYPE_CHECKING:
+    from intaglio.kernels.plan_form import PlanForm
 
 
 class Port(Record):
@@ -34,3 +39,16 @@ class Outline(Record):
     """The inputs whose values decide what is run: there is a plan for each."""
     is_for_sizes: bool = False
     """Whether the sizes of inputs decide what is run."""
+
+
+def outline_of(form: PlanForm) -> Outline:
+    """The outline of a plan."""
+    from intaglio.kernels.plan_frames import frames_of
+
+    return Outline(
+        inputs=tuple([Port(name, form.value(name).type) for name in form.inputs]),
+        outputs=tuple(form.outputs),
+        frames=tuple(frames_of(form)),
+        assumptions=tuple(form.assumptions),
+        requirements=tuple(form.requirements),
+    )

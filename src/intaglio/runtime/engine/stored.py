@@ -160,13 +160,10 @@ def stored_engine(
     steps: Sequence[Step],
     read: Callable[[], PlanForm],
     find: Callable[[str], PlanEngine | None],
+    hosted: HostedRun | None,
     whole: Callable[[], Any] | None,
 ) -> PlanEngine:
-    """The engine of a stored plan; see `StoredRest` for `find` and `whole`.
-
-    Raises GraphError where the plan has host nodes of which the text is broken.
-    """
+    """The engine of a stored plan; see `StoredRest` for `find` and `whole`. `hosted` runs its host nodes."""
     rest = StoredRest(find, whole)
     rest.places = stored.outline.parameters
-    hosted = None if stored.hosts is None else hosted_run_of(stored.hosts)
     return PlanEngine(stored.outline, steps, rest, read, hosted)

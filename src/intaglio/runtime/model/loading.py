@@ -20,7 +20,7 @@ from intaglio.runtime.artifact.warm import WarmStart, warm_start
 from intaglio.runtime.engine.engine import Engine, EngineName, Options, Progress
 from intaglio.runtime.engine.limits import check_weight_bytes, settled
 from intaglio.runtime.engine.plan_engine import PlanEngine
-from intaglio.runtime.engine.stored import stored_engine
+from intaglio.runtime.engine.stored import hosted_run_of, stored_engine
 from intaglio.runtime.model.donation import StateUpdates, donated_pairs, donation_of
 from intaglio.runtime.model.model import Model, face_of_plan, graph_model
 from intaglio.runtime.model.progress import told
@@ -161,11 +161,10 @@ def _engine_maker(
         return None if make is None else make(None)
 
     try:
-        make = partial(stored_engine, stored, steps, compiled.read_plan, find)
-        make(None)  # so that broken host nodes are found now
+        hosted = None if stored.hosts is None else hosted_run_of(stored.hosts)
     except GraphError:
         return None
-    return make
+    return partial(stored_engine, stored, steps, compiled.read_plan, find, hosted)
 
 
 def _load_graph(

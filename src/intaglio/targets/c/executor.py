@@ -21,12 +21,13 @@ from intaglio.targets.c.target import TARGETS, Target, host_target, missing_feat
 from intaglio.targets.c.toolchain import RefusedError, compiler_identity, is_sanitized
 from intaglio.targets.c.units import CFunction, function_key
 from intaglio.targets.errors import RefusedPlanError
-from intaglio.targets.executor import PlanSource, Progress
 
 if TYPE_CHECKING:
     from intaglio.kernels.kernel import Kernel
     from intaglio.kernels.plan_form import PlanForm
     from intaglio.targets.c.target_rules import CRules
+    from intaglio.targets.executor import Progress
+    from intaglio.targets.step import PlanSource
 
 
 class CExecutor:
