@@ -11,6 +11,7 @@ import { elementsOf, half } from "../src/data/elements.ts";
 import { EmbeddedSource } from "../src/data/source.ts";
 import { takeToken } from "../src/data/server.ts";
 import { collect } from "../src/edit/AddNode.tsx";
+import { partOf } from "../src/edit/clipboard.ts";
 import { argumentOf, attributes, attributeValue, shape } from "../src/edit/forms.ts";
 import { descendants } from "../src/edit/selecting.ts";
 import { faceOf, measureOf, sizesOf } from "../src/graph/faces.ts";
@@ -19,6 +20,7 @@ import { treeOf } from "../src/graph/tree.ts";
 import { Nest } from "../src/layout/nested.ts";
 import { outlineRows } from "../src/panels/outline.ts";
 import { arrangePixels, nested } from "../src/panels/RunInput.tsx";
+import { reportText } from "../src/panels/ToolsPanel.tsx";
 import { placeOf } from "../src/panels/TensorView.tsx";
 import { parse, Search, sizesIn } from "../src/search/search.ts";
 import { DARK, LIGHT } from "../src/theme/palette.ts";
@@ -262,5 +264,17 @@ describe("colours", () => {
     expect(contrast(palette.muted, palette.card)).toBeGreaterThanOrEqual(4.5);
     expect(contrast(palette.muted, palette.ground)).toBeGreaterThanOrEqual(4.5);
     for (const group of palette.groups) expect(contrast(palette.groupText, group)).toBeGreaterThanOrEqual(4.5);
+  });
+});
+
+describe("copies and reports", () => {
+  it("knows what a part reads and makes", () => {
+    const model = modelOf(blocks(2));
+    expect(partOf(model, [3, 4])).toEqual({ inputs: ["a0"], outputs: ["r1"] });
+    expect(partOf(model, [0, 1, 2, 3, 4, 5])).toEqual({ inputs: ["x"], outputs: ["a1"] });
+  });
+
+  it("writes reports as lines", () => {
+    expect(reportText({ nodes: { before: 3, after: 2 }, notes: [], rule: "x" })).toBe("nodes\n  before: 3\n  after: 2\nrule: x");
   });
 });

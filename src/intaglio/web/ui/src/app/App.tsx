@@ -28,6 +28,11 @@ export function App({ store, theme, dialog }: { store: Store; theme: Theme; dial
     return () => removeEventListener("popstate", back);
   }, [store]);
   useEffect(() => warnBeforeLeaving(store), [store]);
+  useEffect(() => {
+    const look = () => void store.look();
+    addEventListener("focus", look);
+    return () => removeEventListener("focus", look);
+  }, [store]);
   const title = store.model.value?.file || store.model.value?.name;
   useEffect(() => {
     document.title = title ? `${title} · Intaglio` : "Intaglio";

@@ -10,7 +10,8 @@ import { HEATS } from "./overlays.ts";
 import type { Store } from "./store.ts";
 import type { Theme } from "./theme.ts";
 import { loadHeat } from "./heat.ts";
-import { redo, save, undo } from "../edit/editing.ts";
+import { copy, paste } from "../edit/clipboard.ts";
+import { edit, redo, save, undo } from "../edit/editing.ts";
 
 export interface Action {
   readonly name: string;
@@ -77,6 +78,9 @@ function editActions({ store }: Page): Action[] {
     { name: "Undo", keys: "Ctrl+Z", group: "Edit", run: () => undo(store), disabled: readOnly ?? (store.undoText.value ? null : "There is nothing to undo.") },
     { name: "Redo", keys: "Ctrl+Shift+Z", group: "Edit", run: () => redo(store), disabled: readOnly ?? (store.redoText.value ? null : "There is nothing to redo.") },
     { name: "Save", keys: "Ctrl+S", group: "Edit", run: () => save(store), disabled: readOnly },
+    { name: "Copy the selected nodes", keys: "Ctrl+C", group: "Edit", run: () => copy(store), disabled: readOnly },
+    { name: "Paste", keys: "Ctrl+V", group: "Edit", run: () => paste(store), disabled: readOnly },
+    { name: "Delete the selected nodes", keys: "Delete", group: "Edit", run: () => remove(store), disabled: readOnly },
     { name: "Edit", group: "Edit", run: () => open(store, "edit"), disabled: readOnly },
   ];
 }
@@ -106,6 +110,11 @@ function pageActions({ store, theme, dialog }: Page): Action[] {
 function open(store: Store, panel: Store["panel"]["value"]): void {
   store.showsRight.value = true;
   store.panel.value = panel;
+}
+
+function remove(store: Store): unknown {
+  const ids = [...store.picked.value];
+  return ids.length ? edit(store, ids.map((node) => ({ name: "delete_node", arguments: { node } }))) : store.say("Select nodes first.");
 }
 
 function centre(store: Store): void {

@@ -21,6 +21,7 @@ export function listenToKeys(page: Page): () => void {
     const target = event.target as HTMLElement | null;
     const isTyping = target !== null && (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable);
     if (page.dialog.value !== "none") return;
+    if (key === "Ctrl+C" && String(getSelection() ?? "") !== "") return;
     if (isTyping && !/^Ctrl\+(K|S)$/.test(key)) return;
     const inWidget = target?.closest("[role=tree], [role=listbox], button, a, summary") && /^(Enter|Shift\+Enter|Up|Down|Left|Right|Home)$/.test(key);
     if (inWidget) return;

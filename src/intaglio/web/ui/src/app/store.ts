@@ -50,6 +50,8 @@ export class Store {
   readonly undoText: Signal<string | null> = signal(null);
   readonly redoText: Signal<string | null> = signal(null);
   readonly isDirty: Signal<boolean> = signal(false);
+  /** A value that was dragged onto a node, to be read by it. */
+  readonly dropped: Signal<{ readonly node: number; readonly value: string } | null> = signal(null);
   readonly layoutTime: Signal<number> = signal(0);
   /** Types for sizes that were typed in, by the names of values. */
   readonly typed: Signal<Readonly<Record<string, string>>> = signal({});
@@ -137,6 +139,15 @@ export class Store {
     const { faults, revision } = await this.source.faults(this.modelId.value).catch(() => ({ faults: [], revision: -1 }));
     const model = this.model.value;
     if (model && faults.length && revision === this.revision.value) this.model.value = { ...model, faults };
+  }
+
+  /** Ask whether the model's file changed meanwhile; called when the page comes to the front. */
+  async look(): Promise<void> {
+    if (this.source.kind !== "server" || !this.model.value) return;
+    const models = await this.source.models().catch(() => null);
+    const entry = models?.models.find((each) => each.id === this.modelId.value);
+    if (entry?.changed_on_disk && !this.entry.value?.changed_on_disk) this.say("The file was changed on disk meanwhile. Saving will not write over it without asking.", true);
+    if (models) this.models.value = models;
   }
 
   private use(json: StructureJson): void {
@@ -292,6 +303,22 @@ export class Store {
     if (tree.kind[box] === NODE) void this.selectNode(graph.nodes.id[tree.item[box]!]!, "keep", adds);
     else if (isGroup(tree, box) || tree.kind[box] === 2 || tree.kind[box] === 3) this.selectGroup(box);
     else void this.selectValue(graph.index, tree.item[box]!);
+  }
+
+  /** A box was dragged onto another: offer to let it read the first result of the box. */
+  rewireByDrag(from: number, to: number): void {
+    const tree = this.tree.value!;
+    const model = this.model.value!;
+    const graph = model.graphs[tree.graph[from]!]!;
+    const target = model.graphs[tree.graph[to]!]!;
+    if (tree.kind[to] !== NODE) return this.say("Drag onto a node: one of its inputs will read the value.");
+    const isNode = tree.kind[from] === NODE;
+    const value = isNode ? entries(graph.nodes.outputs, tree.item[from]!)[0] : tree.kind[from] === 4 ? tree.item[from] : undefined;
+    if (value === undefined || value < 0) return this.say("Drag from a node or an input: its value is what will be read.");
+    const node = target.nodes.id[tree.item[to]!]!;
+    this.showsRight.value = true;
+    this.panel.value = "details";
+    void this.selectNode(node, "keep").then(() => (this.dropped.value = { node, value: text(model, graph.values.name[value]) }));
   }
 
   clearSelection(): void {

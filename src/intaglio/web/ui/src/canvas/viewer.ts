@@ -32,6 +32,7 @@ export class Viewer {
   private pending = 0;
   private anchored: { box: number; x: number; y: number } | null = null;
   private drag: { x: number; y: number; moved: boolean; box: number } | null = null;
+  private wire: { from: { x: number; y: number }; to: { x: number; y: number } } | null = null;
   private readonly pointers = new Map<number, { x: number; y: number }>();
   private stops: (() => void)[] = [];
   private motion = 0;
@@ -188,10 +189,23 @@ export class Viewer {
       return;
     }
     new Painter(context, this.palette(), this.scene, lookOf(this.store), this.camera, screen).paint();
+    if (this.wire) this.drawWire(this.wire);
     this.minimap.draw(this.camera, screen, this.palette());
     this.times.last = performance.now() - begin;
     this.times.most = Math.max(this.times.most, this.times.last);
     this.times.frames++;
+  }
+
+  private drawWire({ from, to }: { from: { x: number; y: number }; to: { x: number; y: number } }): void {
+    const { context } = this;
+    context.strokeStyle = this.palette().accent;
+    context.lineWidth = 2;
+    context.setLineDash([6, 4]);
+    context.beginPath();
+    context.moveTo(from.x, from.y);
+    context.lineTo(to.x, to.y);
+    context.stroke();
+    context.setLineDash([]);
   }
 
   private listen(): void {
@@ -227,7 +241,9 @@ export class Viewer {
     this.pointers.set(event.pointerId, this.at(event));
     if (event.button > 1) return;
     this.canvas.setPointerCapture(event.pointerId);
-    this.drag = { ...this.at(event), moved: false, box: -1 };
+    const { x, y } = this.plane(event);
+    const wires = event.altKey && this.store.entry.value?.editable && this.scene;
+    this.drag = { ...this.at(event), moved: false, box: wires ? boxAt(this.scene!, x, y) : -1 };
   }
 
   private move(event: PointerEvent): void {
@@ -238,6 +254,11 @@ export class Viewer {
     if (this.drag && before) {
       if (!this.drag.moved && Math.hypot(at.x - this.drag.x, at.y - this.drag.y) < CLICK_REACH) return;
       this.drag.moved = true;
+      if (this.drag.box >= 0) {
+        this.wire = { from: { x: this.drag.x, y: this.drag.y }, to: at };
+        this.canvas.style.cursor = "crosshair";
+        return this.draw();
+      }
       this.canvas.style.cursor = "grabbing";
       this.panBy(before.x - at.x, before.y - at.y);
       return;
@@ -276,7 +297,14 @@ export class Viewer {
     const { drag } = this;
     this.pointers.delete(event.pointerId);
     this.drag = null;
+    this.wire = null;
     this.canvas.style.cursor = "grab";
+    if (drag?.moved && drag.box >= 0 && this.scene) {
+      const { x, y } = this.plane(event);
+      const to = boxAt(this.scene, x, y);
+      if (to >= 0 && to !== drag.box) this.store.rewireByDrag(drag.box, to);
+      return this.draw();
+    }
     if (!drag || drag.moved || !this.scene || event.button !== 0) return;
     this.click(event);
   }

@@ -136,7 +136,7 @@ export interface StatsJson {
 }
 
 export interface ProfileJson {
-  rows: { id: number | number[] | null; name: string; us: number; share: number; flops?: number; bytes?: number; limit?: string | number }[];
+  rows: { id: number | number[] | null; name: string; us: number; share: number; flops?: number; bytes?: number; limit?: string | number | null; live?: number | null }[];
   total_us: number;
 }
 

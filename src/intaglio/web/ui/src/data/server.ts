@@ -40,8 +40,9 @@ export class ServerSource implements Source {
     return this.get(`${at(model)}/values/${encodeURIComponent(name)}`);
   }
 
-  tensor(model: ModelId, name: string, start: number, count: number): Promise<TensorJson> {
-    return this.get(`${at(model)}/tensors/${encodeURIComponent(name)}?start=${start}&count=${count}`);
+  tensor(model: ModelId, name: string, start: number, count: number, run?: string): Promise<TensorJson> {
+    const of = run === undefined ? "" : `&run=${encodeURIComponent(run)}`;
+    return this.get(`${at(model)}/tensors/${encodeURIComponent(name)}?start=${start}&count=${count}${of}`);
   }
 
   stats(model: ModelId, dims: Record<string, number>): Promise<StatsJson> {
@@ -131,7 +132,7 @@ export class ServerSource implements Source {
       }
       const job = await this.get<JobJson>(`/jobs/${encodeURIComponent(String(id))}`);
       progress(job.progress, job.note);
-      if (job.state === "done") return job.result;
+      if (job.state === "done") return typeof job.result === "object" && job.result ? { ...job.result, job: String(id) } : job.result;
       if (job.state === "cancelled") throw new SourceError("This was cancelled.");
       if (job.state === "failed") throw failure(job.error, 500);
       await pause(turn < 20 ? FIRST_POLL : LATER_POLL);

@@ -31,7 +31,8 @@ export interface Source {
   structure(model: ModelId): Promise<StructureJson>;
   node(model: ModelId, id: number): Promise<NodeJson>;
   value(model: ModelId, name: string): Promise<ValueJson>;
-  tensor(model: ModelId, name: string, start: number, count: number): Promise<TensorJson>;
+  /** Elements of a constant, or of a tensor that a run kept. */
+  tensor(model: ModelId, name: string, start: number, count: number, run?: string): Promise<TensorJson>;
   stats(model: ModelId, dims: Record<string, number>): Promise<StatsJson>;
   types(model: ModelId, dims: Record<string, number>): Promise<Record<string, string>>;
   profile(model: ModelId, options: Record<string, unknown>, progress: Progress, stop?: AbortSignal): Promise<ProfileJson>;

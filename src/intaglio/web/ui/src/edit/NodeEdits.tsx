@@ -1,6 +1,7 @@
 /** What can be done to the selected nodes, in their panel. */
 
 import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import type { Page } from "../app/actions.ts";
 import { entries, text } from "../data/model.ts";
 import { edit } from "./editing.ts";
@@ -9,7 +10,11 @@ import { descendants } from "./selecting.ts";
 
 export function NodeEdits({ page, id }: { page: Page; id: number }) {
   const { store } = page;
+  const dropped = store.dropped.value?.node === id ? store.dropped.value.value : "";
   const open = useSignal<"none" | "rename" | "attribute" | "rewire">("none");
+  useEffect(() => {
+    if (dropped) open.value = "rewire";
+  }, [dropped, open]);
   const several = [...store.picked.value];
   const remove = (ids: readonly number[]) => edit(store, ids.map((node) => ({ name: "delete_node", arguments: { node } })));
   const toggle = (form: "rename" | "attribute" | "rewire") => (open.value = open.value === form ? "none" : form);
@@ -40,7 +45,7 @@ export function NodeEdits({ page, id }: { page: Page; id: number }) {
         <OneField label="new name" button="Rename" done={(name) => void edit(store, [{ name: "rename_node", arguments: { node: id, name } }])} />
       )}
       {open.value === "attribute" && <AttributeForm page={page} id={id} />}
-      {open.value === "rewire" && <RewireForm page={page} id={id} />}
+      {open.value === "rewire" && <RewireForm key={`${id}-${dropped}`} page={page} id={id} dropped={dropped} />}
     </div>
   );
 }
@@ -96,7 +101,7 @@ function AttributeForm({ page, id }: { page: Page; id: number }) {
   );
 }
 
-function RewireForm({ page, id }: { page: Page; id: number }) {
+function RewireForm({ page, id, dropped }: { page: Page; id: number; dropped: string }) {
   const { store } = page;
   const model = store.model.value!;
   const place = model.placeOfNode.get(id)!;
@@ -116,7 +121,16 @@ function RewireForm({ page, id }: { page: Page; id: number }) {
           ))}
         </select>
       </label>
-      <OneField label="value that it reads" button="Rewire" names={names} done={(value) => void edit(store, [{ name: "rewire", arguments: { node: id, input: input.value, value } }])} />
+      <OneField
+        label="value that it reads"
+        button="Rewire"
+        names={names}
+        start={dropped}
+        done={(value) => {
+          store.dropped.value = null;
+          void edit(store, [{ name: "rewire", arguments: { node: id, input: input.value, value } }]);
+        }}
+      />
     </>
   );
 }

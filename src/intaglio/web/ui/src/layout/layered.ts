@@ -25,7 +25,7 @@ export interface Spacing {
   readonly point: number;
   readonly orderSweeps: number;
   readonly placeSweeps: number;
-  /** Whether chains of boxes with one neighbour on each side become upright where there is room. */
+  /** Whether chains of boxes with one neighbour on each side become upright where there is room, and layers without boxes take none. */
   readonly straightens: boolean;
 }
 

@@ -169,12 +169,16 @@ function layerTops(ordering: Ordering, sizes: Sizes, spacing: Spacing): Tops {
     const layer = ordering.layer[box]!;
     height[layer] = Math.max(height[layer]!, sizes.height[box]!);
   }
+  const hasBoxes = new Uint8Array(layers);
+  for (let box = 0; box < ordering.boxes; box++) hasBoxes[ordering.layer[box]!] = 1;
   let at = 0;
+  let gap = 0;
   for (let layer = 0; layer < layers; layer++) {
     top[layer] = at;
-    at += height[layer]! + spacing.between;
+    gap = hasBoxes[layer] || !spacing.straightens ? spacing.between : 0;
+    at += height[layer]! + gap;
   }
-  return { top, height, total: layers ? at - spacing.between : 0 };
+  return { top, height, total: at - gap };
 }
 
 function finish(ordering: Ordering, x: Float64Array, tops: Tops, sizes: Sizes): Layout {

@@ -129,6 +129,7 @@ export function HelpDialog({ page, actions }: { page: Page; actions: readonly Ac
             <Line name="Fold or unfold" keys="double click" />
             <Line name="… and all that are alike" keys="Alt + double click" />
             <Line name="Select several" keys="Shift + click" />
+            <Line name="Rewire (with --edit)" keys="Alt + drag to a node" />
           </dl>
         </section>
         <section>

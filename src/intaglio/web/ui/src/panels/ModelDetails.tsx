@@ -6,6 +6,7 @@ import { describe } from "../app/store.ts";
 import { type Graph, type Model, text } from "../data/model.ts";
 import { sizesIn } from "../search/search.ts";
 import { Bars } from "./GroupDetails.tsx";
+import { ProfileView } from "./ProfileView.tsx";
 import { ValueLink } from "./ValueLink.tsx";
 
 export function ModelDetails({ page }: { page: Page }) {
@@ -30,6 +31,7 @@ export function ModelDetails({ page }: { page: Page }) {
       <Ends page={page} graph={graph} title="Inputs" values={graph.inputs} />
       <Ends page={page} graph={graph} title="Outputs" values={graph.outputs} />
       {graph.kind === "main" && <Sizes page={page} graph={graph} />}
+      {graph.kind === "main" && <ProfileView page={page} />}
       <section>
         <h3>Operators</h3>
         <Bars rows={operators(model)} choose={(name) => (store.query.value = `op:${name}`)} />

@@ -83,7 +83,7 @@ function Cost({ page, id }: { page: Page; id: number }) {
       {rows.map((row) => (
         <p key={row.name} class="quiet">
           kernel {row.name}
-          {row.limit !== undefined ? ` · ${typeof row.limit === "number" ? `${(100 * row.limit).toFixed(0)} % of the machine's limit` : row.limit}` : ""}
+          {row.limit !== undefined && row.limit !== null ? ` · ${typeof row.limit === "number" ? `${(100 * row.limit).toFixed(0)} % of the machine's limit` : row.limit}` : ""}
         </p>
       ))}
     </section>

@@ -7,12 +7,14 @@ import type { TensorJson } from "../data/protocol.ts";
 import { JobView } from "./JobView.tsx";
 import { openSizes } from "./ModelDetails.tsx";
 import { type InputChoice, InputField, payloadOf } from "./RunInput.tsx";
-import { Tensor } from "./TensorView.tsx";
+import { Tensor, TensorView } from "./TensorView.tsx";
 import { useJob } from "./useJob.ts";
 
 type Named = TensorJson & { name: string };
 
 export interface RunResult {
+  /** The run, for the rest of its tensors. */
+  readonly job?: string;
   readonly inputs: Named[];
   readonly outputs: Named[];
   readonly tensors: Named[];
@@ -126,12 +128,16 @@ function Results({ page, result }: { page: Page; result: RunResult }) {
           </ul>
         </section>
       )}
-      {[...result.outputs, ...result.tensors].map((tensor, place) => (
+      {[...result.outputs, ...result.tensors.filter((each) => !result.outputs.some((output) => output.name === each.name))].slice(0, 40).map((tensor, place) => (
         <details key={place} class="fold" open={place === 0}>
           <summary>
             <span class="value">{tensor.name}</span> <span class="type">{`${tensor.dtype}[${tensor.shape.join(", ")}]`}</span>
           </summary>
-          <Tensor tensor={{ ...tensor, start: tensor.start ?? 0, values: tensor.values ?? [], total: tensor.total ?? 0 }} />
+          {(tensor.total ?? 0) > (tensor.values?.length ?? 0) && result.job ? (
+            <TensorView page={page} name={tensor.name} run={result.job} />
+          ) : (
+            <Tensor tensor={{ ...tensor, start: tensor.start ?? 0, values: tensor.values ?? [], total: tensor.total ?? 0 }} />
+          )}
         </details>
       ))}
     </>

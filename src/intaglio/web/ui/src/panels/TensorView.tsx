@@ -7,13 +7,13 @@ import { useRemote } from "./remote.ts";
 
 const AT_ONCE = 200;
 
-export function TensorView({ page, name }: { page: Page; name: string }) {
+export function TensorView({ page, name, run }: { page: Page; name: string; run?: string | undefined }) {
   const { store } = page;
   const start = useSignal(0);
   const missing = store.source.missing("weights");
   const remote = useRemote(
-    () => (missing ? Promise.resolve(null) : store.source.tensor(store.modelId.value, name, start.value, AT_ONCE)),
-    [store.modelId.value, name, start.value, store.revision.value],
+    () => (missing ? Promise.resolve(null) : store.source.tensor(store.modelId.value, name, start.value, AT_ONCE, run)),
+    [store.modelId.value, name, start.value, store.revision.value, run],
   );
   if (missing) return <p class="quiet">{missing}</p>;
   if (remote.state === "waiting") return <p class="quiet">Reading the numbers…</p>;

@@ -134,8 +134,19 @@ function Result({ page, made }: { page: Page; made: Made }) {
           ))}
         </ul>
       ) : (
-        made.report !== null && <pre>{typeof made.report === "string" ? made.report : JSON.stringify(made.report, null, 1)}</pre>
+        made.report !== null && <pre>{reportText(made.report)}</pre>
       )}
     </section>
   );
+}
+
+/** A report as lines: names with their values, what is empty left out. */
+export function reportText(report: unknown, indent = ""): string {
+  if (report === null || typeof report !== "object") return String(report);
+  const isEmpty = (each: unknown) => each === null || each === "" || (Array.isArray(each) && !each.length);
+  if (Array.isArray(report)) return report.map((each) => `${indent}- ${reportText(each, `${indent}  `)}`).join("\n");
+  return Object.entries(report)
+    .filter(([, value]) => !isEmpty(value))
+    .map(([name, value]) => (typeof value === "object" ? `${indent}${name}\n${reportText(value, `${indent}  `)}` : `${indent}${name}: ${String(value)}`))
+    .join("\n");
 }
