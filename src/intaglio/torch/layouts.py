@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm as order_of_elements
 from torch._prims_common import suggest_memory_format
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 from torch.utils import _pytree as pytree
 
 Layout = Callable[..., torch.Tensor]
@@ -51,7 +52,9 @@ def scaled(result: torch.Tensor, x: torch.Tensor, exponent: torch.Tensor) -> tor
 def indexed(result: torch.Tensor, x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.Tensor:
     """The result in the order of the axes that stay, and for those of the indices in the order in which these lie."""
     given = [each for each in indices if each is not None]
-    if not result.numel() or any(each.dtype in (torch.bool, torch.uint8) for each in given):
+    if any(each.dtype in (torch.bool, torch.uint8) for each in given) or all(each.ndim < 2 for each in given):
+        return result  # the order of the axes that stay is in the trace
+    if guard_or_false(result.numel() == 0):
         return result
     given = list(torch.broadcast_tensors(*given))
     taken = [place for place, each in enumerate(indices) if each is not None]
