@@ -28,13 +28,15 @@ class Anchor:
 
     `refuse(node)` says why the rule does not apply, or None. `reads` are the inputs that the kernels read
     (others only steer types). `lower(context, node, epilogue)` emits the calls; where `fuses`, elementwise nodes that
-    follow are handed over as the epilogue, else it is empty and the rule allocates the outputs itself.
+    follow are handed over as the epilogue, else it is empty and the rule allocates the outputs itself. `needs` names
+    what its kernels need beyond C11 ("vectors", "int128"): a target without these leaves the rule out.
     """
 
     lower: Callable[[Context, Node, Epilogue], None]
     refuse: Callable[[Node], Refusal | None] = lambda node: None
     reads: Callable[[Node], Sequence[Value]] = all_inputs
     fuses: Callable[[Node], bool] = lambda node: False
+    needs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
