@@ -87,10 +87,11 @@ def _words(name: str) -> Any:
     import torch
     import transformers
 
+    plain: dict[str, Any] = {"attn_implementation": "eager"}
     if name == "bert":
-        inner = transformers.BertModel(transformers.BertConfig(attn_implementation="eager"))
+        inner = transformers.BertModel(transformers.BertConfig(**plain))
     else:
-        inner = transformers.GPT2Model(transformers.GPT2Config(attn_implementation="eager", use_cache=False))
+        inner = transformers.GPT2Model(transformers.GPT2Config(use_cache=False, **plain))
 
     class Words(torch.nn.Module):
         """A model of words that takes their numbers and gives their last states."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,22 @@ def test_a_bound_call_makes_few_calls_of_our_code() -> None:
         finally:
             sys.setprofile(None)
         assert len(calls) <= most, calls
+
+
+def test_a_second_run_makes_six_calls_of_our_code(tmp_path: Path) -> None:
+    """Of a model that was lowered, and of one whose plan was stored: both have one engine."""
+    lowered = affine()
+    lowered.save_compiled(tmp_path / "affine.intaglio")
+    calls: list[str] = []
+    for model in (lowered, intaglio.load(tmp_path / "affine.intaglio")):
+        model(X)
+        calls.clear()
+        sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            model(X)
+        finally:
+            sys.setprofile(None)
+        assert len(calls) <= 6, calls
 
 
 def test_sizes_that_were_forgotten_are_prepared_again() -> None:

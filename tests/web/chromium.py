@@ -99,8 +99,8 @@ class Tab:
 
     def check(self) -> None:
         """Fail where the page had a fault, or asked anybody else."""
-        assert self.faults == []
-        assert self.foreign == []
+        assert self.faults == [], self.faults
+        assert self.foreign == [], self.foreign
 
     def close(self) -> None:
         """Close the tab, whose faults must be none."""

@@ -29,7 +29,8 @@ class Anchor:
     `refuse(node)` says why the rule does not apply, or None. `reads` are the inputs that the kernels read
     (others only steer types). `lower(context, node, epilogue)` emits the calls; where `fuses`, elementwise nodes that
     follow are handed over as the epilogue, else it is empty and the rule allocates the outputs itself. `takes` says
-    whether the epilogue takes a node behind the nodes that it has, of which the structured one is the first.
+    whether the epilogue takes a node behind the nodes that it has, of which the structured one is the first. `needs`
+    names what its kernels need beyond C11 ("vectors", "int128"): a target without these leaves the rule out.
     """
 
     lower: Callable[[Context, Node, Epilogue], None]
@@ -37,6 +38,7 @@ class Anchor:
     reads: Callable[[Node], Sequence[Value]] = all_inputs
     fuses: Callable[[Node], bool] = lambda node: False
     takes: Callable[[Sequence[Node], Node], bool] = lambda nodes, node: True
+    needs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

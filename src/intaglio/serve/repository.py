@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
+import tempfile
 import threading
+import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,7 @@ from intaglio.errors import IntaglioError, LoadError, ModelNotFoundError
 from intaglio.runtime.model.loading import load
 from intaglio.runtime.model.model import Model
 from intaglio.serve.datatypes import short
+from intaglio.serve.ensembles import ENDING, steps_of, write_joined
 from intaglio.serve.lane import Lane
 from intaglio.serve.messages import RequestError
 from intaglio.serve.served import Served
@@ -259,9 +263,11 @@ class Repository:
 
 
 def models_in(root: Path) -> list[tuple[str, str, Path]]:
-    """The models of a folder: `NAME.onnx`, and `NAME/VERSION/ANY.onnx` with a number for the version."""
+    """The models of a folder: `NAME.onnx`, `NAME.ensemble.json`, and `NAME/NUMBER/ANY.onnx`, a version."""
     endings = (".onnx", *CODE)
-    found = [(path.stem, "1", path) for path in sorted(root.iterdir()) if path.suffix in endings and path.is_file()]
+    files = sorted(path for path in root.iterdir() if path.is_file())
+    found = [(path.stem, "1", path) for path in files if path.suffix in endings]
+    found += [(path.name.removesuffix(ENDING), "1", path) for path in files if path.name.endswith(ENDING)]
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
         for version in folder.iterdir():
             if version.is_dir() and version.name.isdecimal() and version.name.isascii():
@@ -272,6 +278,8 @@ def models_in(root: Path) -> list[tuple[str, str, Path]]:
 
 def open_model(path: Path, settings: Settings) -> Model:
     """Load a file; a Python file is run, and what it calls `model` is loaded."""
+    if path.name.endswith(ENDING):
+        return _open_ensemble(path, settings)
     source: Any = path
     if path.suffix == ".py":
         import runpy
@@ -289,6 +297,18 @@ def open_model(path: Path, settings: Settings) -> Model:
     )
 
 
+def _open_ensemble(path: Path, settings: Settings) -> Model:
+    """Load the models of an ensemble as one; the file that they become is there as long as the process."""
+    folder = tempfile.mkdtemp(prefix="intaglio-ensemble-")
+    try:
+        found = open_model(write_joined(path, Path(folder)), settings)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)
+    return found
+
+
 def stamp_of(source: Path | Model) -> Stamp:
     """What shows that a file has changed, with those beside it that may hold its weights; empty where it is gone."""
     if isinstance(source, Model):
@@ -296,10 +316,11 @@ def stamp_of(source: Path | Model) -> Stamp:
     found: list[tuple[int, int, int]] = []
     try:
         weights = [path for path in source.parent.iterdir() if path.name.startswith(source.name) and path != source]
-        for path in (source, *sorted(weights)):
+        steps = [step.path for step in steps_of(source)] if source.name.endswith(ENDING) else []
+        for path in (source, *sorted(weights), *steps):
             status = path.stat()
             found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-    except OSError:
+    except (OSError, LoadError):
         return ()
     return tuple(found)
 

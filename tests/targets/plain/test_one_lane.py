@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.present import compiler
 
+from intaglio.conformance.exported import C_FLAGS, import_exported
+from intaglio.emit.c.build import build
 from intaglio.errors import UnsupportedError
+from intaglio.ir.build import Builder
+from intaglio.ir.dtype import FLOAT64
+from intaglio.ir.graph import Graph
+from intaglio.ir.types import TensorType
 from intaglio.kernels.kernel import FileKernel, SourceBuffer, SourceKernel
+from intaglio.ops.ml.svm import CoupledChances
 from intaglio.targets.c.kernel_file import KERNEL_FOLDER, instance, parameters_of
 from intaglio.targets.plain.expression import Helpers
 from intaglio.targets.plain.one_lane import PLAIN_FOLDER, file_text, function_text, signature_of, textbook
 from intaglio.targets.plain.preprocessor import preprocessed
+from intaglio.targets.plain.target_rules import PlainRules
 
 TEXTBOOK = sorted(path.stem for path in PLAIN_FOLDER.glob("textbook_*.c"))
 
@@ -127,3 +137,16 @@ static void conv(const float *x, const __flash float *w, const float *bias, floa
 }
 """
     )
+
+
+def test_a_rule_without_needs_serves_plain_c(tmp_path: Path) -> None:
+    graph = Graph("chances")
+    pairs = graph.add_input("pairs", TensorType(FLOAT64, (5, 6)))
+    (chances,) = Builder(graph).add(CoupledChances(count=4), [pairs])
+    graph.set_outputs([chances])
+    assert "CoupledChances" in PlainRules().anchors
+    assert "RandomUniform" not in PlainRules().anchors
+    build(graph, tmp_path, style="readable", compiler_flags=C_FLAGS["readable"])
+    given = np.random.default_rng(1).uniform(0.1, 0.9, (5, 6))
+    found = import_exported(tmp_path).load()(given)
+    np.testing.assert_allclose(found, CoupledChances(count=4).reference(given), rtol=1e-12)

@@ -18,12 +18,12 @@ from intaglio.ir.limits import Limits
 from intaglio.ir.substitution import evaluate
 from intaglio.kernels.frame import Frame
 from intaglio.kernels.plan import CANCELLED, SegmentBody
-from intaglio.targets.counters import Counters
 from intaglio.targets.cuda.arena import places
 from intaglio.targets.cuda.device import Device, Graph, Memory
 from intaglio.targets.cuda.interpreter import Interpreter, Place, Scratch, StoppedError, checking_calls, is_static
 from intaglio.targets.cuda.units import Units
 from intaglio.targets.cuda.weights import Weights
+from intaglio.targets.executor import Counters
 from intaglio.targets.step import Into, Ready, Step
 
 CAPTURED_AFTER = 2

@@ -19,15 +19,6 @@ from intaglio.targets.c.target import Target
 from intaglio.targets.plain.expression import Helpers
 from intaglio.targets.plain.printing import plain_function
 
-FOR_VECTORS = frozenset(
-    {"Attention", "ChannelsLast", "DynamicQuantizeLinear", "SquaredDistances", "CoupledChances", "BlockMatMul",
-     "ExpertMatMul", "BlockExpertMatMul",
-     "RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "DropoutMask", "Multinomial",
-     "LSTM", "GRU", "RNN", "DeformConv", "Conv", "ConvTranspose", "MatMul", "MatMulInteger",
-     "ConvInteger", "ArgMax", "ArgMin", "Softmax", "LogSoftmax"}
-)  # fmt: skip
-"""The operators whose rules for C print vectors. They have rules of their own here, or are expanded."""
-
 
 @cache
 def _anchors() -> Mapping[str, Anchor]:
@@ -35,7 +26,7 @@ def _anchors() -> Mapping[str, Anchor]:
     from intaglio.targets.plain.recurrent import RECURRENT
     from intaglio.targets.plain.textbook import TEXTBOOK
 
-    plain = {name: rule for name, rule in ANCHORS.items() if name not in FOR_VECTORS}
+    plain = {name: rule for name, rule in ANCHORS.items() if not rule.needs}
     own = {name: _first(rule, plain[name]) if name in plain else rule for name, rule in (TEXTBOOK | RECURRENT).items()}
     return plain | own
 

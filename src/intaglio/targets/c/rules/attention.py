@@ -80,7 +80,7 @@ def refuse_mask(mask: Value | None, full: Shape) -> Refusal | None:
     )
 
 
-@anchor("Attention", refuse=_refuse)
+@anchor("Attention", refuse=_refuse, needs={"vectors"})
 def attention(context: Context, node: Node, epilogue: Epilogue) -> None:
     """One task for some queries of each head; caches of keys and values are joined by copies first."""
     q = rows_of_heads(context, node.input, _unpacked(context, node, 0))

@@ -145,7 +145,7 @@ INNER: dict[str, Callable[[Context, Node, Epilogue], None]] = {}
 """The lowering of operators with their channels last on integers."""
 
 
-@anchor("ChannelsLast", refuse=_refuse_last, fuses=lambda node: True)
+@anchor("ChannelsLast", refuse=_refuse_last, fuses=lambda node: True, needs={"vectors"})
 def channels_last(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A layer whose input and output have their channels last already."""
     op, x = _op(node), node.input
@@ -176,7 +176,7 @@ def _refuse_shapes(x: Value, w: Value) -> Refusal | None:
     return None
 
 
-@anchor("Conv", "ConvTranspose", refuse=_refuse_first)
+@anchor("Conv", "ConvTranspose", refuse=_refuse_first, needs={"vectors"})
 def channels_first(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A layer with its channels first: its input is copied, its output a view of one with the channels last."""
     x = node.input

@@ -33,7 +33,7 @@ def _refuse(node: Node) -> Refusal | None:
     return None if 3 <= rank <= MOST_AXES + 2 else Refusal(Cause.FORM, f"DeformConv of rank {rank} is not compiled")
 
 
-@anchor("DeformConv", refuse=_refuse)
+@anchor("DeformConv", refuse=_refuse, needs={"vectors"})
 def deform_conv(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Columns of all windows, then one product for each group."""
     dtype = computed(node.input.dtype)

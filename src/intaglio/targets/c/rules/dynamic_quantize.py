@@ -16,7 +16,7 @@ BLOCK = 16384
 """Elements that one task reads."""
 
 
-@anchor("DynamicQuantizeLinear")
+@anchor("DynamicQuantizeLinear", needs={"vectors"})
 def dynamic_quantize(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Range of each block, range of all with the scale and zero point it needs, bytes."""
     x = node.input

@@ -35,7 +35,7 @@ def _refuse(node: Node) -> Refusal | None:
     return None
 
 
-@anchor("ExpertMatMul", refuse=_refuse, fuses=lambda node: True)
+@anchor("ExpertMatMul", refuse=_refuse, fuses=lambda node: True, needs={"vectors"})
 def expert_matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Pack the weights of each expert as those of a product, and call."""
     weights = node.needed(1)
@@ -43,7 +43,7 @@ def expert_matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
     _emit(context, node, epilogue, expert_gemm(machine(context)), [packed])
 
 
-@anchor("BlockExpertMatMul", refuse=_refuse, fuses=lambda node: True)
+@anchor("BlockExpertMatMul", refuse=_refuse, fuses=lambda node: True, needs={"vectors"})
 def block_expert_matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
     """The same with weights of few bits: those of four stay as they are, others are made floats once."""
     if not _has_nibbles(node):

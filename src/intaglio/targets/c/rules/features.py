@@ -98,7 +98,7 @@ def _key_table(keys: Array) -> tuple[Array, Array, int]:
     return slots, numbers[first], int(np.flatnonzero(is_nan)[-1]) if is_nan.any() else -1
 
 
-@anchor("SquaredDistances")
+@anchor("SquaredDistances", needs={"vectors"})
 def squared_distances(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Sums over the features for four vectors of columns at once."""
     rows, vectors = _inputs(node)

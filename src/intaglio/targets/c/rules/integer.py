@@ -84,7 +84,7 @@ def _fuses(node: Node) -> bool:
     return given.a.rank > 1 and given.b.rank > 1
 
 
-@anchor("MatMulInteger", refuse=_refuse, fuses=_fuses)
+@anchor("MatMulInteger", refuse=_refuse, fuses=_fuses, needs={"vectors"})
 def matmul_integer(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Pack the right operand, ahead of the run where it is a constant, and call the integer product."""
     given = integer_operands(node)

@@ -58,7 +58,7 @@ def _refuse(node: Node) -> Refusal | None:
     return None
 
 
-@anchor("ConvInteger", refuse=_refuse)
+@anchor("ConvInteger", refuse=_refuse, needs={"vectors"})
 def convolve_first(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A layer with its channels first: its input is copied, its output a view of one with the channels last."""
     x = integer_operands(node).a

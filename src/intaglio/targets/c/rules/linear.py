@@ -96,7 +96,7 @@ class Product:
         return product(self.batches) * self.m * self.n * self.k * 2
 
 
-@anchor("MatMul", refuse=_refuse, fuses=_fuses)
+@anchor("MatMul", refuse=_refuse, fuses=_fuses, needs={"vectors"})
 def matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Choose the operands' layouts, fold the batch into the rows where the right operand is one matrix, and call."""
     a, b = _operands(node)

@@ -62,7 +62,7 @@ def _refuse(node: Node) -> Refusal | None:
     return None
 
 
-@anchor("BlockMatMul", refuse=_refuse, fuses=lambda node: True)
+@anchor("BlockMatMul", refuse=_refuse, fuses=lambda node: True, needs={"vectors"})
 def block_matmul(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Pack the weights in panels, 32 bits of a column in a word, and multiply floats or, where allowed, bytes."""
     op: Any = node.op

@@ -42,7 +42,10 @@ def _key(context: Context, node: Node) -> Parameter:
     return reads("key", view)
 
 
-@anchor("RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", reads=lambda node: [])
+@anchor(
+    "RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", reads=lambda node: [],
+    needs={"vectors", "int128"},
+)  # fmt: skip
 def random_numbers(context: Context, node: Node, epilogue: Epilogue) -> None:
     """A vector of numbers in double precision, rounded once; element i comes from word i (or pair i / 2)."""
     result = context.allocate(node.output)
@@ -81,7 +84,12 @@ def _refuse_mask(node: Node) -> Refusal | None:
     return None if seed is None or 0 <= seed < 1 << 32 else Refusal(Cause.FORM, f"the seed {seed} is not below 2^32")
 
 
-@anchor("DropoutMask", refuse=_refuse_mask, reads=lambda node: [v for v in node.inputs[1:] if v is not None])
+@anchor(
+    "DropoutMask",
+    refuse=_refuse_mask,
+    reads=lambda node: [v for v in node.inputs[1:] if v is not None],
+    needs={"int128"},
+)
 def dropout_mask(context: Context, node: Node, epilogue: Epilogue) -> None:
     """True where a random number is not below the share; with a seed in order, as NumPy's older generator draws."""
     (ratio, training), result = _two(node.inputs[1:]), context.allocate(node.output)
@@ -127,7 +135,7 @@ def _state(context: Context, seed: int) -> Parameter:
     return reads("state", whole(context.constant(array), array.shape))
 
 
-@anchor("Multinomial")
+@anchor("Multinomial", needs={"int128"})
 def multinomial(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Running sums of each row's weights, and a search among them for each number drawn."""
     (data,) = (value for value in node.inputs if value is not None)

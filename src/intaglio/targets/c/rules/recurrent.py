@@ -111,7 +111,7 @@ def _refuse(node: Node) -> Refusal | None:
     )
 
 
-@anchor("LSTM", "GRU", "RNN", refuse=_refuse)
+@anchor("LSTM", "GRU", "RNN", refuse=_refuse, needs={"vectors"})
 def recurrent(context: Context, node: Node, epilogue: Epilogue) -> None:
     """Project the inputs of all steps, then run the steps: one task for each direction and block of the batch."""
     layer = _Layer(node)

@@ -39,7 +39,7 @@ STRIP = 64
 """Columns that one task reduces where the axis is not the last: a whole number of vectors of every target."""
 
 
-@anchor("ArgMax", "ArgMin")
+@anchor("ArgMax", "ArgMin", needs={"vectors"})
 def arg_extreme(context: Context, node: Node, epilogue: Epilogue) -> None:
     """One pass that keeps the best element and its place in each lane; NaN is more extreme than any number."""
     data = node.input

@@ -32,7 +32,7 @@ def _refuse(node: Node) -> Refusal | None:
     return None
 
 
-@anchor("Softmax", "LogSoftmax", refuse=_refuse)
+@anchor("Softmax", "LogSoftmax", refuse=_refuse, needs={"vectors"})
 def softmax_columns(context: Context, node: Node, epilogue: Epilogue) -> None:
     """One call: a task finds the greatest numbers, the sums of powers and the quotients of one slice."""
     outer, length, columns = _parts(node)

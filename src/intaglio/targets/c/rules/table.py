@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from intaglio.errors import GraphError
 from intaglio.ir.graph import Node, Value
@@ -40,14 +40,15 @@ def anchor(
     refuse: Callable[[Node], Refusal | None] = lambda node: None,
     reads: Callable[[Node], Sequence[Value]] = all_inputs,
     fuses: Callable[[Node], bool] = lambda node: False,
+    needs: Collection[str] = (),
 ) -> Callable[[Callable[[Context, Node, Epilogue], None]], Callable[[Context, Node, Epilogue], None]]:
-    """Register the lowering of structured operators."""
+    """Register the lowering of structured operators; for what its kernels may need, see `Anchor`."""
 
     def register(lower: Callable[[Context, Node, Epilogue], None]) -> Callable[[Context, Node, Epilogue], None]:
         for name in names:
             if name in ANCHORS:
                 raise GraphError(f"{name} has two lowerings")
-            ANCHORS[name] = Anchor(lower, refuse, reads, fuses)
+            ANCHORS[name] = Anchor(lower, refuse, reads, fuses, frozenset(needs))
         return lower
 
     return register

@@ -12,9 +12,9 @@ from intaglio.targets.cuda.rules import gather as gather
 from intaglio.targets.cuda.rules import products as products
 from intaglio.targets.cuda.rules import windows as windows
 from intaglio.targets.cuda.rules.table import OWN, first_of
-from intaglio.targets.plain.target_rules import FOR_VECTORS, PlainRules
+from intaglio.targets.plain.target_rules import PlainRules
 
-_SHARED = {name: rule for name, rule in RULES_OF_C.items() if name not in FOR_VECTORS}
+_SHARED = {name: rule for name, rule in RULES_OF_C.items() if not rule.needs}
 _OTHERS: dict[str, Anchor] = dict(PlainRules().anchors) | _SHARED
 
 ANCHORS: dict[str, Anchor] = _OTHERS | {
