@@ -23,13 +23,13 @@ from intaglio.ir.dim import Dim, symbol
 from intaglio.ir.dtype import DTYPES, from_numpy
 from intaglio.ir.graph import Graph, Value
 from intaglio.ir.types import TensorType
+from intaglio.kernels.schedule import Facts
 from intaglio.ops.evaluate import evaluate
 from intaglio.runtime.engine.native import NativeEngine
 from intaglio.runtime.model.batch import compile_together
 from intaglio.targets import executor_for
 from intaglio.targets.c import cache
 from intaglio.targets.c.compiler import find_compiler
-from intaglio.targets.c.printing.loops import CHUNK
 from intaglio.targets.c.target import Target, host_target, named_target
 
 Array = np.ndarray[Any, Any]
@@ -227,7 +227,7 @@ def groups() -> Iterator[Problem]:
     )  # fmt: skip
     yield problem("bool sums", lambda b, x, y: b.ReduceSum(b.Cast(b.Less(x, y), to=DTYPES["int64"].number), [1]), x, y)
     yield problem("a bool kept for a later pass", _mask_of_maximum, x, y)
-    yield problem("a long row", lambda b, x: b.Relu(x), numbers(3 * CHUNK + 5))
+    yield problem("a long row", lambda b, x: b.Relu(x), numbers(3 * Facts().chunk + 5))
     yield problem("long rows", lambda b, x, y: b.Add(x, y), numbers(3, CHUNK + 1), numbers(3, 1))
     yield problem("an input as output", lambda b, x, y: [b.Identity(x), b.Add(x, y), b.Add(x, y)], x, y)
 
