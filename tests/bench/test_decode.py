@@ -32,5 +32,5 @@ def test_a_step_writes_one_token() -> None:
 def test_memory_is_that_of_one_cache() -> None:
     graph, caches = decoder(LAYERS, WIDTH, HEADS, PLACES), donated(LAYERS)
     cache = 2 * LAYERS * WIDTH * PLACES * 4
-    held = [intaglio.load(graph, **options).memory_plan(T=8).outputs for options in ({"donate": caches}, {})]
+    held = [intaglio.load(graph, donate=given).memory_plan(T=8).outputs for given in (caches, None)]
     assert held == [WIDTH * 4, WIDTH * 4 + cache]

@@ -228,7 +228,7 @@ def groups() -> Iterator[Problem]:
     yield problem("bool sums", lambda b, x, y: b.ReduceSum(b.Cast(b.Less(x, y), to=DTYPES["int64"].number), [1]), x, y)
     yield problem("a bool kept for a later pass", _mask_of_maximum, x, y)
     yield problem("a long row", lambda b, x: b.Relu(x), numbers(3 * Facts().chunk + 5))
-    yield problem("long rows", lambda b, x, y: b.Add(x, y), numbers(3, CHUNK + 1), numbers(3, 1))
+    yield problem("long rows", lambda b, x, y: b.Add(x, y), numbers(3, Facts().chunk + 1), numbers(3, 1))
     yield problem("an input as output", lambda b, x, y: [b.Identity(x), b.Add(x, y), b.Add(x, y)], x, y)
 
 

@@ -20,7 +20,7 @@ def joined() -> Graph:
     with build("joined") as g:
         x = g.input("x", "float32[1,2,S,8]")
         k, v = (g.input(name, "float32[1,2,P,8]") for name in UPDATES)
-        keys, values = ops.Concat(k, ops.Tanh(x), axis=2), ops.Concat(v, x * np.float32(2), axis=2)
+        keys, values = ops.Concat(k, ops.Tanh(x), axis=2), ops.Concat(v, x * 2.0, axis=2)
         g.output(y=ops.Attention(x, keys, values), mean=ops.ReduceSum(v, keepdims=0), present_k=keys, present_v=values)
     return g.graph
 
@@ -32,9 +32,7 @@ def attention(is_causal: int, mask: str | None = None, packed: bool = False) -> 
         k, v = (g.input(name, "float32[1,2,P,8]") for name in UPDATES)
         given = None if mask is None else g.input("mask", mask)
         named: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 2} if packed else {}
-        y, keys, values = ops.Attention(
-            x, ops.Tanh(x), x * np.float32(2), given, k, v, is_causal=is_causal, outputs=3, **named
-        )
+        y, keys, values = ops.Attention(x, ops.Tanh(x), x * 2.0, given, k, v, is_causal=is_causal, outputs=3, **named)
         g.output(y=y, present_k=keys, present_v=values)
     return g.graph
 

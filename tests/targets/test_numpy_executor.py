@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,8 +79,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         form, constants = lowered(read_model(model).graph)
         forms[name] = form
         (folder / f"{name}.json").write_text(json.dumps(plan_data(form)))
-        np.savez(folder / f"{name}.constants.npz", **{str(place): array for place, array in enumerate(constants)})
-        np.savez(folder / f"{name}.inputs.npz", **{str(place): array for place, array in enumerate(inputs)})
+        for kind, arrays in (("constants", constants), ("inputs", inputs)):
+            named: dict[str, Any] = {str(place): array for place, array in enumerate(arrays)}
+            np.savez(folder / f"{name}.{kind}.npz", **named)
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     command = [sys.executable, str(Path(__file__).with_name("numpy_process.py")), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)

@@ -48,7 +48,7 @@ def anchor(
         for name in names:
             if name in ANCHORS:
                 raise GraphError(f"{name} has two lowerings")
-            ANCHORS[name] = Anchor(lower, refuse, reads, fuses, frozenset(needs))
+            ANCHORS[name] = Anchor(lower, refuse, reads, fuses, needs=frozenset(needs))
         return lower
 
     return register
