@@ -22,7 +22,8 @@ from intaglio.targets.cuda.target_rules import CudaRules
 from intaglio.targets.cuda.units import units_of
 from intaglio.targets.cuda.weights import Weights
 from intaglio.targets.errors import RefusedPlanError
-from intaglio.targets.executor import PlanSource, Progress
+from intaglio.targets.executor import Progress
+from intaglio.targets.step import PlanSource
 
 if TYPE_CHECKING:
     from intaglio.kernels.plan_form import PlanForm
