@@ -148,6 +148,16 @@ def _dynamic_shapes(folder: Path) -> None:
     assert model(torch.ones(5, 3)).shape == (5, 3)
 
 
+def _device(folder: Path) -> None:
+    with pytest.raises(intaglio.InputError, match="there is no device 'gpu'"):
+        intaglio.load(parsed(RELU), device="gpu")
+
+
+def _tf32(folder: Path) -> None:
+    with pytest.raises(intaglio.InputError, match="tf32 is for CUDA devices"):
+        intaglio.load(parsed(RELU), tf32=True)
+
+
 LOAD: dict[str, Callable[[Path], None]] = {
     "example_inputs": _example_inputs,
     "dynamic_shapes": _dynamic_shapes,
@@ -164,6 +174,8 @@ LOAD: dict[str, Callable[[Path], None]] = {
     "implementations": _implementations,
     "limits": _limits,
     "shared_weights": _shared_weights,
+    "device": _device,
+    "tf32": _tf32,
 }
 
 
@@ -261,6 +273,8 @@ CASES: dict[str, Case] = {
     "run --threads": (["relu.onnx", "--threads", "1"], lambda left: "1 thread" in left.out),
     "run --strict": (["strings.onnx", "--strict"], fails("strict")),
     "run --quick": (["relu.onnx", "--quick"], lambda left: "quick" in left.out),
+    "run --device": (["relu.onnx", "--device", "gpu"], fails("there is no device 'gpu'")),
+    "run --tf32": (["relu.onnx", "--tf32"], fails("tf32 is for CUDA devices")),
     "run --exact": (["relu.intaglio", "--exact"], fails("compiled without exact")),
     "run --disable": (["relu.onnx", "--disable", "zz"], fails("'zz'")),
     "run --seed": (["relu.onnx", "--seed", "5"], lambda left: left.out != ""),
@@ -286,6 +300,8 @@ CASES: dict[str, Case] = {
     "explain --threads": (["relu.onnx", "--threads", "1"], lambda left: "up to 1 threads" in left.out),
     "explain --strict": (["strings.onnx", "--strict"], fails("strict")),
     "explain --exact": (["demo.onnx", "--exact"], lambda left: "winograd" not in left.out),
+    "explain --device": (["demo.onnx", "--device", "gpu"], fails("there is no device 'gpu'")),
+    "explain --tf32": (["demo.onnx", "--tf32"], fails("tf32 is for CUDA devices")),
     "explain --donate": (["relu.onnx", "--donate", "x=y"], lambda left: "y takes the memory of x" in left.out),
     "explain --disable": (["relu.onnx", "--disable", "algebra"], lambda left: "Mul" in left.out),
     "explain --json": (["relu.onnx", "--json"], lambda left: json.loads(left.out)["calls"]),
@@ -423,6 +439,7 @@ CASES: dict[str, Case] = {
         lambda left: json.loads(Path("kept.jsonl").read_text())["name"] == "test_relu_cpu",
     ),
     "conformance --time-limit": (["--time-limit", "0"], lambda left: "time limit" in left.out),
+    "conformance --device": (["--device", "cuda", "--engine", "reference"], lambda left: left.status == 2),
     "conformance --engine": (["--engine", "reference"], lambda left: "reference engine" in left.out),
     "conformance --backend": (["--backend", "no.such.module"], fails("no.such.module")),
     "conformance --filter": (["--filter", "^no such test$"], fails("no such test")),
@@ -438,11 +455,8 @@ CASES |= verb_cases() | look_options.CASES
 def started_with(command: str, folder: str) -> set[str]:
     """The options with which the tests of a folder start servers."""
     texts = "".join(path.read_text() for path in (Path(__file__).parent / folder).glob("*.py"))
-    return {f"{command} {name.replace('--no-', '--')}" for name in re.findall(r'"(--[a-z-]+)"', texts)}
-
-
-ELSEWHERE = {"cache clear --json", *started_with("serve", "serve"), *started_with("view", "web")}
-"""Tested with a cache of its own, in tests/cli; with servers, in tests/serve and tests/web."""
+    names = {f"{command} {name.replace('--no-', '--')}" for name in re.findall(r'"(--[a-z-]+)"', texts)}
+    return names & all_options()  # the tests of a page start browsers too
 
 
 def all_options() -> set[str]:
@@ -453,6 +467,10 @@ def all_options() -> set[str]:
             options = [d for _, _, d in declared_parameters(function) if not isinstance(d, Argument)]
             found |= {f"{name} {option_names(option)[0]}" for option in options}
     return found
+
+
+ELSEWHERE = {"cache clear --json", *started_with("serve", "serve"), *started_with("view", "web")}
+"""Tested with a cache of its own, in tests/cli; with servers, in tests/serve and tests/web."""
 
 
 def test_every_option_of_every_command_is_here() -> None:

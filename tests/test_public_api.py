@@ -14,6 +14,7 @@ from intaglio import errors
 
 PUBLIC = [
     "CompileError",
+    "DeviceError",
     "ExternalDataError",
     "FaultWarning",
     "GraphError",
@@ -88,6 +89,8 @@ PARAMETERS = {
         "implementations",
         "limits",
         "shared_weights",
+        "device",
+        "tf32",
     ],
     "schema": ["name", "domain", "version"],
     "has_operator": ["name", "domain", "version"],

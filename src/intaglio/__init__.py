@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from intaglio.errors import (
     CompileError,
+    DeviceError,
     ExternalDataError,
     GraphError,
     InputError,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompileError",
+    "DeviceError",
     "ExternalDataError",
     "FaultWarning",
     "GraphError",

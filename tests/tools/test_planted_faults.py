@@ -116,7 +116,7 @@ def forget_texts() -> None:
 
 def wrong_text(read):
     """The text of kernels with a fault in that of Trilu."""
-    return lambda name: read(name).replace("? place :", "? place + 1 :")
+    return lambda name, folder: read(name, folder).replace("? place :", "? place + 1 :")
 
 
 def test_what_is_fused(monkeypatch: pytest.MonkeyPatch) -> None:

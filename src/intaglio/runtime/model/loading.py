@@ -110,6 +110,8 @@ def _check_device(options: Options) -> None:
     """Raise InputError for a device that there is none of, and for what only the processor does."""
     executor_for(options.device)
     if options.device == "cpu":
+        if options.tf32:
+            raise InputError("tf32 is for CUDA devices: leave out tf32=True, or load the model with device='cuda'")
         return
     if options.engine == "reference":
         raise InputError(
