@@ -31,6 +31,7 @@ from intaglio.kernels.language import (
 )
 from intaglio.targets.cuda.expression import DeviceHelpers
 from intaglio.targets.plain.expression import TYPES, expression
+from intaglio.targets.plain.printing import nothing
 
 INDENT = "    "
 WIDE_BYTES = 16
@@ -543,19 +544,6 @@ class _Printer:
         if not reduction.round:
             return total
         return f"f32_from_{reduction.round}({reduction.round}_from_f32({total}))"
-
-
-def nothing(reduction: Reduce) -> str:
-    """What a reduction of nothing gives."""
-    type, function = reduction.total, reduction.function
-    if function in _COMBINE:
-        return "1" if function == "product" else "0"
-    if type in ("f32", "f64"):
-        return "-INFINITY" if function == "max" else "INFINITY"
-    if type == "bool":
-        return "false" if function == "max" else "true"
-    name = TYPES[type].removesuffix("_t").upper()
-    return ("0" if type[0] == "u" else f"{name}_MIN") if function == "max" else f"{name}_MAX"
 
 
 def entry(variant: str, name: str) -> str:

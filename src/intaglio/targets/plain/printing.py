@@ -175,7 +175,7 @@ class _Printer:
     def _total(self, each: Definition) -> str:
         """The declaration of what a reduction or scan has so far."""
         if isinstance(each, Reduce):
-            return f"{TYPES[each.total]} {each.name}_total = {self._nothing(each)};"
+            return f"{TYPES[each.total]} {each.name}_total = {nothing(each)};"
         assert isinstance(each, Scan)
         return f"{TYPES[each.type]} {each.name}_total = {1 if each.function == 'product' else 0};"
 
@@ -217,18 +217,6 @@ class _Printer:
         if format:
             self.helpers.half(format)
         return f"{self._element(parameter)} = " + (f"{format}_from_f32({text});" if format else f"{text};")
-
-    def _nothing(self, reduction: Reduce) -> str:
-        """What a reduction of nothing gives."""
-        type, function = reduction.total, reduction.function
-        if function in _COMBINE:
-            return "1" if function == "product" else "0"
-        if type in ("f32", "f64"):
-            return "-INFINITY" if function == "max" else "INFINITY"
-        if type == "bool":
-            return "false" if function == "max" else "true"
-        name = TYPES[type].removesuffix("_t").upper()
-        return ("0" if type[0] == "u" else f"{name}_MIN") if function == "max" else f"{name}_MAX"
 
     def _combined(self, reduction: Reduce) -> str:
         total, type = f"{reduction.name}_total", reduction.total
@@ -278,3 +266,16 @@ def _closing(text: str) -> int:
 
 HEADERS = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
 """What printed functions include."""
+
+
+def nothing(reduction: Reduce) -> str:
+    """What a reduction of nothing gives."""
+    type, function = reduction.total, reduction.function
+    if function in _COMBINE:
+        return "1" if function == "product" else "0"
+    if type in ("f32", "f64"):
+        return "-INFINITY" if function == "max" else "INFINITY"
+    if type == "bool":
+        return "false" if function == "max" else "true"
+    name = TYPES[type].removesuffix("_t").upper()
+    return ("0" if type[0] == "u" else f"{name}_MIN") if function == "max" else f"{name}_MAX"
